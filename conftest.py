@@ -19,7 +19,7 @@ import pytest
 from hypothesis import settings
 
 MEMORY = Path("/dev/shm")  # the memory file system of Linux
-LONGEST = ("packaging", "learning", "faults")  # marks, in the order in which their tests start
+LONGEST = ("learning", "packaging", "faults", "long")  # marks, in the order in which their tests start
 OWN = pytest.StashKey[Path | None]()  # the tmp_path of a test
 DEEP = {"RLCORE_ATTACK_TRIALS": "120", "RLCORE_ATTACK_DAMAGES": "all"}
 
@@ -65,7 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     The longest tests start first.
 
-    A process that starts one of them last would run it alone, while the others have nothing left to do.
+    A process that starts one of them last would run it alone, while the others have nothing left to do. One module of
+    packaging is before them all: it makes the virtual environments for which the others would wait together.
     """
     absent = [] if config.getoption("--deep") else ["deep"]
     if not Path("/dev/nvidiactl").exists():  # asking PyTorch would import it
@@ -73,9 +74,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if any(map(item.get_closest_marker, absent))]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not any(map(item.get_closest_marker, absent))]
-    items.sort(
-        key=lambda item: next((k for k, mark in enumerate(LONGEST) if item.get_closest_marker(mark)), len(LONGEST))
-    )
+    first = next((item.path for item in items if item.get_closest_marker("packaging")), None)
+
+    def place(item: pytest.Item) -> int:
+        if item.path == first:
+            return -1
+        return next((k for k, mark in enumerate(LONGEST) if item.get_closest_marker(mark)), len(LONGEST))
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,4 @@
-"""What workers bring: the environments of a run in 2 processes, against one process and Stable-Baselines3.
+"""The environments of a run in 2 worker processes, against one process and Stable-Baselines3.
 
 ``busy`` and ``sleep`` are environments whose step takes 1 ms: of the processor, measured by its clock, so that a busy
 machine does not shorten the work, and of waiting. ``halfcheetah`` is HalfCheetah-v5. These three are stepped by a run
@@ -76,7 +76,7 @@ class SimulatorPlugin:
 
 @attrs.frozen
 class Case:
-    """What is stepped how often, and how many times as fast 2 workers have to be."""
+    """An environment, how often it is stepped, and how many times as fast 2 workers have to be."""
 
     environment: dict[str, str]
     steps: int  # agent steps

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from rlcore import Run
-from rlcore.runs.description import BehaviorDescription, ResumePromise
+from rlcore.runs.description import BehaviorDescription
+from rlcore.runs.promise import ResumePromise
 
 
 def describe(path: Path, env_id: str, behavior: dict[str, Any]) -> tuple[BehaviorDescription, ResumePromise | None]:

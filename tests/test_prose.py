@@ -9,10 +9,10 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
-import pytest
 from workspace import ROOT
 
 PATHS = ("README.md", "SECURITY.md", "docs", "examples", "benchmarks", "builtin_trainers", "core", "plugins", "tests")
@@ -80,24 +80,34 @@ def mannered(texts: Iterator[tuple[int, str]]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("file", files(".py"), ids=name_of)
-def test_a_docstring_is_understood_without_its_surroundings(file: Path) -> None:
-    assert unclear(file.read_text(encoding="utf-8")) == []
+def found_in(suffixes: Iterable[str], check: Callable[[Path, str], list[str]]) -> str:
+    """The findings of all files, each with its file: one test for all, because a test costs more than a file."""
+    found = [(file, each) for suffix in suffixes for file in files(suffix) for each in check(file, read(file))]
+    return "\n".join(f"{name_of(file)}: {each}" for file, each in found)
 
 
-@pytest.mark.parametrize("file", [*files(".py"), *files(".md")], ids=name_of)
-def test_prose_has_no_mannerisms(file: Path) -> None:
-    text = file.read_text(encoding="utf-8")
-    assert mannered(prose_of(text) if file.suffix == ".py" else iter([(1, text)])) == []
+@cache
+def read(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def test_docstrings_are_understood_without_their_surroundings() -> None:
+    assert found_in([".py"], lambda file, text: unclear(text)) == ""
+
+
+def test_prose_has_no_mannerisms() -> None:
+    def check(file: Path, text: str) -> list[str]:
+        return mannered(prose_of(text) if file.suffix == ".py" else iter([(1, text)]))
+
+    assert found_in([".py", ".md"], check) == ""
 
 
 def british(text: str) -> list[str]:
     return [match[0] for match in BRITISH.finditer(text.replace("summarised", ""))]
 
 
-@pytest.mark.parametrize("file", [*files(".py"), *files(".md")], ids=name_of)
-def test_spelling_is_american(file: Path) -> None:
-    assert british(file.read_text(encoding="utf-8")) == []
+def test_spelling_is_american() -> None:
+    assert found_in([".py", ".md"], lambda file, text: british(text)) == ""
 
 
 def test_the_checks_find_what_they_refuse() -> None:

@@ -41,6 +41,7 @@ def new_plugins(parent: Path) -> list[str]:
     return [*(str(package / folder) for package in (one, two) for folder in ("src", "tests")), str(three / "src")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_tool_finds_nothing(tool: str, tmp_path: Path) -> None:
     module, arguments = TOOLS[tool]

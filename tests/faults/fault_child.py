@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 import gymnasium  # noqa: F401
 import psutil  # noqa: F401
@@ -41,11 +42,13 @@ def command(
     largest_file: int | None = None,
     drop_capabilities: bool = False,
     signalled: tuple[str, int, bool, signal.Signals] | None = None,
+    failing: tuple[str, int, int] | None = None,
 ) -> None:
     """Runs ``rlcore`` in ``directory`` with its output in ``stdout`` and ``stderr`` there, and exits as it does.
 
     ``slow_fsync``: seconds that every fsync takes. ``largest_file``: bytes that no file may exceed.
     ``drop_capabilities``: even root is bound by permissions. ``signalled``: arguments of :func:`signal_at`.
+    ``failing``: arguments of :func:`fail_at`.
     """
     os.chdir(directory)
     for descriptor, name in ((1, "stdout"), (2, "stderr")):
@@ -69,6 +72,8 @@ def command(
         without_capabilities()
     if signalled is not None:
         signal_at(*signalled)
+    if failing is not None:
+        fail_at(*failing)
     code = main(argv)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -77,6 +82,20 @@ def command(
 
 def signal_at(function: str, call: int, after: bool, number: signal.Signals) -> None:
     """Send the process a signal at a call, counted from 1, of ``module:name``: before it begins, or when it ends."""
+    at_call(function, call, after, lambda: os.kill(os.getpid(), number))
+
+
+def fail_at(function: str, call: int, code: int) -> None:
+    """Let a call of ``module:name``, counted from 1, fail with an error of the operating system, such as ``EIO``."""
+
+    def fail() -> None:
+        raise OSError(code, os.strerror(code))
+
+    at_call(function, call, False, fail)
+
+
+def at_call(function: str, call: int, after: bool, happen: Callable[[], None]) -> None:
+    """Have something happen at a call, counted from 1, of ``module:name``: before it begins, or when it ends."""
     module, _, path = function.partition(":")
     *owners, name = path.split(".")
     owner = importlib.import_module(module)
@@ -88,10 +107,10 @@ def signal_at(function: str, call: int, after: bool, number: signal.Signals) -> 
         nonlocal calls
         calls += 1
         if calls == call and not after:
-            os.kill(os.getpid(), number)
+            happen()
         result = called(*arguments, **keywords)
         if calls == call and after:
-            os.kill(os.getpid(), number)
+            happen()
         return result
 
     setattr(owner, name, counted)

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from hostile_files import NAMES, PICKLES
 from hostile_recordings import RECORDINGS
 from safetensors.numpy import load_file, save_file
 
@@ -426,5 +427,8 @@ def hostile_inputs() -> Iterator[Hostile]:
     yield from code_of_others()
     for name, (prepare, said) in RECORDINGS.items():
         yield Hostile(f"recording: {name}", prepare, ("run", "c.yaml"), 2, said)
+    for kind, table in (("pickle", PICKLES), ("name", NAMES)):
+        for name, (prepare, argv, code, said) in table.items():
+            yield Hostile(f"{kind}: {name}", prepare, argv, code, said)
     for name in ("result.json", "run_logs/training_status.json", "metrics.jsonl"):
         yield Hostile(f"status, a pipe as {name}", no_file(name, "pipe"), ("status", "run"), 0, "Agent")

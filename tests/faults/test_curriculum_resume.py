@@ -31,7 +31,8 @@ def lessons(values: list[Any], **criteria: Any) -> dict[str, Any]:
     }
 
 
-# CartPole saves its state, so that episodes of a lesson go on over a checkpoint; Pendulum begins new ones.
+# Both save their state, so that episodes of a lesson continue over a checkpoint: CartPole for all copies at once, and
+# Pendulum for each copy with the values of its parameters.
 CASES: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
         "environment": "CartPole-v1",

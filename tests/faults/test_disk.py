@@ -70,11 +70,14 @@ def test_a_disk_that_fills_up_stops_the_run_at_a_checkpoint_and_costs_nothing_ol
     assert_equal_from(place, whole, last)
 
 
-def test_every_byte_at_which_a_disk_may_be_full_leaves_the_old_checkpoints(workplace: Any, small_disk: Path) -> None:
-    """Room for less than one checkpoint at first, and 16 KiB more each time."""
+def test_every_byte_at_which_a_disk_may_be_full_leaves_the_old_checkpoints(
+    workplace: Any, small_disk: Path, trial: Any, deep: bool
+) -> None:
+    """Room for less than one checkpoint at first, and 16 KiB more each time; 4 KiB in a deep run."""
     place = workplace(results=small_disk / "results", max_steps=1200)
     seen = set()
-    for pages in range(12, 40, 4):
+    for pages in range(12, 40, 1 if deep else 4):
+        trial()
         shutil.rmtree(place.run, ignore_errors=True)
         (small_disk / "filler").unlink(missing_ok=True)
         (small_disk / "filler").write_bytes(bytes(MEGABYTE - pages * 4096))
@@ -213,10 +216,11 @@ def nearly_done(workplace: Any, whole_run: Any) -> Callable[[], Any]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_damage_is_noticed_named_and_made_good_by_an_older_checkpoint(
-    nearly_done: Any, whole_run: Any, assert_equal_from: Any, run_rlcore: RunRlcore, name: str
+    nearly_done: Any, whole_run: Any, assert_equal_from: Any, run_rlcore: RunRlcore, trial: Any, name: str
 ) -> None:
     whole, draw = whole_run(), random.Random(name)
     for damage in DAMAGES:
+        trial()
         place = nearly_done()
         newest = place.checkpoints / "2000"
         damage(newest / name, place.checkpoints / "1600" / name, draw)
@@ -242,11 +246,14 @@ def test_several_damaged_checkpoints_are_passed_over_one_by_one(
     assert_equal_from(place, whole_run(), 800)
 
 
+@pytest.mark.parametrize("damage", [flip, *(pytest.param(each, marks=pytest.mark.deep) for each in (empty, truncate))])
 @pytest.mark.parametrize("name", FILES)
-def test_when_all_are_damaged_nothing_starts(nearly_done: Any, run_rlcore: RunRlcore, name: str) -> None:
+def test_when_all_are_damaged_nothing_starts(
+    nearly_done: Any, run_rlcore: RunRlcore, name: str, damage: Callable[[Path, Path, random.Random], None]
+) -> None:
     place = nearly_done()
     for step in place.steps:
-        flip(place.checkpoints / str(step) / name, place.path, random.Random(step))
+        damage(place.checkpoints / str(step) / name, place.path, random.Random(step))
     before = {path: path.read_bytes() for path in place.run.rglob("*") if path.is_file()}
     result = run_rlcore("run", place.path / "config.yaml", "--resume")
     assert result.exit_code == 5 and result.stdout == ""

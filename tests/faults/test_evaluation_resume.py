@@ -16,7 +16,7 @@ from rlcore.storage.checkpoint_directory import find_checkpoints, save_checkpoin
 
 pytestmark = pytest.mark.faults
 
-ENVIRONMENTS = ["CartPole-v1", "Pendulum-v1"]  # one saves its state, the other begins new episodes at checkpoints
+ENVIRONMENTS = ["CartPole-v1", "Taxi-v4"]  # one saves its state, the other begins new episodes at checkpoints
 EVALUATION = {"interval": 150, "episodes": 4, "deterministic": False}
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("after", [1, 4])
+@pytest.mark.parametrize("after", [1, 4, *(pytest.param(each, marks=pytest.mark.deep) for each in (2, 3, 5))])
 def test_a_run_killed_and_resumed_equals_the_run_never_stopped(
     workplace: Any, whole_run: Any, assert_equal_from: Any, case: Any, name: str, after: int
 ) -> None:
@@ -67,7 +67,8 @@ GROUPS = {
     "steps": ("PPO, CartPole-v1", "Agent/steps"),
     "open rewards": ("PPO, CartPole-v1", "Agent/episode_rewards"),
     "environment": ("PPO, CartPole-v1", "run/environment"),
-    "episode numbers": ("PPO, Pendulum-v1", "run/episodes"),
+    "environments in one process": ("SAC, Pendulum-v1", "run/environment"),
+    "episode numbers": ("PPO, Taxi-v4", "run/episodes"),
     "open returns": ("PPO, CartPole-v1", "run/behaviors/Agent/returns"),
     "open lengths": ("PPO, CartPole-v1", "run/behaviors/Agent/lengths"),
     "episode count": ("PPO, CartPole-v1", "run/behaviors/Agent/finished"),

@@ -1,4 +1,4 @@
-"""Kills at random times during a run that saves all the time: eight, and twenty in a deep run."""
+"""Kills at random times during a run that saves all the time: six, and sixty in a deep run."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ SAVES_OFTEN = {"max_steps": 800, "checkpoint_interval": 32, "keep_checkpoints": 
 
 
 def test_every_run_killed_at_a_random_time_resumes_from_a_verified_checkpoint_and_ends_equal(
-    workplace: Any, whole_run: Any, deep: bool
+    workplace: Any, whole_run: Any, trial: Any, deep: bool
 ) -> None:
-    kills = 20 if deep else 8
+    kills = 60 if deep else 6
     whole = whole_run(**SAVES_OFTEN)
     times = random.Random(20)
     inside, killed_at = 0, []
     for kill in range(kills):
+        trial()
         place = workplace(f"kill{kill}", **SAVES_OFTEN)
         process = place.start(slow_fsync=0.005)
         place.wait_for(lambda place=place: bool(place.steps))
@@ -46,11 +47,12 @@ def test_every_run_killed_at_a_random_time_resumes_from_a_verified_checkpoint_an
     assert len(set(killed_at)) > kills / 4
 
 
-def test_a_run_killed_again_and_again_ends_as_if_it_never_was(workplace: Any, whole_run: Any) -> None:
+@pytest.mark.parametrize("seed", [21, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(22, 26))])
+def test_a_run_killed_again_and_again_ends_as_if_it_never_was(workplace: Any, whole_run: Any, seed: int) -> None:
     whole, place = whole_run(**SAVES_OFTEN), workplace(**SAVES_OFTEN)
-    times = random.Random(21)
+    times = random.Random(seed)
     flags: list[str] = []
-    for _ in range(4):
+    for _ in range(5):
         process = place.start(*flags, slow_fsync=0.002)
         before = place.steps
         place.wait_for(lambda before=before: place.steps not in (before, []))

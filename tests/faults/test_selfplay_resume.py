@@ -44,11 +44,12 @@ def chosen(name: str, deep: bool) -> list[tuple[str, int, bool]]:
 
 @pytest.mark.parametrize("name", SELF_PLAY)
 def test_self_play_killed_around_its_changes_and_resumed_equals_the_run_never_stopped(
-    workplace: Any, whole_run: Any, assert_equal_from: Any, deep: bool, name: str
+    workplace: Any, whole_run: Any, assert_equal_from: Any, trial: Any, deep: bool, name: str
 ) -> None:
     settings = SELF_PLAY[name]
     whole = whole_run(**settings)
     for number, point in enumerate(chosen(name, deep)):
+        trial()
         place = workplace(f"kill{number}", **settings)
         process = place.start(signalled=(*point, signal.SIGKILL))
         process.join(60)

@@ -52,7 +52,10 @@ def expert(trained: Any, tmp_path_factory: pytest.TempPathFactory) -> Expert:
 def test_a_pendulum_is_swung_up_from_two_thousand_recorded_steps_alone(
     expert: Expert, example: Any, reached_on_every_seed: Any, tmp_path: Path
 ) -> None:
-    """GAIL is the only reward. Nine tenths are of the way from random actions to the expert."""
+    """GAIL is the only reward; nine tenths are of the way from random actions to the expert.
+
+    The training cannot be shortened: after 8,000 steps instead of 12,000, seeds 2 and 4 do not swing the pendulum up.
+    """
     assert expert.mean_return >= -250.0 and expert.of_random_actions <= -1000.0
 
     def measure(seed: int) -> float:

@@ -31,11 +31,11 @@ OFFLINE = {
     "summary_freq": 150,
     "checkpoint_interval": 100,
 }
-# CartPole saves its state: episodes go on over a checkpoint. Pendulum cannot: its copies begin new episodes at every
-# checkpoint, in both runs. IQL learns from recorded data and steps no environment.
+# CartPole and Pendulum save their state: episodes continue over a checkpoint. Taxi cannot: its copies begin new
+# episodes at every checkpoint, in both runs. IQL learns from recorded data and steps no environment.
 CASES: dict[str, dict[str, Any]] = {
     "PPO, CartPole-v1": {"environment": "CartPole-v1"},
-    "PPO, Pendulum-v1": {"environment": "Pendulum-v1"},
+    "PPO, Taxi-v4": {"environment": "Taxi-v4"},
     "SAC, CartPole-v1": {"environment": "CartPole-v1", **SAC},
     "SAC, Pendulum-v1": {"environment": "Pendulum-v1", **SAC},
     "PPO with memory, CartPole-v1": {
@@ -50,7 +50,7 @@ LENGTHS = [
 # Of every kind that random kills are tried on.
 ATTACKED: dict[str, dict[str, Any]] = {
     **CASES,
-    "PPO evaluated": {"environment": "Pendulum-v1", "evaluation": {"interval": 150, "episodes": 2}},
+    "PPO evaluated": {"environment": "Taxi-v4", "evaluation": {"interval": 150, "episodes": 2}},
     "SAC without its buffer's priorities": {
         "environment": "CartPole-v1",
         **SAC,

@@ -24,6 +24,7 @@ markers =
     packaging: not run here
     learning: not run here
     faults: not run here
+    long: run here
 """
 
 

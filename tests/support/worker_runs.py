@@ -40,12 +40,28 @@ LESSONS = {
     }
 }
 PENDULUM = {"type": "gymnasium", "id": "Pendulum-v1", "num_envs": 3, "options": {"max_episode_steps": 30}}
+# Saves no state.
+LAKE = {"type": "gymnasium", "id": "FrozenLake-v1", "num_envs": 3, "options": {"max_episode_steps": 30}}
+SLIPPERY = {
+    "success_rate": {
+        "curriculum": [
+            {**LESSONS["g"]["curriculum"][0], "value": 0.5},
+            {"name": "certain", "value": 0.9},
+        ]
+    }
+}
 DUEL = {"type": "pettingzoo", "id": "classic/tictactoe-v3", "num_envs": 4}
 CASES: dict[str, dict[str, Any]] = {
     "ppo": {"environment": PENDULUM, "behavior": PPO},
     "memory": {"environment": PENDULUM, "behavior": {**PPO, **MEMORY}},
     "sac": {"environment": PENDULUM, "behavior": SAC},
     "curriculum": {"environment": PENDULUM, "behavior": PPO, "environment_parameters": LESSONS},
+    "lake": {"environment": LAKE, "behavior": PPO, "environment_parameters": SLIPPERY},
+    "corridor": {  # saves its state, and not in rows
+        "plugins": {"local": ["rlcore.testing.hooks"]},
+        "environment": {"type": "testing", "id": "corridor", "num_envs": 3},
+        "behavior": PPO,
+    },
     "ghost": {
         "environment": DUEL,
         "behavior": {**PPO, "self_play": {"save_steps": 200, "team_change": 400, "swap_steps": 100}},
@@ -58,6 +74,7 @@ def train(directory: Path, case: str, workers: Any, steps: int = 600, resume: bo
     rlcore.Run(
         {
             "environment": {**parts["environment"], "workers": workers},
+            "plugins": parts.get("plugins", {}),
             "environment_parameters": parts.get("environment_parameters", {}),
             "behaviors": {
                 "Player": {**parts["behavior"], "max_steps": steps, "summary_freq": 200, "checkpoint_interval": 300}

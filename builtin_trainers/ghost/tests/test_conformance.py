@@ -46,8 +46,14 @@ class TestGhostOfSAC(Pairs):
         "buffer_size": 5000,
         "buffer_init_steps": 32,
         "learning_rate": 3e-3,
+        "steps_per_update": 4,
         "save_replay_buffer": True,
     }
+    settings: ClassVar[dict[str, Any]] = {
+        "self_play": SELF_PLAY,
+        "network_settings": {"hidden_units": 32, "num_layers": 1},
+    }
+    steps = 120
     learns_within = 8000
 
 

@@ -45,15 +45,17 @@ class TestSACWithEveryOption(TrainerConformance):
     learns_within = 1000
 
 
-@pytest.mark.parametrize("steps_per_update", [0.5, 4, 50])
+@pytest.mark.parametrize(("steps_per_update", "env_steps"), [(0.5, 24), (4, 120), (50, 120)])
 @pytest.mark.parametrize("reward_steps", [None, 16])
 def test_rewards_learn_at_any_ratio_of_steps_to_updates(
-    tmp_path: Path, steps_per_update: float, reward_steps: float | None
+    tmp_path: Path, steps_per_update: float, env_steps: int, reward_steps: float | None
 ) -> None:
+    """64 updates or fewer, and one of the reward at least."""
     ratios = {"steps_per_update": steps_per_update, "reward_signal_steps_per_update": reward_steps}
 
     class Conformance(TestSAC):
         hyperparameters = {**TestSAC.hyperparameters, **ratios}
+        steps = env_steps
 
     conformance = Conformance()
     conformance.directory = tmp_path

@@ -35,7 +35,7 @@ EVERYTHING: Mapping[str, Any] = {
 }
 Stopped = tuple[dict[str, Any], AgentBatch, list[Any], dict[str, Any]]
 
-BEFORE, AFTER = 79, 55  # steps of three agents; 79 leaves remainders in both ratios, and noise for the next 49
+BEFORE, AFTER = 109, 25  # steps of three agents; 109 leaves remainders in both ratios, and noise for the next 19
 
 
 def made(make_trainer: MakeTrainer) -> SACTrainer:

@@ -28,6 +28,7 @@ __all__ = [
     "ObservationSpec",
     "Parameters",
     "ReportsStats",
+    "SavesRows",
     "SavesState",
     "refuse_unknown_parameters",
     "spec_mismatch",
@@ -272,7 +273,9 @@ class Environment(Protocol):
       number. An episode therefore does not depend on when, or in which process, it is played. If all N environments
       share one random generator, ``reset`` seeds it with ``seeds(0, episodes.sum())``.
     * ``episodes`` [N] counts up as environments start episodes; a checkpoint stores it.
-    * Equal seeds, equal parameters and equal actions give equal batches.
+    * Equal seeds, equal parameters and equal actions give equal batches. An environment that cannot keep this rule may
+      have an attribute ``resume_limits``: a tuple of reasons, such as ``("workers answer in the order in which they
+      finish",)``. The promise of a resume repeats them.
 
     Attributes:
         behaviors: The behaviors by name. They do not change while the environment is open.
@@ -330,6 +333,21 @@ class SavesState(Protocol):
         Raises RunStateError if the state does not fit.
         """
         ...
+
+
+@runtime_checkable
+class SavesRows(SavesState, Protocol):
+    """An environment whose state has rows, so that a run may be resumed with another number of workers.
+
+    Every array and every list in the state, however deep in mappings, has one row for each environment, in their
+    order; lists and arrays within a row are its own. Other values are equal in all blocks of a run's environments,
+    but for ``first_env``, the number of the first one.
+
+    Attributes:
+        saves_rows: Whether the state has rows.
+    """
+
+    saves_rows: bool
 
 
 @runtime_checkable

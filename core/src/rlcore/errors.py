@@ -19,6 +19,7 @@ __all__ = [
     "NonFiniteError",
     "NotInstalled",
     "PluginError",
+    "RanksFailed",
     "RlcoreError",
     "RunStateError",
     "TrainingDiverged",
@@ -119,7 +120,9 @@ class UnsupportedSpace(EnvironmentFailed):
 
 
 class NonFiniteError(EnvironmentFailed):
-    """A reward or an observation that is NaN or infinite; the message names behavior, slot and step. Exit code 3.
+    """A reward or an observation that is NaN, infinite, or beyond float32. Exit code 3.
+
+    The message names behavior, slot and step.
 
     Attributes:
         env: Index of the environment.
@@ -134,7 +137,7 @@ class NonFiniteError(EnvironmentFailed):
 
 
 class TrainingDiverged(RlcoreError):
-    """A loss that became NaN or infinite although the environment's values were finite. Exit code 3.
+    """A loss or an action that became NaN or infinite although the environment's values were finite. Exit code 3.
 
     The message names behavior and step.
     """
@@ -149,6 +152,10 @@ class PluginError(RlcoreError):
     """
 
     exit_code = EXIT_PLUGIN
+
+
+class RanksFailed(RlcoreError):
+    """A rank of a run in several processes ended or does not answer; the message names it. Exit code 1."""
 
 
 class RunStateError(RlcoreError):

@@ -34,6 +34,7 @@ __all__ = [
     "Policy",
     "PolicyMix",
     "PolicyStack",
+    "PortableTrainer",
     "Snapshot",
     "StackableSnapshot",
     "Trainer",
@@ -381,6 +382,10 @@ class Trainer(Protocol):
     """Learns one behavior. rlcore calls it as the text of :mod:`rlcore.trainer` shows.
 
     A trainer of recorded data (``TrainerSpec.offline``) is never asked to ``begin``, ``act`` or ``observe``.
+
+    A trainer whose resumed run is only alike, because it does not save everything, may have an attribute
+    ``resume_limits``: a tuple of reasons, such as ``("the cache of rollouts is not saved",)``. The promise of a resume
+    repeats them.
     """
 
     @property
@@ -456,6 +461,18 @@ class PartialTrainer(Trainer, Protocol):
     """
 
     learning_slots: NDArray[np.bool_]
+
+
+@runtime_checkable
+class PortableTrainer(Trainer, Protocol):
+    """A trainer that continues from the state of a run with another number of ranks, and so with other slots."""
+
+    def load_learned(self, state: Mapping[str, Any]) -> None:
+        """Continue from the weights, optimizers and counters of ``state``, without what belongs to slots.
+
+        Rollouts and replay buffers start empty. Raises RunStateError, changing nothing, if the state does not fit.
+        """
+        ...
 
 
 @runtime_checkable

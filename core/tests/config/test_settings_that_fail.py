@@ -72,13 +72,12 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    directory = tmp_path_factory.mktemp("spiral")
-    (directory / "spiral.py").write_text(PLUGIN)
+@pytest.fixture
+def written(tmp_path: Path) -> Any:
+    (tmp_path / "spiral.py").write_text(PLUGIN)
 
     def write(fault: str, count: int = 1) -> Path:
-        path = directory / "run.yaml"
+        path = tmp_path / "run.yaml"
         path.write_text(FILE.format(fault=fault, count=count))
         return path
 

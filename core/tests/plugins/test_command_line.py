@@ -119,7 +119,7 @@ def test_an_exit_code_a_command_sets_is_kept(monkeypatch: pytest.MonkeyPatch, ru
 def test_an_unknown_command_is_a_usage_error_with_the_nearest_name(run_rlcore: RunRlcore) -> None:
     result = run_rlcore("rnu")
     assert result.exit_code == 2
-    assert "no command 'rnu'; commands: run, evaluate, export, validate, status, plugins" in result.stderr
+    assert "no command 'rnu'; commands: run, evaluate, export, validate, status, checkpoints, plugins" in result.stderr
     assert result.stderr.endswith("; did you mean 'run'?\n")
 
 
@@ -174,6 +174,24 @@ def test_a_plugin_may_add_a_command(installed_plugin: InstallPlugin, run_rlcore:
     result = run_rlcore("sweep", "--times", "3")
     assert (result.exit_code, result.stdout) == (0, "swept 3 times\n")
     assert "command:sweep" in run_rlcore("plugins", "list", "--provides").stdout
+
+
+@pytest.mark.parametrize("variable", [("RLCORE_PLUGINS", "no:sweep"), ("RLCORE_PLUGIN_AUTOLOAD", "0")])
+def test_a_command_of_a_strangers_plugin_that_is_off_says_how_to_turn_it_on(
+    installed_plugin: InstallPlugin,
+    run_rlcore: RunRlcore,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: tuple[str, str],
+) -> None:
+    install_sweep(installed_plugin)
+    monkeypatch.setenv(*variable)
+    refused = run_rlcore("sweep")
+    assert refused.exit_code == 2 and "no command 'sweep'; commands: run, " in refused.stderr
+    off, advice = refused.stderr.split("; turned off: ")[1].rstrip().split("; RLCORE_PLUGINS=")
+    assert "plugin 'sweep' (acme-sweep 1)" in off
+    assert advice == ("NAME turns one on" if "," in off else "sweep turns it on")
+    monkeypatch.setenv("RLCORE_PLUGINS", "sweep")
+    assert run_rlcore("sweep").stdout == "swept 1 times\n"
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("acme-reprot", "acme-report"), ("statsu", "status")])

@@ -20,7 +20,7 @@ def test_result_json_has_exactly_its_shape(make_run: Any, files: Any) -> None:
     run = make_run()
     run.train()
     result = files().result
-    assert list(result) == ["outcome", "wall_seconds", "steps_per_second", "behaviors"]
+    assert list(result) == ["outcome", "wall_seconds", "steps_per_second", "resume", "behaviors"]
     assert result["outcome"] == "done" and result["wall_seconds"] > 0 and result["steps_per_second"] > 0
     assert list(result["behaviors"]) == ["Agent"]
     agent = result["behaviors"]["Agent"]

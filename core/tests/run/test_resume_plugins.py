@@ -175,10 +175,12 @@ def test_another_set_of_plugins_is_told(make_run: Any, caplog: pytest.LogCapture
     resumed = with_plugin(with_plugin(make_run(RESUME), Lessons(), version="2.0"), object(), "new")
     resumed.start()
     resumed.close("interrupted")
-    told = [record.getMessage() for record in caplog.records]
-    assert "plugin 'lessons': acme-lessons 1.0 when the run was saved, acme-lessons 2.0 now" in told
-    assert "plugin 'gone': acme-gone 1.0 when the run was saved, not loaded now" in told
-    assert "plugin 'new': not loaded when the run was saved, acme-new 1.0 now" in told
+    (told,) = caplog.messages
+    assert told.endswith(
+        ": resumes with plugin 'gone' not loaded instead of acme-gone 1.0, plugin 'lessons' acme-lessons 2.0 instead "
+        "of acme-lessons 1.0, plugin 'new' acme-new 1.0 instead of not loaded; this resume is statistical instead of "
+        "exact"
+    )
 
 
 def test_the_same_plugins_are_not_worth_a_line(

@@ -95,21 +95,6 @@ def test_a_resume_says_what_it_changes(make_run: Any, files: Any, caplog: pytest
     ]
 
 
-def test_a_resume_with_other_libraries_is_told(make_run: Any, abandon: Any, caplog: Any, monkeypatch: Any) -> None:
-    run = make_run()
-    next(run)
-    abandon(run)
-    monkeypatch.setattr(
-        "rlcore.storage.versions.library_versions", lambda: {"rlcore": "0.9", "torch": "3.0", "numpy": "9.9"}
-    )
-    resumed = make_run(RESUME)
-    resumed.start()
-    resumed.close("interrupted")
-    told = [record.getMessage() for record in caplog.records if " when the run was saved, " in record.getMessage()]
-    assert [text.partition(":")[0] for text in told[:3]] == ["numpy", "rlcore", "torch"]
-    assert told[0].endswith("when the run was saved, 9.9 now")
-
-
 def test_the_result_of_an_earlier_process_is_not_that_of_a_run_that_goes_on(
     make_run: Any, files: Any, abandon: Any, run_rlcore: RunRlcore
 ) -> None:
@@ -175,7 +160,9 @@ def test_the_configuration_of_a_copied_run_does_not_resume_the_original(
 @pytest.mark.parametrize(
     ("entry", "value"),
     [("overdue", "x"), ("overdue", [1]), ("overdue", {"Nope": 1}), ("overdue", {"Agent": "x"}), ("versions", "x"),
-     ("versions", {"libraries": [1]}), ("versions", {"plugins": {"core": 3}})],
+     ("versions", {"libraries": [1]}), ("fingerprint", {"plugins": {"core": 3}}), ("resume", "exact"),
+     ("resume", {"promise": "exact", "reasons": "", "notes": []}),
+     ("resume", {"promise": 1, "reasons": [], "notes": []})],
 )  # fmt: skip
 def test_an_entry_that_is_not_what_it_should_be_is_damage(make_run: Any, files: Any, entry: str, value: Any) -> None:
     make_run().train()

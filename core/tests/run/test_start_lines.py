@@ -17,7 +17,8 @@ from rlcore.cli.start import aligned
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.plugins.plugin import Plugin
 from rlcore.runs.behavior import BehaviorRun
-from rlcore.runs.description import BehaviorDescription, EnvironmentDescription, ResumePromise, RunDescription
+from rlcore.runs.description import BehaviorDescription, EnvironmentDescription, RunDescription
+from rlcore.runs.promise import ResumePromise, promise_of
 from rlcore.settings import BehaviorSettings
 from rlcore.testing.fixtures import RunRlcore
 from rlcore.trainer import NetworkSize
@@ -62,6 +63,19 @@ def test_a_resumed_run_is_described_at_its_step(make_run: Any, kill_after: Any) 
 def test_the_promise_of_a_resume_names_what_prevents_it(make_run: Any, changes: Any, promise: str) -> None:
     with make_run(changes) as run:
         assert str(run.describe().resume) == promise
+
+
+def test_environments_and_trainers_add_their_reasons_to_the_promise(make_run: Any, run_rlcore: RunRlcore) -> None:
+    with make_run() as run:
+        run.start()
+        for owner, reason in ((run.environment, "workers race"), (run.behaviors["Agent"].trainer, "no cache is saved")):
+            owner.resume_limits = (reason,)
+        training = run._started
+        training.promise = promise_of(training.context, training.state)
+        reasons = "statistical, because workers race and no cache is saved"
+        assert str(run.describe().resume) == reasons
+        run.train()
+    assert f"resume: {reasons}" in run_rlcore("status", run.directory.path).stdout
 
 
 def test_a_run_that_only_acts_promises_nothing(make_run: Any) -> None:

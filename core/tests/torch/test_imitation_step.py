@@ -14,6 +14,7 @@ import torch
 from torch.distributions import Categorical
 
 from rlcore import OptimizerSpec
+from rlcore.distributed import OneRank
 from rlcore.environment import BehaviorSpec, Environment
 from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
 from rlcore.recordings import Recording
@@ -68,6 +69,8 @@ def context(recording: Recording | None) -> Any:
     return SimpleNamespace(
         config=RunConfig(),
         seed=1,
+        ranks=OneRank(),
+        first_env=0,
         inference=False,
         create_reward_providers=lambda *_: [ExtrinsicReward()],
         read_recording=read_recording,

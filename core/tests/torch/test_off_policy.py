@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlcore.distributed import OneRank
 from rlcore.environment import Environment
 from rlcore.errors import ConfigError, PluginError, RunStateError, TrainingDiverged
 from rlcore.plugins import Selection, load_plugins
@@ -87,6 +88,8 @@ def counter(
     run: Any = SimpleNamespace(
         config=RunConfig(),
         seed=1,
+        ranks=OneRank(),
+        first_env=0,
         inference=inference,
         create_reward_providers=lambda *_: rewards,
         plugins=load_plugins(Selection(autoload=False)),

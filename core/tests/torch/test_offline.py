@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from rlcore.distributed import OneRank
 from rlcore.environment import Actions, BehaviorSpec, Environment, ObservationSpec
 from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
 from rlcore.recordings import Recording
@@ -123,6 +124,8 @@ def watcher(
     run: Any = SimpleNamespace(
         config=RunConfig(),
         seed=seed,
+        ranks=OneRank(),
+        first_env=0,
         inference=inference,
         create_reward_providers=lambda *_: providers or [ExtrinsicReward(gamma=0.9)],
         read_recording=read_recording,

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from rlcore.distributed import OneRank
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.rewards import ExtrinsicReward, Transitions
 from rlcore.settings import BehaviorSettings, NetworkSettings, OnPolicySettings, RunConfig
@@ -92,7 +93,9 @@ def recorder(slots: int, gamma: float, lambd: float, time_horizon: int, buffer_s
         time_horizon=time_horizon,
     )
     providers = [ExtrinsicReward(gamma, strength=2.0), ObservationReward()]
-    run: Any = SimpleNamespace(config=RunConfig(), seed=1, create_reward_providers=lambda *_: providers)
+    run: Any = SimpleNamespace(
+        config=RunConfig(), seed=1, ranks=OneRank(), first_env=0, create_reward_providers=lambda *_: providers
+    )
     return Recorder(behavior_settings, behavior_of(slots), run)
 
 

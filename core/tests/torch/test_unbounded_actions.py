@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 import pytest
 
+from rlcore.distributed import OneRank
 from rlcore.environment import Environment
 from rlcore.errors import UnsupportedSpace
 from rlcore.rewards import ExtrinsicReward
@@ -58,7 +59,12 @@ def explorer(kind: type[Explorer], environment: Environment) -> Explorer:
         reward_signals={"extrinsic": None},
     )
     run: Any = SimpleNamespace(
-        config=RunConfig(), seed=1, inference=False, create_reward_providers=lambda *_: [ExtrinsicReward()]
+        config=RunConfig(),
+        seed=1,
+        ranks=OneRank(),
+        first_env=0,
+        inference=False,
+        create_reward_providers=lambda *_: [ExtrinsicReward()],
     )
     return kind(settings, behavior, run)
 

@@ -17,5 +17,6 @@ def rlcore_trainers() -> list[TrainerSpec]:
             memory=True,
             critic=True,
             action_distributions=True,
+            ranks=True,
         )
     ]

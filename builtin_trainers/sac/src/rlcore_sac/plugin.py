@@ -15,5 +15,6 @@ def rlcore_trainers() -> list[TrainerSpec]:
             summary="soft actor-critic: off-policy, maximum entropy, twin critics",
             behavioral_cloning=True,
             critic=True,
+            ranks=True,
         )
     ]

@@ -24,7 +24,6 @@ from collections.abc import Mapping
 from functools import partial
 
 import attrs
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
@@ -97,8 +96,8 @@ class SACTrainer(OffPolicyTrainer):
 
     def draw_noise(self, batch: TransitionBatch) -> StepNoise:
         """Noise for the draws of one gradient step."""
-        here, following = self._noise_for(batch.inputs), self._noise_for(batch.next_inputs)
-        between = None if batch.between is None else self._noise_for(batch.between.inputs)
+        here, following = self._noise_for(batch, batch.inputs), self._noise_for(batch, batch.next_inputs)
+        between = None if batch.between is None else self._noise_for(batch, batch.between.inputs)
         return StepNoise(here, following, between)
 
     def step(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
@@ -112,6 +111,7 @@ class SACTrainer(OffPolicyTrainer):
             partial(self._policy_gradient, batch, noise.here),
             partial(self._critic_gradient, batch, noise.following, noise.between),
         )
+        self.sum_gradients(batch)
         for name in ("policy", "critic_0", "critic_1"):
             self.optimizers[name].step()
         if self.hyperparameters.learn_entcoef:
@@ -170,13 +170,12 @@ class SACTrainer(OffPolicyTrainer):
 
     # ------------------------------------------------------------ the parts of a gradient step
 
-    def _noise_for(self, inputs: Inputs) -> Tensor | None:
-        """Standard normal noise [B, continuous] for draws at ``inputs``; None without continuous parts."""
+    def _noise_for(self, batch: TransitionBatch, inputs: Inputs) -> Tensor | None:
+        """Standard normal noise for draws at ``inputs`` of a batch, a row for each; None without continuous parts."""
         continuous = self.policy.layout.continuous
         if not continuous:
             return None
-        noise = self.generator.standard_normal((len(inputs[0]), continuous), dtype=np.float32)
-        return torch.from_numpy(noise).to(self.device)
+        return torch.from_numpy(self.standard_normal(batch, len(inputs[0]), continuous)).to(self.device)
 
     def _critic_gradient(
         self, batch: TransitionBatch, next_noise: Tensor | None, between_noise: Tensor | None

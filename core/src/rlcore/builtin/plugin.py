@@ -33,6 +33,7 @@ def rlcore_reward_providers() -> list[RewardProviderSpec]:
             target="rlcore.rewards:ExtrinsicReward.create",
             settings="rlcore.settings:RewardSettings",
             summary="the environment's own reward, the group's included",
+            ranks=True,
         )
     ]
 
@@ -56,6 +57,7 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
             target="rlcore.torch.replay_sampler:UniformSampler.create",
             settings="rlcore.settings:ReplaySamplerSettings",
             summary="every stored transition is equally likely",
+            ranks=True,
         ),
         ReplaySamplerSpec(
             name="prioritized",

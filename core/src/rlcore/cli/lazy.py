@@ -22,7 +22,7 @@ class LazyGroup(click.Group):
     """Import commands on first use.
 
     ``lazy`` maps names to commands. ``fallback`` names a function for all others: it takes a name and returns its
-    command, or None, and the names that it knows.
+    command, or None, the names that it knows, and what to add to the message about a name that it does not know.
     """
 
     def __init__(
@@ -47,7 +47,9 @@ class LazyGroup(click.Group):
         name = args[0]
         if name in self.lazy or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        command, others = _load(self.fallback)(name) if self.fallback and not name.startswith("-") else (None, ())
+        command, others, off = None, (), ""
+        if self.fallback is not None and not name.startswith("-"):
+            command, others, off = _load(self.fallback)(name)
         if command is not None:
             return name, command, args[1:]
         known = (*self.lazy, *others)
@@ -55,7 +57,8 @@ class LazyGroup(click.Group):
         if package:
             advice = f"pip install {package}, or turn the plugin on if it is installed"
             raise click.UsageError(f"no command {name!r}: it is a command of {package}; {advice}", ctx)
-        raise click.UsageError(f"no command {name!r}; commands: {', '.join(known)}{did_you_mean(name, known)}", ctx)
+        parts = [f"no command {name!r}", f"commands: {', '.join(known)}{did_you_mean(name, known)}", off]
+        raise click.UsageError("; ".join(filter(None, parts)), ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

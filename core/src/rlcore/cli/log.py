@@ -30,11 +30,14 @@ class EchoHandler(logging.Handler):
             echo("".join(traceback.format_exception(*record.exc_info)).removesuffix("\n"), file=sys.stderr)
 
 
-def show_log(debug: bool = False) -> None:
-    """Prints messages and warnings of rlcore from now on; with ``debug``, everything."""
+def show_log(debug: bool = False, leads: bool = True) -> None:
+    """Prints messages and warnings of rlcore from now on; with ``debug``, everything.
+
+    A process that does not lead, because it is a rank above 0 of a run, prints errors alone.
+    """
     logger = logging.getLogger("rlcore")
     for handler in [handler for handler in logger.handlers if isinstance(handler, EchoHandler)]:
         logger.removeHandler(handler)  # an earlier command of this process may have started in another directory
     logger.addHandler(EchoHandler())
     logger.propagate = False
-    logger.setLevel(logging.DEBUG if debug else logging.INFO)
+    logger.setLevel(logging.DEBUG if debug else logging.INFO if leads else logging.ERROR)

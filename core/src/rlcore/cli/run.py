@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from rlcore.cli.console import lasting_console
 from rlcore.cli.foreign_code import allow_local_option
 from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
+from rlcore.cli.ranks import first_rank_reports
 from rlcore.cli.run_options import before_double_dash, options_of_plugins, taken
 from rlcore.cli.shown_paths import ShownPaths, UserPath
 from rlcore.cli.terminal import echo
@@ -82,6 +83,9 @@ class RunCommand(click.Command):
 @click.option("--run-id", help="Name of the run; its directory is results/RUN_ID.")
 @click.option("--results-dir", help="Directory of the run directories.")
 @click.option("--resume", is_flag=True, help="Resume the run; without CONFIG, with the configuration in its directory.")
+@click.option(
+    "--checkpoint", metavar="STEP|best", help="Resume from this checkpoint; later ones move to RUN_ID.replaced."
+)
 @click.option("--force", is_flag=True, help="Replace an existing run of this name.")
 @click.option("--inference", is_flag=True, help="Act with the saved policy, without learning, until interrupted.")
 @click.option("--deterministic", is_flag=True, help="Take the mean or most likely action instead of sampling.")
@@ -131,46 +135,37 @@ def train(
     from rlcore.cli.report import report
     from rlcore.cli.start import is_silent, show_start
     from rlcore.cli.stopping import interrupts
-    from rlcore.config import apply_overrides, read_document
-    from rlcore.runs.code_of_others import refuse_code_of_others
-    from rlcore.runs.run import Run
+    from rlcore.distributed.launch import launched
 
-    show_log()
-    if config is None:
-        document = configuration_of_run(flags)
-        flags["results_dir"] = flags["results_dir"] or "results"  # or a copied run would resume the original
-    else:
-        document = read_document(config)
-    document = apply_overrides(document, sets, typed_flags(flags, document.data), options)
-    if config is None and not allow_local:
-        refuse_code_of_others(document, run_directory(flags), local=True)
-    plugins = plugins_for(document, **plugin_flags)
-    run = Run(document, plugins)
-    if config is not None:
-        refuse_configuration_of_another(config, run)
+    launch = launched()
+    leads = launch is None or launch.leads
+    show_log(leads=leads)
+    with first_rank_reports(launch):
+        run = make_run(config, sets, flags, options, allow_local, plugin_flags)
     if run.config.checkpoint_settings.inference:  # it has no other end
         when_output_is_lost.append(partial(run.request_stop, "the output is lost"))
-    if run.offline and flags["num_envs"] is not None and not flags["inference"]:
-        raise ConfigError(
-            "--num-envs: this run learns from recorded data, so no environment is stepped; the copies of an evaluation "
-            "are evaluation.environment.num_envs"
-        )
     shown = ShownPaths()  # before the environment is created, which may change the working directory
-    show_log(run.config.debug)
+    show_log(run.config.debug, leads)
 
     end_progress: Callable[[], None]
 
     def last_words(error: BaseException | None) -> int:
         end_progress()
-        return report(error, run.config.debug, shown) if isinstance(error, Exception) else report_end(run, shown)
+        if isinstance(error, Exception):
+            return report(error, run.config.debug, shown)
+        return report_end(run, shown) if leads else exit_code(run)
 
     def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
         return ends_within(seconds, f"closing {what}", last_words)
 
     run.close_deadline = deadline
     own_process = bool(click.get_current_context().obj)
-    with interrupts(run, own_process), show_progress(run) as end_progress:
+    progress = show_progress(run) if leads else nullcontext(lambda: None)
+    with interrupts(run, own_process), progress as end_progress:
         run.start()
+        if not leads:
+            run.train()
+            return exit_code(run)
         if run.resumed_from is not None and not run.nothing_left:
             # To the stream of the progress bar: without `file`, click writes past it.
             echo(shown(f"resumed at step {run.steps} from checkpoint {run.resumed_from}"), file=sys.stdout)
@@ -180,11 +175,48 @@ def train(
     return report_end(run, shown)
 
 
+def make_run(
+    config: Path | None,
+    sets: tuple[str, ...],
+    flags: dict[str, Any],
+    options: Mapping[str, str],
+    allow_local: bool,
+    plugin_flags: Mapping[str, Any],
+) -> Run:
+    """The run that the arguments describe, before it starts."""
+    from rlcore.config import apply_overrides, read_document
+    from rlcore.runs.code_of_others import refuse_code_of_others
+    from rlcore.runs.run import Run
+
+    if config is None:
+        document = configuration_of_run(flags)
+        flags["results_dir"] = flags["results_dir"] or "results"  # or a copied run would resume the original
+    else:
+        document = read_document(config)
+    document = apply_overrides(document, sets, typed_flags(flags, document.data), options)
+    if config is None and not allow_local:
+        refuse_code_of_others(document, run_directory(flags), local=True)
+    run = Run(document, plugins_for(document, **plugin_flags))
+    if config is not None:
+        refuse_configuration_of_another(config, run)
+    if run.offline and flags["num_envs"] is not None and not flags["inference"]:
+        raise ConfigError(
+            "--num-envs: this run learns from recorded data, so no environment is stepped; the copies of an evaluation "
+            "are evaluation.environment.num_envs"
+        )
+    return run
+
+
 def report_end(run: Run, shown: ShownPaths) -> int:
     """Prints how a run without an error ended. Returns the exit code."""
     for failure in run.failures:
         echo(shown(f"warning: {failure}"), err=True)
     echo(shown(closing_line(run)))
+    return exit_code(run)
+
+
+def exit_code(run: Run) -> int:
+    """The exit code of a run that ended without an error."""
     return run.stop.exit_code if run.outcome == "interrupted" and run.stop is not None else 0
 
 
@@ -192,6 +224,7 @@ FLAG_KEYS = {
     "run_id": ("checkpoint_settings", "run_id"),
     "results_dir": ("checkpoint_settings", "results_dir"),
     "resume": ("checkpoint_settings", "resume"),
+    "checkpoint": ("checkpoint_settings", "checkpoint"),
     "force": ("checkpoint_settings", "force"),
     "inference": ("checkpoint_settings", "inference"),
     "initialize_from": ("checkpoint_settings", "initialize_from"),

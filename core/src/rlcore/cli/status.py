@@ -120,6 +120,23 @@ def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return scores
 
 
+def _promise(status: Mapping[str, Any]) -> str:
+    """The promise of a resume from the last checkpoint, in words; empty before there is one."""
+    from rlcore.runs.promise import ResumePromise
+    from rlcore.saved_values import SavedValueError
+    from rlcore.storage.saved_state import require_promise
+    from rlcore.storage.status import metadata_of
+
+    found = metadata_of(status).get("resume")
+    if not isinstance(found, Mapping):
+        return ""
+    try:
+        require_promise(found)
+    except SavedValueError:
+        return ""
+    return str(ResumePromise.from_json(found))
+
+
 def _summarized(directory: Path) -> dict[str, int]:
     """The step of each behavior's last summary in ``metrics.jsonl``; empty if there is no such file."""
     from rlcore.builtin.metrics_file import METRICS_FILE
@@ -209,6 +226,9 @@ def _print(
             f"evaluation: score {scored['score']:.2f} at step {scored['step']}, best {scored['best_score']:.2f} "
             f"at step {scored['best_step']}",
         )
+    promise = _promise(status)
+    if promise:
+        console.print(printable(f"resume: {promise}"))
     for damage in damages:
         console.print("damaged:", style="red", end=" ")
         console.print(printable(damage))

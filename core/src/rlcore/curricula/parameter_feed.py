@@ -7,7 +7,7 @@ itself within the step that ends an episode.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,24 @@ from rlcore.saved_values import fill
 Draw = Callable[[NDArray[np.int64], NDArray[np.int64]], EpisodeDraw]
 
 
+class FedEnvironment(Protocol):
+    """The part of an environment that a feed uses."""
+
+    @property
+    def num_envs(self) -> int: ...
+
+    @property
+    def episodes(self) -> NDArray[np.int64]: ...
+
+    def set_parameters(self, parameters: Parameters) -> None: ...
+
+
 class ParameterFeed:
     """Keeps the parameters of every environment's current and next episode, and sets them."""
 
-    def __init__(self, environment: Environment, names: Sequence[str], draw: Draw, named: str = "environment") -> None:
+    def __init__(
+        self, environment: FedEnvironment, names: Sequence[str], draw: Draw, named: str = "environment"
+    ) -> None:
         """``names`` [P] are the columns of what ``draw`` gives; ``named`` is what messages call the environment."""
         self._environment = environment
         self._named = named

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
@@ -45,7 +45,13 @@ class CheckpointHold:
 
 
 class CheckpointHolds:
-    """The holds of one run. A checkpoint may have several."""
+    """The holds of one run. A checkpoint may have several.
+
+    Attributes:
+        changed: Called with the steps that are held, ascending, whenever they have changed.
+    """
+
+    changed: Callable[[list[int]], None] | None = None
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -57,11 +63,17 @@ class CheckpointHolds:
             if not path.is_dir():
                 raise RunStateError(f"{path}: there is no checkpoint of step {step} to hold")
             self._held[step] += 1
+            self._report(self._held[step] == 1)
         return CheckpointHold(self, step)
 
     def release(self, step: int) -> None:
         with self._lock:
             self._held[step] -= 1
+            self._report(self._held[step] == 0)
+
+    def _report(self, changed: bool) -> None:
+        if changed and self.changed is not None:
+            self.changed(sorted(step for step, holds in self._held.items() if holds > 0))
 
     @contextmanager
     def unheld(self, steps: list[int]) -> Iterator[list[int]]:

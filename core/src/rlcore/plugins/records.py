@@ -117,6 +117,9 @@ class TrainerSpec(Record):
         critic: Whether it has a critic with a network of its own, as ``network_settings.critic`` describes.
         action_distributions: Whether ``network_settings.action_distribution`` chooses the distribution of continuous
             actions.
+        ranks: Whether it learns as one trainer in several processes: it exchanges what ``run.ranks`` says, and its
+            ``steps``, weights and statistics are equal in all of them. The trainers of ``rlcore.torch`` do so if their
+            losses are means over rows.
     """
 
     kind: ClassVar[str] = "trainer"
@@ -129,6 +132,7 @@ class TrainerSpec(Record):
     memory: bool = False
     critic: bool = False
     action_distributions: bool = False
+    ranks: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -141,6 +145,7 @@ class RewardProviderSpec(Record):
 
     Attributes:
         settings: The attrs class of its block, as ``"package.module:Name"``.
+        ranks: Whether it may be used in a run of several processes: it learns nothing, or learns the same in all.
     """
 
     kind: ClassVar[str] = "reward"
@@ -148,6 +153,7 @@ class RewardProviderSpec(Record):
     key: ClassVar[str] = "reward_signals"
 
     settings: str = attrs.field(validator=_check_target)
+    ranks: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -310,6 +316,8 @@ class ReplaySamplerSpec(Record):
     Attributes:
         settings: The attrs class of such a block, as ``"package.module:Name"``; derives from
             :class:`rlcore.settings.ReplaySamplerSettings`.
+        ranks: Whether it may be used in a run of several processes, each of which has a part of the replay buffer; only
+            the ``uniform`` sampler of rlcore may.
     """
 
     kind: ClassVar[str] = "replay_sampler"
@@ -317,6 +325,7 @@ class ReplaySamplerSpec(Record):
     key: ClassVar[str] = "replay_sampler.type"
 
     settings: str = attrs.field(validator=_check_target)
+    ranks: bool = False
 
 
 def _check_suffix(record: Record, attribute: attrs.Attribute[str], value: str) -> None:

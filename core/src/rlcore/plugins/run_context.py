@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import attrs
 
+from rlcore.distributed.ranks import OneRank, Ranks
 from rlcore.errors import ConfigError, UnsupportedSpace, dotted
 from rlcore.files.paths import user_path, working_directory
 from rlcore.files.patterns import pattern_problem
@@ -114,6 +115,7 @@ class RunContext:
         video: Directory for films if the environment is to record them; None otherwise.
         working_directory: Directory that relative paths of the configuration are relative to.
         stash: The values that plugins keep for this run; evaluations within a run share it.
+        ranks: The processes of the run, and the exchange between them; see :mod:`rlcore.distributed`.
     """
 
     config: RunConfig
@@ -129,6 +131,7 @@ class RunContext:
     working_directory: Path = attrs.field(factory=working_directory)
     stash: Stash = attrs.field(factory=Stash, repr=False)
     first_env: int = 0
+    ranks: Ranks = attrs.field(factory=OneRank, repr=False)
     # Shared with the context of evaluations, which is an evolved copy.
     _stops: StopRequests = attrs.field(factory=StopRequests, repr=False)
     _holds: CheckpointHolds = attrs.field(factory=CheckpointHolds, repr=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from math import isfinite
+from math import hypot, isfinite
 from typing import Any, NoReturn
 
 import attrs
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 FEW_SLOTS = 16
 
 _BOOL = np.dtype(np.bool_)
+# Trainers store rewards and observations as float32: a larger float64 would become infinite there.
+LARGEST = float(np.finfo(np.float32).max)
 _FIX = "fix the environment, so that it returns what its behavior says"
 
 
@@ -40,6 +42,7 @@ class _Observed:
     name: str = attrs.field(init=False)
     array: NDArray[Any] | None = None  # of which shape and dtype are known to be right
     values: NDArray[Any] | None = None  # a flat view of `array`; None if it holds no real numbers or is not contiguous
+    most: np.floating[Any] | float = LARGEST  # that the sum of the squares of `values` may be
 
     def __attrs_post_init__(self) -> None:
         self.name = self.spec.name
@@ -52,6 +55,7 @@ class _Observed:
         """``array`` has the right shape and dtype."""
         self.dtype, self.array = array.dtype, array
         self.values = array.reshape(-1) if self.real and array.flags.c_contiguous else None
+        self.most = _most_squared(array.dtype)
 
 
 class BatchCheck:
@@ -73,6 +77,7 @@ class BatchCheck:
         self._few = slots <= FEW_SLOTS
         # Of the latest batch: arrays of which shape and kind are known to be right.
         self._reward: NDArray[Any] | None = None
+        self._most: np.floating[Any] | float = LARGEST  # that the sum of the squares of rewards may be
         self._terminated: NDArray[np.bool_] | None = None
         self._truncated: NDArray[np.bool_] | None = None
         self._observed = [_Observed(o, (slots, *o.shape), o.dtype) for o in spec.observations]
@@ -85,8 +90,8 @@ class BatchCheck:
             reward, terminated, truncated = batch.reward, batch.terminated, batch.truncated
             if reward is not self._reward or terminated is not self._terminated or truncated is not self._truncated:
                 self._check_agents(batch)
-            # A sum, or x . x, is finite unless x has a NaN or an infinity, or is huge: only then look closer.
-            if not isfinite(sum(reward.tolist()) if self._few else reward.dot(reward)):
+            # The length of x, or x . x, is small unless x has a NaN or an infinity, or is huge: only then look closer.
+            if not (hypot(*reward.tolist()) <= LARGEST if self._few else reward.dot(reward) <= self._most):
                 self._refuse_non_finite("reward", reward)
             observations = batch.observations
             for observed in self._observed:
@@ -95,7 +100,7 @@ class BatchCheck:
                     self._check_observed(batch, observed, array)
                 values = observed.values
                 if values is not None:
-                    if not isfinite(values.dot(values)):
+                    if not values.dot(values) <= observed.most:
                         self._refuse_non_finite(f"observation {observed.name!r}", array)
                 elif observed.real:
                     self._refuse_non_finite(f"observation {observed.name!r}", array)
@@ -133,6 +138,7 @@ class BatchCheck:
         ):
             self._check_contract(batch)
         self._reward, self._terminated, self._truncated = reward, terminated, truncated
+        self._most = _most_squared(reward.dtype)
 
     def _check_observed(self, batch: AgentBatch, observed: _Observed, array: NDArray[Any]) -> None:
         if array.dtype is not observed.dtype or array.shape != observed.shape:
@@ -147,14 +153,14 @@ class BatchCheck:
             self._refuse("ended", f"is {_some(ended)} where terminated or truncated are set in {_some(flagged)}")
         finals, count = batch.final_observations, len(ended)
         if not isinstance(finals, Mapping):
-            self._refuse("final_observations", f"{_shown(finals)} although episodes ended in slots {_some(ended)}")
+            self._refuse("final_observations", f"{shown(finals)} although episodes ended in slots {_some(ended)}")
         for spec in self._spec.observations:
             what = f"final observation {spec.name!r}"
             final = self._present(finals, spec.name, what)
             self._check_observation(what, final, spec, count, "episode that ended")
             if spec.dtype.kind == "f":
                 values = final.ravel()
-                if not isfinite(values.dot(values)):
+                if not values.dot(values) <= _most_squared(values.dtype):
                     self._refuse_non_finite(what, final, ended)
         if batch.final_info is not None:
             self._check_final_info(batch.final_info, count)
@@ -162,11 +168,11 @@ class BatchCheck:
     def _check_final_info(self, infos: Any, count: int) -> None:
         """``infos`` maps names to arrays of real numbers [K]; NaN is allowed."""
         if not isinstance(infos, Mapping):
-            self._refuse("final_info", f"{_shown(infos)}, not a mapping of arrays by name")
+            self._refuse("final_info", f"{shown(infos)}, not a mapping of arrays by name")
         for name, array in infos.items():
             if not isinstance(array, np.ndarray) or array.shape != (count,) or array.dtype.kind != "f":
                 wanted = f"not an array of real numbers of shape [{count}]: one for each episode that ended"
-                self._refuse(f"final_info {name!r}", f"{_shown(array)}, {wanted}")
+                self._refuse(f"final_info {name!r}", f"{shown(array)}, {wanted}")
 
     def _check_options(self, batch: AgentBatch) -> None:
         """The arrays that a batch may leave out."""
@@ -176,11 +182,11 @@ class BatchCheck:
                 self._check_array(what, array, kind)
         mask, shape = batch.action_mask, self._mask_shape
         if mask is not None and (not isinstance(mask, np.ndarray) or mask.shape != shape or mask.dtype != _BOOL):
-            self._refuse("action_mask", f"{_shown(mask)}, not an array of booleans of shape {list(shape)}")
+            self._refuse("action_mask", f"{shown(mask)}, not an array of booleans of shape {list(shape)}")
         if batch.needs_action is not None and not self._warned_of_lost:
             self._warn_of_lost_rewards(batch)
         shared = batch.group_reward
-        if shared is not None and not isfinite(shared.dot(shared)):
+        if shared is not None and not shared.dot(shared) <= _most_squared(shared.dtype):
             self._refuse_non_finite("group reward", shared)
 
     def _warn_of_lost_rewards(self, batch: AgentBatch) -> None:
@@ -207,19 +213,19 @@ class BatchCheck:
     def _check_contract(self, batch: Any) -> None:
         """Raise EnvironmentFailed unless shapes and kinds are those of the contract."""
         if not isinstance(batch, AgentBatch):
-            self._refuse("its entry in the batches", f"{_shown(batch)}, not an AgentBatch")
+            self._refuse("its entry in the batches", f"{shown(batch)}, not an AgentBatch")
         self._check_array("reward", batch.reward, "f")
         for what in ("terminated", "truncated"):
             self._check_array(what, getattr(batch, what), "b")
         if not isinstance(batch.observations, Mapping):
-            self._refuse("observations", f"{_shown(batch.observations)}, not a mapping of arrays by name")
+            self._refuse("observations", f"{shown(batch.observations)}, not a mapping of arrays by name")
         for spec in self._spec.observations:
             what = f"observation {spec.name!r}"
             array = self._present(batch.observations, spec.name, what)
             self._check_observation(what, array, spec, self._spec.slots, "slot")
         ended = batch.ended
         if not isinstance(ended, np.ndarray) or ended.ndim != 1 or ended.dtype.kind not in "iu":
-            self._refuse("ended", f"{_shown(ended)}, not an array of row numbers")
+            self._refuse("ended", f"{shown(ended)}, not an array of row numbers")
         if not ended.size and (batch.terminated.any() or batch.truncated.any()):
             flagged = np.flatnonzero(batch.terminated | batch.truncated)
             self._refuse("ended", f"is empty where terminated or truncated are set in {_some(flagged)}")
@@ -233,12 +239,12 @@ class BatchCheck:
         """``array`` [S] of numbers of this ``kind``."""
         if not isinstance(array, np.ndarray) or array.shape != self._flat or array.dtype.kind != kind:
             wanted = "booleans" if kind == "b" else "real numbers"
-            self._refuse(what, f"{_shown(array)}, not an array of {wanted} of shape {list(self._flat)}, the slots")
+            self._refuse(what, f"{shown(array)}, not an array of {wanted} of shape {list(self._flat)}, the slots")
 
     def _check_observation(self, what: str, array: Any, spec: ObservationSpec, rows: int, each: str) -> None:
         shape = (rows, *spec.shape)
         if not isinstance(array, np.ndarray) or array.shape != shape:
-            self._refuse(what, f"{_shown(array)}, not of shape {list(shape)}: {list(spec.shape)} for each {each}")
+            self._refuse(what, f"{shown(array)}, not of shape {list(shape)}: {list(spec.shape)} for each {each}")
         # A float64 becomes a float32 where it is stored, which costs digits; 300 would become 44 in a uint8.
         fits = array.dtype.kind == "f" if spec.dtype.kind == "f" else np.can_cast(array.dtype, spec.dtype, "safe")
         if not fits:
@@ -250,20 +256,34 @@ class BatchCheck:
         raise EnvironmentFailed(f"behavior {self._spec.name!r}: {what} {problem} ({self._when()}); {_FIX}")
 
     def _refuse_non_finite(self, what: str, values: NDArray[Any], slots: NDArray[np.intp] | None = None) -> None:
-        """Raise NonFiniteError for the first row of ``values`` [K, ...] that is not finite, if there is one."""
-        place = first_non_finite(values)
+        """Raise NonFiniteError for the first row of ``values`` [K, ...] that is not finite as float32, if any."""
+        place = _first_non_finite(values)
         if place is None:
             return
+        fix = "fix the environment, or wrap it to keep its values finite"
+        if isfinite(values[place]):
+            fix = f"values beyond {LARGEST:.2g} are infinite as float32, which trainers store; scale them down"
         row = int(place[0])
         slot = row if slots is None else int(slots[row])
         value = values[row]
-        shown = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
+        text = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
         raise NonFiniteError(
-            f"behavior {self._spec.name!r}: {what} of {slot_named(self._spec, slot)} is {shown} {self._when()}; "
-            "fix the environment, or wrap it to keep its values finite",
+            f"behavior {self._spec.name!r}: {what} of {slot_named(self._spec, slot)} is {text} {self._when()}; {fix}",
             int(self._spec.env_index[slot]),
             latest=what.startswith("observation"),
         )
+
+
+def _most_squared(dtype: np.dtype[Any]) -> np.floating[Any] | float:
+    """The largest sum of squares whose terms are certainly finite as float32."""
+    return LARGEST**2 if dtype.itemsize > 4 else dtype.type(np.finfo(dtype).max) if dtype.kind == "f" else LARGEST
+
+
+def _first_non_finite(values: NDArray[Any]) -> tuple[int, ...] | None:
+    """The index of the first value that is a NaN or an infinity, or would be one as float32; None: there is none."""
+    if values.dtype.itemsize <= 4:
+        return first_non_finite(values)
+    return first_non_finite(np.where(np.abs(values) <= LARGEST, values, np.nan))
 
 
 def batch_of(batches: Any, name: str, environment: str, doing: str) -> AgentBatch:
@@ -280,7 +300,7 @@ def batch_of(batches: Any, name: str, environment: str, doing: str) -> AgentBatc
 
 def no_batch(batches: Any, name: str, environment: str, doing: str) -> EnvironmentFailed:
     """The error if ``doing`` of the environment returned ``batches`` without one of the behavior ``name``."""
-    found = f"batches of {_names(batches)}" if isinstance(batches, Mapping) else _shown(batches).removeprefix("is ")
+    found = f"batches of {_names(batches)}" if isinstance(batches, Mapping) else shown(batches).removeprefix("is ")
     return EnvironmentFailed(
         f"{environment}: {doing} returned {found} and none of behavior {name!r}; "
         "it must return a batch for each of its behaviors"
@@ -296,8 +316,8 @@ def _some(rows: NDArray[Any]) -> str:
     return f"{shown}" if len(rows) <= 8 else f"{str(shown)[:-1]}, ...]"
 
 
-def _shown(value: Any) -> str:
-    """What it is, for messages."""
+def shown(value: Any) -> str:
+    """The kind of a value in messages: ``is an array of float32 of shape [4]``."""
     if isinstance(value, np.ndarray):
         return f"is an array of {value.dtype} of shape {list(value.shape)}"
     return "is None" if value is None else f"is a {type(value).__name__}"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.errors import TrainingDiverged
 from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.results import BehaviorResult
 from rlcore.runs.batch_check import BatchCheck
@@ -21,6 +22,10 @@ from rlcore.settings import BehaviorSettings
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
 from rlcore.trainer import Player, PlayingTrainer, Policy, Trainer
 
+# The tags of scalars that training cannot continue with unless they are finite.
+LOSSES = "Losses/"
+# Steps of one episode after which it is said that no episode has ended yet; the longest of Atari have 27,000.
+ENDLESS_STEPS = 50_000
 # How many of the latest episodes the mean reward of results and progress is taken over.
 RECENT_EPISODES = 100
 # Agent steps between checkpoints where the configuration gives none and max_steps are many; ML-Agents' default.
@@ -172,8 +177,21 @@ class BehaviorRun:
             return False
         return self.learning and now[1] - before[1] >= self.checkpoint_interval
 
+    @property
+    def endless(self) -> bool:
+        """Whether an episode has taken ``ENDLESS_STEPS`` and none has ended since the run started."""
+        if self.offline or self.episodes.finished:
+            return False
+        return int(self.episodes.lengths.max(initial=0)) >= ENDLESS_STEPS
+
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
-        """Note one update of the trainer and the scalars it returned."""
+        """Note one update of the trainer and the scalars it returned. Raises TrainingDiverged for a NaN loss."""
+        for tag, value in stats.items():
+            if tag.startswith(LOSSES) and not isinstance(value, Sequence) and not isfinite(value):
+                raise TrainingDiverged(
+                    f"behavior {self.name!r}: {tag} is {value:g} after the update at step {self.steps}; a lower "
+                    "learning_rate helps, as does reward_signals.extrinsic.strength below 1 where rewards are large"
+                )
         self.window.add(stats)
         self.epoch_updates.add(stats)
         for tag, value in stats.items():
@@ -236,10 +254,18 @@ class BehaviorRun:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.episodes.load_state_dict(state)
+        self._load_statistics(state)
+        if saved_entry(state, "player") is not None:
+            self._new_player().load_state_dict(saved_mapping(state, "player"))
+
+    def load_without_slots(self, state: Mapping[str, Any]) -> None:
+        """Load the statistics of a state of other slots; no episode is open."""
+        self.episodes.finished = saved_count(state, "finished")
+        self._load_statistics(state)
+
+    def _load_statistics(self, state: Mapping[str, Any]) -> None:
         self.recent.extend(saved_entry(state, "recent"))
         self.window.load_state_dict(saved_mapping(state, "window"))
         self.updates = saved_count(state, "updates")
         for tag, values in saved_mapping(state, "recent_updates").items():
             self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
-        if saved_entry(state, "player") is not None:
-            self._new_player().load_state_dict(saved_mapping(state, "player"))

@@ -7,42 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
 
 import attrs
 
-from rlcore.environment import Environment, SavesState
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.promise import ResumePromise
 from rlcore.runs.state import RunState
+from rlcore.storage.fingerprint import device_of
 from rlcore.trainer import NetworkSize
 
-__all__ = ["BehaviorDescription", "EnvironmentDescription", "ResumePromise", "RunDescription"]
+__all__ = ["BehaviorDescription", "EnvironmentDescription", "RunDescription"]
 
 MOST_BEHAVIORS = 6  # lines of behaviors before the others are only counted
 MOST_OBSERVATIONS = 3  # shapes of observations in a line
-
-
-@attrs.frozen
-class ResumePromise:
-    """How a resumed run compares with one that is never stopped.
-
-    Attributes:
-        kind: ``"exact"``: equal, bit for bit, on the same machine with the same versions. ``"statistical"``: alike, but
-            not equal.
-        reasons: What prevents an exact resume; empty if nothing does.
-        notes: Limits of an exact resume.
-    """
-
-    kind: Literal["exact", "statistical"]
-    reasons: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        if self.kind == "exact":
-            return "; ".join(("exact", *self.notes))
-        return f"statistical, because {' and '.join(self.reasons)}"
 
 
 @attrs.frozen
@@ -93,15 +72,17 @@ class BehaviorDescription:
     max_steps: int | None
 
     @classmethod
-    def of(cls, behavior: BehaviorRun, inference: bool = False) -> BehaviorDescription:
+    def of(cls, behavior: BehaviorRun, inference: bool = False, state: RunState | None = None) -> BehaviorDescription:
         """The description of a behavior that has started; ``inference``: the run only acts."""
         spec = behavior.spec
+        joined = None if state is None else state.joined
+        agents = spec.slots if joined is None else joined.behaviors[spec.name].share.total
         size = getattr(behavior.trainer, "network_size", None)
         return cls(
             spec.name,
             behavior.settings.trainer_type,
             tuple(name for name, block in behavior.settings.sections.items() if block is not None),
-            None if behavior.offline else spec.slots,
+            None if behavior.offline else agents,
             {each.name: each.shape for each in spec.observations},
             spec.continuous,
             spec.discrete,
@@ -142,6 +123,7 @@ class RunDescription:
         seed: The seed of the run.
         plugins: The loaded plugins, with their versions; local ones have no distribution.
         device: The device of the networks.
+        ranks: The number of processes that torchrun started; 1 without it.
         environment: The environment; None for a run that learns from recorded data.
         behaviors: The behaviors.
         resume: The promise of a resume; None for a run that only acts, and saves nothing.
@@ -154,22 +136,27 @@ class RunDescription:
     environment: EnvironmentDescription | None
     behaviors: tuple[BehaviorDescription, ...]
     resume: ResumePromise | None
+    ranks: int = 1
 
     @classmethod
-    def of(cls, context: RunContext, state: RunState, plugins: tuple[Plugin, ...]) -> RunDescription:
+    def of(
+        cls, context: RunContext, state: RunState, plugins: tuple[Plugin, ...], resume: ResumePromise
+    ) -> RunDescription:
         """The description of a run that has started."""
         settings = context.config.environment
         environment = None
         if state.environment is not None and settings is not None:
-            environment = EnvironmentDescription(settings.type, settings.id, context.num_envs)
+            num_envs = context.num_envs if state.joined is None else state.joined.environment.num_envs
+            environment = EnvironmentDescription(settings.type, settings.id, num_envs)
         return cls(
             context.directory,
             context.seed,
             plugins,
-            device_of(context),
+            device_of(context.config),
             environment,
-            tuple(BehaviorDescription.of(behavior, context.inference) for behavior in state.behaviors.values()),
-            None if context.inference else promise(context, state),
+            tuple(BehaviorDescription.of(behavior, context.inference, state) for behavior in state.behaviors.values()),
+            None if context.inference else resume,
+            context.ranks.size,
         )
 
     def lines(self) -> list[tuple[str, str]]:
@@ -180,6 +167,8 @@ class RunDescription:
             ("device", self.device),
             ("learns from" if self.environment is None else "environment", str(self.environment or "recorded data")),
         ]
+        if self.ranks > 1:
+            found.append(("ranks", f"{self.ranks}, which share the copies of the environment"))
         found += [(each.name, str(each)) for each in self.behaviors[:MOST_BEHAVIORS]]
         more = len(self.behaviors) - MOST_BEHAVIORS
         if more > 0:
@@ -187,32 +176,6 @@ class RunDescription:
         if self.resume is not None:
             found.append(("resume", str(self.resume)))
         return found
-
-
-def device_of(context: RunContext) -> str:
-    """The device that ``torch_settings`` chooses."""
-    return context.config.torch_settings.device or "cpu"
-
-
-def promise(context: RunContext, state: RunState) -> ResumePromise:
-    """Return the promise that the configuration and the environment of a run allow."""
-    reasons = [
-        f"hyperparameters.save_replay_buffer of {name} is false"
-        for name, behavior in state.behaviors.items()
-        if getattr(behavior.settings.hyperparameters, "save_replay_buffer", True) is False
-    ]
-    device = device_of(context)
-    if not device.startswith("cpu"):
-        reasons.append(f"kernels of {device} may add numbers in another order")
-    if reasons:
-        return ResumePromise("statistical", tuple(reasons))
-    return ResumePromise("exact", notes=_cut(state.environment))
-
-
-def _cut(environment: Environment | None) -> tuple[str, ...]:
-    if environment is None or isinstance(environment, SavesState):
-        return ()
-    return ("each checkpoint starts new episodes, because the environment cannot save its state",)
 
 
 def _plugins(plugins: Iterable[Plugin]) -> str:

@@ -11,10 +11,12 @@ from typing import Any
 
 import attrs
 
+from rlcore.distributed.ranks import OneRank, Ranks
 from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.results import EvaluationResult
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.evaluator import Evaluator
+from rlcore.runs.rank_evaluation import play_in_rank_0
 from rlcore.runs.whole_episodes import Abandoned
 from rlcore.settings import EvaluationSettings
 from rlcore.stats import DRAW_RATE_AGAINST, EVALUATION_LENGTH, EVALUATION_REWARD, REWARD_AGAINST, WIN_RATE_AGAINST
@@ -54,12 +56,15 @@ class Scores:
 class RunEvaluation:
     """The evaluations that the ``evaluation`` block of a run asks for; with ``interval: null``, none is ever due."""
 
-    def __init__(self, settings: EvaluationSettings | None, evaluator: Evaluator, store: RunStore) -> None:
+    def __init__(
+        self, settings: EvaluationSettings | None, evaluator: Evaluator, store: RunStore, ranks: Ranks | None = None
+    ) -> None:
         self.settings = settings
         self._interval = None if settings is None else settings.interval
         self.evaluator = evaluator
         self.scores = Scores()
         self._store = store
+        self._ranks = ranks or OneRank()
         self._next = 0  # the step of the run at which the next one is due
         # Set where an evaluation was abandoned because the run was to stop: the boundary of the summary that was due at
         # the same step, by behavior, None where none was. The resumed run begins with all that.
@@ -88,7 +93,8 @@ class RunEvaluation:
         """Set when the first evaluation is due, and make its environment: errors of it are reported before training."""
         if self.settings is not None and self._interval is not None:
             self._next = _multiple_after(step, self._interval) if self.overdue is None else step
-            self.evaluator.open(self.settings.episodes)
+            if self._ranks.rank == 0:
+                self.evaluator.open(self.settings.episodes)
 
     def due(self, step: int, ending: bool) -> bool:
         """Whether to evaluate at ``step``, which is past a multiple of the interval or where training ends."""
@@ -114,13 +120,17 @@ class RunEvaluation:
         settings, interval = self.settings, self._interval
         assert settings is not None and interval is not None, "one was due"
         policies = {name: behavior.policy for name, behavior in behaviors.items()}
-        try:
-            result = self.evaluator.evaluate(
+
+        def play(stopping: Callable[[], bool]) -> EvaluationResult:
+            return self.evaluator.evaluate(
                 lambda _: policies,
                 settings.episodes,
                 deterministic=settings.deterministic,
-                stop_requested=stop_requested,
+                stop_requested=stopping,
             )
+
+        try:
+            result = play_in_rank_0(play, stop_requested, self._ranks)
         except Abandoned:
             self.overdue = {
                 name: behavior.next_summary if behavior.summary_due else None for name, behavior in behaviors.items()

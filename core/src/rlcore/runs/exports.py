@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 def make_exporters(config: RunConfig, plugins: Plugins, context: RunContext) -> list[OpenExporter]:
     """The exporters of the ``export`` block; none if nothing is learned."""
-    if context.inference:
+    if context.inference or context.ranks.rank:
         return []
     made = []
     for reference, settings in config.export.items():

@@ -13,6 +13,7 @@ import attrs
 from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
 from rlcore.plugins.failures import blame, blamed, trainer_named
+from rlcore.runs.action_check import check_all_actions
 from rlcore.runs.batch_check import batch_of, no_batch
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.state import RunState
@@ -60,15 +61,20 @@ def learn(
     actions: dict[str, Actions] = {}
     acting = stepping = recording = 0.0  # local, because every step adds to them
     steps = 0
+    checked = False  # whether the trainers' actions were checked since the latest update
     start = clock()
     try:
         while True:
             if environment is not None:
                 _act(behaviors, actions)
+                if not checked:
+                    check_all_actions(behaviors, actions)
+                    checked = True
                 acted = clock()
                 try:
                     batches = environment.step(actions)
                 except (Exception, SystemExit) as error:
+                    check_all_actions(behaviors, actions)
                     blame(state.environment_name, "in step", error, EnvironmentFailed)
                 stepped = clock()
                 _observe(state, behaviors, batches, actions)
@@ -85,12 +91,14 @@ def learn(
                 except (Exception, SystemExit) as error:
                     blame(trainer_named(behavior), "in ready", error)
                 if ready:
-                    updated = True
+                    updated, checked = True, False
                     _update(behavior, times)
                 if trainer.steps >= behavior.next_boundary:
                     boundary = True
             if environment is None and not updated:
                 raise nothing_to_learn(behaviors)
+            if boundary and state.joined is not None:
+                state.joined.settle()
             if (boundary and boundary_reached()) or stop_requested():
                 return
             if boundary or updated:
@@ -125,7 +133,7 @@ def _observe(
     state: RunState, behaviors: Sequence[BehaviorRun], batches: Mapping[str, AgentBatch], actions: dict[str, Actions]
 ) -> None:
     """Check what a step returned. Behaviors that learn observe it; curricula draw what the next episodes start with."""
-    curricula = state.curricula
+    curricula, joined = state.curricula, state.joined
     for behavior in behaviors:
         try:
             batch = behavior.batch = batches[behavior.name]
@@ -134,19 +142,25 @@ def _observe(
         try:
             behavior.checks.check(batch)
         except NonFiniteError as error:
+            check_all_actions(behaviors, actions)
             raise state.with_parameters(error) from None
         if behavior.playing:
             finished = behavior.record(batch)
             if finished is not None:
-                behavior.episodes_finished(finished)
-                if curricula is not None:
-                    curricula.episodes_finished(behavior, finished)
+                if joined is not None:
+                    joined.add(behavior, finished)
+                else:
+                    behavior.episodes_finished(finished)
+                    if curricula is not None:
+                        curricula.episodes_finished(behavior, finished)
             try:
                 behavior.trainer.observe(actions[behavior.name], batch)
             except (Exception, SystemExit) as error:
                 blame(trainer_named(behavior), "in observe", error)
         else:
             behavior.observe_frozen(batch)
+    if joined is not None:
+        joined.after_step(behaviors)
     if curricula is not None and curricula.after_step():
         state.reset()
 

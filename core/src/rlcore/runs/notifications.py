@@ -66,3 +66,25 @@ class Notifications:
     def checkpoint_saved(self, step: int, path: Path) -> None:
         with self.failing_later():
             self._plugins.checkpoint_saved(self._context, step, path)
+
+
+class NoNotifications(Notifications):
+    """Calls no hook: the events of a run are those of rank 0, and the other ranks report nothing."""
+
+    def lesson_changed(self, step: int, change: LessonChange) -> None:
+        pass
+
+    def evaluated(self, step: int, result: EvaluationResult) -> None:
+        pass
+
+    def summary_written(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
+        pass
+
+    def processed_summary(self, behavior: str, step: int, stats: dict[str, StatSummary]) -> dict[str, StatSummary]:
+        return stats
+
+    def checkpoint_removed(self, step: int, path: Path) -> None:
+        pass
+
+    def checkpoint_saved(self, step: int, path: Path) -> None:
+        pass

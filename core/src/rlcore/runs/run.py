@@ -11,9 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import attrs
+
 from rlcore.config.collected import located
 from rlcore.config.data_source import learns_offline
 from rlcore.config.document import Document
+from rlcore.distributed.launch import launched
 from rlcore.environment import Environment
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
@@ -24,12 +27,14 @@ from rlcore.runs.closing import CloseDeadline
 from rlcore.runs.control import Control
 from rlcore.runs.description import RunDescription
 from rlcore.runs.evaluations import Scores
+from rlcore.runs.joining import directory_of_rank, join_ranks
+from rlcore.runs.rank_rules import refuse_in_ranks
 from rlcore.runs.setup import resolve_config
 from rlcore.runs.starting import Start
 from rlcore.runs.timers import Timers
 from rlcore.runs.training import Outcome, Training, outcome_of
 from rlcore.settings import RunConfig
-from rlcore.storage.directory import RunDirectory
+from rlcore.storage.follower import FollowerDirectory, FollowerStore
 from rlcore.storage.store import RunStore
 
 __all__ = ["BehaviorResult", "EpochResult", "Run", "RunContext"]
@@ -63,11 +68,17 @@ class Run:
     ) -> None:
         """Check the configuration. Raises ConfigError. ``plugins`` are those that the configuration chooses if None."""
         self.config, self.plugins, self._document = resolve_config(config, plugins)
-        self.directory = RunDirectory(self.config.checkpoint_settings)
+        self._launch = launched()
+        self.directory = directory_of_rank(self._launch, self.config.checkpoint_settings)
+        self.config = attrs.evolve(self.config, checkpoint_settings=self.directory.settings)
         self.timers = Timers()
         self.outcome: Outcome | None = None
         self.offline = learns_offline(self.config, self.plugins)  # from recorded data: no environment is stepped
-        self._store = RunStore(self.directory, self.plugins)
+        if self._launch is not None and self._launch.size > 1:
+            with located(self._document):
+                refuse_in_ranks(self.config, self.plugins, self.offline, self._launch.size)
+        leads = not isinstance(self.directory, FollowerDirectory)
+        self._store = (RunStore if leads else FollowerStore)(self.directory, self.plugins)
         self._training: Training | None = None
         self._control = Control()
 
@@ -89,7 +100,7 @@ class Run:
             raise StopIteration
         try:
             self.start()
-            if self.finished or self._control.stop_requested:
+            if self.finished or self._started.agreed_to_stop():
                 self.close()
                 raise StopIteration
             with located(self._document):
@@ -108,16 +119,22 @@ class Run:
         if self._training is not None:
             return
         with self.timers.root.child("run_training.setup").measure():
-            training = Start(
-                self.config,
-                self._document,
-                self.plugins,
-                self.directory,
-                self._store,
-                self.timers,
-                self.offline,
-                self._control,
-            ).training()
+            ranks = join_ranks(self._launch, self.config, lambda: self._control.stop_requested)
+            try:
+                training = Start(
+                    self.config,
+                    self._document,
+                    self.plugins,
+                    self.directory,
+                    self._store,
+                    self.timers,
+                    self.offline,
+                    self._control,
+                    ranks,
+                ).training()
+            except BaseException as error:
+                ranks.close(error)
+                raise
         training.started()
         self.config = training.context.config
         self._training = training
@@ -179,7 +196,8 @@ class Run:
         ``rlcore run`` prints the lines of the description before the training.
         """
         self.start()
-        return RunDescription.of(self._started.context, self._started.state, self.plugins.loaded)
+        training = self._started
+        return RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
 
     # ------------------------------------------------------------ what can be looked at
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.curricula.agent_episodes import AgentEpisodes, Beginnings
 from rlcore.curricula.checked import CheckedCurriculum
-from rlcore.curricula.parameter_feed import ParameterFeed
+from rlcore.curricula.parameter_feed import FedEnvironment, ParameterFeed
 from rlcore.curriculum import NO_CHANGES, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
-from rlcore.environment import Environment
 from rlcore.errors import RunStateError
 from rlcore.files.plain import plain
-from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.episode_statistics import FinishedEpisodes
 from rlcore.saved_values import saved_mapping
 from rlcore.stats import (
@@ -40,14 +38,47 @@ _TAKEN = frozenset(
 )
 
 
+class CurriculumBatch(Protocol):
+    """The part that curricula use of a step of a behavior."""
+
+    @property
+    def ended(self) -> NDArray[np.intp]: ...
+
+    @property
+    def aborted(self) -> NDArray[np.bool_] | None: ...
+
+
+class PlacedAgents(Protocol):
+    """The part that curricula use of a behavior's spec."""
+
+    @property
+    def env_index(self) -> NDArray[np.int64]: ...
+
+
+class CurriculumBehavior(Protocol):
+    """The part that curricula use of a behavior: of one process, or of all ranks together."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def spec(self) -> PlacedAgents: ...
+
+    @property
+    def batch(self) -> CurriculumBatch: ...
+
+    @property
+    def steps(self) -> int: ...
+
+
 class RunCurricula:
     """All curricula of a run, by type, side by side: P is the number of parameters of all together."""
 
     def __init__(
         self,
         curricula: Mapping[str, Curriculum],
-        environment: Environment,
-        behaviors: Mapping[str, BehaviorRun],
+        environment: FedEnvironment,
+        behaviors: Mapping[str, CurriculumBehavior],
         lesson_changed: Callable[[LessonChange], None],
         environment_name: str = "environment",
     ) -> None:
@@ -66,7 +97,7 @@ class RunCurricula:
         }
         self._pairs = tuple((behavior, self._agents[name]) for name, behavior in behaviors.items())
         # What ended in the environment step that `after_step` is yet to close.
-        self._finished: list[tuple[BehaviorRun, FinishedEpisodes, Beginnings]] = []
+        self._finished: list[tuple[CurriculumBehavior, FinishedEpisodes, Beginnings]] = []
         # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
         self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
 
@@ -82,7 +113,7 @@ class RunCurricula:
         for agents in self._agents.values():
             agents.begin_all()
 
-    def episodes_finished(self, behavior: BehaviorRun, finished: FinishedEpisodes) -> None:
+    def episodes_finished(self, behavior: CurriculumBehavior, finished: FinishedEpisodes) -> None:
         """Episodes of ``behavior`` ended in an environment step; :meth:`after_step` follows, once for all behaviors."""
         beginnings = self._agents[behavior.name].beginnings(finished.slots)
         self._finished.append((behavior, finished, beginnings))
@@ -116,7 +147,7 @@ class RunCurricula:
         if began.size:
             self._feed.restage(began)
 
-    def _report(self, behavior: BehaviorRun, finished: FinishedEpisodes, of: Beginnings) -> None:
+    def _report(self, behavior: CurriculumBehavior, finished: FinishedEpisodes, of: Beginnings) -> None:
         slots, shared = finished.slots, finished.group_returns
         env_index, settled = behavior.spec.env_index.take(slots), self._agents[behavior.name].settled
         if shared is None:

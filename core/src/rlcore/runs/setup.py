@@ -20,6 +20,8 @@ from rlcore.config.plugins_block import recorded
 from rlcore.config.rules import behaviors_problem, workers_problem
 from rlcore.curricula.checked import CheckedCurriculum
 from rlcore.curriculum import Curriculum
+from rlcore.distributed.ranks import OneRank, Ranks
+from rlcore.distributed.shares import share_environments
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, did_you_mean
 from rlcore.plugins.calls import Plugins
@@ -70,8 +72,9 @@ def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
 
 
 def fresh_start(config: RunConfig) -> RunConfig:
-    """The configuration that starts this run again: without ``resume``, ``force`` and ``inference``."""
-    settings = attrs.evolve(config.checkpoint_settings, resume=False, force=False, inference=False)
+    """The configuration that starts this run again: without ``resume``, ``checkpoint``, ``force``, ``inference``."""
+    start = config.checkpoint_settings
+    settings = attrs.evolve(start, resume=False, checkpoint=None, force=False, inference=False)
     return attrs.evolve(config, checkpoint_settings=settings)
 
 
@@ -82,14 +85,19 @@ def run_context(
     working_directory: Path,
     resumed_steps: Mapping[str, int] | None = None,
     stops: StopRequests | None = None,
+    ranks: Ranks | None = None,
 ) -> RunContext:
-    """The run as plugins see it."""
+    """The run as plugins see it, with the environments of this rank."""
+    ranks = ranks or OneRank()
+    share = share_environments(config.num_envs, ranks.rank, ranks.size)
     return RunContext(
         config=config,
         plugins=plugins,
         directory=directory,
         seed=config.env_settings.seed,
-        num_envs=config.num_envs,
+        num_envs=share.count,
+        first_env=share.first,
+        ranks=ranks,
         purpose="inference" if config.checkpoint_settings.inference else "train",
         resumed_steps=dict(resumed_steps or {}),
         offline=learns_offline(config, plugins),
@@ -250,6 +258,8 @@ def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> li
     }
     chosen |= {spec: settings for spec, settings in configured.items() if settings is not False}
     writers: list[OpenWriter] = []
+    if context.ranks.rank:
+        return writers
     try:
         for spec, settings in chosen.items():
             if context.inference and not spec.inference:

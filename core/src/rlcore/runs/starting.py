@@ -12,6 +12,9 @@ import attrs
 
 from rlcore.config.collected import located
 from rlcore.config.document import Document
+from rlcore.distributed.parts import PARTS, latest_episode, number_of_ranks, scatter_state
+from rlcore.distributed.ranks import OneRank, Ranks
+from rlcore.environment import SavesState
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
@@ -20,7 +23,7 @@ from rlcore.runs.control import Control
 from rlcore.runs.evaluations import RunEvaluation
 from rlcore.runs.evaluator import Evaluator
 from rlcore.runs.exports import RunExports, make_exporters
-from rlcore.runs.notifications import Notifications
+from rlcore.runs.notifications import NoNotifications, Notifications
 from rlcore.runs.setup import fresh_start, make_writers, run_context, with_seed
 from rlcore.runs.state import RunState
 from rlcore.runs.summaries import RunSummaries
@@ -29,6 +32,8 @@ from rlcore.runs.training import Training, outcome_of
 from rlcore.settings import RunConfig
 from rlcore.storage.configuration import described
 from rlcore.storage.directory import RunDirectory
+from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION
+from rlcore.storage.follower import FollowerStore
 from rlcore.storage.store import RunStore
 
 log = logging.getLogger(__name__)
@@ -46,6 +51,7 @@ class Start:
     timers: Timers
     offline: bool  # whether trainers learn from recorded data; no environment is created then
     control: Control
+    ranks: Ranks = attrs.field(factory=OneRank)
 
     def training(self) -> Training:
         """Create the run directory, environment, trainers and writers, and restore a resumed run.
@@ -60,7 +66,7 @@ class Start:
             self.directory.close(files())
 
         def report_failure(kind: Any, error: BaseException | None, traceback: Any) -> None:
-            if error is not None and not reported:
+            if error is not None and not reported and self.ranks.rank == 0:
                 with suppress(PluginError):  # plugins are strict; the first error is the one to report
                     self.plugins.run_failed_to_start(self.config, self.directory.path, error)
 
@@ -85,15 +91,17 @@ class Start:
 
     def _make(self, environments: ExitStack) -> tuple[Training, RunConfig, Mapping[str, Any] | None]:
         """Create all but exporters and writers. Also return the configuration with its seed, and the saved state."""
-        plugins, settings = self.plugins, self.config.checkpoint_settings
-        saved = self.store.newest_state() if settings.resume or settings.inference else None
+        plugins, ranks, saved = self.plugins, self.ranks, self._saved()
         config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
+        seed = ranks.share(config.env_settings.seed)
+        config = attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
         self.store.configure(fresh_start(config))
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
         place, start = self.directory.path, self.directory.working_directory
-        context = run_context(config, plugins, place, start, resumed, self.control.stops)
+        context = run_context(config, plugins, place, start, resumed, self.control.stops, ranks)
+        context.held_checkpoints.changed = self.directory.write_holds
         plugins.check_config(config)
-        notifications = Notifications(plugins, context)
+        notifications = (NoNotifications if ranks.rank else Notifications)(plugins, context)
         state = RunState.make(config, plugins, context, self.offline, notifications.lesson_changed)
         if state.environment is not None:
             self._close_at_exit(environments, state.environment, state.environment_name)
@@ -104,7 +112,7 @@ class Start:
             plugins,
             context,
             state,
-            RunEvaluation(config.evaluation, evaluator, self.store),
+            RunEvaluation(config.evaluation, evaluator, self.store, ranks),
             RunSummaries(plugins, context, state.curricula, self.timers, notifications, state.environment),
             RunExports(plugins, context, self.directory, self.store),
             notifications,
@@ -115,14 +123,27 @@ class Start:
         )
         return training, config, saved
 
+    def _saved(self) -> dict[str, Any] | None:
+        """The state of the checkpoint to continue from, as this rank saved it. Rank 0 reads the file."""
+        settings, ranks, store = self.config.checkpoint_settings, self.ranks, self.store
+        continues = ranks.share(settings.resume or settings.inference)
+        read = store.newest_state() if continues and ranks.rank == 0 else None
+        if read is not None and not settings.inference and number_of_ranks(read) != ranks.size:
+            before = {"size": number_of_ranks(read)}
+            if read["run"]["episodes"] is not None:
+                read["run"]["episodes"] = latest_episode(read)
+            read["run"][PARTS] = before
+        saved = scatter_state(read, ranks) if continues else None
+        if isinstance(store, FollowerStore):
+            store.read_by_another(None if saved is None else sum(saved["run"]["steps"].values()))
+        return saved
+
     def _close_at_exit(self, stack: ExitStack, environment: Any, name: str) -> None:
         close_at_exit(stack, environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, self.control.current_deadline)
 
     def _restore(self, training: Training, saved: Mapping[str, Any] | None) -> None:
         """Restore the training from ``saved``, the state of a checkpoint; if it is None, start the first episodes."""
         context, state, evaluation, store = training.context, training.state, training.evaluation, self.store
-        if saved is not None:
-            store.compare_versions(saved)
         if saved is None:
             self._load_from_other_runs(training)
             state.begin()
@@ -131,12 +152,18 @@ class Start:
             store.restore_status(context)
             state.begin()
         else:
-            state.restore(saved, self.directory.path)
+            saved_by = number_of_ranks(saved)
+            if saved_by == 1 and PARTS not in saved["run"]:
+                state.restore(saved, self.directory.path)
+            else:
+                state.restore_learned(saved, self.directory.path, saved_by)
+                log.warning("%s", other_ranks_warning(saved_by, self.ranks.size))
             training.seconds_before = float(saved["run"]["wall_seconds"])
             store.restore_status(context)
             evaluation.load_state_dict(saved["run"].get("evaluation"))
             evaluation.overdue = saved["run"].get("overdue")
             training.resumed_from = self.directory.checkpoints / str(store.saved_step)
+            training.differences = self._differences(training, saved)
         for behavior in state.behaviors.values():
             behavior.set_boundaries()
         evaluation.restore_boundaries(state.behaviors)
@@ -146,6 +173,17 @@ class Start:
         self.directory.begin(training.nothing_left)
         if saved is None:
             store.write_configuration()
+
+    def _differences(self, training: Training, saved: Mapping[str, Any]) -> tuple[str, ...]:
+        """The differences from the checkpoint, in words; one warning says this, and what it does to the promise."""
+        found = self.store.differences(saved)
+        if isinstance(training.state.environment, SavesState) and saved["run"]["environment"] is None:
+            found.append("an environment that saves its state, instead of one that begins new episodes")
+        if found and found != [ANOTHER_CONFIGURATION]:  # whose changes are reported when the run has started
+            promise, after = training.promise.kind, training.promise.after(tuple(found)).kind
+            weakened = after if after == promise else f"{after} instead of {promise}"
+            log.warning("%s: resumes with %s; this resume is %s", self.directory.path, ", ".join(found), weakened)
+        return tuple(found)
 
     def _load_from_other_runs(self, training: Training) -> None:
         """Load the weights and lessons that a new run starts with."""
@@ -169,7 +207,8 @@ class Start:
         for plugin in self.plugins.loaded:
             log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
         try:
-            self.plugins.run_started(context)
+            if self.ranks.rank == 0:
+                self.plugins.run_started(context)
             if not context.inference:
                 self.directory.started(_plugin_files(context, training.behaviors))
             if training.resumed_from is not None and not training.nothing_left:
@@ -180,8 +219,20 @@ class Start:
                 store.write_configuration()
         except BaseException as error:  # plugins that got the start get the end too
             with suppress(Exception):
-                self.plugins.run_finished(context, outcome_of(error), error, training.state.results())
+                if self.ranks.rank == 0:
+                    self.plugins.run_finished(context, outcome_of(error), error, training.state.results())
             raise
+
+
+def other_ranks_warning(saved_by: int, size: int) -> str:
+    """The warning of a run that is resumed with another number of ranks."""
+    before = "one process" if saved_by == 1 else f"{saved_by} ranks"
+    now = "one process" if size == 1 else f"{size} ranks"
+    return (
+        f"the checkpoint was saved by {before} and is resumed by {now}: weights, optimizers, counters and lessons "
+        "continue, open episodes, rollouts and replay buffers start empty; the run is not equal to one that was never "
+        "stopped"
+    )
 
 
 def _plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import attrs
 import numpy as np
@@ -25,6 +25,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.results import BehaviorResult
 from rlcore.runs.batch_check import batch_of
 from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.joined_episodes import JoinedEpisodes
 from rlcore.runs.run_curricula import RunCurricula
 from rlcore.runs.setup import (
     environment_name,
@@ -40,6 +41,7 @@ from rlcore.settings import RunConfig
 from rlcore.storage.saved_models import model_of, model_of_path
 from rlcore.storage.saved_specs import ENTRY as SPECS
 from rlcore.storage.saved_specs import spec_state
+from rlcore.trainer import PortableTrainer
 
 
 @attrs.define(eq=False)
@@ -51,6 +53,9 @@ class RunState:
     behaviors: dict[str, BehaviorRun]
     environment_name: str = "environment"  # for messages
     curricula: RunCurricula | None = None  # where the environment has parameters
+    first_env: int = 0  # the number, in the run, of the first environment
+    joined: JoinedEpisodes | None = None  # of all ranks, if there are several
+    in_workers: bool = False  # whether workers step the environment
 
     @classmethod
     def make(
@@ -71,13 +76,26 @@ class RunState:
         environment = make_environment(config, plugins, context)
         name = environment_name(environment_settings(config), plugins)
         try:
+            context.ranks.wait_for_all("starting the environments")
             behaviors = make_behavior_runs(config, plugins, context, environment.behaviors, offline)
-            state = cls(context.seed, environment, behaviors, name)
+            state = cls(context.seed, environment, behaviors, name, first_env=context.first_env)
+            state.in_workers = environment_settings(config).workers is not None
+            if context.ranks.size > 1:
+                state.joined = JoinedEpisodes(context.ranks, environment, behaviors, context.first_env, config.num_envs)
             if config.environment_parameters:
-                curricula = make_curricula(config.environment_parameters, plugins, context)
+                # Curricula see all environments of the run, and do the same in every rank.
+                everywhere = attrs.evolve(context, num_envs=config.num_envs, first_env=0)
+                curricula = make_curricula(config.environment_parameters, plugins, everywhere)
+                whole = state.joined
                 state.curricula = RunCurricula(
-                    curricula, environment, behaviors, lambda change: lesson_changed(state.steps, change), name
+                    curricula,
+                    environment if whole is None else whole.environment,
+                    behaviors if whole is None else whole.behaviors,
+                    lambda change: lesson_changed(state.steps, change),
+                    name,
                 )
+                if whole is not None:
+                    whole.curricula = state.curricula
         except BaseException:
             with suppress(Exception, SystemExit):  # the first error is the one to report
                 environment.close()
@@ -108,12 +126,13 @@ class RunState:
             self._begin_episodes(self.environment, self.environment.episodes + 1)
 
     def _begin_episodes(self, environment: Environment, episodes: NDArray[np.int64]) -> None:
+        everywhere = episodes if self.joined is None or self.curricula is None else self.joined.begin(episodes)
         if self.curricula is not None:
-            self.curricula.before_reset(episodes)
+            self.curricula.before_reset(everywhere)
         with blamed(self.environment_name, "in reset", EnvironmentFailed):
-            batches = environment.reset(EpisodeSeeds(self.seed), episodes)
+            batches = environment.reset(EpisodeSeeds(self.seed, self.first_env), episodes)
         if self.curricula is not None:
-            self.curricula.after_reset(environment.episodes)
+            self.curricula.after_reset(environment.episodes if self.joined is None else everywhere)
         for name, behavior in self.behaviors.items():
             batch = batch_of(batches, name, self.environment_name, "reset")
             self.check_batch(behavior, batch)
@@ -131,7 +150,7 @@ class RunState:
         """``error``, with the environment parameters that its episode started with, if there are any."""
         if self.curricula is None:
             return error
-        began = self.curricula.episode_of(error.env, error.latest)
+        began = self.curricula.episode_of(self.first_env + error.env, error.latest)
         return NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest)
 
     def settle_episodes(self) -> list[BehaviorRun]:
@@ -201,6 +220,7 @@ class RunState:
         if environment is None:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
+            _require_workers(state["environment"], self.in_workers, where)
             owner = self.environment_name
             with blamed(owner, "in load_state_dict", EnvironmentFailed), state_taken_up(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
@@ -210,13 +230,44 @@ class RunState:
                 curricula.replay()
             doing = "reset"
             with blamed(self.environment_name, "in reset", EnvironmentFailed):
-                batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
+                batches = environment.reset(
+                    EpisodeSeeds(int(state["seed"]), self.first_env), np.asarray(state["episodes"])
+                )
         if curricula is not None:
+            if self.joined is not None:
+                self.joined.begin(environment.episodes)
             curricula.resume()
         for name, behavior in self.behaviors.items():
             batch = batch_of(batches, name, self.environment_name, doing)
             self.check_batch(behavior, batch)
             behavior.batch = batch
+
+    def restore_learned(self, saved: Mapping[str, Any], where: Path, ranks: int) -> None:
+        """Restore from a checkpoint of another number of ``ranks`` all but what belongs to environments and agents.
+
+        ``run.episodes`` of ``saved`` is the number of the latest episode. New episodes start.
+        """
+        state, environment, curricula = saved["run"], self.environment, self.curricula
+        checkpoint = f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
+        _require_behaviors(state, self.behaviors, where)
+        _require_curricula(state, curricula, where)
+        for behavior in self.behaviors.values():
+            if environment is None or not isinstance(behavior.trainer, PortableTrainer):
+                raise RunStateError(
+                    f"{where}: was saved by {ranks} rank{'' if ranks == 1 else 's'}, and trainer "
+                    f"{behavior.settings.trainer_type!r} cannot continue with another number; resume with as many"
+                )
+        if curricula is not None:
+            with state_taken_up(checkpoint, "environment_parameters"):
+                curricula.load_curricula(state["curricula"])
+        for name, behavior in self.behaviors.items():
+            trainer = f"behavior {name!r}: trainer {behavior.settings.trainer_type!r}"
+            with blamed(trainer_named(behavior), "in load_learned"), state_taken_up(checkpoint, trainer):
+                cast(PortableTrainer, behavior.trainer).load_learned(saved[name])
+            with state_taken_up(checkpoint, f"behavior {name!r}"):
+                behavior.load_without_slots(state["behaviors"][name])
+        assert environment is not None
+        self._begin_episodes(environment, np.full(environment.num_envs, state["episodes"] + 1, np.int64))
 
     # ------------------------------------------------------------ what other runs learned
 
@@ -262,6 +313,15 @@ def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> st
     )
 
 
+def endless_warning(behavior: BehaviorRun) -> str:
+    """The warning if no episode of ``behavior`` has ended after many steps."""
+    return (
+        f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps, so there "
+        "is no mean reward, and nothing that waits for the end of episodes happens; if they should end, have the "
+        "environment terminate or truncate them, for example with environment.max_episode_steps (reported once)"
+    )
+
+
 def unlearned_warning(behavior: BehaviorRun) -> str:
     """The warning if ``max_steps`` is reached before the trainer's first update."""
     return (
@@ -299,6 +359,16 @@ def _require_sections(saved: Mapping[str, Any], behavior: BehaviorRun, where: Pa
                 f"{where}: behavior {behavior.spec.name!r} learned with {key}, this configuration has no such block; "
                 "resume with the block of the run, or start a new run with initialize_from"
             )
+
+
+def _require_workers(state: Mapping[str, Any], in_workers: bool, where: Path) -> None:
+    """Raise RunStateError if workers saved their environments, and this process has them all."""
+    bounds = state.get("bounds")
+    if not in_workers and "workers" in state and isinstance(bounds, list):
+        raise RunStateError(
+            f"{where}: the environments were saved by {len(bounds) - 1} workers, each its own; resume with "
+            f"environment.workers: {len(bounds) - 1}"
+        )
 
 
 def _require_environment(state: Mapping[str, Any], environment: Environment | None, where: Path) -> None:

@@ -7,6 +7,9 @@ shows: the multiple of ``summary_freq``, not the step that passed it.
 
 from __future__ import annotations
 
+import attrs
+
+from rlcore.distributed.ranks import Ranks
 from rlcore.environment import Environment, ReportsStats
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
@@ -71,5 +74,14 @@ class RunSummaries:
                 writer.write(behavior.name, step, stats, self._plugins.strict)
         self._notifications.summary_written(behavior.name, step, stats)
         if curricula is not None and not inference:
+            measured = shared_summary(measured, self._context.ranks)  # seconds differ
             curricula.summarised(behavior.name, measured)  # what plugins show must not change what is learned
         return stats
+
+
+def shared_summary(stats: dict[str, StatSummary], ranks: Ranks) -> dict[str, StatSummary]:
+    """The summary of rank 0."""
+    if ranks.size == 1:
+        return stats
+    shared = ranks.share({tag: attrs.asdict(summary) for tag, summary in stats.items()})
+    return {tag: StatSummary(**{**each, "values": tuple(each["values"])}) for tag, each in shared.items()}

@@ -17,9 +17,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from rlcore.errors import PluginError, RlcoreError, RunStateError
+import attrs
+
+from rlcore.distributed.parts import gather_state
+from rlcore.errors import PluginError, RanksFailed, RlcoreError, RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.stopping import Stop
 from rlcore.results import EpochResult, EvaluationResult, steps_per_second
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.control import Control
@@ -27,7 +31,9 @@ from rlcore.runs.evaluations import RunEvaluation
 from rlcore.runs.exports import RunExports
 from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.notifications import Notifications
-from rlcore.runs.state import RunState, cut_warning, unlearned_warning
+from rlcore.runs.promise import ResumePromise, promise_of
+from rlcore.runs.state import RunState, cut_warning, endless_warning, unlearned_warning
+from rlcore.runs.step_watch import StepWatch
 from rlcore.runs.summaries import RunSummaries
 from rlcore.runs.timers import Timer, Timers
 from rlcore.storage.directory import RunDirectory
@@ -67,6 +73,8 @@ class Training:
         self.epoch = 0
         self.outcome: Outcome | None = None
         self.resumed_from: Path | None = None
+        self.promise = promise_of(context, state)  # of a resume from this run's checkpoints
+        self.differences: tuple[str, ...] = ()  # from the checkpoint that this process resumed
         self.nothing_left = False  # to learn, already when this process resumed the run
         self.seconds_before = 0.0  # of earlier processes of this run
         self.opened = ExitStack()  # closes environments, writers and the run directory
@@ -78,6 +86,8 @@ class Training:
         self._control = control
         self._evaluated: EvaluationResult | None = None  # in this epoch, latest
         self._warned_of_cuts = False
+        self._warned_of_endless = False
+        self._watch = StepWatch(self._progress)
         self._started_at = perf_counter()
         self._steps_at_start = 0
 
@@ -97,9 +107,28 @@ class Training:
             return False
         return self.evaluation.scores.stopped or not any(behavior.learning for behavior in self.behaviors.values())
 
+    @property
+    def resume(self) -> ResumePromise:
+        """How this run compares with one that was never stopped, if this process resumed it too."""
+        return self.promise.after(self.differences)
+
     def stopping(self) -> bool:
         """Whether a stop was requested, or a plugin's failure is to end the run."""
         return self._control.stop_requested or self.notifications.failure is not None
+
+    def agreed_to_stop(self) -> bool:
+        """Whether any rank is :meth:`stopping`. All ranks ask at the same step, and get the same answer."""
+        ranks, stops = self.context.ranks, self._control.stops
+        if ranks.size == 1:
+            return self.stopping()
+        if not ranks.any(self.stopping()):
+            return False
+        first = stops.first
+        requests = ranks.all_gather(None if first is None else attrs.asdict(first))
+        for request in requests:
+            if request is not None:
+                stops.add(Stop(**request))
+        return True
 
     # ------------------------------------------------------------ the loop
 
@@ -114,10 +143,12 @@ class Training:
             behavior.begin_epoch()
         try:
             if inference:
-                infer(state, self.stopping, times)
+                with self._watch.watching():
+                    infer(state, self.stopping, times)
             elif evaluation.overdue is None or not self._boundary_reached():
                 evaluation.watch(state.behaviors, state.steps)
-                learn(state, self.stopping, self._boundary_reached, times)
+                with self._watch.watching():
+                    learn(state, self.agreed_to_stop, self._boundary_reached, times)
         finally:
             times.add_to(self._timers.root.child("TrainerController.start_learning"))
         seconds = perf_counter() - started
@@ -135,6 +166,7 @@ class Training:
                 self._save_checkpoint()
             for behavior in behaviors:
                 behavior.set_boundaries()
+        self._warn_of_endless()
         self._raise_failure()
         return EpochResult(
             epoch=self.epoch,
@@ -149,10 +181,29 @@ class Training:
             best_step=evaluation.scores.best_step,
         )
 
+    def _progress(self) -> tuple[tuple[int, ...], str]:
+        """What changes with each step or update of the trainers, and the place in the run, for messages."""
+        times, behaviors = self.times, self.behaviors.values()
+        where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
+        return (*(behavior.steps + behavior.inferred for behavior in behaviors), times.updates), where
+
+    def _warn_of_endless(self) -> None:
+        if self._warned_of_endless:
+            return
+        for behavior in self.behaviors.values():
+            if behavior.endless:
+                self._warned_of_endless = True
+                log.warning("%s", endless_warning(behavior))
+                return
+
     # ------------------------------------------------------------ boundaries
 
     def _boundary_reached(self) -> bool:
         """Do what is due between two summaries. Returns whether a summary is due, or the run ends here."""
+        with self._watch.paused():
+            return self._summary_due()
+
+    def _summary_due(self) -> bool:
         evaluation, state, behaviors = self.evaluation, self.state, self.behaviors.values()
         ending = all(behavior.steps >= behavior.settings.max_steps for behavior in behaviors)
         if evaluation.due(state.steps, ending) and not self._evaluate():
@@ -183,7 +234,9 @@ class Training:
         After a ``regular`` checkpoint, of an interval or of the run's end, the earlier run that this run replaces is
         deleted. After the checkpoint of a stopped run it is not: a user who stops a run may have seen a mistake.
         """
-        state, store = self.state, self._store
+        state, store, ranks = self.state, self._store, self.context.ranks
+        if state.joined is not None:
+            state.joined.settle()
         with self._timers.root.child("RLTrainer._checkpoint").measure() as timer:
             # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
             hidden = [] if store.saved_step == state.steps else state.settle_episodes()
@@ -191,7 +244,8 @@ class Training:
                 self._warned_of_cuts = True
                 log.warning("%s", cut_warning(state.behaviors, hidden[0]))
             captured = state.capture(self.evaluation.state_dict(), self._wall_seconds())
-            captured["run"]["overdue"] = self.evaluation.overdue
+            captured["run"] |= {"overdue": self.evaluation.overdue, "resume": self.promise.to_json()}
+            captured = gather_state(captured, ranks)
             parameters = {} if state.curricula is None else state.curricula.status()
             path = store.save(state.steps, captured, state.behaviors, self.context, parameters)
             if regular:
@@ -214,17 +268,20 @@ class Training:
     def _raise_failure(self) -> None:
         """Save a checkpoint and raise the error of a writer or a notification, if it is to end the run."""
         failure = self.notifications.failure
-        if failure is None:
+        reason = self.context.ranks.share(None if failure is None else str(failure))
+        if reason is None:
             return
         if not self.context.inference and self._store.saved_step != self.state.steps:
             self._save_checkpoint(regular=False)
-        raise failure
+        raise failure or RanksFailed(f"rank 0 failed: {reason}")
 
     # ------------------------------------------------------------ ending
 
     def close(self, outcome: Outcome, error: BaseException | None = None) -> None:
         """End the run: write the result and close everything, after a last checkpoint and exports without ``error``."""
         self.outcome = outcome
+        if error is not None:
+            self.context.ranks.close(error)  # at once: the other ranks wait for this one
         try:
             if not self.context.inference:
                 # After an error, a KeyboardInterrupt among them, the state may be half of a step: the last checkpoint
@@ -255,7 +312,9 @@ class Training:
             error = raised
             raise
         finally:
+            self._watch.close()
             reported = error or late
+            self.context.ranks.close(reported)
             self.opened.__exit__(None if reported is None else type(reported), reported, None)
         if late is not None:
             raise late
@@ -274,7 +333,8 @@ class Training:
             if error is None:
                 self.outcome, late = "failed", problem
         try:
-            self._plugins.run_finished(self.context, self.outcome or "failed", error or late, self.state.results())
+            if self.context.ranks.rank == 0:
+                self._plugins.run_finished(self.context, self.outcome or "failed", error or late, self.state.results())
         except PluginError as failure:
             if error is None and late is None:
                 return failure
@@ -288,6 +348,7 @@ class Training:
             **({"stop": stop.to_json()} if stop is not None and self.outcome == "interrupted" else {}),
             "wall_seconds": self._wall_seconds(),
             "steps_per_second": steps_per_second(steps - self._steps_at_start, perf_counter() - self._started_at),
+            "resume": self.resume.to_json(),
             **({} if evaluation is None else {"evaluation": evaluation}),
             **({"exports": self.exports.to_json()} if self.exports.results else {}),
             "behaviors": {

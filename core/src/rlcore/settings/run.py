@@ -29,6 +29,10 @@ class CheckpointSettings:
     )
     load_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="load_model; use resume")
     resume: bool = setting(False, "Resume the run from its last checkpoint.")
+    checkpoint: str | None = setting(
+        None,
+        "Checkpoint to resume or to act from: a step, or best; by default the newest intact one (an rlcore key).",
+    )
     force: bool = setting(False, "Replace an existing run of this name.")
     train_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="train_model; leave it out")
     inference: bool = setting(False, "Act with the saved policy without learning.")
@@ -46,6 +50,11 @@ class TorchSettings:
     fast_cpu: bool = setting(
         True,
         "Compute on a CPU with rlcore's fast versions of some operations; false is plain PyTorch (an rlcore key).",
+    )
+    rank_timeout: float = setting(
+        60.0,
+        "Seconds that ranks of torchrun wait for each other; more than the longest save or export (an rlcore key).",
+        minimum=1.0,
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,26 @@ def verify_checkpoint(path: Path, verified: Collection[str] = ()) -> tuple[str, 
 
     Files in ``verified`` were compared with their checksum already, and are not read.
     """
+    files = _verified_manifest(path)
+    for problem in _damages(path, {name: file for name, file in files.items() if name not in verified}):
+        raise RunStateError(problem)
+    return tuple(files)
+
+
+def damages(path: Path) -> list[str]:
+    """A line for each file of the checkpoint that differs from the manifest; empty for an intact checkpoint.
+
+    A manifest that cannot be used, because it is damaged or of another version of the format, is the only line.
+    """
+    try:
+        files = _verified_manifest(path)
+    except RunStateError as error:
+        return [str(error)]
+    return list(_damages(path, files))
+
+
+def _verified_manifest(path: Path) -> dict[str, tuple[int, str]]:
+    """Size and checksum of each file of the checkpoint. Raises RunStateError for a manifest that cannot be used."""
     try:
         manifest = read_object(path / MANIFEST, MAX_MANIFEST)
     except (OSError, DamagedFile) as error:
@@ -199,22 +219,33 @@ def verify_checkpoint(path: Path, verified: Collection[str] = ()) -> tuple[str, 
         )
     if str(step) != path.name:
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is of step {step}")
+    return files
+
+
+def _damages(path: Path, files: Mapping[str, tuple[int, str]]) -> Iterator[str]:
     for name, (size, digest) in files.items():
-        if name in verified:
-            continue
         try:
             found, found_digest = _measured(path / name, size)
-        except FileNotFoundError as error:
-            raise RunStateError(f"checkpoint {path}: {name} is missing") from error
+        except FileNotFoundError:
+            yield f"checkpoint {path}: {name} is missing"
         except DamagedFile as error:
-            raise RunStateError(f"checkpoint {path}: {error}") from error
+            yield f"checkpoint {path}: {error}"
         except OSError as error:
-            raise RunStateError(f"checkpoint {path}: {name} cannot be read: {error.strerror or error}") from error
-        if found != size:
-            raise RunStateError(f"checkpoint {path}: {name} has {found} bytes instead of {size}")
-        if found_digest != digest:
-            raise RunStateError(f"checkpoint {path}: {name} is damaged (its SHA-256 differs from the manifest)")
-    return tuple(files)
+            yield f"checkpoint {path}: {name} cannot be read: {error.strerror or error}"
+        else:
+            if found != size:
+                yield f"checkpoint {path}: {name} has {found} bytes instead of {size}"
+            elif found_digest != digest:
+                yield f"checkpoint {path}: {name} is damaged (its SHA-256 differs from the manifest)"
+
+
+def format_version(path: Path) -> int | None:
+    """The version of the format that the manifest of the checkpoint at ``path`` states; None if it states none."""
+    try:
+        version = read_object(path / MANIFEST, MAX_MANIFEST).get("format_version")
+    except (OSError, DamagedFile):
+        return None
+    return version if isinstance(version, int) and is_whole(version) else None
 
 
 def created_at(path: Path) -> float:

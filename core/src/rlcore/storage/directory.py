@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Container, Iterable, Mapping
@@ -15,7 +16,7 @@ import attrs
 
 from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.files.atomic import is_leftover, sweep
+from rlcore.files.atomic import is_leftover, sweep, write_atomically
 from rlcore.files.paths import user_path, working_directory
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
@@ -23,8 +24,10 @@ from rlcore.storage.checkpoint_directory import BEST, find_checkpoints, require_
 from rlcore.storage.exported_files import ExportedFiles
 from rlcore.storage.lock import LOCK, RunLock, in_use, is_locked
 from rlcore.storage.replaced_runs import ReplacedRuns, why_force
+from rlcore.storage.rewinding import copy_until
 from rlcore.storage.run_files import (
     CHECKPOINTS,
+    HOLDS,
     LOGS,
     MARK,
     RESULT,
@@ -49,6 +52,10 @@ class RunDirectory:
         problem = name_problem("a run id", settings.run_id)
         if problem:
             raise ConfigError(f"checkpoint_settings.run_id: {problem}")
+        if settings.checkpoint is not None and not (settings.resume or settings.inference):
+            raise ConfigError(
+                "is only for a run that exists; add --resume or --inference", key=("checkpoint_settings", "checkpoint")
+            )
         self.settings = settings
         self.working_directory = working_directory()  # which an environment may change later
         self.path = self.working_directory / user_path(settings.results_dir) / settings.run_id
@@ -56,6 +63,7 @@ class RunDirectory:
         self._mark: Mark | None = None  # once this run has begun to write
         self._replaced = ReplacedRuns(self.path)
         self._starting = False  # the new run has begun to write and may still fail to start
+        self._rewind_to: int | None = None  # the step to resume from, if there are later checkpoints
 
     @property
     def configuration(self) -> Path:
@@ -169,6 +177,10 @@ class RunDirectory:
 
     # ------------------------------------------------------------ beginning
 
+    def rewind(self, step: int) -> None:
+        """Resume from the checkpoint of ``step``, although there are later ones: :meth:`begin` moves them aside."""
+        self._rewind_to = step
+
     def begin(self, nothing_left: bool = False) -> None:
         """Marks the directory as this run's, after moving away an earlier run that this one replaces.
 
@@ -179,19 +191,22 @@ class RunDirectory:
             return
         self.require()  # the directory may have been replaced while the environment was made
         try:
-            mark = read_mark(self.path)
+            mark = earlier = read_mark(self.path)
             if self._continuing and mark is not None and not nothing_left:
                 # A run that was to replace this one may no longer delete it, because it is in use again.
                 mark = attrs.evolve(mark, run=Mark().run)
             if not self._continuing:
-                self._starting = True
                 mark = Mark() if mark is None else self._make_room(mark)
+                self._starting = True
+            elif self._rewind_to is not None and self.settings.resume and not nothing_left:
+                mark = self._make_room_for_rewinding(earlier, self._rewind_to)
             sweep(self.path)
             if nothing_left and mark is not None:
                 self._mark = mark
             else:
                 self._set_mark(mark or Mark())
             self.logs.mkdir(exist_ok=True)
+            self.write_holds([])  # those of a process that was killed
             for place in (self.logs, self.checkpoints, self.best):
                 sweep(place)
         except OSError as error:
@@ -201,11 +216,22 @@ class RunDirectory:
     def _make_room(self, earlier: Mark) -> Mark:
         """Takes the name of an earlier run. Returns the mark of the new run."""
         mark = self._replaced.make_room(earlier, self._lock)
+        self._starting = True  # only now: where this failed, the directory is still the earlier run's
         if self._replaced.moved_to is not None:
             self._lock = RunLock(self.path)
             self.path.mkdir()
             self._lock.acquire()
         return mark
+
+    def _make_room_for_rewinding(self, earlier: Mark | None, step: int) -> Mark:
+        """Moves the run aside, complete, and copies it back up to ``step``. Returns the mark of the copy."""
+        if earlier is None:  # the run was copied without its mark
+            earlier = Mark()
+            write_mark(self.path, earlier)
+        mark = attrs.evolve(self._make_room(earlier), files=earlier.files)
+        self._set_mark(mark)  # before there is a checkpoint: it names the run that was moved
+        assert self._replaced.moved_to is not None
+        return attrs.evolve(mark, exports=copy_until(self._replaced.moved_to, self.path, earlier, step))
 
     def started(self, files: Iterable[str] = ()) -> None:
         """Call when the run has started: it keeps the directory. ``files`` are patterns of files that plugins write."""
@@ -217,10 +243,21 @@ class RunDirectory:
                 self._set_mark(attrs.evolve(self._mark, files=known))
         except OSError as error:
             raise RunStateError(f"{self.path / MARK}: {error.strerror or error}") from error
-        for aside in () if self._continuing else self._replaced.kept(self._mark):
+        for aside in () if self._replaced.moved_to is None else self._replaced.kept(self._mark):
             log.info(
                 "%s: the run that was here is kept in %s until this one has a regular checkpoint", self.path, aside
             )
+
+    def write_holds(self, steps: list[int]) -> None:
+        """Write for other processes which checkpoints this process holds; the file is there while it holds some."""
+        path = self.logs / HOLDS
+        try:
+            if steps:
+                write_atomically(path, json.dumps({"held": steps}).encode())
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            log.debug("%s: %s", path, error)
 
     @property
     def exports(self) -> Mapping[str, int | None]:
@@ -302,12 +339,15 @@ class RunDirectory:
         """
         try:
             if self._starting:
-                self._undo(attrs.evolve(self._mark or Mark(), files=tuple(files)))
+                mark = self._mark or Mark()
+                self._undo(attrs.evolve(mark, files=tuple(dict.fromkeys((*mark.files, *files)))))
             if self._mark is not None and (self._replaced.moved_to is None or not self._starting):
                 for aside in self._replaced.kept(self._mark):
                     log.warning("%s: the run that was here before is still in %s", self.path, aside)
             elif self._lock.held and not self._starting:
                 self._remove_if_bare()
+            if self._mark is not None and self._lock.held:
+                self.write_holds([])
         finally:
             self._starting = False
             self._lock.release()

@@ -27,9 +27,11 @@ CHECKPOINTS = "checkpoints"
 LOGS = "run_logs"
 TIMERS = "timers.json"
 RESULT = "result.json"
+STATUS = "training_status.json"
+HOLDS = "held_checkpoints.json"  # while a process of the run holds some
 FORMAT = 1
 
-_FILES = frozenset({LOCK, MARK, CONFIGURATION, RESULT, f"{LOGS}/training_status.json", f"{LOGS}/{TIMERS}"})
+_FILES = frozenset({LOCK, MARK, CONFIGURATION, RESULT, f"{LOGS}/{STATUS}", f"{LOGS}/{TIMERS}", f"{LOGS}/{HOLDS}"})
 _FOLDERS = frozenset({LOGS, CHECKPOINTS, f"{CHECKPOINTS}/{BEST}"})
 
 
@@ -97,6 +99,12 @@ def outcome_in(directory: Path) -> str | None:
 def foreign_files(directory: Path, mark: Mark) -> list[Path]:
     """The files and links in the run directory that neither rlcore nor a plugin that declared them wrote."""
     return [path for path, own in _entries(directory, mark) if not own]
+
+
+def own_files_in(directory: Path, mark: Mark) -> list[Path]:
+    """The files, outside checkpoints, that rlcore or a plugin that declared them wrote."""
+    checkpoints = directory / CHECKPOINTS
+    return [path for path, own in _entries(directory, mark) if own and not path.is_relative_to(checkpoints)]
 
 
 def remove_own(directory: Path, mark: Mark, keep: tuple[str, ...] = ()) -> None:

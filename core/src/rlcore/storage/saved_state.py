@@ -72,10 +72,12 @@ def _require_run(state: Mapping[str, Any]) -> None:
             raise SavedValueError(f"the entry 'overdue' names {name[:60]!r}, which is not a behavior")
         if overdue[name] is not None:
             saved_count(overdue, name)
-    versions = saved_mapping(run, "versions") if "versions" in run else {}
-    for kind in versions:
-        if not all(isinstance(version, str) for version in saved_mapping(versions, kind).values()):
-            raise SavedValueError("the entry 'versions' holds something other than versions")
+    for entry in {"fingerprint", "versions"} & run.keys():
+        sections = saved_mapping(run, entry)
+        if not all(isinstance(text, str) for name in sections for text in saved_mapping(sections, name).values()):
+            raise SavedValueError(f"the entry {entry!r} holds something other than texts")
+    if run.get("resume") is not None:
+        require_promise(saved_mapping(run, "resume"))
     saved_mapping(run, "sections")
     saved_float(run, "wall_seconds")
     for name in ("environment", "curricula", "evaluation"):
@@ -85,6 +87,14 @@ def _require_run(state: Mapping[str, Any]) -> None:
         require_scores(run["evaluation"])
     if saved_entry(run, "episodes") is not None and not isinstance(run["episodes"], Mapping):  # a mark of the array
         saved_array(run, "episodes", "int64", (None,))
+
+
+def require_promise(resume: Mapping[str, Any]) -> None:
+    """Raises SavedValueError unless this is the promise of a resume, as a checkpoint holds it."""
+    reasons, notes = saved_entry(resume, "reasons"), saved_entry(resume, "notes")
+    lists = isinstance(reasons, list) and isinstance(notes, list)
+    if not lists or not all(isinstance(text, str) for text in (saved_entry(resume, "promise"), *reasons, *notes)):
+        raise SavedValueError("the entry 'resume' is not a promise")
 
 
 def require_scores(scores: Mapping[str, Any]) -> None:

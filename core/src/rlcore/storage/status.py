@@ -20,6 +20,7 @@ from rlcore.files.json_files import is_number, is_whole
 from rlcore.storage.checkpoint import created_at, load_without_arrays
 from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
 from rlcore.storage.exported_files import ExportedFiles
+from rlcore.storage.fingerprint import Fingerprint, fingerprint_in
 from rlcore.storage.saved_state import RUN, require_run
 
 log = logging.getLogger(__name__)
@@ -52,15 +53,16 @@ class SavedStatus:
 
     listed: ListedCheckpoint
     sections: Mapping[str, Any]  # of plugins and environment parameters
-    versions: Mapping[str, Mapping[str, str]]  # of "libraries" and "plugins"
+    fingerprint: Fingerprint
     evaluation: Mapping[str, Any] | None  # scores
+    resume: Mapping[str, Any] | None  # the promise of a resume; None in an older checkpoint
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, state: Mapping[str, Any]) -> Self:
         """``state`` is the checkpoint's state, with or without its arrays."""
         run = state[RUN]
         listed = ListedCheckpoint.of(checkpoint, state)
-        return cls(listed, run["sections"], run.get("versions", {}), run.get("evaluation"))
+        return cls(listed, run["sections"], fingerprint_in(run), run.get("evaluation"), run.get("resume"))
 
 
 def listed_before(step: int, checkpoints: Sequence[Checkpoint]) -> list[ListedCheckpoint]:
@@ -96,23 +98,28 @@ def training_status(
             section["final_checkpoint"] = _with_files(last.entries[name], files)
         shared = status.get(name)  # what a plugin adds
         status[name] = section | (dict(shared) if isinstance(shared, Mapping) else {})
-    libraries = {f"{name}_version": version for name, version in newest.versions.get("libraries", {}).items()}
+    libraries = {f"{name}_version": version for name, version in newest.fingerprint.get("libraries", {}).items()}
     metadata = {
         "stats_format_version": STATS_FORMAT_VERSION,
         **libraries,
-        "plugins": dict(newest.versions.get("plugins", {})),
+        "plugins": dict(newest.fingerprint.get("plugins", {})),
         "run_steps": newest.listed.step,
     }
     if newest.evaluation is not None and newest.evaluation["score"] is not None:
         metadata["evaluation"] = newest.evaluation
+    if newest.resume is not None:
+        metadata["resume"] = newest.resume
     return status | {"metadata": metadata}
 
 
-def status_in_checkpoints(checkpoint: Checkpoint, state: Mapping[str, Any]) -> dict[str, Any]:
-    """The status of the run at ``checkpoint``, whose state is ``state``, with the checkpoints beside it listed."""
+def status_in_checkpoints(checkpoint: Checkpoint, state: Mapping[str, Any], final: bool = False) -> dict[str, Any]:
+    """The status of the run at ``checkpoint``, whose state is ``state``, with the checkpoints beside it listed.
+
+    ``final``: the training is done.
+    """
     older = listed_before(checkpoint.step, find_checkpoints(checkpoint.path.parent))
     exported = ExportedFiles.read(checkpoint.path.parent.parent)
-    return training_status(SavedStatus.of(checkpoint, state), older, exported)
+    return training_status(SavedStatus.of(checkpoint, state), older, exported, final)
 
 
 def _with_files(entry: Mapping[str, Any], exported: Sequence[str]) -> Mapping[str, Any]:

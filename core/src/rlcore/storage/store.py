@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +17,7 @@ from rlcore.files.atomic import write_atomically
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.settings import BehaviorSettings, RunConfig
-from rlcore.storage.best import save_best, settle_best
+from rlcore.storage.best import by_score, save_best, settle_best
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_directory import (
     Checkpoint,
@@ -31,11 +30,12 @@ from rlcore.storage.checkpoint_directory import (
 )
 from rlcore.storage.configuration import Change, changes
 from rlcore.storage.directory import RunDirectory
+from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
+from rlcore.storage.fingerprint import Fingerprint, differences, fingerprint, fingerprint_in
 from rlcore.storage.read_other_runs import models_of_run, status_of_run
 from rlcore.storage.run_files import TIMERS, outcome_in
 from rlcore.storage.saved_state import RUN, require_run
 from rlcore.storage.status import ListedCheckpoint, SavedStatus, listed_before, training_status
-from rlcore.storage.versions import run_versions, warn_of_other_versions
 
 
 class SavedBehavior(Protocol):
@@ -58,6 +58,7 @@ class RunStore:
         self._newest: SavedStatus | None = None  # of the checkpoint last written or read
         self._older: list[ListedCheckpoint] = []  # the checkpoints before it in the directory
         self._configuration = ""  # as checkpoints hold it
+        self._fingerprint: Fingerprint = {}  # of this process
         self._whole: dict[int, bool] = {}  # by step: whether a checkpoint that was read back is undamaged
 
     @property
@@ -68,32 +69,56 @@ class RunStore:
     # ------------------------------------------------------------ reading
 
     def newest_state(self) -> dict[str, Any]:
-        """The state of the newest undamaged checkpoint. Raises RunStateError if there is none."""
+        """The state of the newest undamaged checkpoint, or of the one that ``checkpoint_settings.checkpoint`` names.
+
+        Raises RunStateError if there is none.
+        """
         found = find_checkpoints(self.directory.checkpoints)
         if not found:
             raise RunStateError(self.directory.no_checkpoint())
+        step = self._chosen_step(found)
         checkpoint, state = newest_intact(
             self.directory.checkpoints,
             f"{self.directory.path}",
-            "; restore one from a backup or start over with --force",
+            "; restore one from a backup or "
+            + ("start over with --force" if step is None else "choose another --checkpoint"),
+            step,
             check=require_run,
         )
+        if step is not None and found[-1].step > step:
+            self.directory.rewind(step)
         self._whole[checkpoint.step] = True
         self._newest = SavedStatus.of(checkpoint, state)
         self._older = listed_before(checkpoint.step, found)
         return state
 
+    def _chosen_step(self, found: Sequence[Checkpoint]) -> int | None:
+        """The step that ``checkpoint_settings.checkpoint`` names; None for the newest one."""
+        chosen, steps = self.directory.settings.checkpoint, [str(each.step) for each in found]
+        if chosen is None:
+            return None
+        there = f"{self.directory.path}: there is no checkpoint"
+        if chosen != "best":
+            if chosen not in steps:
+                raise RunStateError(f"{there} {chosen[:60]!r}; there are {', '.join(steps)}")
+            return int(chosen)
+        best = by_score(find_checkpoints(self.directory.best))
+        if not best:
+            raise RunStateError(f"{there} of a best evaluation; there are {', '.join(steps)}")
+        if str(best[-1].step) not in steps:
+            raise RunStateError(
+                f"{there} of step {best[-1].step} to resume from: {best[-1].path} has weights only; start a new run "
+                f"from them with behaviors.NAME.init_path, or resume from one of {', '.join(steps)}"
+            )
+        return best[-1].step
+
     def restore_status(self, context: RunContext) -> None:
         """Gives plugins the status of the checkpoint that was read, made from the checkpoints alone."""
         self.plugins.restore_status(context, self._status())
 
-    def compare_versions(self, saved: Mapping[str, Any]) -> None:
-        """Warns of every library and plugin whose version differs from that in the checkpoint's state ``saved``."""
-        warn_of_other_versions(saved[RUN].get("versions", {}), self._versions)
-
-    @cached_property
-    def _versions(self) -> dict[str, dict[str, str]]:
-        return run_versions(self.plugins)
+    def differences(self, saved: Mapping[str, Any]) -> list[str]:
+        """The differences from the fingerprint in the checkpoint's state ``saved``, in words."""
+        return differences(fingerprint_in(saved[RUN]), self._fingerprint)
 
     def configuration_changes(self) -> list[Change]:
         """The keys of the configuration that differ from those in the checkpoint that was read."""
@@ -119,6 +144,7 @@ class RunStore:
     def configure(self, config: RunConfig) -> None:
         """Sets the configuration that checkpoints of this run hold."""
         self._configuration = sealed(config_text(config))
+        self._fingerprint = fingerprint(self.plugins, config)
 
     @property
     def configuration_sha256(self) -> str:
@@ -154,7 +180,7 @@ class RunStore:
             sections = self.plugins.report_status(context, parameters, behaviors)
         except PluginError as error:
             failure = error
-        state[RUN] |= {"sections": {**sections, **parameters}, "versions": self._versions}
+        state[RUN] |= {"sections": {**sections, **parameters}, FINGERPRINT: self._fingerprint}
         try:
             path = save_checkpoint(self.directory.checkpoints, step, state, self._configuration)
         except (TypeError, RecursionError) as error:

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlcore.distributed.shares import SlotShare
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import UnsupportedSpace
 from rlcore.saved_values import saved_array
@@ -119,10 +120,20 @@ class ActionNoise:
     """Noise for acting, drawn for many steps at once: a draw for one step costs as much as the network."""
 
     def __init__(
-        self, behavior: BehaviorSpec, rows: int, generator: np.random.Generator, noise_size: int | None = None
+        self,
+        behavior: BehaviorSpec,
+        rows: int,
+        generator: np.random.Generator,
+        noise_size: int | None = None,
+        share: SlotShare | None = None,
     ) -> None:
-        """Draw for ``rows`` steps at once: ``noise_size`` Gaussian numbers for each agent, or one for each part."""
+        """Draw for ``rows`` steps at once: ``noise_size`` Gaussian numbers for each agent, or one for each part.
+
+        With the ``share`` of a rank, numbers are drawn for the agents of all ranks, and those of its own are used: an
+        agent gets the same numbers whichever rank it is in.
+        """
         self._generator = generator
+        self._share = None if share is None or share.total == behavior.slots else share
         self._continuous = (rows, behavior.slots, behavior.continuous if noise_size is None else noise_size)
         self._logits = (rows, behavior.slots, behavior.mask_size)
         self._row = rows
@@ -132,12 +143,22 @@ class ActionNoise:
     def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return Gaussian noise [S, noise_size] and Gumbel noise [S, logits] of one step."""
         if self._row == len(self._gaussian):
-            self._gaussian = self._generator.standard_normal(self._continuous, dtype=np.float32)
-            self._gumbel = gumbel_noise(self._generator, self._logits)
+            self._draw()
             self._row = 0
         row = self._row
         self._row = row + 1
         return self._gaussian[row], self._gumbel[row]
+
+    def _draw(self) -> None:
+        share = self._share
+        if share is None:
+            self._gaussian = self._generator.standard_normal(self._continuous, dtype=np.float32)
+            self._gumbel = gumbel_noise(self._generator, self._logits)
+            return
+        rows, _, size = self._continuous
+        gaussian = self._generator.standard_normal((rows, share.total, size), dtype=np.float32)
+        self._gaussian = gaussian[:, share.numbers]
+        self._gumbel = gumbel_noise(self._generator, (rows, share.total, self._logits[2]))[:, share.numbers]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the noise that was drawn and not used yet."""

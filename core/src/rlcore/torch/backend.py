@@ -9,6 +9,8 @@ import attrs
 import torch
 from torch import nn
 
+from rlcore.distributed.launch import launched
+from rlcore.distributed.ranks import Ranks
 from rlcore.errors import ConfigError
 from rlcore.plugins.run_context import RunContext
 from rlcore.torch.cpu.acting import NumpyActor, numpy_actor
@@ -72,7 +74,7 @@ def choose_backend(run: RunContext, independent_losses: bool = False) -> Backend
     Raises ConfigError for a device that PyTorch does not have.
     """
     chosen = run.config.torch_settings
-    device = _device(chosen.device or "cpu")
+    device = _device(_of_rank(chosen.device or "cpu", run.ranks))
     if not chosen.fast_cpu or device.type != "cpu":
         return Backend(device, chosen.num_threads)
     halved = independent_losses and chosen.num_threads > 1
@@ -86,6 +88,14 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _of_rank(name: str, ranks: Ranks) -> str:
+    """The device called ``name``: under torchrun, ``cuda`` is the GPU with the number of the rank on its machine."""
+    launch = launched() if ranks.size > 1 else None
+    if name != "cuda" or launch is None or not torch.cuda.is_available():
+        return name
+    return f"cuda:{launch.local_rank % torch.cuda.device_count()}"
 
 
 def _device(name: str) -> torch.device:

@@ -34,6 +34,7 @@ class Minibatch:
         advantage: [B] sum over all providers, standardized as ``advantage_normalization`` says.
         returns: [B, R] targets of the value heads.
         sequences: With memory: how the B rows form sequences of steps; None without memory.
+        share: The share of these rows in the minibatch of all ranks, of which a rank may have none; 1 in one process.
     """
 
     inputs: Inputs
@@ -45,6 +46,7 @@ class Minibatch:
     advantage: Tensor
     returns: Tensor
     sequences: Sequences | None = None
+    share: float = 1.0
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Minibatch:
         """Return a minibatch with ``function`` of every tensor [B, ...].

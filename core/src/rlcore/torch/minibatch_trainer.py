@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore.environment import BehaviorSpec
@@ -21,9 +22,11 @@ from rlcore.rewards import ExtrinsicReward, Transitions, recording_gradients
 from rlcore.saved_values import saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, MinibatchSettings
+from rlcore.torch.distributed import sum_over_ranks
 from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import ActorPolicy
+from rlcore.torch.rank_gradients import sum_gradients
 from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
 from rlcore.torch.transition_batch import BatchReader, TransitionBatch
@@ -117,12 +120,39 @@ class MinibatchTrainer(TorchTrainer):
             optimizer.learning_rate = rate
         return {"Policy/Learning Rate": rate}
 
-    def summarize(self, steps: Sequence[GradientStep]) -> dict[str, float]:
-        """Average each statistic over the gradient steps that have it. Raises TrainingDiverged if one is not finite."""
+    def sum_gradients(self, batch: TransitionBatch) -> None:
+        """Replace the gradients of all optimizers by those of the minibatch of all ranks; call it before their steps.
+
+        Losses must be means over the rows of the minibatch. Does nothing in one process.
+        """
+        if batch.rows is not None:
+            parameters = [each for optimizer in self.optimizers.values() for each in optimizer.parameters]
+            sum_gradients(self.ranks, parameters, batch.rows.share)
+
+    def standard_normal(self, batch: TransitionBatch, rows: int, columns: int) -> NDArray[np.float32]:
+        """Draw standard normal noise [rows, columns] for ``rows`` of a minibatch, or k rows for each of its B.
+
+        A row gets the same numbers whichever rank it is in.
+        """
+        if batch.rows is None:
+            return self.generator.standard_normal((rows, columns), dtype=np.float32)
+        whole = rows // len(batch.rows.places) * batch.rows.total
+        return batch.rows.of_own(self.generator.standard_normal((whole, columns), dtype=np.float32))
+
+    def summarize(self, steps: Sequence[GradientStep], shares: Sequence[float] = ()) -> dict[str, float]:
+        """Average each statistic over the gradient steps that have it. Raises TrainingDiverged if one is not finite.
+
+        ``shares`` are those of this rank in each step; the statistics are of all ranks then.
+        """
         tags = [tag for step in steps for tag in step.stats]
         if not tags:
             return {}
-        numbers: list[float] = torch.stack([value for step in steps for value in step.stats.values()]).tolist()
+        values = torch.stack([value for step in steps for value in step.stats.values()])
+        if shares:
+            of_value = [share for step, share in zip(steps, shares, strict=True) for _ in step.stats]
+            values = values * torch.tensor(of_value, device=values.device)
+            sum_over_ranks(self.ranks, values)
+        numbers: list[float] = values.tolist()
         if not np.isfinite(sum(numbers)):
             found = zip(tags, numbers, strict=True)
             raise self.diverged(next(f"{tag} is {value:g}" for tag, value in found if not np.isfinite(value)))
@@ -161,6 +191,9 @@ class MinibatchTrainer(TorchTrainer):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Implement :meth:`rlcore.trainer.Trainer.load_state_dict`."""
         self.require_fit(state)
+        self._load(state)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
         load_model_state(self.model, state["model"], self.behavior.name)
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])

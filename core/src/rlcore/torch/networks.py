@@ -22,6 +22,7 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.functional import linear
 
+from rlcore.distributed.ranks import Ranks
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
@@ -156,10 +157,13 @@ class ObservationInputs(nn.Module):
         """Whether the normalizer, if there is one, has seen anything yet."""
         return self.normalizer is None or bool(self.normalizer.count > 0)
 
-    def update_normalizer(self, raw: Inputs) -> None:
-        """Add the vector part of ``raw``, [B, vector_size] on any device, to the running mean and variance."""
+    def update_normalizer(self, raw: Inputs, ranks: Ranks | None = None) -> None:
+        """Add the vector part of ``raw``, [B, vector_size] on any device, to the running mean and variance.
+
+        With ``ranks``, add those of all ranks.
+        """
         if self.normalizer is not None:
-            self.normalizer.update(raw[0])
+            self.normalizer.update(raw[0], ranks)
 
 
 class Body(nn.Module):

@@ -11,6 +11,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from rlcore.distributed.ranks import Ranks
+
 __all__ = ["RunningNormalizer"]
 
 CLIP = 5.0  # ML-Agents'
@@ -50,18 +52,30 @@ class RunningNormalizer(nn.Module):
         self.register_load_state_dict_post_hook(_refresh_loaded)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
-    def update(self, x: Tensor) -> None:
-        """Update mean and variance with a batch ``x`` of shape [B, size], on any device."""
+    def update(self, x: Tensor, ranks: Ranks | None = None) -> None:
+        """Update mean and variance with a batch ``x`` of shape [B, size], on any device.
+
+        With ``ranks``, with the batches of all ranks; that of one of them may be empty.
+        """
         x = x.cpu().to(torch.float64)
         count = x.shape[0]
         mean = x.mean(0)
         m2 = (x - mean).square().sum(0)
+        if ranks is None or ranks.size == 1:
+            self._join(count, mean, m2)
+        else:
+            for each in ranks.all_gather({"count": count, "mean": mean.numpy(), "m2": m2.numpy()}):
+                if each["count"]:
+                    self._join(each["count"], torch.from_numpy(each["mean"]), torch.from_numpy(each["m2"]))
+        self.refresh()
+
+    def _join(self, count: int, mean: Tensor, m2: Tensor) -> None:
+        """Join the moments of a batch."""
         total = self.count + count
         delta = mean - self.mean
         self.m2 += m2 + delta.square() * self.count * count / total
         self.mean += delta * count / total
         self.count.fill_(total)
-        self.refresh()
 
     @torch.no_grad()
     def refresh(self) -> None:

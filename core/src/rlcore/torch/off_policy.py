@@ -11,9 +11,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.distributed.shares import SlotShare, share_slots, total_of
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.known import UNIFORM
@@ -22,6 +24,7 @@ from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OffPolicySettings
 from rlcore.torch.actions import MASKED_LOGIT, ActionNoise
+from rlcore.torch.joined_replay import JoinedReplay
 from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore.torch.networks import to_numpy
 from rlcore.torch.policy import RawActions
@@ -62,7 +65,9 @@ class OffPolicyTrainer(MinibatchTrainer):
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         h: OffPolicySettings = settings.hyperparameters
         self.sampler = UniformSampler() if run.inference else create_replay_sampler(h, behavior, run)
-        self.buffer = self._make_buffer(behavior, h, run)
+        share = share_slots(behavior.env_index, run.first_env, run.ranks)
+        self.buffer = self._make_buffer(behavior, h, run, share)
+        self._joined = JoinedReplay(self.buffer, share, run.ranks) if run.ranks.size > 1 else None
         super().__init__(settings, behavior, run)
         self.reader = BatchReader(
             self.buffer, self.model.inputs, self.policy.layout, self.providers, self.device, h.n_steps, self.soft_values
@@ -72,7 +77,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._ratio = UpdateRatio(h.steps_per_update, start)
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
-        self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator, self.model.policy_head.noise_size)
+        self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator, self.model.policy_head.noise_size, share)
         self._begun = False  # whether the buffer holds the current observation
         self._inference = run.inference
 
@@ -91,14 +96,16 @@ class OffPolicyTrainer(MinibatchTrainer):
 
         A continuous part without bounds has no uniform distribution: it is standard normal.
         """
-        generator, layout, slots = self.action_generator, self.policy.layout, self.behavior.slots
+        generator, layout = self.action_generator, self.policy.layout
+        slots, own = self.share.total, self.share.numbers  # an agent draws the same whichever rank it is in
         raw = choices = None
         if layout.continuous:
             raw = generator.uniform(-1.0, 1.0, (slots, layout.continuous)).astype(np.float32)
             if (unbounded := np.isinf(layout.clip)).any():
                 raw[:, unbounded] = generator.standard_normal((slots, int(unbounded.sum())), dtype=np.float32)
+            raw = raw[own]
         if layout.branches:
-            lot = generator.random((slots, layout.logits), dtype=np.float32)
+            lot = generator.random((slots, layout.logits), dtype=np.float32)[own]
             if batch.action_mask is not None:
                 lot = np.where(batch.action_mask, lot, np.float32(MASKED_LOGIT))
             choices = layout.greedy_choices(lot)
@@ -125,12 +132,13 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Implement :meth:`rlcore.trainer.Trainer.observe`: store the transitions that closed."""
-        self.steps += self._episode_rewards.observe(batch)
+        self.steps += total_of(self.ranks, self._episode_rewards.observe(batch))
         self._normalize(batch)
 
     def ready(self) -> bool:
         """Return whether a gradient step is due."""
-        return self._ratio.due(self.steps) > 0 and len(self.buffer) > 0
+        # With several ranks, others may have stored something.
+        return self._ratio.due(self.steps) > 0 and (len(self.buffer) > 0 or self._joined is not None)
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
         """Take all gradient steps that are due.
@@ -138,13 +146,22 @@ class OffPolicyTrainer(MinibatchTrainer):
         Raises TrainingDiverged if a statistic is not finite, ConfigError if the sampler needs errors that
         :meth:`gradient_step` does not give.
         """
-        stats: dict[str, float | Sequence[float]] = {**self.set_learning_rates(), **self._episode_rewards.report()}
+        report: Mapping[str, Sequence[float]] = self._episode_rewards.report()
+        if self._joined is not None:
+            report = self._joined.exchange({tag: list(sums) for tag, sums in report.items()})
+        stats: dict[str, float | Sequence[float]] = {**self.set_learning_rates(), **report}
         steps: list[GradientStep] = []
+        shares: list[float] = []
         for _ in range(self._ratio.due(self.steps)):
-            steps.append(self._learn_from_sample())
+            if self._joined is None:
+                steps.append(self._learn_from_sample())
+            else:
+                rows, part = self._joined.sample(self.hyperparameters.batch_size, self.generator)
+                steps.append(self.gradient_step(attrs.evolve(self.reader.read(rows), rows=part)))
+                shares.append(part.share)
             self._ratio.done += 1
             self.gradient_steps += 1
-        stats |= self.summarize(steps)
+        stats |= self.summarize(steps, shares)
         if self.learning_providers:
             stats |= self._update_rewards()
         self.policy.refresh_distribution()
@@ -152,11 +169,16 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     # ------------------------------------------------------------ inside
 
-    def _make_buffer(self, behavior: BehaviorSpec, h: OffPolicySettings, run: RunContext) -> ReplayBuffer:
+    def _make_buffer(
+        self, behavior: BehaviorSpec, h: OffPolicySettings, run: RunContext, share: SlotShare
+    ) -> ReplayBuffer:
         """A buffer of ``buffer_size`` rows, or of the least number for inference, which learns nothing."""
         if run.inference:
             return ReplayBuffer(behavior, LEAST_ROWS * behavior.slots)
-        buffer = ReplayBuffer(behavior, h.buffer_size, self.sampler.priority_alpha)
+        size = h.buffer_size
+        if share.total > behavior.slots:
+            size = -(-size // share.total) * behavior.slots
+        buffer = ReplayBuffer(behavior, size, self.sampler.priority_alpha)
         log.info(
             "behavior %r: a replay buffer of %d rows takes %.1f MB", behavior.name, buffer.capacity, buffer.nbytes / 1e6
         )
@@ -205,8 +227,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         seen = batch.observations
         if batch.needs_action is not None:
             seen = {name: array[batch.needs_action] for name, array in seen.items()}
-        if len(next(iter(seen.values()))):
-            inputs.update_normalizer(inputs.raw(seen))
+        if len(next(iter(seen.values()))) or self.ranks.size > 1:
+            inputs.update_normalizer(inputs.raw(seen), self.ranks)
             self.policy.refresh()
 
     # ------------------------------------------------------------ state
@@ -239,6 +261,8 @@ class OffPolicyTrainer(MinibatchTrainer):
             self.buffer.load_state_dict(state["buffer"])
             self.sampler.load_state_dict(state["sampler"]["state"])
             self._begun = True
+            if self._joined is not None:
+                self._joined.forget()
             return
         log.warning(
             "behavior %r: the checkpoint has no replay buffer, so learning goes on when %d new transitions are stored; "
@@ -247,6 +271,17 @@ class OffPolicyTrainer(MinibatchTrainer):
             self.hyperparameters.batch_size,
         )
         self._begun = False
+        self._restart()
+
+    def load_learned(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.PortableTrainer.load_learned`."""
+        super().require_fit(state)
+        self._load(state)
+        restore_generator(self.action_generator, state["generators"]["actions"])
+        self._restart()
+
+    def _restart(self) -> None:
+        """Learn again once a minibatch of new transitions is stored."""
         start = max(self.steps + self.hyperparameters.batch_size, self.hyperparameters.buffer_init_steps)
         self._ratio.restart(start)
         self._reward_ratio.restart(start)

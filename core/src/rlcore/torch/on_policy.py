@@ -26,18 +26,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlcore.distributed.shares import total_of
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import RunStateError, TrainingDiverged
+from rlcore.errors import PluginError, RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OnPolicySettings
 from rlcore.torch.actions import ActionNoise
+from rlcore.torch.distributed import sum_over_ranks
 from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.minibatch import Loss, Minibatch, approximate_kl
 from rlcore.torch.networks import ActorCritic
 from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import ActorPolicy
+from rlcore.torch.rank_gradients import gather_rows, sum_gradients
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.rollout import RolloutBuffer
 from rlcore.torch.rollout_memory import RolloutMemory
@@ -70,20 +73,37 @@ class OnPolicyTrainer(TorchTrainer):
         self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
         noise_size = self.model.policy_head.noise_size
-        self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size, self.model.memory_size, noise_size)
+        collected = self.hyperparameters.buffer_size
+        if self.ranks.size > 1:
+            collected = -(-collected // self.share.total) * behavior.slots
+        self.buffer = RolloutBuffer(behavior, collected, self.model.memory_size, noise_size)
+        self._collected = 0  # agent steps of all ranks since the latest update
         self._memory = None
         if self.model.memory is not None:
             memory = self.model.memory
             self._memory = RolloutMemory(memory.memory_size, memory.sequence_length, behavior.slots)
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
-        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, noise_size)
+        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, noise_size, self.share)
         in_pieces = getattr(type(self).loss, "is_mean_over_rows", False)
+        if self.ranks.size > 1 and not in_pieces:
+            raise PluginError(
+                f"trainer {settings.trainer_type!r}: its loss is not a mean over rows (mean_over_rows), and cannot be "
+                "summed over ranks; run it in one process, without torchrun"
+            )
         self._most_rows = self.backend.most_rows(self.model) if in_pieces else None
         self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
         providers = dict(zip(self.provider_names, self.providers, strict=True))
         self.preparation = RolloutPreparation(
-            settings, self.model, self.policy, self.buffer, self._memory, providers, self._rewards
+            settings,
+            self.model,
+            self.policy,
+            self.buffer,
+            self._memory,
+            providers,
+            self._rewards,
+            self.ranks,
+            self.share,
         )
 
     # ------------------------------------------------------------ for a subclass to implement
@@ -145,17 +165,19 @@ class OnPolicyTrainer(TorchTrainer):
         if self._memory is not None:
             self._memory.observe(batch)
         before = self.steps
-        self.steps += self.buffer.observe(batch)
+        closed = total_of(self.ranks, self.buffer.observe(batch))
+        self.steps += closed
+        self._collected += closed
         if before < self.settings.max_steps <= self.steps:
             self._report_unlearned()
 
     def _report_unlearned(self) -> None:
         """Log how many steps at the end of the run fill no rollout. A run reports by itself if it learned nothing."""
-        if not self.ready() and 0 < self.buffer.size < self.steps:
+        if not self.ready() and 0 < self._collected < self.steps and self.ranks.rank == 0:
             log.info(
                 "behavior %r: the last %d of %d steps are not learned from: they fill no rollout of buffer_size %d; "
                 "max_steps at a multiple of buffer_size leaves none",
-                self.behavior.name, self.buffer.size, self.steps, self.hyperparameters.buffer_size,
+                self.behavior.name, self._collected, self.steps, self.hyperparameters.buffer_size,
             )  # fmt: skip
 
     def _forget(self, cut: NDArray[np.bool_]) -> None:
@@ -171,7 +193,7 @@ class OnPolicyTrainer(TorchTrainer):
 
     def ready(self) -> bool:
         """Return whether the rollout is full."""
-        return self.buffer.full
+        return self._collected >= self.hyperparameters.buffer_size
 
     def update(self) -> Mapping[str, Statistic]:
         """Take ``num_epoch`` passes over the rollout, then start an empty one.
@@ -186,22 +208,25 @@ class OnPolicyTrainer(TorchTrainer):
 
         losses: list[Loss] = []
         norms: list[Tensor] = []
+        shares: list[float] = []
         for _ in range(h.num_epoch):
             first = len(losses)
             for minibatch in rollout.minibatches(h, self._minibatch_generator):
                 loss, norm = self.gradient_step(minibatch)
                 losses.append(loss)
                 norms.append(norm)
+                shares.append(minibatch.share)
             if h.target_kl is not None:
-                last_epoch = torch.cat([loss.log_ratio for loss in losses[first:]])
+                last_epoch = gather_rows(self.ranks, torch.cat([loss.log_ratio for loss in losses[first:]]))
                 if float(approximate_kl(last_epoch)) > 1.5 * h.target_kl:
                     break
 
-        learned = self._summarize(losses, norms)
+        learned = self._summarize(losses, norms, shares)
         if rollout.unseen is not None:
-            self.model.inputs.update_normalizer(rollout.unseen)
+            self.model.inputs.update_normalizer(rollout.unseen, self.ranks)
         self.policy.refresh()
         self.buffer.restart(open_log_probs)
+        self._collected = 0
         return {**learned, **schedules, **rollout.stats}
 
     def gradient_step(self, minibatch: Minibatch) -> tuple[Loss, Tensor]:
@@ -212,6 +237,7 @@ class OnPolicyTrainer(TorchTrainer):
         """
         self.optimizer.zero_grad()
         loss = self._backward(minibatch)
+        sum_gradients(self.ranks, self.optimizer.parameters, minibatch.share)
         norm = self.optimizer.clip_grad_norm(self.hyperparameters.max_grad_norm)
         self.optimizer.step()
         return loss, norm
@@ -219,6 +245,9 @@ class OnPolicyTrainer(TorchTrainer):
     def _backward(self, minibatch: Minibatch) -> Loss:
         """Leave the gradient of the loss in the parameters. A large minibatch is taken in pieces if the loss allows."""
         rows, most_rows = len(minibatch.advantage), self._most_rows
+        if not rows:  # all of the minibatch's are of other ranks
+            zero = torch.zeros((), device=self.device)
+            return Loss(zero, zero, zero, zero, minibatch.advantage)
         if most_rows is None or rows <= most_rows or minibatch.sequences is not None:
             loss = self.loss(minibatch)
             loss.total.backward()  # type: ignore[no-untyped-call]
@@ -231,9 +260,16 @@ class OnPolicyTrainer(TorchTrainer):
             losses.append(loss.detached())
         return Loss.of_pieces(losses, shares)
 
-    def _summarize(self, losses: Sequence[Loss], norms: Sequence[Tensor]) -> dict[str, float]:
-        """Means over all minibatches of an update. Raises TrainingDiverged if one is not finite."""
+    def _summarize(self, losses: Sequence[Loss], norms: Sequence[Tensor], shares: Sequence[float]) -> dict[str, float]:
+        """Means over all minibatches of an update, each with its share in all ranks.
+
+        Raises TrainingDiverged if one is not finite.
+        """
         parts = [torch.stack([getattr(loss, name) for loss in losses]) for name in ("policy", "value", "entropy")]
+        if self.ranks.size > 1:
+            of_all = torch.stack(parts) * torch.tensor(shares, device=self.device)
+            sum_over_ranks(self.ranks, of_all)
+            parts = list(of_all)
         policy, value, entropy, norm = torch.stack([*parts, torch.stack(tuple(norms))]).mean(1).tolist()
         if not np.isfinite(policy + value + norm):
             normalized = self.model.inputs.normalizer is not None
@@ -247,7 +283,7 @@ class OnPolicyTrainer(TorchTrainer):
             "Losses/Value Loss": value,
             "Losses/Gradient Norm": norm,
             "Policy/Entropy": entropy,
-            **self.diagnostics(torch.cat([loss.log_ratio for loss in losses])),
+            **self.diagnostics(gather_rows(self.ranks, torch.cat([loss.log_ratio for loss in losses]))),
         }
 
     # ------------------------------------------------------------ state
@@ -277,6 +313,7 @@ class OnPolicyTrainer(TorchTrainer):
         load_model_state(self.model, state["model"], self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
         self.buffer.load_state_dict(state["buffer"])
+        self._collected = total_of(self.ranks, self.buffer.size)
         self.steps = saved_count(state, "steps")
         restore_generator(self._noise_generator, state["generators"]["actions"])
         restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
@@ -286,6 +323,18 @@ class OnPolicyTrainer(TorchTrainer):
         self.load_providers(state["providers"])
         if self._memory is not None:
             self._memory.load_state_dict(state["memory"])
+        self.policy.refresh()
+
+    def load_learned(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.PortableTrainer.load_learned`."""
+        super().require_fit(state)
+        self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))
+        load_model_state(self.model, state["model"], self.behavior.name)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.steps = saved_count(state, "steps")
+        restore_generator(self._noise_generator, state["generators"]["actions"])
+        restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
+        self.load_providers(state["providers"])
         self.policy.refresh()
 
     def require_fit(self, state: Mapping[str, Any]) -> None:

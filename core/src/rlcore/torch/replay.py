@@ -70,13 +70,7 @@ class ReplayBuffer(ReplayRings):
         from how many there are, so that equal buffers and equal generators give equal samples.
         """
         self._require_some()
-        found = np.empty(0, np.int64)
-        while len(found) < batch_size:
-            wanted = (batch_size - len(found)) * self.filled // self._closed + 1
-            drawn = generator.integers(self.filled, size=wanted)
-            accepted = drawn[self.flags.take(drawn) != 0]
-            found = np.concatenate([found, accepted]) if len(found) else accepted
-        return found[:batch_size]
+        return sample_rows(self.flags, self.filled, self._closed, batch_size, generator)
 
     def sample_prioritized(
         self, batch_size: int, generator: np.random.Generator, beta: float
@@ -242,3 +236,20 @@ class ReplayBuffer(ReplayRings):
         if self.priorities is None:
             raise ValueError("the replay buffer was made without priorities; pass priority_alpha")
         return self.priorities
+
+
+def sample_rows(
+    flags: NDArray[np.uint8] | NDArray[np.bool_],
+    filled: int,
+    closed: int,
+    batch_size: int,
+    generator: np.random.Generator,
+) -> Rows:
+    """``batch_size`` of the ``closed`` rows that have flags, all of them among the first ``filled``."""
+    found = np.empty(0, np.int64)
+    while len(found) < batch_size:
+        wanted = (batch_size - len(found)) * filled // closed + 1
+        drawn = generator.integers(filled, size=wanted)
+        accepted = drawn[flags.take(drawn) != 0]
+        found = np.concatenate([found, accepted]) if len(found) else accepted
+    return found[:batch_size]

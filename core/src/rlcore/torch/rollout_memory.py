@@ -33,6 +33,7 @@ class RolloutSequences:
     """The sequences of a rollout, and what the networks remember at the start of each, [Q, M]."""
 
     table: SequenceTable
+    starts: NDArray[np.bool_]  # [T, S] the first step of each
     actor_memory: Tensor
     critic_memory: Tensor
 
@@ -130,6 +131,7 @@ class RolloutMemory:
         first = torch.from_numpy(table.first_rows).to(device)
         sequences = RolloutSequences(
             table,
+            starts & valid,
             rollout_rows(buffer.memory[:num_rows], stored, device).index_select(0, first),
             (before[:-1].flatten(0, 1) if stored is None else before[:-1].flatten(0, 1)[stored]).index_select(0, first),
         )

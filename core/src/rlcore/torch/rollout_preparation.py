@@ -16,10 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlcore.distributed.ranks import OneRank, Ranks
+from rlcore.distributed.shares import SlotShare
 from rlcore.rewards import RewardProvider, Transitions, recording_gradients
 from rlcore.settings import BehaviorSettings, OnPolicySettings
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
 from rlcore.torch.advantages import explained_variance, generalized_advantages, trajectory_cuts
+from rlcore.torch.joined_rollout import JoinedRollout
 from rlcore.torch.minibatch import Minibatch, minibatch_rows, minibatches, rollout_rows, standardize
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
 from rlcore.torch.policy import ActorPolicy
@@ -38,6 +41,7 @@ class PreparedRollout:
     sequences: RolloutSequences | None  # with memory
     unseen: Inputs | None  # inputs that the normalizer has not seen yet
     stats: Mapping[str, Statistic]
+    joined: JoinedRollout | None = None  # with those of other ranks
 
     def minibatches(self, settings: OnPolicySettings, generator: np.random.Generator) -> Iterator[Minibatch]:
         """Minibatches of one pass over the rollout, in random order.
@@ -45,6 +49,12 @@ class PreparedRollout:
         All have the same size, except with memory, where they consist of whole sequences.
         """
         standardized = settings.advantage_normalization == "minibatch"
+        if self.joined is not None:
+            if self.sequences is None:
+                return self.joined.minibatches(self.transitions, settings.batch_size, generator, standardized)
+            return self.joined.sequence_minibatches(
+                self.transitions, self.sequences, settings.batch_size, generator, standardized
+            )
         if self.sequences is not None:
             return self.sequences.minibatches(self.transitions, settings.batch_size, generator, standardized)
         rows = minibatch_rows(generator.permutation(len(self.transitions.advantage)), settings.batch_size)
@@ -63,6 +73,8 @@ class RolloutPreparation:
         memory: RolloutMemory | None,
         providers: Mapping[str, RewardProvider],
         rewards: Sequence[EpisodeRewards],
+        ranks: Ranks | None = None,
+        share: SlotShare | None = None,
     ) -> None:
         self._settings = settings
         self._hyperparameters: OnPolicySettings = settings.hyperparameters
@@ -74,6 +86,8 @@ class RolloutPreparation:
         self._memory = memory
         self._providers = providers
         self._rewards = rewards
+        self._ranks = ranks or OneRank()
+        self._share = share
 
     @torch.no_grad()
     def prepare(self) -> PreparedRollout:
@@ -86,11 +100,18 @@ class RolloutPreparation:
         inputs, acted_on, unseen = self._network_inputs(num_rows, stored)
         values, next_values, sequences = self._value_estimates(inputs, num_rows)
         advantages, returns, stats = self._advantages(values, next_values, lengths)
-        rollout = self._whole_minibatch(inputs, acted_on, stored, values, advantages, returns, sequences)
+        joined = None
+        if self._share is not None and self._ranks.size > 1:
+            joined = JoinedRollout.gather(
+                self._ranks, self._share, lengths, advantages, values, returns, sequences, tuple(self._providers),
+                stats, self._device,
+            )  # fmt: skip
+            stats = dict(joined.stats)
+        rollout = self._whole_minibatch(inputs, acted_on, stored, values, advantages, returns, sequences, joined)
         if self._buffer.ragged:
             rows, log_probs = self._buffer.kept_log_probs()
             rollout.old_log_prob[torch.from_numpy(rows)] = torch.from_numpy(log_probs).to(self._device)
-        return PreparedRollout(rollout, sequences, unseen, stats)
+        return PreparedRollout(rollout, sequences, unseen, stats, joined)
 
     def _network_inputs(self, num_rows: int, stored: Tensor | None) -> tuple[Inputs, Inputs, Inputs | None]:
         """Normalized observations [(T + 1) * S, ...], the inputs that were acted on, and those new to the normalizer.
@@ -104,7 +125,7 @@ class RolloutPreparation:
         if self._model.inputs.has_statistics:
             inputs = self._model.inputs(raw_inputs)
             return inputs, _transition_rows(inputs, num_rows * self._behavior.slots, stored), raw_transitions
-        self._model.inputs.update_normalizer(raw_transitions)
+        self._model.inputs.update_normalizer(raw_transitions, self._ranks)
         return self._model.inputs(raw_inputs), raw_transitions, None
 
     def _value_estimates(
@@ -141,6 +162,7 @@ class RolloutPreparation:
         advantages: NDArray[np.float32],
         returns: NDArray[np.float32],
         sequences: RolloutSequences | None,
+        joined: JoinedRollout | None,
     ) -> Minibatch:
         """All N transitions, with the log-probabilities of their actions under the weights that acted."""
         buffer, behavior, num_rows = self._buffer, self._behavior, len(values)
@@ -163,7 +185,7 @@ class RolloutPreparation:
         log_prob, _ = joint_log_prob_entropy(self._policy.layout, distribution, columns, logits, raw, choices)
         advantage = flat(advantages)
         if self._hyperparameters.advantage_normalization == "rollout":
-            advantage = standardize(advantage)
+            advantage = standardize(advantage) if joined is None else joined.standardized()
         return Minibatch(
             inputs=inputs,
             raw=raw,

@@ -76,9 +76,8 @@ class SequenceTable:
         The memories [Q, M] are those at the start of all sequences.
         """
         lengths = self._lengths[chosen]
-        ends = np.cumsum(lengths)
         sequence = np.repeat(np.arange(len(chosen)), lengths)  # [B]
-        step = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)  # [B]
+        step = _steps(lengths)
         places = step * len(chosen) + sequence
         rows = np.zeros(int(lengths.max()) * len(chosen), np.int64)
         rows[places] = np.arange(len(places))
@@ -92,12 +91,25 @@ class SequenceTable:
         )
         return self._row[np.repeat(self._begin[chosen], lengths) + step], laid_out
 
+    def rows(self, chosen: Rows) -> Rows:
+        """The rows [B] of the sequences ``chosen``, one sequence after the other."""
+        lengths = self._lengths[chosen]
+        rows: Rows = self._row[np.repeat(self._begin[chosen], lengths) + _steps(lengths)]
+        return rows
+
     def shuffled(self, generator: np.random.Generator, parts: int) -> Iterator[Rows]:
         """All sequences in random order, in ``parts`` parts with about as many sequences each."""
         order = generator.permutation(len(self))
         edges = np.linspace(0, len(self), min(parts, len(self)) + 1).astype(np.int64)
         for begin, end in pairwise(edges):
             yield order[begin:end]
+
+
+def _steps(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[B] the step within its sequence of each row of sequences with these ``lengths``, one after the other."""
+    ends = np.cumsum(lengths)
+    steps: NDArray[np.int64] = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+    return steps
 
 
 def sequence_starts(ended: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from rlcore.distributed.shares import share_slots
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import RunStateError
 from rlcore.plugins.run_context import RunContext
@@ -60,6 +61,8 @@ class TorchTrainer:
         provider_names: The keys of the providers under ``reward_signals``, in their order.
         steps: Agent steps observed so far; gradient steps for a trainer of recorded data.
         learning_rate: The schedule of the learning rate.
+        ranks: The processes of the run.
+        share: The slots of the behavior that this process has.
     """
 
     independent_losses = False
@@ -75,6 +78,8 @@ class TorchTrainer:
         self.device = self.backend.device
         self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
         self.provider_names = tuple(settings.reward_signals)  # in the same order
+        self.ranks = run.ranks
+        self.share = share_slots(behavior.env_index, run.first_env, run.ranks)
         self.steps = 0
         h = self.hyperparameters
         self.learning_rate = create_schedule(h.learning_rate_schedule, h.learning_rate, 1e-10, settings.max_steps, run)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rlcore.rewards import RewardProvider, Transitions, recording_gradients
 from rlcore.torch.actions import ActionLayout
+from rlcore.torch.joined_replay import RowShare
 from rlcore.torch.networks import Inputs, ObservationInputs
 from rlcore.torch.replay import ReplayBuffer, Rows, Steps
 from rlcore.torch.replay_rings import TERMINATED, TRUNCATED
@@ -72,6 +73,7 @@ class TransitionBatch(ActionBatch):
         discount: [B, R] gamma^n, and 0 where the episode terminated (unless the reward ignores that).
         weight: [B] importance weight of each transition in the loss, under prioritized replay; None: all equal.
         between: The steps between; None if n is 1, or if the trainer does not read them.
+        rows: The rows of this rank in the minibatch of all ranks; None in one process.
     """
 
     next_inputs: Inputs
@@ -80,6 +82,7 @@ class TransitionBatch(ActionBatch):
     discount: Tensor
     weight: Tensor | None = None
     between: StepsBetween | None = None
+    rows: RowShare | None = None
 
 
 class TakenRows(Mapping[str, NDArray[Any]]):

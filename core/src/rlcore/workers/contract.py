@@ -48,10 +48,12 @@ class PartMade:
     Attributes:
         behaviors: The behaviors of its environments, of which the first has the index 0.
         saves_state: Whether its environments implement :class:`rlcore.environment.SavesState`.
+        saves_rows: Whether their state has rows: see :class:`rlcore.environment.SavesRows`.
     """
 
     behaviors: Mapping[str, BehaviorSpec]
     saves_state: bool
+    saves_rows: bool
 
 
 class WorkerFailed(Exception):

@@ -25,6 +25,7 @@ from rlcore.workers.arrays import Layout, RunArrays
 from rlcore.workers.contract import Executor, PartMade
 from rlcore.workers.crew import Crew
 from rlcore.workers.recipe import make_tasks
+from rlcore.workers.states import join_states, split_state
 
 
 def make_worker_environment(
@@ -221,7 +222,7 @@ class SavingWorkerEnvironment(WorkerEnvironment):
     """Environments that save themselves, in workers; implements :class:`rlcore.environment.SavesState`."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of each worker's environments.
+        """Return the state that one process would have, if it has rows; else that of each worker's environments.
 
         A worker that fails is started again. Its part is None, and so is that of a worker whose episodes the next step
         aborts.
@@ -230,6 +231,8 @@ class SavingWorkerEnvironment(WorkerEnvironment):
         states, failures = self._crew.call(parts, "state_dict")
         if failures:
             self._revive(failures, "state_dict")
+        if len(states) == self._crew.size and all(part.saves_rows for part in self._parts):
+            return join_states([states[part] for part in range(self._crew.size)])
         return {
             "episodes": self.episodes.copy(),
             "workers": {str(part): states.get(part) for part in self._living()},
@@ -238,6 +241,10 @@ class SavingWorkerEnvironment(WorkerEnvironment):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
         """Continue from ``state``. Raises SavedValueError for another number of workers or environments."""
+        if "bounds" not in state and all(part.saves_rows for part in self._parts):
+            return self._load_rows(state)
+        if "bounds" not in state:
+            raise SavedValueError("the environments were saved in one process; resume with environment.workers: null")
         bounds = saved_entry(state, "bounds")
         if list(bounds) != list(self._layout.bounds):
             before = len(bounds) - 1
@@ -254,6 +261,16 @@ class SavingWorkerEnvironment(WorkerEnvironment):
         failures |= self._reset(fresh)[1]
         self._crew.refuse(failures, "load_state_dict")
         self._fresh = set(fresh)
+        return self._arrays.batches({})
+
+    def _load_rows(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
+        """Continue from the state of one process."""
+        counts = np.diff(self._layout.bounds).tolist()
+        states = split_state(state, counts)
+        _, failures = self._crew.call(self._living(), "load_state_dict", lambda part: (states[part],))
+        self._crew.refuse(failures, "load_state_dict")
+        self.episodes[:] = self._arrays.episodes
+        self._fresh = set()
         return self._arrays.batches({})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Environment, Parameters, SavesState
+from rlcore.environment import Environment, Parameters, SavesRows, SavesState
 from rlcore.seeding import EpisodeSeeds
 from rlcore.workers.arrays import PartArrays
 from rlcore.workers.contract import PartMade, Task
@@ -33,7 +33,8 @@ class Part:
         """Load the plugins and make the environments."""
         plugins = plugins_of(self._task.plugins)
         environment = self._environment = make_environment(plugins, context_of(self._task.context, plugins))
-        return PartMade(dict(environment.behaviors), isinstance(environment, SavesState))
+        rows = isinstance(environment, SavesRows) and environment.saves_rows
+        return PartMade(dict(environment.behaviors), isinstance(environment, SavesState), rows)
 
     def attach(self, arrays: PartArrays) -> None:
         """Learn the rows that batches are written to."""

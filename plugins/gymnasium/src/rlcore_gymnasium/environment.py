@@ -19,6 +19,8 @@ from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS
 from rlcore_gymnasium.parameter_settings import ParameterRoute
+from rlcore_gymnasium.saved_state import is_known
+from rlcore_gymnasium.saving import SavingEnvironment
 from rlcore_gymnasium.video import filming
 from rlcore_gymnasium.ways import WayFinder
 
@@ -63,7 +65,10 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
         return env
 
     finder = WayFinder(spec, env_id, settings.parameters)
-    environment = InProcessEnvironment(env_id, behavior, vector, finder, make_env)
+    # A video is of an evaluation, which saves nothing.
+    saves = run.video is None and is_known(vector.envs[0])
+    kind = SavingEnvironment if saves else InProcessEnvironment
+    environment = kind(env_id, behavior, vector, finder, make_env)
     try:
         environment.require_parameters(parameters)
     except BaseException:

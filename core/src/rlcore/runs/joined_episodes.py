@@ -1,0 +1,189 @@
+"""The episodes of all ranks of a run: each rank learns which episodes ended in the others.
+
+Statistics need them at boundaries, and get them there. Curricula need them in the step in which they end: then all
+ranks gather what ended in any of them, and each has the same curricula for all environments of the run.
+
+Agents and environments are numbered as in a run in one process, and ended episodes are in the order of their step and
+of their slot, so that every rank has the numbers of a run in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.distributed.ranks import Ranks
+from rlcore.distributed.shares import SlotShare, share_slots
+from rlcore.environment import Environment, Parameters
+from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.episode_statistics import FinishedEpisodes
+
+if TYPE_CHECKING:
+    from rlcore.runs.run_curricula import RunCurricula
+
+_NONE: NDArray[np.intp] = np.empty(0, np.intp)
+
+
+class JoinedEnvironment:
+    """The environments of all ranks, for curricula: N* in the run.
+
+    Attributes:
+        num_envs: N*.
+        episodes: [N*] the episode that each is in.
+    """
+
+    def __init__(self, environment: Environment, first_env: int, num_envs: int) -> None:
+        self.num_envs = num_envs
+        self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)
+        self._environment = environment
+        self._own = slice(first_env, first_env + environment.num_envs)
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        """Set the columns [N*] of ``parameters`` in the environments of this rank."""
+        self._environment.set_parameters({name: column[self._own] for name, column in parameters.items()})
+
+
+@attrs.define
+class JoinedSpec:
+    """The part of a behavior's spec that curricula use: the environment of each of its slots in all ranks."""
+
+    env_index: NDArray[np.int64]
+
+
+@attrs.define
+class JoinedBatch:
+    """The part of a step that curricula use: which slots, of all ranks, ended or lost their episode."""
+
+    ended: NDArray[np.intp] = _NONE
+    aborted: NDArray[np.bool_] | None = None
+
+
+class JoinedBehavior:
+    """A behavior with the slots of all ranks, for curricula."""
+
+    def __init__(self, behavior: BehaviorRun, share: SlotShare) -> None:
+        self.name = behavior.name
+        self.spec = JoinedSpec(share.env_index)
+        self.batch = JoinedBatch()
+        self.share = share
+        self._behavior = behavior
+
+    @property
+    def steps(self) -> int:
+        return self._behavior.steps
+
+
+class JoinedEpisodes:
+    """Gathers the episodes that ended. All ranks call the same methods at the same steps."""
+
+    def __init__(
+        self, ranks: Ranks, environment: Environment, behaviors: Mapping[str, BehaviorRun], first_env: int, total: int
+    ) -> None:
+        self.curricula: RunCurricula | None = None
+        self.environment = JoinedEnvironment(environment, first_env, total)
+        self.behaviors = {
+            name: JoinedBehavior(behavior, share_slots(behavior.spec.env_index, first_env, ranks))
+            for name, behavior in behaviors.items()
+        }
+        self._ranks = ranks
+        self._own = environment
+        self._runs = behaviors
+        self._known: bytes = b""  # the episodes of the own environments when they were gathered
+        self._step = 0
+        self._ended: dict[str, list[dict[str, Any]]] = {name: [] for name in behaviors}  # not gathered yet
+
+    def begin(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Every environment of this rank is about to start, or is in, ``episodes`` [N]. Returns those of all [N*]."""
+        joined = np.concatenate(self._ranks.all_gather(np.asarray(episodes, np.int64)))
+        self.environment.episodes[:] = joined
+        self._known = np.asarray(episodes, np.int64).tobytes()
+        return joined
+
+    def add(self, behavior: BehaviorRun, finished: FinishedEpisodes) -> None:
+        """Episodes of this rank ended in the step that :meth:`after_step` closes."""
+        group = finished.group_returns
+        self._ended[behavior.name].append({
+            "step": np.full(len(finished.slots), self._step),
+            "slots": self.behaviors[behavior.name].share.numbers[finished.slots],
+            "returns": finished.returns,
+            "lengths": finished.lengths,
+            "group_returns": np.zeros(len(finished.slots)) if group is None else group,
+            "shared": group is not None,
+        })  # fmt: skip
+
+    def after_step(self, behaviors: Sequence[BehaviorRun]) -> None:
+        """Close a step of the environments: with curricula, gather what ended in it in any rank."""
+        self._step += 1
+        if self.curricula is None:
+            return
+        news = self._own.episodes.tobytes() != self._known or any(
+            behavior.batch.ended.size or behavior.batch.aborted is not None for behavior in behaviors
+        )
+        if not self._ranks.any(news):
+            for joined in self.behaviors.values():
+                joined.batch = JoinedBatch()
+            return
+        gathered = self._ranks.all_gather({
+            "episodes": np.asarray(self._own.episodes, np.int64),
+            "ended": {each.name: self.behaviors[each.name].share.numbers[each.batch.ended] for each in behaviors},
+            "aborted": {each.name: self._aborted(each) for each in behaviors},
+            "finished": self._take(),
+        })  # fmt: skip
+        self.environment.episodes[:] = np.concatenate([each["episodes"] for each in gathered])
+        self._known = self._own.episodes.tobytes()
+        for name, joined in self.behaviors.items():
+            ended = np.sort(np.concatenate([each["ended"][name] for each in gathered])).astype(np.intp)
+            lost = [each["aborted"][name] for each in gathered if each["aborted"][name] is not None]
+            aborted = None
+            if lost:
+                aborted = np.zeros(joined.share.total, np.bool_)
+                aborted[np.concatenate(lost)] = True
+            joined.batch = JoinedBatch(ended, aborted)
+            for finished in self._note(name, [each["finished"][name] for each in gathered]):
+                self.curricula.episodes_finished(joined, finished)
+
+    def settle(self) -> None:
+        """Gather the episodes that ended since this was called last, for statistics."""
+        gathered = self._ranks.all_gather(self._take())
+        for name in self.behaviors:
+            self._note(name, [each[name] for each in gathered])
+
+    def _aborted(self, behavior: BehaviorRun) -> NDArray[np.int64] | None:
+        lost = behavior.batch.aborted
+        return None if lost is None else self.behaviors[behavior.name].share.numbers[lost]
+
+    def _take(self) -> dict[str, list[dict[str, Any]]]:
+        taken = self._ended
+        self._ended = {name: [] for name in taken}
+        return taken
+
+    def _note(self, name: str, of_ranks: Sequence[list[dict[str, Any]]]) -> list[FinishedEpisodes]:
+        """Note the episodes of all ranks in the statistics. Returns those of each step, in the order of the slots."""
+        parts = [part for of_rank in of_ranks for part in of_rank]
+        if not parts:
+            return []
+        own = sum(len(part["slots"]) for part in of_ranks[self._ranks.rank])
+        columns = {
+            key: np.concatenate([part[key] for part in parts])
+            for key in ("step", "slots", "returns", "lengths", "group_returns")
+        }
+        order = np.lexsort((columns["slots"], columns["step"]))
+        columns = {key: column[order] for key, column in columns.items()}
+        shared = any(part["shared"] for part in parts)
+        edges = np.flatnonzero(np.diff(columns["step"])) + 1
+        behavior, steps = self._runs[name], []
+        behavior.episodes.finished += len(order) - own
+        for rows in np.split(np.arange(len(order)), edges):
+            finished = FinishedEpisodes(
+                columns["slots"][rows].astype(np.intp),
+                columns["returns"][rows],
+                columns["lengths"][rows],
+                columns["group_returns"][rows] if shared else None,
+            )
+            behavior.episodes_finished(finished)
+            steps.append(finished)
+        return steps

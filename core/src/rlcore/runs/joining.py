@@ -1,0 +1,50 @@
+"""Joins the ranks of a run, if ``torchrun`` started this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+import attrs
+
+from rlcore.distributed.launch import Launch
+from rlcore.distributed.ranks import OneRank, Ranks
+from rlcore.errors import ConfigError
+from rlcore.settings import CheckpointSettings, RunConfig
+from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.directory import RunDirectory
+from rlcore.storage.follower import FollowerDirectory
+
+# By name: the core imports PyTorch nowhere but in rlcore.torch.
+IMPLEMENTATION = "rlcore.torch.distributed"
+
+
+def join_ranks(launch: Launch | None, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks:
+    """Meet the other ranks of the run. Raises RanksFailed if one of them does not come, ConfigError without PyTorch."""
+    if launch is None or launch.size == 1:
+        return OneRank()
+    try:
+        module = import_module(IMPLEMENTATION)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"ranks of torchrun exchange with PyTorch ({error}); install rlcore[torch]") from error
+    ranks: Ranks = module.TorchRanks(launch, config.torch_settings.rank_timeout, stop_requested)
+    return ranks
+
+
+def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> RunDirectory:
+    """The run directory as this rank uses it: rank 0 writes, and resumes what an earlier attempt of torchrun saved."""
+    if launch is None:
+        return RunDirectory(settings)
+    if not launch.leads:
+        return FollowerDirectory(settings)
+    if launch.restarts and not settings.resume:
+        settings = restarted(settings)
+    return RunDirectory(settings)
+
+
+def restarted(settings: CheckpointSettings) -> CheckpointSettings:
+    """The settings of a run that torchrun started again: resume its last checkpoint, or replace a run without one."""
+    there = RunDirectory(settings)
+    if find_checkpoints(there.checkpoints):
+        return attrs.evolve(settings, resume=True, force=False)
+    return attrs.evolve(settings, force=True)

@@ -1,0 +1,113 @@
+"""The fingerprint of a checkpoint: everything outside its state that the numbers of a run depend on.
+
+A resumed run equals the run that was never stopped only if the fingerprints are equal; :func:`differences` names what
+differs. Values are texts, in four sections:
+
+- ``libraries``: the versions of rlcore, torch and numpy.
+- ``plugins``: distribution and version of each loaded plugin, by its name.
+- ``computing``: the device and the threads of the trainers, the kind of processor, and Python.
+- ``configuration``: the SHA-256 of the part of the configuration that a training depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
+from typing import Any
+
+from rlcore._version import __version__
+from rlcore.config.dump import dump_config
+from rlcore.plugins.calls import Plugins
+from rlcore.settings import RunConfig
+
+Fingerprint = Mapping[str, Mapping[str, str]]
+
+ENTRY = "fingerprint"  # of a checkpoint's run
+ANOTHER_CONFIGURATION = "another configuration"
+# Blocks that no number of a training depends on. The section `plugins` says which plugins were loaded.
+_WITHOUT_EFFECT = ("checkpoint_settings", "evaluation", "stats", "export", "plugins", "debug")
+_NAMED = {
+    "libraries": "{name}",
+    "plugins": "plugin {name!r}",
+    "computing": "{name}",
+}
+
+
+@cache
+def library_versions() -> Mapping[str, str]:
+    """The versions of rlcore, and of torch and numpy where they are installed.
+
+    They are looked up once, because reading a package's metadata takes a fifth of the time of a checkpoint.
+    """
+    found = {"rlcore": __version__}
+    for library in ("torch", "numpy"):
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return MappingProxyType(found)
+
+
+def device_of(config: RunConfig) -> str:
+    """The device that ``torch_settings`` chooses."""
+    return config.torch_settings.device or "cpu"
+
+
+def fingerprint(plugins: Plugins, config: RunConfig) -> dict[str, dict[str, str]]:
+    """The fingerprint of a run in this process."""
+    loaded = {each.name: f"{each.distribution} {each.version}".strip() for each in plugins.loaded}
+    computing = {
+        "device": device_of(config),
+        "threads": str(config.torch_settings.num_threads),
+        "processor": platform.machine(),
+        "Python": platform.python_version(),
+    }
+    return {
+        "libraries": dict(library_versions()),
+        "plugins": loaded,
+        "computing": computing,
+        "configuration": {"sha256": _digest(config)},
+    }
+
+
+def fingerprint_in(run: Mapping[str, Any]) -> Fingerprint:
+    """The fingerprint in a checkpoint's entry of the run. Older checkpoints have only versions, under another name."""
+    found: Fingerprint = run.get(ENTRY, run.get("versions", {}))
+    return found
+
+
+def differences(saved: Fingerprint, now: Fingerprint) -> list[str]:
+    """The differences between a checkpoint (``saved``) and this process: ``torch 2.14.0 instead of 2.13.0``.
+
+    Sections that an older checkpoint lacks are not compared.
+    """
+    found = []
+    for section, named in _NAMED.items():
+        before, after = saved.get(section, {}), now[section]
+        for name in sorted(before.keys() | after.keys() if before else ()):
+            if before.get(name) != after.get(name):
+                was, is_now = (side.get(name, "not loaded") or "without a version" for side in (before, after))
+                found.append(f"{named.format(name=name)} {is_now} instead of {was}")
+    if saved.get("configuration", now["configuration"]) != now["configuration"]:
+        found.append(ANOTHER_CONFIGURATION)
+    return found
+
+
+def _digest(config: RunConfig) -> str:
+    data = {key: value for key, value in dump_config(config).items() if key not in _WITHOUT_EFFECT}
+    data["torch_settings"] = {"fast_cpu": config.torch_settings.fast_cpu}  # the section `computing` has the others
+    return hashlib.sha256(json.dumps(_canonical(data), sort_keys=True).encode()).hexdigest()
+
+
+def _canonical(value: Any) -> Any:
+    """``value`` with equal numbers written alike: 1.0 in a file and 1 in another one configure the same."""
+    if isinstance(value, Mapping):
+        return {key: _canonical(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_canonical(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

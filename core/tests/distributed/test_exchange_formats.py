@@ -1,0 +1,206 @@
+"""What ranks send each other, and which part of a run each has."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from rlcore.distributed.launch import launched
+from rlcore.distributed.messages import decoded, encoded
+from rlcore.distributed.parts import gather_state, latest_episode, number_of_ranks, scatter_state
+from rlcore.distributed.shares import share_environments, share_slots
+from rlcore.errors import ConfigError, EnvironmentFailed, RanksFailed
+
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "3", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+
+
+@attrs.define
+class Table:
+    """Values that threads exchange, one place for each."""
+
+    barrier: threading.Barrier
+    places: list[Any]
+
+
+@attrs.define
+class ThreadRanks:
+    """Ranks in threads of one process."""
+
+    table: Table
+    rank: int
+    size: int
+
+    def all_gather(self, value: Any) -> list[Any]:
+        self.table.places[self.rank] = encoded(value)
+        self.table.barrier.wait(60)
+        gathered = [decoded(each) for each in self.table.places]
+        self.table.barrier.wait(60)
+        return gathered
+
+    def gather(self, value: Any) -> list[Any] | None:
+        gathered = self.all_gather(value)
+        return gathered if self.rank == 0 else None
+
+    def share(self, value: Any) -> Any:
+        return self.all_gather(value if self.rank == 0 else None)[0]
+
+    def scatter(self, values: Sequence[Any] | None) -> Any:
+        return self.all_gather(None if values is None else list(values))[0][self.rank]
+
+
+def in_ranks(function: Any, size: int) -> list[Any]:
+    """The results, or the errors, of ``function(ranks)`` in each of ``size`` ranks."""
+    table = Table(threading.Barrier(size), [None] * size)
+    results: list[Any] = [None] * size
+
+    def run(rank: int) -> None:
+        try:
+            results[rank] = function(ThreadRanks(table, rank, size))
+        except Exception as error:
+            results[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    return results
+
+
+# ---------------------------------------------------------------- messages
+
+
+def test_a_message_is_the_tree_that_was_sent() -> None:
+    tree = {
+        "empty": np.zeros((0, 3), np.float32),
+        "scalar": np.array(2.5),
+        "flags": np.array([True, False]),
+        "list": [1, None, "text", {"deep": np.arange(6).reshape(2, 3)}],
+        "number": np.int64(7),
+        "nothing": {},
+    }
+    back = decoded(encoded(tree))
+    assert back["list"][:3] == [1, None, "text"]
+    assert (back["number"], back["nothing"]) == (7, {})
+    for sent, received in (
+        (tree["flags"], back["flags"]),
+        (tree["empty"], back["empty"]),
+        (tree["scalar"], back["scalar"]),
+    ):
+        assert (received.dtype, received.shape) == (sent.dtype, sent.shape)  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(received, sent)
+    np.testing.assert_array_equal(back["list"][3]["deep"], np.arange(6).reshape(2, 3))
+    back["flags"][0] = False  # received arrays can be written to
+
+
+def test_an_object_is_not_sent() -> None:
+    with pytest.raises(TypeError, match="neither an array nor a JSON value"):
+        encoded({"policy": object()})
+
+
+# ---------------------------------------------------------------- shares
+
+
+@pytest.mark.parametrize(("num_envs", "size"), [(1, 1), (4, 2), (7, 3), (3, 3), (16, 5)])
+def test_ranks_have_blocks_of_environments_that_cover_the_run(num_envs: int, size: int) -> None:
+    shares = [share_environments(num_envs, rank, size) for rank in range(size)]
+    covered = [env for share in shares for env in range(share.first, share.first + share.count)]
+    assert covered == list(range(num_envs))
+    counts = [share.count for share in shares]
+    assert max(counts) - min(counts) <= 1
+
+
+def test_fewer_environments_than_ranks_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"environment\.num_envs: is 2, and torchrun started 3 ranks"):
+        share_environments(2, 0, 3)
+
+
+@pytest.mark.parametrize("by_agent", [False, True])
+def test_slots_are_numbered_as_in_one_process(by_agent: bool) -> None:
+    def slots(envs: int) -> np.ndarray[Any, Any]:  # two agents in each environment
+        return np.tile(np.arange(envs), 2) if by_agent else np.repeat(np.arange(envs), 2)
+
+    one = slots(5)
+    firsts, counts = (0, 3), (3, 2)
+    shares = in_ranks(lambda ranks: share_slots(slots(counts[ranks.rank]), firsts[ranks.rank], ranks), 2)
+    agent = np.array([np.count_nonzero(one[:slot] == one[slot]) for slot in range(10)])
+    for rank, share in enumerate(shares):
+        own = slots(counts[rank])
+        np.testing.assert_array_equal(share.env_index, one)
+        np.testing.assert_array_equal(one[share.numbers], own + firsts[rank])
+        own_agent = [np.count_nonzero(own[:slot] == own[slot]) for slot in range(len(own))]
+        np.testing.assert_array_equal(agent[share.numbers], own_agent)
+
+
+def test_slots_in_no_order_are_refused() -> None:
+    mixed = (np.array([0, 1, 1, 0]), np.array([0, 1, 1, 0]))
+    found = in_ranks(lambda ranks: share_slots(mixed[ranks.rank], 2 * ranks.rank, ranks), 2)
+    assert all(isinstance(each, EnvironmentFailed) for each in found)
+
+
+# ---------------------------------------------------------------- states of all ranks
+
+
+def state_of(rank: int) -> dict[str, Any]:
+    own: dict[str, Any] = {"row": 3, "reward": np.full((2, 2), rank, np.float32), "cuts": []}
+    if rank == 1:
+        own["masks"] = np.ones((2, 2), np.bool_)
+        own["cuts"] = [np.array([1, 2])]
+    if rank == 2:
+        del own["row"]
+    return {
+        "Agent": {"model": {"w": np.arange(3.0)}, "buffer": own, "generator": {"state": 2**100}},
+        "run": {"steps": {"Agent": 12}, "episodes": np.array([rank, 5 - rank]), "names": ["a", "b"]},
+    }
+
+
+def test_every_rank_gets_the_state_that_it_saved() -> None:
+    saved = in_ranks(lambda ranks: gather_state(state_of(ranks.rank), ranks), 3)[0]
+    assert number_of_ranks(saved) == 3
+    assert latest_episode(saved) == 5
+    parts = saved["run"]["ranks"]["parts"]
+    assert sorted(parts) == ["1", "2"]
+    assert not any("model" in path for part in parts.values() for path in part["paths"])
+    restored = in_ranks(lambda ranks: scatter_state(saved if ranks.rank == 0 else None, ranks), 3)
+    for rank, state in enumerate(restored):
+        np.testing.assert_equal(state, state_of(rank))
+
+
+def test_a_new_run_has_no_state_in_any_rank() -> None:
+    assert in_ranks(lambda ranks: scatter_state(None, ranks), 2) == [None, None]
+
+
+def test_ranks_with_other_weights_end() -> None:
+    def gather(ranks: Any) -> Any:
+        state = state_of(0)
+        state["Agent"]["model"]["w"][0] += 1e-12 * ranks.rank
+        return gather_state(state, ranks)
+
+    for error in in_ranks(gather, 2):
+        assert isinstance(error, RanksFailed)
+        assert "rank 1 differ from those of rank 0" in str(error)
+
+
+# ---------------------------------------------------------------- torchrun
+
+
+def test_a_process_without_torchrun_is_no_rank() -> None:
+    assert launched({}) is None
+    assert launched({"RANK": "3"}) is None  # of another launcher
+
+
+def test_a_process_of_torchrun_is_a_rank() -> None:
+    launch = launched({**TORCHRUN, "TORCHELASTIC_RESTART_COUNT": "2"})
+    assert launch is not None
+    assert (launch.rank, launch.size, launch.local_rank, launch.restarts, launch.leads) == (1, 3, 0, 2, False)
+
+
+@pytest.mark.parametrize("wrong", [{"RANK": "x"}, {"RANK": "3"}, {"WORLD_SIZE": ""}])
+def test_variables_that_do_not_fit_are_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="use torchrun"):
+        launched({**TORCHRUN, **wrong})

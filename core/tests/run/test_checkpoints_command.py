@@ -1,0 +1,218 @@
+"""``rlcore checkpoints``: the list, the verification of every file, and what a pruning never deletes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import RunContext, hookimpl
+from rlcore.storage.checkpoint import FORMAT_VERSION
+from rlcore.testing.fixtures import RunRlcore
+
+EVALUATED = {"evaluation": {"interval": 40, "episodes": 1}}
+ALL = {"keep_checkpoints": 0}  # checkpoints 40, 80, 120, 160 and 200
+
+
+@pytest.fixture
+def listed(run_rlcore: RunRlcore, files: Any) -> Any:
+    """``listed()``: the checkpoints as ``list --json`` prints them."""
+
+    def read() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(run_rlcore("checkpoints", "list", files().path, "--json").stdout)[
+            "checkpoints"
+        ]
+        return found
+
+    return read
+
+
+def damage(path: Path, draw: random.Random) -> None:
+    content = bytearray(path.read_bytes())
+    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    path.write_bytes(content)
+
+
+def test_the_list_has_steps_sizes_scores_promise_and_format(
+    make_run: Any, files: Any, script: Any, listed: Any, run_rlcore: RunRlcore
+) -> None:
+    script(1, 9, 2, 3, 4)
+    make_run(EVALUATED, **ALL).train()
+    found = listed()
+    assert [(each["step"], each["best"]) for each in found] == [(step, False) for step in range(40, 201, 40)] + [
+        (80, True)
+    ]
+    assert [each["score"] for each in found] == [1, 9, 2, 3, 4, 9]
+    assert [each["best_step"] for each in found] == [40, 80, 80, 80, 80, None]
+    assert [each["resume"]["promise"] for each in found] == ["exact"] * 5 + ["weights only"]
+    for each in found:
+        sizes = sum(file.stat().st_size for file in Path(each["path"]).iterdir())
+        assert (each["size"], each["own"]) == (sizes, sizes) and each["format_version"] == FORMAT_VERSION
+        assert abs(each["created"] - time.time()) < 600 and not each["held"] and not each["problem"]
+    rewards = [entry["reward"] for entry in files().status["Agent"]["checkpoints"]]
+    assert [each["rewards"]["Agent"] for each in found[:5]] == rewards
+    text = run_rlcore("checkpoints", "list", files().path).stdout
+    assert "best evaluation" in text and "newest" in text and "weights only" in text
+
+
+def test_a_run_without_a_checkpoint_has_an_empty_list(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
+    with make_run() as run:
+        run.start()
+        assert "no checkpoint" in run_rlcore("checkpoints", "list", files().path).stdout
+        assert run_rlcore("checkpoints", "verify", files().path).exit_code == 0
+
+
+def test_a_checkpoint_that_a_plugin_holds_is_marked_while_the_process_lives(
+    make_run: Any, files: Any, listed: Any, run_rlcore: RunRlcore
+) -> None:
+    held: dict[int, list[bool]] = {}
+
+    class Mirror:
+        @hookimpl
+        def rlcore_checkpoint_saved(self, run: RunContext, step: int) -> None:
+            if step == 40:
+                self.hold = run.hold_checkpoint(40)
+            if step == 120:
+                self.hold.release()
+            held[step] = [each["held"] for each in listed()]
+
+    run = make_run(**ALL)
+    run.plugins.register(Mirror(), "mirror")
+    run.train()
+    assert held[40] == [True] and held[80] == [True, False] and held[120] == [False] * 3
+    assert not (files().path / "run_logs" / "held_checkpoints.json").exists()
+
+
+def test_verify_names_every_damaged_file_and_ends_with_5(
+    make_run: Any, files: Any, script: Any, run_rlcore: RunRlcore
+) -> None:
+    script(1, 9, 2, 3, 4)
+    make_run(EVALUATED, **ALL).train()
+    intact = run_rlcore("checkpoints", "verify", files().path, "--json")
+    assert intact.exit_code == 0
+    assert [row["problems"] for row in json.loads(intact.stdout)["checkpoints"]] == [[]] * 6
+    place = files().path / "checkpoints"
+    draw = random.Random(3)
+    damage(place / "80" / "Agent.safetensors", draw)
+    damage(place / "80" / "state.json", draw)
+    (place / "120" / "configuration.yaml").unlink()
+    damage(place / "best" / "80" / "Agent.safetensors", draw)
+    ended = run_rlcore("checkpoints", "verify", files().path)
+    assert ended.exit_code == 5
+    lines = ended.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines if not line.startswith(" ")] == [
+        "intact", "damaged", "damaged", "intact", "intact", "damaged",
+    ]  # fmt: skip
+    named = [line for line in lines if line.startswith(" ")]
+    assert len(named) == 4
+    for line, file in zip(
+        named, ("Agent.safetensors", "state.json", "configuration.yaml", "Agent.safetensors"), strict=True
+    ):
+        assert file in line
+
+
+def test_a_checkpoint_of_a_newer_rlcore_is_not_called_intact_and_is_not_pruned(
+    make_run: Any, files: Any, run_rlcore: RunRlcore
+) -> None:
+    make_run(**ALL).train()
+    path = files().path / "checkpoints" / "40" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": FORMAT_VERSION + 1}))
+    ended = run_rlcore("checkpoints", "verify", files().path)
+    assert ended.exit_code == 5 and "is of a newer rlcore" in ended.stdout
+    ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
+    assert ended.exit_code == 5 and "upgrade rlcore" in ended.stderr
+    assert files().steps == [40, 80, 120, 160, 200]
+
+
+def test_pruning_keeps_the_newest_the_best_and_what_rlcore_did_not_write(
+    make_run: Any, files: Any, script: Any, run_rlcore: RunRlcore
+) -> None:
+    script(1, 9, 2, 3, 4)
+    make_run(EVALUATED, **ALL).train()
+    place = files().path / "checkpoints"
+    (place / "120" / "notes.txt").write_text("mine")
+    before = files().everything()
+    dry = run_rlcore("checkpoints", "prune", files().path, "--keep", "1", "--dry-run")
+    assert files().everything() == before
+    assert [line.split(":")[0] for line in dry.stdout.splitlines()] == ["would delete"] * 3 + ["kept"] * 2
+    ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1", "--json")
+    report = json.loads(ended.stdout)
+    assert [each["step"] for each in report["deleted"]] == [40, 120, 160]
+    assert report["kept"] == [
+        {"step": 80, "reason": "of the best evaluation"}, {"step": 200, "reason": "the newest intact one"},
+    ]  # fmt: skip
+    assert sorted(path.name for path in place.iterdir()) == ["120", "200", "80", "best"] and files().best == [80]
+    assert [path.name for path in (place / "120").iterdir()] == ["notes.txt"]
+    # The status lists what is left, and still says that the training is done.
+    section = files().status["Agent"]
+    assert [entry["steps"] for entry in section["checkpoints"]] == [80, 200] and "final_checkpoint" in section
+    resumed = make_run({**EVALUATED, "checkpoint_settings.resume": True}, max_steps=240, **ALL)
+    script(5)
+    resumed.train()
+    assert {80, 200, 240} <= set(files().steps)
+
+
+def test_the_last_good_checkpoint_stays_and_damaged_newer_ones_too(
+    make_run: Any, files: Any, run_rlcore: RunRlcore
+) -> None:
+    make_run(**ALL).train()
+    place = files().path / "checkpoints"
+    for step in (80, 200):
+        damage(place / str(step) / "Agent.safetensors", random.Random(step))
+    assert run_rlcore("checkpoints", "prune", files().path, "--keep", "1").exit_code == 0
+    assert files().steps == [160, 200]
+    damage(place / "160" / "Agent.safetensors", random.Random(0))
+    ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
+    assert ended.exit_code == 5 and "no checkpoint is intact" in ended.stderr
+    assert files().steps == [160, 200]
+
+
+def test_both_limits_must_hold_and_age_is_that_of_the_manifest(
+    make_run: Any, files: Any, run_rlcore: RunRlcore
+) -> None:
+    make_run(**ALL).train()
+    for step, hours in ((40, 50), (80, 30), (120, 30), (160, 1)):
+        old = time.time() - 3600 * hours
+        os.utime(files().path / "checkpoints" / str(step) / "manifest.json", (old, old))
+    assert run_rlcore("checkpoints", "prune", files().path, "--older-than", "2d").exit_code == 0
+    assert files().steps == [80, 120, 160, 200]
+    assert run_rlcore("checkpoints", "prune", files().path, "--older-than", "24h", "--keep", "3").exit_code == 0
+    assert files().steps == [120, 160, 200]
+    assert "not old enough" in run_rlcore("checkpoints", "prune", files().path, "--older-than", "24h").stdout
+    assert files().steps == [160, 200]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "say what to delete"),
+        (("--keep", "0"), "--keep"),
+        (("--older-than", "7"), "is not a duration"),
+        (("--older-than", "-1d"), "is not a duration"),
+    ],
+)
+def test_what_to_delete_must_be_said(
+    make_run: Any, files: Any, run_rlcore: RunRlcore, options: Any, message: str
+) -> None:
+    make_run(**ALL).train()
+    ended = run_rlcore("checkpoints", "prune", files().path, *options)
+    assert ended.exit_code == 2 and message in ended.stderr and files().steps == [40, 80, 120, 160, 200]
+
+
+def test_a_run_that_trains_and_a_directory_without_a_mark_are_not_pruned(
+    make_run: Any, files: Any, run_rlcore: RunRlcore
+) -> None:
+    with make_run(**ALL) as run:
+        next(run)
+        next(run)
+        ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
+        assert ended.exit_code == 5 and "another process is writing" in ended.stderr
+    steps = files().steps
+    (files().path / "rlcore_run.json").unlink()
+    ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
+    assert ended.exit_code == 5 and "rlcore_run.json" in ended.stderr and files().steps == steps

@@ -1,0 +1,66 @@
+"""The fingerprint of a checkpoint, and the promise that a resume with another one can keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.fingerprint import differences, fingerprint, library_versions
+
+RESUME = {"checkpoint_settings.resume": True}
+
+
+def test_one_line_says_what_differs_from_the_checkpoint_and_what_that_does_to_the_promise(
+    make_run: Any, files: Any, abandon: Any, caplog: Any, monkeypatch: Any
+) -> None:
+    run = make_run()
+    next(run)
+    abandon(run)
+    monkeypatch.setattr(
+        "rlcore.storage.fingerprint.library_versions", lambda: {"rlcore": "0.9", "torch": "3.0", "numpy": "9.9"}
+    )
+    resumed = make_run({**RESUME, "torch_settings.num_threads": 2})
+    promise = str(resumed.describe().resume)
+    resumed.train()
+    (told,) = [text for text in caplog.messages if " resumes with " in text]
+    own = library_versions()
+    others = {"numpy": "9.9", "rlcore": "0.9", "torch": "3.0"}
+    found = ", ".join(f"{name} {value} instead of {own.get(name, 'not loaded')}" for name, value in others.items())
+    found += ", threads 2 instead of 1"
+    assert told == f"{files().path}: resumes with {found}; this resume is statistical instead of exact"
+    assert promise == f"statistical, because this process has {found}"
+    assert files().result["resume"]["promise"] == "statistical"
+    # Its own checkpoints carry the promise of the configuration again.
+    saved = load_checkpoint(files().path / "checkpoints" / str(files().steps[-1]))["run"]
+    assert saved["resume"] == {"promise": "exact", "reasons": [], "notes": []}
+    assert saved["fingerprint"]["libraries"] == others and saved["fingerprint"]["computing"]["threads"] == "2"
+
+
+def test_equal_fingerprints_have_no_differences_and_sections_that_are_missing_are_not_compared() -> None:
+    now = {
+        "libraries": {"numpy": "1"}, "plugins": {"a": "x 1"}, "computing": {"device": "cpu"},
+        "configuration": {"sha256": "0"},
+    }  # fmt: skip
+    assert differences(now, now) == [] and differences({}, now) == []
+    assert differences({"libraries": {"numpy": "1"}, "plugins": {"b": ""}}, now) == [
+        "plugin 'a' x 1 instead of not loaded", "plugin 'b' not loaded instead of without a version",
+    ]  # fmt: skip
+    assert differences({**now, "configuration": {"sha256": "1"}}, now) == ["another configuration"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "behavior", "same"),
+    [
+        ({"checkpoint_settings.run_id": "other", "debug": True}, {}, True),
+        ({}, {"summary_freq": 20}, False),
+        ({"environment.num_envs": 3}, {}, False),
+    ],
+)
+def test_the_checksum_of_a_configuration_is_of_what_a_training_depends_on(
+    make_run: Any, changes: Any, behavior: Any, same: bool
+) -> None:
+    first, second = make_run(), make_run(changes, **behavior)
+    own = [fingerprint(run.plugins, run.config)["configuration"] for run in (first, second)]
+    assert (own[0] == own[1]) == same

@@ -1,0 +1,310 @@
+"""Guards that cost nothing in a step: actions, losses, float32, episodes without an end, and environments that hang."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlcore.runs.behavior
+import rlcore.runs.training
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, RlcoreError, TrainingDiverged
+from rlcore.plugins import Plugins
+from rlcore.runs.step_watch import StepWatch
+from rlcore.testing.environments import ArrayEnvironment
+
+RESUME = {"checkpoint_settings.resume": True}
+
+
+class Steering(ArrayEnvironment):
+    """Two copies with a continuous and a discrete action; an episode takes nine steps, or never ends."""
+
+    def __init__(self, ends: bool = True, reward: Any = 1.0, passes_actions_on: bool = False) -> None:
+        observations = (ObservationSpec("seen", (2,), np.float64),)
+        super().__init__(BehaviorSpec("Agent", observations, continuous=1, discrete=(3,), env_index=np.arange(2)))
+        self.ends, self.reward, self.passes_actions_on = ends, reward, passes_actions_on
+        self.seen = np.zeros((2, 2))
+        self.before_step: Callable[[], None] = lambda: None
+
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        self.seen[env] = 0.0
+
+    def advance(self, actions: Actions) -> tuple[Any, Any]:
+        self.before_step()
+        assert actions.continuous is not None
+        if self.passes_actions_on:
+            self.seen[:] = actions.continuous
+        return np.ones(2, np.float32), (self._steps >= 8) & self.ends
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        batches = super().step(actions)
+        batches["Agent"].reward = np.broadcast_to(self.reward, 2).astype(np.float64)
+        return batches
+
+    def observe(self) -> dict[str, Any]:
+        return {"seen": self.seen.copy()}
+
+
+Act = Callable[[int], Actions]
+
+
+def steer(updates: int) -> Actions:
+    return Actions(np.zeros((2, 1), np.float32), np.zeros((2, 1), np.int64))
+
+
+@pytest.fixture
+def train(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """``train(environment, act, losses)`` runs 200 steps; ``act`` and ``losses`` are given the number of updates."""
+
+    def run(
+        environment: Steering,
+        act: Act = steer,
+        losses: Callable[[int], Mapping[str, float]] = lambda updates: {},
+        **behavior: Any,
+    ) -> Any:
+        monkeypatch.setattr(Plugins, "create_environment", lambda *arguments, **keywords: environment)
+        made = make_run({"environment.num_envs": 2}, **behavior)
+        made.start()
+        trainer = made._training.behaviors["Agent"].trainer
+        update, updates = trainer.update, []
+
+        def updated() -> Mapping[str, float]:
+            updates.append(update())
+            return {**updates[-1], **losses(len(updates))}
+
+        trainer.act, trainer.update = lambda batch: act(len(updates)), updated
+        return made.train()
+
+    return run
+
+
+def after_update(number: int, continuous: Any = 0.0, discrete: int = 0) -> Act:
+    """Sound actions, and after that many updates others in slot 1."""
+
+    def act(updates: int) -> Actions:
+        actions = steer(updates)
+        if updates >= number:
+            actions.continuous[1], actions.discrete[1] = continuous, discrete  # type: ignore[index]
+        return actions
+
+    return act
+
+
+DIVERGED = (
+    "slot 1 (environment 1) is {} at [0] at step 48, although observations and rewards are finite: its policy has"
+)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_action_that_is_not_finite_after_an_update_ends_the_run_before_it_is_taken(
+    train: Any, files: Any, value: float
+) -> None:
+    with pytest.raises(TrainingDiverged) as caught:
+        train(Steering(), after_update(3, continuous=value))
+    assert str(caught.value).startswith(f"behavior 'Agent': the action of {DIVERGED.format(value)}")
+    assert caught.value.exit_code == 3
+    assert files().result["outcome"] == "failed" and files().steps == [40]
+
+
+def test_an_action_that_is_not_finite_is_the_cause_of_an_observation_that_is_not(train: Any) -> None:
+    """Between two updates actions are not checked; what the environment makes of them is."""
+    calls = []
+
+    def act(updates: int) -> Actions:
+        calls.append(updates)
+        return after_update(0, continuous=np.nan if len(calls) == 30 else 0.0)(0)
+
+    with pytest.raises(TrainingDiverged, match=r"the action of slot 1 .* is nan at \[0\] at step 58"):
+        train(Steering(passes_actions_on=True), act)
+
+
+def test_an_action_that_is_not_finite_is_the_cause_if_the_environment_raises(train: Any) -> None:
+    environment, calls = Steering(), []
+
+    def act(updates: int) -> Actions:
+        calls.append(updates)
+        return after_update(0, continuous=np.nan if len(calls) == 30 else 0.0)(0)
+
+    def refuse() -> None:
+        if len(calls) == 30:
+            raise ValueError("an action is not in the space")
+
+    environment.before_step = refuse
+    with pytest.raises(TrainingDiverged, match=r"the action of slot 1 .* is nan at \[0\]"):
+        train(environment, act)
+
+
+@pytest.mark.parametrize(
+    ("actions", "problem"),
+    [
+        (Actions(np.zeros((2, 2), np.float32), np.zeros((2, 1), np.int64)), "float32 of shape [2, 2], not an array of"),
+        (Actions(np.zeros((2, 1), np.float32), np.zeros((2, 1))), "discrete actions: is an array of float64 of shape"),
+        (Actions(np.zeros((2, 1), np.float32)), "discrete actions: is None, not an array of whole numbers of shape"),
+        (after_update(0, discrete=3)(0), "the action of slot 1 (environment 1) is 3 at [0], and that branch has 3"),
+        (after_update(0, discrete=-1)(0), "is -1 at [0], and that branch has 3 options (at step 0)"),
+    ],
+)
+def test_actions_of_another_shape_or_kind_are_refused_in_a_line(train: Any, actions: Actions, problem: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        train(Steering(), lambda updates: actions)
+    assert str(caught.value).startswith("behavior 'Agent': trainer 'numpy' returned ")
+    assert problem in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_rows_that_need_no_action_are_ignored(train: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = Steering()
+
+    def waiting(original: Callable[..., Any]) -> Callable[..., Any]:
+        def batches_of(*arguments: Any) -> Any:
+            batches = original(*arguments)
+            batches["Agent"].needs_action = np.array([True, False])
+            return batches
+
+        return batches_of
+
+    for name in ("reset", "step"):
+        monkeypatch.setattr(environment, name, waiting(getattr(environment, name)))
+    assert train(environment, after_update(1, continuous=np.nan, discrete=-1))["Agent"].updates > 1
+
+
+@pytest.mark.parametrize("loss", [np.nan, -np.inf])
+def test_a_loss_that_is_not_finite_ends_the_run_after_the_last_good_checkpoint(
+    train: Any, files: Any, loss: float
+) -> None:
+    with pytest.raises(TrainingDiverged) as caught:
+        train(Steering(), losses=lambda updates: {"Losses/Value Loss": loss if updates == 3 else 0.5})
+    assert str(caught.value).startswith(f"behavior 'Agent': Losses/Value Loss is {loss} after the update at step 48; ")
+    assert files().steps == [40]
+
+
+def test_another_scalar_that_is_not_finite_ends_nothing(train: Any) -> None:
+    train(Steering(), losses=lambda updates: {"Policy/Explained Variance": np.nan})
+
+
+@pytest.mark.parametrize(("value", "infinite"), [(1e300, True), (-3.5e38, True), (3e38, False), (-1e30, False)])
+@pytest.mark.parametrize("what", ["reward", "observation 'seen'"])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_a_float64_that_is_infinite_as_float32_is_refused(train: Any, value: float, infinite: bool, what: str) -> None:
+    environment = Steering(reward=value if what == "reward" else 1.0)
+    if what != "reward":
+        environment.begin = lambda env, generator: environment.seen.fill(value)  # type: ignore[method-assign]
+    if not infinite:
+        train(environment, hyperparameters={"buffer_size": 1000})  # nothing is learned from it
+        return
+    with pytest.raises(NonFiniteError) as caught:
+        train(environment)
+    assert str(caught.value).startswith(f"behavior 'Agent': {what} of slot 0 (environment 0) is ")
+    assert "; values beyond 3.4e+38 are infinite as float32, which trainers store; scale them" in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_rewards_of_opposite_signs_do_not_hide_each_other(train: Any) -> None:
+    with pytest.raises(NonFiniteError, match=r"reward of slot 0 \(environment 0\) is 1e\+300 at step 0"):
+        train(Steering(reward=[1e300, -1e300]))
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_returns_of_rewards_that_fit_are_finite(train: Any) -> None:
+    assert train(Steering(reward=3e38), hyperparameters={"buffer_size": 1000})["Agent"].mean_reward == pytest.approx(
+        9 * 3e38, rel=1e-9
+    )
+
+
+# ---------------------------------------------------------------- episodes without an end
+
+
+@pytest.mark.parametrize(("ends", "warned"), [(False, 1), (True, 0)])
+def test_an_environment_that_never_ends_an_episode_is_warned_of_once(
+    train: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, ends: bool, warned: int
+) -> None:
+    monkeypatch.setattr(rlcore.runs.behavior, "ENDLESS_STEPS", 30)
+    train(Steering(ends), checkpoint_interval=1000)
+    found = [text for text in caplog.messages if "no episode ended within" in text]
+    assert len(found) == warned
+    assert all("behavior 'Agent': no episode ended within" in text and "max_episode_steps" in text for text in found)
+
+
+# ---------------------------------------------------------------- environments that hang
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_an_environment_that_hangs_is_shown_with_the_place_where_it_waits(
+    train: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rlcore.runs.training, "StepWatch", partial(StepWatch, seconds=0.1))
+    environment, steps = Steering(), []
+
+    def hangs_once() -> None:
+        steps.append(1)
+        if len(steps) == 30:
+            wait_until(lambda: "no step has ended" in caplog.text)
+
+    environment.before_step = hangs_once
+    train(environment)
+    found = [text for text in caplog.messages if "no step has ended" in text and "hangs_once" in text]
+    assert found and "at step 58: the run waits in wait_until (test_guards.py:" in found[0]
+    assert "called from hangs_once (test_guards.py:" in found[0] and "\n" not in found[0]
+    assert not [thread for thread in threading.enumerate() if thread.name == "rlcore-step-watch"], (
+        "it ends with the run"
+    )
+
+
+@pytest.mark.parametrize("quiet", ["paused", "not watching", "moving"])
+def test_what_is_not_a_wait_is_not_warned_of(caplog: pytest.LogCaptureFixture, quiet: str) -> None:
+    looked: list[int] = []
+    still = threading.Event()
+
+    def progress() -> tuple[int, str]:
+        looked.append(1)
+        return (0 if still.is_set() else len(looked)), "at step 0"
+
+    watch = StepWatch(progress, seconds=0.02)
+    with ExitStack() as stack:
+        stack.callback(watch.close)
+        watching = stack.enter_context(ExitStack())
+        watching.enter_context(watch.watching())
+        if quiet == "paused":
+            stack.enter_context(watch.paused())
+        elif quiet == "not watching":
+            watching.close()
+        if quiet != "moving":
+            still.set()
+        looked.clear()
+        wait_until(lambda: len(looked) > 12)
+    assert caplog.messages == []
+
+
+def test_a_wait_is_said_again_when_it_has_doubled(caplog: pytest.LogCaptureFixture) -> None:
+    watch = StepWatch(lambda: (0, "at step 7, in an update"), seconds=0.02)
+    with ExitStack() as stack:
+        stack.callback(watch.close)
+        stack.enter_context(watch.watching())
+        wait_until(lambda: len(caplog.messages) >= 3)
+    seconds = [record.args[0] for record in caplog.records]  # type: ignore[index]
+    assert all(each >= 0.02 * 2**number for number, each in enumerate(seconds))
+    assert "at step 7, in an update: the run waits in wait_until" in caplog.messages[0]
+
+
+def test_a_failure_of_the_environment_is_still_its_own(train: Any) -> None:
+    environment = Steering()
+
+    def refuse() -> None:
+        raise ValueError("no")
+
+    environment.before_step = refuse
+    with pytest.raises(EnvironmentFailed, match="failed in step: ValueError: no") as caught:
+        train(environment)
+    assert isinstance(caught.value, RlcoreError)

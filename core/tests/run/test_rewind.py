@@ -1,0 +1,203 @@
+"""``--resume --checkpoint STEP|best``: a run continues from an earlier checkpoint and loses nothing before it saves."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlcore.errors import ConfigError, RunStateError
+from rlcore.storage.replaced_runs import ReplacedRuns
+from rlcore.testing.fixtures import RunRlcore
+
+ALL = {"keep_checkpoints": 0}  # checkpoints 40, 80, 120, 160 and 200
+EVALUATED = {"evaluation": {"interval": 40, "episodes": 1}}
+
+
+def back_to(step: int | str) -> dict[str, Any]:
+    return {"checkpoint_settings.resume": True, "checkpoint_settings.checkpoint": str(step)}
+
+
+@pytest.mark.parametrize("kind", ["corridor", "identity"])
+def test_a_run_resumed_from_an_earlier_checkpoint_takes_the_same_steps_again(
+    make_run: Any, files: Any, kind: str
+) -> None:
+    changes = {"environment.type": kind}
+    make_run(changes, **ALL).train()
+    whole, metrics = {step: files().checkpoint(step) for step in files().steps}, files().metrics
+    (files().path / "notes.txt").write_text("mine")
+    with make_run({**changes, **back_to(80)}, **ALL) as run:
+        run.start()
+        assert (run.steps, run.resumed_from) == (80, files().path / "checkpoints" / "80")
+        assert files().steps == [40, 80]
+        # The abandoned checkpoints are those of a complete run, until the first regular checkpoint.
+        assert {step: files("run.replaced").checkpoint(step) for step in files("run.replaced").steps} == whole
+        assert files("run.replaced").metrics == metrics
+        run.train()
+    assert {step: files().checkpoint(step) for step in files().steps} == whole
+    assert [(line["step"], line["stats"]["Environment/Episode Length"]) for line in files().metrics] == [
+        (line["step"], line["stats"]["Environment/Episode Length"]) for line in metrics
+    ]
+    assert not files("run.replaced").path.exists()
+    assert (files().path / "notes.txt").read_text() == "mine"
+    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps
+
+
+def test_a_run_that_is_stopped_before_its_checkpoint_leaves_the_later_ones(
+    make_run: Any, files: Any, abandon: Any
+) -> None:
+    make_run(**ALL).train()
+    run = make_run(back_to(80), **ALL, max_steps=400)
+    run.start()
+    abandon(run)  # killed
+    assert files().steps == [40, 80] and files("run.replaced").steps == [40, 80, 120, 160, 200]
+    replaced = make_run({"checkpoint_settings": {"run_id": "run.replaced", "resume": True}}, **ALL, max_steps=240)
+    replaced.train()
+    assert files("run.replaced").steps[-1] == 240
+    make_run({"checkpoint_settings.resume": True}, **ALL, max_steps=120).train()
+    # It was resumed, so it is in use, and is not deleted any more.
+    assert files().steps == [40, 80, 120] and files("run.replaced").steps[-1] == 240
+
+
+def test_a_start_that_fails_gives_everything_back(make_run: Any, files: Any) -> None:
+    make_run(**ALL).train()
+    before = files().everything()
+    run = make_run(back_to(80), **ALL)
+    run.directory.started = fail
+    with pytest.raises(RuntimeError):
+        run.start()
+    assert files().everything() == before and not files("run.replaced").path.exists()
+
+
+def fail(*_: Any) -> None:
+    raise RuntimeError("no start")
+
+
+@pytest.mark.parametrize("changes", [back_to(80), {"checkpoint_settings.force": True}])
+def test_a_run_that_cannot_be_moved_aside_is_not_touched(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, changes: Any
+) -> None:
+    make_run(**ALL).train()
+    before = files().everything()
+    rename = Path.rename
+
+    def refuse(self: Path, target: Any) -> Path:
+        if "replaced" in str(target):
+            raise PermissionError(13, "Permission denied")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(RunStateError, match="cannot be moved"):
+        make_run(changes, **ALL).start()
+    assert files().everything() == before
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_a_process_that_is_killed_while_it_moves_the_run_aside_loses_nothing(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, abandon: Any, at: int
+) -> None:
+    """The copies of checkpoints, their directory, the mark, and the move itself."""
+    make_run(**ALL).train()
+    whole = {step: files().checkpoint(step) for step in files().steps}
+
+    class Killed(BaseException):
+        pass
+
+    calls = iter(range(100))
+
+    def maybe(function: Any) -> Any:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            if next(calls) == at:
+                raise Killed
+            return function(*arguments, **keywords)
+
+        return call
+
+    run = make_run(back_to(80), **ALL)
+    with monkeypatch.context() as patch:
+        patch.setattr("rlcore.storage.rewinding._share", maybe(lambda *_: None))
+        patch.setattr("rlcore.storage.rewinding.shutil.copy2", maybe(os.link))
+        patch.setattr(ReplacedRuns, "move_back", lambda *_: None)
+        patch.setattr(type(run.directory), "_undo", lambda *_: None)
+        with pytest.raises(Killed):
+            run.start()
+    abandon(run)
+    assert {step: files("run.replaced").checkpoint(step) for step in files("run.replaced").steps} == whole
+    assert files().steps == []
+    with pytest.raises(RunStateError, match=r"run\.replaced"):
+        make_run({"checkpoint_settings.resume": True}, **ALL).start()
+    make_run({"checkpoint_settings.run_id": "run.replaced", **back_to(80)}, **ALL).train()
+    assert {step: files("run.replaced").checkpoint(step) for step in files("run.replaced").steps} == whole
+
+
+def test_the_best_evaluation_names_a_checkpoint_and_later_policies_stay(make_run: Any, files: Any, script: Any) -> None:
+    script(1, 9, 2, 3, 4)
+    make_run(EVALUATED, **ALL).train()
+    script(2, 3, 4)
+    with make_run({**EVALUATED, **back_to("best")}, **ALL) as run:
+        run.start()
+        assert run.steps == 80
+        run.train()
+    assert files().best == [80] and files().result["evaluation"]["best_step"] == 80
+
+
+def test_best_without_a_checkpoint_of_its_step_says_what_can_be_done(make_run: Any, files: Any, script: Any) -> None:
+    script(9, 1, 2, 3)
+    make_run({"evaluation": {"interval": 60, "episodes": 1}}, **ALL).train()
+    before = files().everything()
+    with pytest.raises(
+        RunStateError, match=r"has weights only; .*init_path, or resume from one of 40, 80, 120"
+    ) as caught:
+        make_run(back_to("best"), **ALL).start()
+    assert str(files().path / "checkpoints" / "best" / "60") in str(caught.value)
+    assert files().everything() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        (back_to(70), RunStateError, "there is no checkpoint '70'; there are 40, 80, 120, 160, 200"),
+        (back_to("last"), RunStateError, "there is no checkpoint 'last'"),
+        (back_to("best"), RunStateError, "no checkpoint of a best evaluation"),
+        ({"checkpoint_settings.checkpoint": "80"}, ConfigError, "add --resume or --inference"),
+    ],
+)
+def test_a_checkpoint_that_is_not_there_is_refused(
+    make_run: Any, files: Any, changes: Any, kind: Any, message: str
+) -> None:
+    make_run(**ALL).train()
+    before = files().everything()
+    with pytest.raises(kind, match=message):
+        make_run(changes, **ALL).start()
+    assert files().everything() == before
+
+
+def test_a_damaged_checkpoint_that_was_named_is_not_replaced_by_another(make_run: Any, files: Any) -> None:
+    make_run(**ALL).train()
+    path = files().path / "checkpoints" / "80" / "Agent.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(RunStateError, match="choose another --checkpoint"):
+        make_run(back_to(80), **ALL).start()
+    assert files().steps == [40, 80, 120, 160, 200]
+
+
+def test_the_command_and_inference_take_a_checkpoint_too(
+    configure: Any, make_run: Any, files: Any, tmp_path: Path, run_rlcore: RunRlcore
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(configure({"stats.console": {}}, **ALL)))
+    assert run_rlcore("run", path).exit_code == 0
+    ended = run_rlcore("run", path, "--resume", "--checkpoint", "120")
+    assert ended.exit_code == 0 and "resumed at step 120" in ended.stdout and files().steps == [40, 80, 120, 160, 200]
+    assert (
+        yaml.safe_load((files().path / "configuration.yaml").read_text())["checkpoint_settings"]["checkpoint"] is None
+    )
+    assert run_rlcore("run", path, "--checkpoint", "120").exit_code == 2
+    with make_run({"checkpoint_settings.inference": True, "checkpoint_settings.checkpoint": "80"}) as run:
+        run.start()
+        assert run.behaviors["Agent"].policy_steps == 80
+    assert json.loads((files().path / "result.json").read_text())["outcome"] == "done"

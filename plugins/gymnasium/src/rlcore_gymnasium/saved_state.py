@@ -1,0 +1,198 @@
+"""The state of single environments that are known exactly: classic control and MuJoCo, as Gymnasium makes them.
+
+An environment is known if its class, and that of each of its wrappers, is listed here, and if all of its attributes are
+plain values or among those that hold no state. For any other environment, checkpoints end episodes, because a state
+that is not saved would make a resumed run differ without notice.
+
+The state is the random generator, the steps that ``TimeLimit`` counts, every attribute that differs from a new
+environment, and for MuJoCo the state of the physics (``mjSTATE_INTEGRATION``, the warm start of the solver included)
+with the quantities that are computed from it: they are one substep behind the positions, and some environments read
+them before the next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.saved_values import SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
+from rlcore.seeding import generator_state, restore_generator
+
+Env = gymnasium.Env[Any, Any]
+
+_CLASSIC = "gymnasium.envs.classic_control"
+_MUJOCO = "gymnasium.envs.mujoco"
+_ROBOTS = (
+    ("ant", "Ant"), ("half_cheetah", "HalfCheetah"), ("hopper", "Hopper"), ("humanoid", "Humanoid"),
+    ("humanoidstandup", "HumanoidStandup"), ("inverted_double_pendulum", "InvertedDoublePendulum"),
+    ("inverted_pendulum", "InvertedPendulum"), ("pusher", "Pusher"), ("reacher", "Reacher"), ("swimmer", "Swimmer"),
+    ("walker2d", "Walker2d"),
+)  # fmt: skip
+MUJOCO_CLASSES = frozenset(
+    f"{_MUJOCO}.{module}_{version}.{name}Env" for module, name in _ROBOTS for version in ("v4", "v5")
+)
+CLASSES = MUJOCO_CLASSES | {
+    f"{_CLASSIC}.acrobot.AcrobotEnv",
+    f"{_CLASSIC}.cartpole.CartPoleEnv",
+    f"{_CLASSIC}.continuous_mountain_car.Continuous_MountainCarEnv",
+    f"{_CLASSIC}.mountain_car.MountainCarEnv",
+    f"{_CLASSIC}.pendulum.PendulumEnv",
+}
+# Besides their counts below, these wrappers remember only that something was checked once.
+WRAPPERS = frozenset(
+    f"gymnasium.wrappers.common.{name}" for name in ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
+)
+# Attributes that hold no state of an episode: what it was made with, and what renders it.
+_STATELESS = frozenset(
+    {
+        "_np_random", "_ezpickle_args", "_ezpickle_kwargs", "action_space", "observation_space",
+        "observation_structure", "metadata", "spec", "model", "data", "mujoco_renderer", "screen", "clock", "surf",
+    }
+)  # fmt: skip
+# What mj_step computes from the state of the physics at its beginning.
+_DERIVED = (
+    "xpos", "xquat", "xmat", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat", "subtree_com",
+    "cinert", "cvel", "cfrc_ext", "qfrc_actuator", "qfrc_constraint", "ten_length", "ten_velocity",
+)  # fmt: skip
+_TUPLE = "tuple"
+
+
+def class_name(env: Env) -> str:
+    """The module and the name of the class of an environment or a wrapper."""
+    return f"{type(env).__module__}.{type(env).__qualname__}"
+
+
+def chain(env: Env) -> Iterator[Env]:
+    """The wrappers of an environment, outermost first, and the environment."""
+    while isinstance(env, gymnasium.Wrapper):
+        yield env
+        env = env.env
+    yield env
+
+
+def is_known(env: Env) -> bool:
+    """Whether the whole state of the environment can be saved."""
+    *wrappers, bare = chain(env)
+    if class_name(bare) not in CLASSES or any(class_name(wrapper) not in WRAPPERS for wrapper in wrappers):
+        return False
+    try:
+        attributes(bare)
+    except TypeError:
+        return False
+    return True
+
+
+def attributes(bare: Env) -> dict[str, Any]:
+    """The plain values of an unwrapped environment by name, as a checkpoint holds them.
+
+    Raises TypeError for an attribute that is neither plain nor known to hold no state.
+    """
+    return {name: _plain(name, value) for name, value in vars(bare).items() if name not in _STATELESS}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, np.generic):  # np.float64 is also a float
+        return np.array(value)  # 0-d: its type is kept
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "biuf":
+        return value.copy()
+    if isinstance(value, tuple):
+        return {_TUPLE: [_plain(name, each) for each in value]}
+    raise TypeError(f"attribute {name!r} is a {type(value).__name__}, which is not saved")
+
+
+def _from_plain(name: str, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value[()] if value.ndim == 0 else value.copy()
+    if isinstance(value, Mapping):
+        parts = value.get(_TUPLE)
+        if value.keys() != {_TUPLE} or not isinstance(parts, Sequence):
+            raise SavedValueError(f"the attribute {name!r} is not a value of an environment")
+        return tuple(_from_plain(name, part) for part in parts)
+    return value
+
+
+def _equal(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray):
+        alike = isinstance(right, np.ndarray) and (left.dtype, left.shape) == (right.dtype, right.shape)
+        return alike and left.tobytes() == right.tobytes()
+    if isinstance(left, Mapping):
+        pairs = (left[_TUPLE], right[_TUPLE]) if isinstance(right, Mapping) else ((), (None,))
+        return len(pairs[0]) == len(pairs[1]) and all(map(_equal, *pairs))
+    return type(left) is type(right) and repr(left) == repr(right)
+
+
+def save(env: Env, new: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of an environment in an episode, without its physics. ``new`` are the attributes of a new one."""
+    now = attributes(env.unwrapped)
+    return {
+        "classes": [class_name(each) for each in chain(env)],
+        "generator": generator_state(env.unwrapped.np_random),
+        "elapsed": [each._elapsed_steps for each in chain(env) if isinstance(each, gymnasium.wrappers.TimeLimit)],
+        "attributes": {name: value for name, value in now.items() if name not in new or not _equal(value, new[name])},
+    }
+
+
+def restore(env: Env, state: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Continue the episode of :func:`save` in an environment that was reset. Raises SavedValueError."""
+    classes = [class_name(each) for each in chain(env)]
+    if saved_entry(state, "classes") != classes:
+        raise SavedValueError(f"the state is of {state['classes']!r:.200}, and the environment is {classes}")
+    limits = [each for each in chain(env) if isinstance(each, gymnasium.wrappers.TimeLimit)]
+    elapsed = saved_entry(state, "elapsed")
+    if not isinstance(elapsed, list) or len(elapsed) != len(limits):
+        raise SavedValueError("the entry 'elapsed' has not one number of steps for each time limit")
+    counts = [saved_count({"elapsed": steps}, "elapsed") for steps in elapsed]
+    saved = saved_mapping(state, "attributes")
+    values = {name: _from_plain(name, value) for name, value in {**new, **saved}.items()}
+    bare = env.unwrapped
+    unknown = sorted(values.keys() - vars(bare).keys() | (values.keys() & _STATELESS))
+    if unknown:
+        raise SavedValueError(f"the attribute {unknown[0]!r:.100} is not one of those that are saved")
+    restore_generator(env.unwrapped.np_random, saved_mapping(state, "generator"))
+    for limit, steps in zip(limits, counts, strict=True):
+        limit._elapsed_steps = steps  # type: ignore[assignment]  # declared as None
+    vars(bare).update(values)
+
+
+# ---------------------------------------------------------------- MuJoCo
+
+
+def has_physics(env: Env) -> bool:
+    """Whether the environment is one of MuJoCo."""
+    return class_name(env.unwrapped) in MUJOCO_CLASSES
+
+
+def save_physics(envs: Sequence[Env]) -> dict[str, NDArray[Any]]:
+    """The physics of N environments of MuJoCo: ``state`` [N, size], and the derived quantities by name [N, ...]."""
+    import mujoco
+
+    bare: list[Any] = [env.unwrapped for env in envs]
+    kind = mujoco.mjtState.mjSTATE_INTEGRATION
+    states = np.empty((len(bare), mujoco.mj_stateSize(bare[0].model, kind)))
+    for row, each in zip(states, bare, strict=True):
+        mujoco.mj_getState(each.model, each.data, row, kind)
+    return {"state": states} | {name: np.stack([getattr(each.data, name) for each in bare]) for name in _DERIVED}
+
+
+def restore_physics(envs: Sequence[Env], saved: Mapping[str, Any]) -> None:
+    """Continue from :func:`save_physics`. Raises SavedValueError unless all arrays fit, before anything is changed."""
+    import mujoco
+
+    bare: list[Any] = [env.unwrapped for env in envs]
+    kind = mujoco.mjtState.mjSTATE_INTEGRATION
+    size = mujoco.mj_stateSize(bare[0].model, kind)
+    states = saved_array(saved, "state", np.float64, (len(bare), size))
+    derived = {}
+    for name in _DERIVED:
+        own = getattr(bare[0].data, name)
+        derived[name] = saved_array(saved, name, own.dtype, (len(bare), *own.shape))
+    for index, each in enumerate(bare):
+        mujoco.mj_setState(each.model, each.data, states[index], kind)
+        for name, values in derived.items():
+            getattr(each.data, name)[...] = values[index]

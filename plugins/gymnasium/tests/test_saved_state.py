@@ -1,0 +1,225 @@
+"""Environments that are known exactly save their state: a restored one steps as the one that was saved, bit for bit."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.pendulum import PendulumEnv
+from gymnasium.envs.registration import EnvSpec, WrapperSpec
+from numpy.typing import NDArray
+
+from rlcore.environment import AgentBatch, Environment, SavesState
+from rlcore.saved_values import SavedValueError
+from rlcore.seeding import EpisodeSeeds
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore.testing.playing import random_actions
+from rlcore_gymnasium.saving import SavingEnvironment
+
+CLASSIC = ("Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
+ROBOTS = (
+    "Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "InvertedDoublePendulum", "InvertedPendulum",
+    "Pusher", "Reacher", "Swimmer", "Walker2d",
+)  # fmt: skip
+NUM_ENVS = 2
+LIMIT = 37  # steps of an episode at most
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its log file into the working directory
+
+
+def needs_mujoco(env_id: str) -> str:
+    if env_id.endswith(("-v4", "-v5")) and importlib.util.find_spec("mujoco") is None:
+        pytest.skip("MuJoCo is not installed")
+    return env_id
+
+
+def played(environment: Environment, steps: int, generator: np.random.Generator) -> None:
+    environment.reset(EpisodeSeeds(3, 5), np.array([2, 9]))
+    for _ in range(steps):
+        environment.step(random_actions(environment.behaviors, None, generator))
+
+
+def through_a_checkpoint(state: dict[str, Any], place: Path) -> Any:
+    return load_checkpoint(save_checkpoint(place, 1, {"run": state}))["run"]
+
+
+def content(batch: AgentBatch) -> list[bytes]:
+    arrays: list[NDArray[Any]] = [*batch.observations.values(), batch.reward, batch.terminated, batch.truncated]
+    finals = batch.final_observations or {}
+    return [array.tobytes() for array in (*arrays, *finals.values(), batch.ended)]
+
+
+def equal_steps(first: Environment, second: Environment, steps: int) -> int:
+    """The number of steps after which two environments first differ, given equal actions."""
+    generator = np.random.default_rng(8)
+    for step in range(steps):
+        actions = random_actions(first.behaviors, None, generator)
+        ours, theirs = (each.step(copy.deepcopy(actions))["Agent"] for each in (first, second))
+        if content(ours) != content(theirs) or first.episodes.tolist() != second.episodes.tolist():
+            return step
+    return steps
+
+
+@pytest.mark.parametrize("env_id", [*CLASSIC, *(f"{name}-v5" for name in ROBOTS)])
+def test_a_restored_environment_steps_as_the_one_that_was_saved(make: Any, tmp_path: Path, env_id: str) -> None:
+    """Over several episodes. The state goes through the files of a checkpoint, and saving it changes nothing."""
+    saved, restored, whole = (make(needs_mujoco(env_id), NUM_ENVS, max_episode_steps=LIMIT) for _ in range(3))
+    assert isinstance(saved, SavingEnvironment) and isinstance(saved, SavesState)
+    for environment in (saved, whole):
+        played(environment, 23, np.random.default_rng(0))
+    state = through_a_checkpoint(saved.state_dict(), tmp_path)
+    batch = restored.load_state_dict(state)["Agent"]
+    assert not batch.reward.any() and not batch.ended.size
+    assert all(array.tobytes() == state["observations"][name].tobytes() for name, array in batch.observations.items())
+    assert equal_steps(saved, restored, 2 * LIMIT) == 2 * LIMIT
+    played(saved, 23, np.random.default_rng(0))
+    assert equal_steps(saved, whole, 2 * LIMIT) == 2 * LIMIT  # one was saved and restored from, the other was not
+    assert saved.episodes.min() >= 4
+
+
+DROPPED = [
+    ("Pendulum-v1", "attributes"), ("Pendulum-v1", "elapsed"), ("InvertedPendulum-v5", "physics/state"),
+    ("Humanoid-v5", "physics/xipos"), ("Ant-v5", "physics/xpos"), ("Pendulum-v1", "episodes"),
+    ("Pendulum-v1", "run_seed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("env_id", "part"), DROPPED)
+def test_every_part_of_the_state_is_needed(make: Any, env_id: str, part: str) -> None:
+    """The negative control: with one part of an earlier moment, the restored environment differs."""
+    saved, restored = (make(needs_mujoco(env_id), NUM_ENVS, max_episode_steps=LIMIT) for _ in range(2))
+    played(saved, 4, np.random.default_rng(1))
+    earlier = saved.state_dict()
+    played(saved, 23, np.random.default_rng(0))
+    state = saved.state_dict()
+    if part.startswith("physics/"):
+        state["physics"][part.removeprefix("physics/")] = earlier["physics"][part.removeprefix("physics/")]
+    elif part == "episodes":
+        state["episodes"] = state["episodes"] + 1
+    elif part == "run_seed":
+        state["run_seed"] += 1
+    else:
+        for own, old in zip(state["environments"], earlier["environments"], strict=True):
+            own[part] = old[part]
+    restored.load_state_dict(state)
+    assert equal_steps(saved, restored, 2 * LIMIT) < 2 * LIMIT
+
+
+def test_the_generator_of_an_episode_is_restored(make: Any) -> None:
+    saved, restored = (make("Pendulum-v1", NUM_ENVS) for _ in range(2))
+    played(saved, 5, np.random.default_rng(0))
+    for env in saved.vector.envs:
+        env.unwrapped.np_random.random(7)  # an environment that draws in its steps
+    restored.load_state_dict(saved.state_dict())
+    ours, theirs = ([env.unwrapped.np_random.random() for env in each.vector.envs] for each in (saved, restored))
+    assert ours == theirs
+
+
+class TiredPendulum(PendulumEnv):
+    """Another class, whose state is unknown although it has the attributes of the known one."""
+
+
+@pytest.mark.parametrize("what", ["subclass", "wrapper", "attribute"])
+def test_what_is_not_known_exactly_is_not_saved(make: Any, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrappers: tuple[WrapperSpec, ...] = ()
+    entry: Any = TiredPendulum if what == "subclass" else PendulumEnv
+    if what == "wrapper":
+        clipped = {"min_reward": -1.0, "max_reward": 1.0}
+        wrappers = (WrapperSpec("ClipReward", "gymnasium.wrappers:ClipReward", clipped),)
+    if what == "attribute":
+        made = PendulumEnv.__init__
+
+        def with_a_list(self: Any, *arguments: Any, **keywords: Any) -> None:
+            made(self, *arguments, **keywords)
+            self.past = []
+
+        monkeypatch.setattr(PendulumEnv, "__init__", with_a_list)
+    spec = EnvSpec("rlcore-tests/Tired-v0", entry, additional_wrappers=wrappers)
+    monkeypatch.setitem(gymnasium.registry, spec.id, spec)
+    environment = make(spec.id, NUM_ENVS)
+    assert not isinstance(environment, SavesState)
+    played(environment, 3, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Taxi-v4", "Blackjack-v1"])
+def test_environments_that_are_not_listed_do_not_save(make: Any, env_id: str) -> None:
+    assert not isinstance(make(env_id, 1), SavesState)
+
+
+def test_values_of_parameters_are_those_of_the_open_and_of_the_next_episodes(make: Any, tmp_path: Path) -> None:
+    """An attribute, and a constructor argument, which makes the environments again."""
+    routes = {"g": {"attribute": "unwrapped.g"}, "limit": {"constructor": "max_episode_steps"}}
+    saved, restored = (make("Pendulum-v1", NUM_ENVS, parameters=routes) for _ in range(2))
+    saved.set_parameters({"g": np.array([5.0, 6.0]), "limit": np.array([LIMIT, LIMIT + 1.0])})
+    played(saved, 23, np.random.default_rng(0))
+    saved.set_parameters({"g": np.array([7.0, 8.0]), "limit": np.array([LIMIT - 5.0, LIMIT])})
+    restored.load_state_dict(through_a_checkpoint(saved.state_dict(), tmp_path))
+    assert [env.unwrapped.g for env in restored.vector.envs] == [5.0, 6.0]
+    assert equal_steps(saved, restored, 2 * LIMIT) == 2 * LIMIT
+    assert [env.unwrapped.g for env in restored.vector.envs] == [7.0, 8.0]
+
+
+def test_a_number_within_the_model_is_restored(make: Any) -> None:
+    routes = {"pull": {"attribute": "unwrapped.model.opt.gravity[2]"}}
+    saved, restored = (make(needs_mujoco("Hopper-v5"), NUM_ENVS, parameters=routes) for _ in range(2))
+    saved.set_parameters({"pull": np.array([-5.0, -2.0])})
+    played(saved, 7, np.random.default_rng(0))
+    restored.load_state_dict(saved.state_dict())
+    assert [env.unwrapped.model.opt.gravity[2] for env in restored.vector.envs] == [-5.0, -2.0]
+    assert equal_steps(saved, restored, 60) == 60
+
+
+def spoiled(state: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    state = copy.deepcopy(state)
+    *way, last = path.split("/")
+    place: Any = state
+    for part in way:
+        place = place[int(part)] if isinstance(place, list) else place[part]
+    place[last] = value
+    return state
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("environments", []),
+        ("episodes", np.zeros(3, np.int64)),
+        ("run_seed", -1),
+        ("observations", {}),
+        ("environments/0/classes", ["os.system"]),
+        ("environments/0/elapsed", [1.5]),
+        ("environments/0/elapsed", []),
+        ("environments/0/attributes", {"step": 1}),
+        ("environments/0/attributes", {"np_random": 1}),
+        ("environments/0/attributes", {"model": 1}),
+        ("environments/0/attributes", {"goal": {"list": []}}),
+        ("physics", None),
+        ("physics/state", np.zeros((2, 3))),
+        ("physics/xpos", np.zeros((2, 1, 3))),
+        ("parameters", {"next": {}, "attributes": {"g": np.zeros(2)}, "made_with": [{}, {}]}),
+        ("parameters", {"next": {}, "attributes": {}, "made_with": [{"xml_file": 1.0}, {}]}),
+        ("parameters", {"next": {}, "attributes": {}, "made_with": []}),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused(make: Any, path: str, value: Any) -> None:
+    saved, restored = (make(needs_mujoco("Reacher-v5"), NUM_ENVS) for _ in range(2))
+    played(saved, 5, np.random.default_rng(0))
+    with pytest.raises(SavedValueError):
+        restored.load_state_dict(spoiled(saved.state_dict(), path, value))
+    restored.load_state_dict(saved.state_dict())
+
+
+def test_the_state_of_another_environment_is_refused(make: Any) -> None:
+    saved, restored = make("MountainCar-v0", NUM_ENVS), make("Pendulum-v1", NUM_ENVS)
+    played(saved, 5, np.random.default_rng(0))
+    with pytest.raises(SavedValueError):
+        restored.load_state_dict(saved.state_dict())

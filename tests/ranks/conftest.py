@@ -1,0 +1,14 @@
+"""Trainings that several tests read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rank_training import PPO, SAC, train_both
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """PPO and SAC, each in one process (``one``) and in two ranks (``two``)."""
+    return train_both(tmp_path_factory.mktemp("ranks"), {"ppo": PPO, "sac": SAC})

@@ -1,0 +1,77 @@
+"""Sessions of torchrun with two ranks, and the same configurations in one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+SCRIPT = Path(__file__).with_name("train_in_ranks.py")
+Arrays = Mapping[str, NDArray[np.float64]]
+
+PPO = """
+environment: {type: gymnasium, id: Pendulum-v1, num_envs: 4}
+env_settings: {seed: 3}
+stats: {tensorboard: false}
+behaviors:
+  Pendulum:
+    trainer_type: ppo
+    max_steps: 2560
+    summary_freq: 1000
+    checkpoint_interval: 1280
+    hyperparameters: {batch_size: 64, buffer_size: 256, num_epoch: 3, target_kl: 0.05}
+    network_settings: {hidden_units: 16, num_layers: 1, normalize: true}
+"""
+SAC = """
+environment: {type: gymnasium, id: Pendulum-v1, num_envs: 4}
+env_settings: {seed: 4}
+stats: {tensorboard: false}
+behaviors:
+  Pendulum:
+    trainer_type: sac
+    max_steps: 320
+    summary_freq: 160
+    checkpoint_interval: 160
+    hyperparameters:
+      {batch_size: 32, buffer_size: 200, buffer_init_steps: 100, steps_per_update: 20, save_replay_buffer: true}
+    network_settings: {hidden_units: 16, num_layers: 1, normalize: true}
+"""
+
+
+def torchrun(
+    arguments: Sequence[str | Path], where: Path, restarts: int = 0, ranks: int = 2, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run ``torchrun ARGUMENTS`` in ``where`` until it ends."""
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
+        "--max-restarts", str(restarts), *map(str, arguments),
+    ]  # fmt: skip
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
+    return subprocess.run(command, cwd=where, env=environ, capture_output=True, text=True, timeout=540, check=False)
+
+
+def written(where: Path, name: str, rank: object) -> Arrays:
+    """The numbers that the process ``rank`` wrote down about the configuration called ``name``."""
+    with np.load(where / f"{name}-{rank}.npz") as file:
+        return dict(file)
+
+
+def train_both(where: Path, configs: Mapping[str, str]) -> Path:
+    """Train ``configs`` in one process and in two ranks, in directories below ``where``."""
+    for kind in ("one", "two"):
+        (where / kind).mkdir()
+        for name, text in configs.items():
+            (where / kind / f"{name}.yaml").write_text(f"checkpoint_settings: {{run_id: {name}}}\n{text}")
+    files = [f"{name}.yaml" for name in configs]
+    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(
+        [sys.executable, SCRIPT, ".", *files], cwd=where / "one", env=environ, check=True, capture_output=True
+    )
+    ended = torchrun([SCRIPT, ".", *files], where / "two")
+    assert ended.returncode == 0, ended.stderr
+    return where

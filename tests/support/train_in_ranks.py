@@ -1,0 +1,64 @@
+"""Trains configurations one after the other, as a rank of torchrun or as one process, and writes down what was learned.
+
+``python train_in_ranks.py OUT CONFIG...``. With RLCORE_TEST_KILL=N, rank 1 kills itself in update N of the first
+attempt.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rlcore import Run
+
+RANK = os.environ.get("RANK", "one")
+KILL_AT = int(os.environ.get("RLCORE_TEST_KILL", "0"))
+ATTEMPT = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+KILLS = int(os.environ.get("RLCORE_TEST_KILLS", "1"))
+
+
+def train(config: Path, out: Path) -> None:
+    run = Run(config)
+    run.start()
+    weights: dict[str, list[np.ndarray]] = {name: [] for name in run.behaviors}
+    steps: list[int] = []
+
+    def noting(behavior, update):
+        def noted():
+            if KILL_AT and RANK == "1" and ATTEMPT < KILLS and behavior.updates + 1 == KILL_AT + ATTEMPT:
+                os.kill(os.getpid(), signal.SIGKILL)
+            stats = update()
+            parameters = [p.detach().reshape(-1) for p in behavior.trainer.model.parameters()]
+            weights[behavior.name].append(torch.cat(parameters).numpy().copy())
+            steps.append(behavior.trainer.steps)
+            return stats
+
+        return noted
+
+    for behavior in run.behaviors.values():
+        behavior.trainer.update = noting(behavior, behavior.trainer.update)
+    epochs = list(run)
+    results = run.results()
+    last = {
+        name: [result.episodes, result.mean_reward or 0.0, result.steps, len(epochs)]
+        for name, result in results.items()
+    }
+    np.savez(
+        out / f"{config.stem}-{RANK}.npz",
+        steps=np.array(steps),
+        **{f"weights {name}": np.array(each) for name, each in weights.items()},
+        **{f"results {name}": np.array(each) for name, each in last.items()},
+        **{
+            f"stats {name} {tag}": np.array(value)
+            for name, result in results.items()
+            for tag, value in result.moving_averages.items()
+        },
+    )
+
+
+if __name__ == "__main__":
+    for each in sys.argv[2:]:
+        train(Path(each), Path(sys.argv[1]))
