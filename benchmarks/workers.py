@@ -33,6 +33,7 @@ COUNT = 8  # environments
 WORKERS = 2
 SECONDS = 0.001  # of a step of one environment
 ONE, SEVERAL, PEER = "one process", "2 workers", "SubprocVecEnv"
+ACTORS = "2 actors"  # of Ray, measured by `ray_workers.py`
 
 
 class Simulator(StubEnvironment):
@@ -117,8 +118,8 @@ def steps_per_second(case: str, way: str, scale: float) -> float:
         return steps / (perf_counter() - started)
 
 
-def _workers(way: str) -> int | None:
-    return WORKERS if way == SEVERAL else None
+def _workers(way: str) -> Any:
+    return {SEVERAL: WORKERS, ACTORS: {"executor": "ray", "count": WORKERS}}.get(way)
 
 
 def _peer_speed(steps: int) -> float:

@@ -12,47 +12,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from checked_workers import FAULTY, SEED, Checked, fault, make
 
-from rlcore.config import load_plugins_for
-from rlcore.config.document import document_from_mapping
-from rlcore.config.load import load_config
 from rlcore.environment import Actions
 from rlcore.errors import EnvironmentFailed, PluginError
-from rlcore.runs.setup import make_environment, run_context
 from rlcore.seeding import EpisodeSeeds
 from rlcore.workers.environment import WorkerEnvironment
 
 pytestmark = pytest.mark.faults
-HERE = Path(__file__).parent
-SEED = 3
-UNLIMITED = {"restarts_rate_limit_n": -1, "max_lifetime_restarts": -1}
-Fault = dict[str, Any]
-
-
-def make(
-    path: Path, workers: Any, num_envs: int, faults: Sequence[Fault] = (), limits: Any = UNLIMITED, **options: Any
-) -> Any:
-    data = {
-        "plugins": {"local": [str(HERE / "faulty_environment.py")]},
-        "environment": {
-            "type": "faulty",
-            "num_envs": num_envs,
-            "workers": workers,
-            "options": {"faults": list(faults), **options},
-        },
-        "env_settings": {"seed": SEED, **limits},
-        "behaviors": {"A": {}},
-    }
-    document = document_from_mapping(data)
-    plugins = load_plugins_for(document)
-    config = load_config(document, plugins)
-    return make_environment(config, plugins, run_context(config, plugins, path, path))
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture
@@ -62,61 +36,6 @@ def opened() -> Iterator[list[Any]]:
     yield environments
     for environment in environments:
         environment.close()
-
-
-class Checked:
-    """Plays, and checks every row of what is returned."""
-
-    def __init__(self, environment: Any) -> None:
-        self.environment, count = environment, environment.num_envs
-        self.random = np.random.default_rng(0)
-        self.episode, self.step = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self.aborts: list[tuple[int, ...]] = []  # of each step with some: the environments
-        self.slowest = 0.0
-        batch = environment.reset(EpisodeSeeds(SEED), np.zeros(count, np.int64))["A"]
-        self.episode[:] = environment.episodes
-        self.look(batch.observations["state"])
-
-    def look(self, state: Any) -> None:
-        for env, row in enumerate(state.tolist()):
-            assert row == self.seen(env, int(self.episode[env]), int(self.step[env]))
-
-    def seen(self, env: int, episode: int, step: int) -> list[float]:
-        drawn = np.random.default_rng(EpisodeSeeds(SEED)(env, episode)).random(step + 1)[-1]
-        return [float(np.float32(value)) for value in (env, episode, step, drawn)]
-
-    def play(self, steps: int) -> None:
-        for _ in range(steps):
-            chosen = self.random.integers(0, 2, (len(self.step), 1))
-            started = time.monotonic()
-            batch = self.environment.step({"A": Actions(None, chosen)})["A"]
-            self.slowest = max(self.slowest, time.monotonic() - started)
-            index = np.arange(len(self.step))
-            lost = np.zeros(len(index), np.bool_) if batch.aborted is None else batch.aborted
-            if lost.any():
-                self.aborts.append(tuple(np.flatnonzero(lost).tolist()))
-            over = ~lost & (self.step + 1 == 5 + index % 3)
-            assert (batch.terminated | batch.truncated).tolist() == over.tolist()
-            assert batch.terminated.tolist() == (over & (self.episode % 2 == 0)).tolist()
-            assert batch.ended.tolist() == np.flatnonzero(over).tolist()
-            reward = np.where(lost, 0.0, chosen[:, 0] + 0.25 * (index % 4))
-            np.testing.assert_array_equal(batch.reward, reward.astype(np.float32))
-            if over.any():
-                assert batch.final_observations is not None and batch.final_info is not None
-                finals = [self.seen(env, int(self.episode[env]), int(self.step[env]) + 1) for env in batch.ended]
-                assert batch.final_observations["state"].tolist() == finals
-                assert batch.final_info["played"].tolist() == self.episode[batch.ended].tolist()
-            # A worker that was started again begins later episodes than those it was in.
-            assert (self.environment.episodes[lost] > self.episode[lost]).all()
-            self.episode[lost] = self.environment.episodes[lost]
-            self.episode[over] += 1
-            self.step = np.where(over | lost, 0, self.step + 1)
-            assert self.environment.episodes.tolist() == self.episode.tolist()
-            self.look(batch.observations["state"])
-
-
-def fault(kind: str, env: int, episode: int, step: int) -> Fault:
-    return {"kind": kind, "env": env, "episode": episode, "step": step}
 
 
 def left_processes() -> list[int]:
@@ -238,9 +157,9 @@ def test_a_worker_that_cannot_make_its_environments_ends_the_start(tmp_path: Pat
 
 PARENT = """
 import sys
-sys.path.insert(0, {here!r})
+sys.path.insert(0, {support!r})
 from pathlib import Path
-from test_worker_faults import make, Checked
+from checked_workers import make, Checked
 if __name__ == "__main__":
     environment = make(Path({path!r}), 2, 4, pause={pause})
     checked = Checked(environment)
@@ -251,7 +170,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("pause", [pytest.param(0.0, marks=pytest.mark.deep), 3600.0], ids=["waiting", "within a step"])
 def test_no_worker_outlives_a_run_that_is_killed(tmp_path: Path, pause: float) -> None:
-    program = PARENT.format(here=str(HERE), path=str(tmp_path), pause=pause)
+    program = PARENT.format(support=str(SUPPORT), path=str(tmp_path), pause=pause)
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None and parent.stdout.readline() == "ready\n"
     children = Path(f"/proc/{parent.pid}/task").rglob("children")
@@ -325,7 +244,7 @@ checkpoint_settings: {{run_id: run, results_dir: {results!r}}}
 
 
 def run_command(tmp_path: Path, steps: int) -> subprocess.Popen[str]:
-    config, plugin = tmp_path / "config.yaml", str(HERE / "faulty_environment.py")
+    config, plugin = tmp_path / "config.yaml", str(FAULTY)
     config.write_text(CONFIG.format(plugin=plugin, steps=steps, results=str(tmp_path)))
     program = "from rlcore.cli.main import process; process()"
     return subprocess.Popen(

@@ -22,8 +22,9 @@ __all__ = ["Layout", "PartArrays", "RunArrays"]
 Rows = slice | NDArray[np.intp]
 
 ALIGNMENT = 64  # bytes: no two workers write to one cache line of small arrays of different kinds
-_OPTIONAL = ("needs_action", "action_mask", "group_reward", "aborted")
-_DEFAULTS = {"needs_action": True, "action_mask": True, "group_reward": 0.0, "aborted": False}
+# Arrays that a batch may leave out, and what leaving them out means.
+OPTIONAL_DEFAULTS = {"needs_action": True, "action_mask": True, "group_reward": 0.0, "aborted": False}
+_OPTIONAL = tuple(OPTIONAL_DEFAULTS)
 
 
 @attrs.frozen(eq=False)
@@ -147,6 +148,7 @@ class RunArrays:
 
     Attributes:
         layout: Where the arrays are.
+        fields: All arrays, by the keys of ``layout.fields``.
         episodes: [N] number of the episode that each environment is in.
         begin: [N] number of the episode that ``reset`` starts in each environment.
         parameters: [N, P] values of the environment parameters in the next episode of each environment.
@@ -154,13 +156,13 @@ class RunArrays:
 
     def __init__(self, layout: Layout, memory: Any) -> None:
         self.layout = layout
-        self._fields = {
+        self.fields = {
             key: np.ndarray(shape, dtype, memory, offset) for key, (offset, shape, dtype) in layout.fields.items()
         }
-        self.episodes: NDArray[np.int64] = self._fields["episodes",]
-        self.begin: NDArray[np.int64] = self._fields["begin",]
-        self.parameters: NDArray[np.float64] = self._fields["parameters",]
-        self._behaviors = {name: _BehaviorArrays(self._fields, spec) for name, spec in layout.behaviors.items()}
+        self.episodes: NDArray[np.int64] = self.fields["episodes",]
+        self.begin: NDArray[np.int64] = self.fields["begin",]
+        self.parameters: NDArray[np.float64] = self.fields["parameters",]
+        self._behaviors = {name: _BehaviorArrays(self.fields, spec) for name, spec in layout.behaviors.items()}
 
     def fill_defaults(self) -> None:
         """Fill arrays that a batch may leave out with what leaving them out means; the run calls it, once."""
@@ -226,7 +228,7 @@ class _BehaviorArrays:
 
     def fill_defaults(self) -> None:
         for what, array in self.optional.items():
-            array[...] = _DEFAULTS[what]
+            array[...] = OPTIONAL_DEFAULTS[what]
 
     def put_actions(self, actions: Actions) -> None:
         for mine, given in ((self.continuous, actions.continuous), (self.discrete, actions.discrete)):
@@ -264,7 +266,7 @@ class _BehaviorArrays:
     def silence(self, rows: Rows, part: int) -> None:
         self.reward[rows] = 0.0
         self.terminated[rows] = self.truncated[rows] = False
-        for what, value in {**_DEFAULTS, "needs_action": False}.items():
+        for what, value in {**OPTIONAL_DEFAULTS, "needs_action": False}.items():
             self.optional[what][rows] = value
         self.present[part] = False
         self.present[part, _OPTIONAL.index("needs_action")] = True
@@ -342,7 +344,7 @@ class _PartOfBehavior:
                 self._check(what, whole, array, len(self._slots))
                 whole[self._rows] = array
             elif self._had.get(what, True):
-                self._all.optional[what][self._rows] = _DEFAULTS[what]
+                self._all.optional[what][self._rows] = OPTIONAL_DEFAULTS[what]
             if there != self._had.get(what):
                 self._present[column] = self._had[what] = there
         ended = batch.ended

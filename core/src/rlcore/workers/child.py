@@ -16,7 +16,6 @@ import signal
 import socket
 import sys
 import threading
-import traceback
 from contextlib import suppress
 from multiprocessing import spawn
 from typing import Any, NoReturn
@@ -129,14 +128,8 @@ def _arrays(channel: Channel, value: Any) -> Any:
 
 def _fail(channel: Channel, error: BaseException) -> None:
     """Send an error: its type and text, and its traceback as text."""
-    from rlcore.errors import RlcoreError, one_line
+    from rlcore.workers.contract import WorkerFailed
 
-    details = "".join(traceback.format_exception(error))
-    message = str(error) if isinstance(error, RlcoreError) else one_line(error)
-    raised: RlcoreError | None = None
-    if isinstance(error, RlcoreError):
-        with suppress(Exception):
-            pickle.loads(pickle.dumps(error))
-            raised = error
+    failure = WorkerFailed.of(error)
     with suppress(OSError):
-        channel.send(FAILED, (message, details, raised))
+        channel.send(FAILED, (str(failure), failure.details, failure.raised))

@@ -7,13 +7,16 @@ worker is started, reached and killed is the executor's matter. Deadlines, resta
 
 from __future__ import annotations
 
+import pickle
+import traceback
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError, RlcoreError, RunStateError, UnsupportedSpace
+from rlcore.errors import ConfigError, RlcoreError, RunStateError, UnsupportedSpace, one_line
 from rlcore.workers.arrays import Layout, RunArrays
 
 __all__ = ["Executor", "PartMade", "Task", "Worker", "WorkerFailed"]
@@ -70,6 +73,18 @@ class WorkerFailed(Exception):
     def final(self) -> bool:
         """Whether starting the worker again cannot help: the configuration or a saved state is wrong."""
         return isinstance(self.raised, ConfigError | RunStateError | UnsupportedSpace)
+
+    @classmethod
+    def of(cls, error: BaseException) -> WorkerFailed:
+        """Return what a worker reports of an error that a method of its part raised. Can be pickled."""
+        details = "".join(traceback.format_exception(error))
+        if not isinstance(error, RlcoreError):
+            return cls(one_line(error), details)
+        raised: RlcoreError | None = None
+        with suppress(Exception):
+            pickle.loads(pickle.dumps(error))
+            raised = error
+        return cls(str(error), details, raised)
 
 
 @runtime_checkable

@@ -1,0 +1,102 @@
+"""The environments of one worker, in a Ray actor."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import version
+from multiprocessing import spawn
+from typing import Any
+
+from rlcore.errors import ConfigError
+from rlcore.workers.arrays import Layout, RunArrays
+from rlcore.workers.contract import WorkerFailed
+from rlcore.workers.messages import PartMessages
+from rlcore.workers.part import Part
+
+__all__ = ["PartActor"]
+
+WRITES_BATCHES = ("reset", "step", "load_state_dict")
+
+
+class PartActor:
+    """The class of the actors.
+
+    A method returns bytes with batches; or a pair: a pickled result or None, and bytes with batches, which are empty if
+    there are none; or a WorkerFailed.
+    """
+
+    def __init__(self, number: int) -> None:
+        """``number`` is that of the worker."""
+        self._number = number
+        self._part: Part
+        self._messages: PartMessages
+
+    def create(self, task: bytes, wanted: str, main: Mapping[str, str]) -> Any:
+        """Make the environments of a pickled task for a run with rlcore ``wanted`` and the main module ``main``."""
+        try:
+            _prepare(wanted, main, needs_main=b"__main__" in task)
+            self._part = Part(pickle.loads(task))
+            return pickle.dumps(self._part.create()), b""
+        except BaseException as error:
+            return WorkerFailed.of(error)
+
+    def process(self) -> str:
+        """Return where this worker is: the number of its process, and its host."""
+        return f"process {os.getpid()} on {socket.gethostname()}"
+
+    def attach(self, layout: Layout) -> Any:
+        """Make arrays like those of the run; the system provides memory only for the rows that are used."""
+        try:
+            arrays = RunArrays(layout, mmap.mmap(-1, layout.size))
+            self._messages = PartMessages(arrays, self._number)
+            self._part.attach(arrays.part(self._number))
+        except BaseException as error:
+            return WorkerFailed.of(error)
+        return None, b""
+
+    def step(self, request: bytes) -> Any:
+        """Step with the actions of ``request``; the result is ``final_info``, if there is some."""
+        try:
+            self._messages.accept(request)
+            info = self._part.step()
+            batches = self._messages.answer()
+            return batches if info is None else (pickle.dumps(info), batches)
+        except BaseException as error:
+            return WorkerFailed.of(error)
+
+    def call(self, method: str, arguments: tuple[Any, ...], request: bytes) -> Any:
+        """Call a method of the part, which may write batches."""
+        try:
+            if request:
+                self._messages.accept(request)
+            result = getattr(self._part, method)(*arguments)
+            batches = self._messages.answer() if method in WRITES_BATCHES else b""
+            return None if result is None else pickle.dumps(result), batches
+        except BaseException as error:
+            return WorkerFailed.of(error)
+
+
+def main_module() -> dict[str, str]:
+    """Return the working directory and the main module of this process, which objects of a program may belong to."""
+    data = spawn.get_preparation_data("rlcore")
+    return {key: data[key] for key in ("dir", "init_main_from_name", "init_main_from_path") if key in data}
+
+
+def _prepare(wanted: str, main: Mapping[str, str], needs_main: bool) -> None:
+    """Compare the versions of rlcore; enter the run's directory, and import its main module, if this host has them."""
+    installed = version("rlcore")
+    if wanted != installed:
+        raise ConfigError(
+            f"rlcore {installed} is installed on {socket.gethostname()}, the run has rlcore {wanted}; install the same "
+            "version of rlcore and of its plugins on every host",
+            key=("environment", "workers"),
+        )
+    with suppress(OSError):
+        os.chdir(main["dir"])
+    if needs_main:
+        spawn.prepare(dict(main))

@@ -1,0 +1,170 @@
+"""The executor ``ray``: an actor for each worker, on this machine or on the hosts of a cluster.
+
+Ray never starts an actor again by itself and never repeats a call: the run supervises its workers. Actions, batches
+and results are bytes; large ones are in Ray's object stores.
+"""
+
+from __future__ import annotations
+
+import mmap
+import pickle
+import re
+from collections.abc import Collection
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Self
+
+from rlcore import RunContext
+from rlcore.errors import one_line
+from rlcore.workers.arrays import Layout, RunArrays
+from rlcore.workers.contract import Task, Worker, WorkerFailed
+from rlcore.workers.messages import PartMessages
+from rlcore_ray.actor import PartActor, main_module
+from rlcore_ray.session import connection
+from rlcore_ray.settings import RaySettings
+
+if TYPE_CHECKING:
+    import ray
+
+__all__ = ["RayExecutor", "RayWorker"]
+
+FETCH_SECONDS = 60.0  # for the answer of a call that has ended
+
+
+class RayWorker:
+    """A worker in a Ray actor; implements :class:`rlcore.workers.contract.Worker`.
+
+    Attributes:
+        actor: The handle of the actor.
+        answer: Reference to the answer of the call that was begun.
+    """
+
+    def __init__(self, task: Task, actor: Any) -> None:
+        self.actor = actor
+        self.answer: ray.ObjectRef[Any]
+        self._task = task
+        self._messages: PartMessages
+        self._process = actor.process.remote()  # ends when Ray has started the actor
+
+    def begin(self, method: str, *arguments: Any) -> None:
+        """Call a method of the actor, as :meth:`rlcore.workers.contract.Worker.begin` says."""
+        if method == "step" and not arguments:
+            self.answer = self.actor.step.remote(self._messages.request(whole=False))
+        elif method == "create":
+            self.answer = self.actor.create.remote(pickle.dumps(self._task), version("rlcore"), main_module())
+        else:
+            request = self._messages.request(whole=True) if method in ("reset", "step") else b""
+            self.answer = self.actor.call.remote(method, arguments, request)
+
+    def attach(self, arrays: RunArrays) -> None:
+        """Have the actor make arrays of the same layout."""
+        self._messages = PartMessages(arrays, self._task.part)
+        self.answer = self.actor.attach.remote(arrays.layout)
+
+    def result(self) -> Any:
+        """Return the answer, as :meth:`rlcore.workers.contract.Worker.result` says."""
+        import ray
+
+        try:
+            answer = ray.get(self.answer, timeout=FETCH_SECONDS)
+        except ray.exceptions.RayError as error:
+            raise _lost(error) from error
+        if isinstance(answer, WorkerFailed):
+            raise answer
+        result, batches = (None, answer) if isinstance(answer, bytes) else answer
+        if batches:
+            self._messages.take(batches)
+        return None if result is None else pickle.loads(result)
+
+    def overdue(self, doing: str, seconds: float) -> WorkerFailed:
+        """Return the error of a call that took too long: where the actor is, or that Ray has no place for it."""
+        import ray
+
+        text = f"did not finish {doing} within {seconds:g} s"
+        if ray.wait([self._process], timeout=0)[0]:
+            try:
+                return WorkerFailed(f"{text}; it is {ray.get(self._process)}")
+            except ray.exceptions.RayError as error:
+                return _lost(error)
+        free = {name: amount for name, amount in ray.available_resources().items() if "memory" not in name}
+        return WorkerFailed(f"{text}: Ray has not started it; the cluster has {free} free (environment.workers.cpus)")
+
+
+def _lost(error: Exception) -> WorkerFailed:
+    """The error of a worker whose answer Ray does not have; Ray's own text is in the details."""
+    import ray.exceptions
+
+    if isinstance(error, ray.exceptions.ActorUnavailableError):
+        text = "its process or its host cannot be reached"
+    elif isinstance(error, ray.exceptions.ActorDiedError):
+        code = re.search(r"exit code (\d+)", str(error))
+        text = "its process ended" + (f" with exit code {code[1]}" if code else ", or its host was lost")
+    elif isinstance(error, ray.exceptions.GetTimeoutError):
+        text = f"its answer did not arrive within {FETCH_SECONDS:g} s"
+    else:
+        text = f"Ray lost its answer: {one_line(error)}"
+    return WorkerFailed(text, str(error))
+
+
+class RayExecutor:
+    """Workers that are Ray actors; implements :class:`rlcore.workers.contract.Executor`."""
+
+    def __init__(self, settings: RaySettings) -> None:
+        """Connect to Ray. Raises what :meth:`rlcore_ray.session.Connection.open` raises."""
+        connection.open(settings)
+        import ray
+
+        self._connected = True
+        self._workers: set[RayWorker] = set()
+        self._actors = ray.remote(PartActor).options(
+            num_cpus=settings.cpus,
+            resources=dict(settings.resources),
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy="SPREAD",
+            enable_task_events=False,
+        )
+
+    @classmethod
+    def create(cls, settings: RaySettings, run: RunContext) -> Self:
+        """Return the executor of a run."""
+        return cls(settings)
+
+    def start(self, task: Task) -> RayWorker:
+        """Ask Ray for an actor, as :meth:`rlcore.workers.contract.Executor.start` says."""
+        worker = RayWorker(task, self._actors.remote(task.part))
+        self._workers.add(worker)
+        return worker
+
+    def arrays(self, layout: Layout) -> RunArrays:
+        """Return arrays in the memory of the run."""
+        return RunArrays(layout, mmap.mmap(-1, layout.size))
+
+    def attach(self, worker: Worker, arrays: RunArrays) -> None:
+        """Have a worker make arrays of the same layout."""
+        assert isinstance(worker, RayWorker)
+        worker.attach(arrays)
+
+    def wait(self, workers: Collection[Worker], seconds: float | None) -> list[Worker]:
+        """Wait until one of the calls has ended and its answer is on this machine, or its actor is lost."""
+        import ray
+
+        of_answer = {worker.answer: worker for worker in workers if isinstance(worker, RayWorker)}
+        ready, _ = ray.wait(list(of_answer), num_returns=1, timeout=seconds)
+        return [of_answer[answer] for answer in ready]
+
+    def kill(self, worker: Worker) -> None:
+        """Have Ray kill the process of a worker and those that it started."""
+        import ray
+
+        assert isinstance(worker, RayWorker)
+        if worker in self._workers:
+            self._workers.remove(worker)
+            ray.kill(worker.actor)
+
+    def close(self) -> None:
+        """Kill all workers, and end the connection to Ray."""
+        for worker in list(self._workers):
+            self.kill(worker)
+        if self._connected:
+            self._connected = False
+            connection.close()

@@ -1,0 +1,17 @@
+"""The hooks of rlcore-ray. rlcore imports this module at every start, so it must not import ray or numpy."""
+
+from __future__ import annotations
+
+from rlcore import ExecutorSpec, hookimpl
+
+
+@hookimpl
+def rlcore_executors() -> list[ExecutorSpec]:
+    return [
+        ExecutorSpec(
+            name="ray",
+            target="rlcore_ray.executor:RayExecutor.create",
+            settings="rlcore_ray.settings:RaySettings",
+            summary="Ray actors on this machine or on the hosts of a cluster",
+        )
+    ]

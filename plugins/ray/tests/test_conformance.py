@@ -1,0 +1,12 @@
+"""rlcore-ray keeps the rules of every plugin."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlcore.testing import PluginConformance
+
+
+@pytest.mark.smoke
+class TestPlugin(PluginConformance):
+    plugin = "rlcore-ray/ray"

@@ -1,0 +1,87 @@
+"""Ray workers whose hosts are lost, and runs that are interrupted: nothing is counted twice, and nothing is left."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed"),
+]
+HERE = Path(__file__).parent
+DEADLINE = 240.0
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kills", [10])
+def test_hosts_that_are_lost_cost_only_their_open_episodes(tmp_path: Path, kills: int) -> None:
+    """The child checks every row of every step, so an episode that was counted twice would end it."""
+    command = [sys.executable, str(HERE / "ray_cluster_child.py"), str(tmp_path), str(kills)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    # Two of the nodes are killed in turn, and each has the worker of two environments.
+    assert len(found["aborts"]) == kills
+    assert all(len(each) == 2 and each[1] == each[0] + 1 for each in found["aborts"])
+    assert found["stats"]["Environment/Worker Restarts"] == kills
+    assert found["stats"]["Environment/Aborted Episodes"] == 2 * kills
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        pytest.param(lambda child: os.killpg(child.pid, signal.SIGINT), 130, id="ctrl-c"),
+        pytest.param(lambda child: child.terminate(), 143, id="terminated", marks=pytest.mark.deep),
+        pytest.param(
+            lambda child: os.killpg(child.pid, signal.SIGTERM), 143, id="all terminated", marks=pytest.mark.deep
+        ),
+        pytest.param(lambda child: child.kill(), -signal.SIGKILL, id="killed", marks=pytest.mark.deep),
+    ],
+)
+def test_a_command_that_is_interrupted_leaves_no_process(
+    tmp_path: Path, end: Callable[[subprocess.Popen[str]], None], code: int
+) -> None:
+    config = {
+        "environment": {
+            "type": "gymnasium",
+            "id": "Pendulum-v1",
+            "num_envs": 4,
+            "workers": {"executor": "ray", "count": 2},
+        },
+        "behaviors": {"A": {"trainer_type": "ppo", "max_steps": 10**7, "summary_freq": 400}},
+        "checkpoint_settings": {"run_id": "run"},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    child = subprocess.Popen(
+        [sys.executable, "-c", "from rlcore.cli.main import process; process()", "run", "config.yaml"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert child.stdout is not None
+    for line in child.stdout:
+        if "Step:" in line:
+            break
+    started = psutil.Process(child.pid).children(recursive=True)
+    assert sum("PartActor" in each.name() for each in started) == 2
+    end(child)
+    output = child.communicate(timeout=DEADLINE)[0]
+    assert child.returncode == code, output
+    if code > 0:
+        result = json.loads((tmp_path / "results/run/result.json").read_text())
+        assert result["outcome"] == "interrupted" and result["behaviors"]["A"]["steps"] > 0
+    deadline = time.monotonic() + DEADLINE
+    while left := [each.name() for each in started if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)

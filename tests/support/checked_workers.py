@@ -1,0 +1,97 @@
+"""Plays with the environments of ``faults/faulty_environment.py`` in workers, and checks every row that is returned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcore.config import load_plugins_for
+from rlcore.config.document import document_from_mapping
+from rlcore.config.load import load_config
+from rlcore.environment import Actions
+from rlcore.runs.setup import make_environment, run_context
+from rlcore.seeding import EpisodeSeeds
+
+FAULTY = Path(__file__).parents[1] / "faults" / "faulty_environment.py"
+SEED = 3
+UNLIMITED = {"restarts_rate_limit_n": -1, "max_lifetime_restarts": -1}
+Fault = dict[str, Any]
+
+
+def make(
+    path: Path, workers: Any, num_envs: int, faults: Sequence[Fault] = (), limits: Any = UNLIMITED, **options: Any
+) -> Any:
+    data = {
+        "plugins": {"local": [str(FAULTY)]},
+        "environment": {
+            "type": "faulty",
+            "num_envs": num_envs,
+            "workers": workers,
+            "options": {"faults": list(faults), **options},
+        },
+        "env_settings": {"seed": SEED, **limits},
+        "behaviors": {"A": {}},
+    }
+    document = document_from_mapping(data)
+    plugins = load_plugins_for(document)
+    config = load_config(document, plugins)
+    return make_environment(config, plugins, run_context(config, plugins, path, path))
+
+
+class Checked:
+    """Plays, and checks every row of what is returned."""
+
+    def __init__(self, environment: Any) -> None:
+        self.environment, count = environment, environment.num_envs
+        self.random = np.random.default_rng(0)
+        self.episode, self.step = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.aborts: list[tuple[int, ...]] = []  # of each step with some: the environments
+        self.slowest = 0.0
+        batch = environment.reset(EpisodeSeeds(SEED), np.zeros(count, np.int64))["A"]
+        self.episode[:] = environment.episodes
+        self.look(batch.observations["state"])
+
+    def look(self, state: Any) -> None:
+        for env, row in enumerate(state.tolist()):
+            assert row == self.seen(env, int(self.episode[env]), int(self.step[env]))
+
+    def seen(self, env: int, episode: int, step: int) -> list[float]:
+        drawn = np.random.default_rng(EpisodeSeeds(SEED)(env, episode)).random(step + 1)[-1]
+        return [float(np.float32(value)) for value in (env, episode, step, drawn)]
+
+    def play(self, steps: int) -> None:
+        for _ in range(steps):
+            chosen = self.random.integers(0, 2, (len(self.step), 1))
+            started = time.monotonic()
+            batch = self.environment.step({"A": Actions(None, chosen)})["A"]
+            self.slowest = max(self.slowest, time.monotonic() - started)
+            index = np.arange(len(self.step))
+            lost = np.zeros(len(index), np.bool_) if batch.aborted is None else batch.aborted
+            if lost.any():
+                self.aborts.append(tuple(np.flatnonzero(lost).tolist()))
+            over = ~lost & (self.step + 1 == 5 + index % 3)
+            assert (batch.terminated | batch.truncated).tolist() == over.tolist()
+            assert batch.terminated.tolist() == (over & (self.episode % 2 == 0)).tolist()
+            assert batch.ended.tolist() == np.flatnonzero(over).tolist()
+            reward = np.where(lost, 0.0, chosen[:, 0] + 0.25 * (index % 4))
+            np.testing.assert_array_equal(batch.reward, reward.astype(np.float32))
+            if over.any():
+                assert batch.final_observations is not None and batch.final_info is not None
+                finals = [self.seen(env, int(self.episode[env]), int(self.step[env]) + 1) for env in batch.ended]
+                assert batch.final_observations["state"].tolist() == finals
+                assert batch.final_info["played"].tolist() == self.episode[batch.ended].tolist()
+            # A worker that was started again begins later episodes than those it was in.
+            assert (self.environment.episodes[lost] > self.episode[lost]).all()
+            self.episode[lost] = self.environment.episodes[lost]
+            self.episode[over] += 1
+            self.step = np.where(over | lost, 0, self.step + 1)
+            assert self.environment.episodes.tolist() == self.episode.tolist()
+            self.look(batch.observations["state"])
+
+
+def fault(kind: str, env: int, episode: int, step: int) -> Fault:
+    return {"kind": kind, "env": env, "episode": episode, "step": step}
