@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -241,21 +244,44 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str, int], threading.Event]]:
+    """``said("text", 3)``: an event that the third message with this text sets. Waiting for it runs no other code."""
+    added: list[logging.Handler] = []
+
+    def make(text: str, times: int) -> threading.Event:
+        event, found = threading.Event(), []
+
+        class Listener(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                found.extend([record] if text in record.getMessage() else [])
+                if len(found) >= times:
+                    event.set()
+
+        added.append(Listener())
+        logging.getLogger().addHandler(added[-1])
+        return event
+
+    yield make
+    for each in added:
+        logging.getLogger().removeHandler(each)
+
+
 def test_an_environment_that_hangs_is_shown_with_the_place_where_it_waits(
-    train: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    train: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, said: Any
 ) -> None:
     monkeypatch.setattr(rlcore.runs.training, "StepWatch", partial(StepWatch, seconds=0.1))
-    environment, steps = Steering(), []
+    environment, steps, shown = Steering(), [], said("hangs_once", 1)
 
     def hangs_once() -> None:
         steps.append(1)
         if len(steps) == 30:
-            wait_until(lambda: "no step has ended" in caplog.text)
+            assert shown.wait(60)
 
     environment.before_step = hangs_once
     train(environment)
     found = [text for text in caplog.messages if "no step has ended" in text and "hangs_once" in text]
-    assert found and "at step 58: the run waits in wait_until (test_guards.py:" in found[0]
+    assert found and "at step 58: the run waits in wait (threading.py:" in found[0]
     assert "called from hangs_once (test_guards.py:" in found[0] and "\n" not in found[0]
     assert not [thread for thread in threading.enumerate() if thread.name == "rlcore-step-watch"], (
         "it ends with the run"
@@ -267,11 +293,13 @@ def test_what_is_not_a_wait_is_not_warned_of(caplog: pytest.LogCaptureFixture, q
     looked: list[int] = []
     still = threading.Event()
 
-    def progress() -> tuple[int, str]:
-        looked.append(1)
-        return (0 if still.is_set() else len(looked)), "at step 0"
+    class Run:
+        def progress(self) -> tuple[int, str]:
+            looked.append(1)
+            return (0 if still.is_set() else len(looked)), "at step 0"
 
-    watch = StepWatch(progress, seconds=0.02)
+    run = Run()
+    watch = StepWatch(run.progress, seconds=0.02)
     with ExitStack() as stack:
         stack.callback(watch.close)
         watching = stack.enter_context(ExitStack())
@@ -287,15 +315,41 @@ def test_what_is_not_a_wait_is_not_warned_of(caplog: pytest.LogCaptureFixture, q
     assert caplog.messages == []
 
 
-def test_a_wait_is_said_again_when_it_has_doubled(caplog: pytest.LogCaptureFixture) -> None:
-    watch = StepWatch(lambda: (0, "at step 7, in an update"), seconds=0.02)
+class Still:
+    """A run that makes no progress."""
+
+    def progress(self) -> tuple[int, str]:
+        return 0, "at step 7, in an update"
+
+
+def test_a_wait_is_said_again_when_it_has_doubled(caplog: pytest.LogCaptureFixture, said: Any) -> None:
+    run, thrice = Still(), said("no step has ended", 3)
+    watch = StepWatch(run.progress, seconds=0.02)
     with ExitStack() as stack:
         stack.callback(watch.close)
         stack.enter_context(watch.watching())
-        wait_until(lambda: len(caplog.messages) >= 3)
+        assert thrice.wait(60)
     seconds = [record.args[0] for record in caplog.records]  # type: ignore[index]
     assert all(each >= 0.02 * 2**number for number, each in enumerate(seconds))
-    assert "at step 7, in an update: the run waits in wait_until" in caplog.messages[0]
+    assert "at step 7, in an update: the run waits in wait (threading.py" in caplog.messages[0]
+
+
+def test_a_forgotten_run_is_freed_and_no_longer_watched(make_run: Any) -> None:
+    """A program may drop a run without closing it; the thread that watches must not keep its lock."""
+    run = make_run(summary_freq=20)
+    next(run)
+    forgotten = weakref.ref(run.directory)
+    del run
+    gc.collect()
+    assert forgotten() is None
+    watched = Still()
+    watch = StepWatch(watched.progress, seconds=0.02)
+    with watch.watching():
+        [thread] = [each for each in threading.enumerate() if each is watch._thread]
+        del watched
+        thread.join(60)
+        assert not thread.is_alive()
+    watch.close()
 
 
 def test_a_failure_of_the_environment_is_still_its_own(train: Any) -> None:

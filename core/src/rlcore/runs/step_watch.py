@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from weakref import WeakMethod
 
 log = logging.getLogger(__name__)
 
@@ -25,12 +26,13 @@ FRAMES = 4
 class StepWatch:
     """A thread that warns while :meth:`watching` lasts and ``progress`` has not changed for long.
 
-    The loop does nothing for it: the thread reads ``progress`` four times within ``seconds``.
+    The loop does nothing for it: the thread reads ``progress`` four times within ``seconds``. It keeps nothing alive: a
+    run that a program forgets without closing it is freed, with its lock.
     """
 
     def __init__(self, progress: Callable[[], tuple[object, str]], seconds: float = QUIET_SECONDS) -> None:
-        """``progress`` returns what changes with each step, and words for the message: ``"at step 60"``."""
-        self._progress = progress
+        """``progress``, a method, returns what changes with each step, and words for the message: ``"at step 60"``."""
+        self._progress = WeakMethod(progress)
         self._seconds = seconds
         self._watched: int | None = None  # identifier of the thread that trains
         self._round = 0  # changes whenever watching begins
@@ -69,8 +71,11 @@ class StepWatch:
         seen: object = None
         since, patience = monotonic(), self._seconds
         while not self._closed.wait(self._seconds / 4):
-            watched, now = self._watched, monotonic()
-            progress, where = self._progress()
+            watched, now, of_run = self._watched, monotonic(), self._progress()
+            if of_run is None:
+                return
+            progress, where = of_run()
+            del of_run
             latest = (self._round, progress)
             if watched is None or latest != seen:
                 seen, since, patience = latest, now, self._seconds

@@ -147,8 +147,9 @@ class Training:
                     infer(state, self.stopping, times)
             elif evaluation.overdue is None or not self._boundary_reached():
                 evaluation.watch(state.behaviors, state.steps)
+                stopping = self.stopping if self.context.ranks.size == 1 else self.agreed_to_stop
                 with self._watch.watching():
-                    learn(state, self.agreed_to_stop, self._boundary_reached, times)
+                    learn(state, stopping, self._boundary_reached, times)
         finally:
             times.add_to(self._timers.root.child("TrainerController.start_learning"))
         seconds = perf_counter() - started
