@@ -103,6 +103,19 @@ def test_a_rank_that_hangs_ends_the_run_with_a_message_that_names_it(tmp_path: P
     assert seconds < 120  # torchrun waits 30 seconds for the stopped process
 
 
+def test_another_number_of_ranks_resumes_what_can_be_carried_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: r}}\n{PPO}")
+    begun = torchrun(["-m", "rlcore", "run", "ppo.yaml", "--set", "behaviors.Pendulum.max_steps=1280"], tmp_path)
+    assert begun.returncode == 0, begun.stderr
+    command = [sys.executable, "-m", "rlcore", "run", "ppo.yaml", "--resume"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    said = ended.stdout + ended.stderr
+    assert "the checkpoint was saved by 2 ranks and is resumed by one process: weights, optimizers, counters" in said
+    assert "statistical, because this process has another configuration, one process instead of 2 ranks" in said
+    assert "done: 2560 steps" in said
+
+
 def wait_for(path: Path) -> None:
     deadline = time.monotonic() + 240
     while not path.exists():

@@ -164,6 +164,8 @@ class Start:
             evaluation.overdue = saved["run"].get("overdue")
             training.resumed_from = self.directory.checkpoints / str(store.saved_step)
             training.differences = self._differences(training, saved)
+            if saved_by != self.ranks.size:
+                training.differences += (f"{in_words(self.ranks.size)} instead of {in_words(saved_by)}",)
         for behavior in state.behaviors.values():
             behavior.set_boundaries()
         evaluation.restore_boundaries(state.behaviors)
@@ -226,13 +228,16 @@ class Start:
 
 def other_ranks_warning(saved_by: int, size: int) -> str:
     """The warning of a run that is resumed with another number of ranks."""
-    before = "one process" if saved_by == 1 else f"{saved_by} ranks"
-    now = "one process" if size == 1 else f"{size} ranks"
     return (
-        f"the checkpoint was saved by {before} and is resumed by {now}: weights, optimizers, counters and lessons "
-        "continue, open episodes, rollouts and replay buffers start empty; the run is not equal to one that was never "
-        "stopped"
+        f"the checkpoint was saved by {in_words(saved_by)} and is resumed by {in_words(size)}: weights, optimizers, "
+        "counters and lessons continue, open episodes, rollouts and replay buffers start empty; the run is not equal "
+        "to one that was never stopped"
     )
+
+
+def in_words(ranks: int) -> str:
+    """``one process`` or ``2 ranks``."""
+    return "one process" if ranks == 1 else f"{ranks} ranks"
 
 
 def _plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
