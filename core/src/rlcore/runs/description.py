@@ -15,6 +15,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.promise import ResumePromise
 from rlcore.runs.state import RunState
+from rlcore.settings import WorkerSettings
 from rlcore.storage.fingerprint import device_of
 from rlcore.trainer import NetworkSize
 
@@ -32,15 +33,21 @@ class EnvironmentDescription:
         type: The registered name.
         id: The id; None if the environment has none.
         num_envs: Number of copies that are stepped together.
+        workers: Number of workers that step them; None if the process of the run does.
+        executor: How workers run, such as ``processes``; None without workers.
     """
 
     type: str
     id: str | None
     num_envs: int
+    workers: int | None = None
+    executor: str | None = None
 
     def __str__(self) -> str:
         copies = "1 copy" if self.num_envs == 1 else f"{self.num_envs} copies"
-        return f"{' '.join(filter(None, (self.type, self.id)))}, {copies}"
+        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
+        where = f" in {workers} ({self.executor})" if self.workers else ""
+        return f"{' '.join(filter(None, (self.type, self.id)))}, {copies}{where}"
 
 
 @attrs.frozen
@@ -147,7 +154,9 @@ class RunDescription:
         environment = None
         if state.environment is not None and settings is not None:
             num_envs = context.num_envs if state.joined is None else state.joined.environment.num_envs
-            environment = EnvironmentDescription(settings.type, settings.id, num_envs)
+            workers = settings.workers
+            in_workers = (workers.count, workers.executor) if isinstance(workers, WorkerSettings) else ()
+            environment = EnvironmentDescription(settings.type, settings.id, num_envs, *in_workers)
         return cls(
             context.directory,
             context.seed,

@@ -75,7 +75,7 @@ class Crew:
         self._tasks = tasks
         self._settings = settings
         self._limits = limits
-        self._named = named
+        self._named = named.rstrip(",")
         self._history = [Restarts() for _ in tasks]
         self._deadlines: dict[str, float | None] = {
             "create": limits.timeout_wait or None,
