@@ -17,6 +17,7 @@ import attrs
 from rlcore.config.classes import TYPED_BLOCKS, default_of, field_types, settings_fields
 from rlcore.config.collected import INVALID, Invalid, Problems
 from rlcore.config.nodes import Block, Items, without_origins
+from rlcore.config.other_frameworks import value_hint
 from rlcore.config.problems import shown
 from rlcore.config.scalars import CONVERTERS, NAMES
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, dotted, nearest
@@ -171,7 +172,7 @@ def _unknown_key(key: str, allowed: Iterable[str], absent: str) -> str:
 
 
 def _refuse(path: KeyPath, problems: Problems, value: Any, expected: str, choices: Iterable[Any] = ()) -> Invalid:
-    hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
+    hint = (did_you_mean(value, map(str, choices)) or value_hint(path, value)) if isinstance(value, str) else ""
     if expected == "text" and isinstance(value, bool | int | float):
         hint = "; put it in quotes"
     problems.add(path, f"must be {expected}, not {shown(value)}{hint}")
