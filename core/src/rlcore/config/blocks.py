@@ -492,7 +492,7 @@ class Blocks:
             if part:
                 self.problems.add(path, f"not supported yet: {part}")
             else:
-                self.problems.add(path, str(error), error.package)
+                self.problems.add(path, error.problem, error.package, error.note)
             return INVALID
         except PluginError as error:  # two plugins provide it: the file is not wrong, but its line helps
             raise self.problems.plugin_error(path, str(error)) from error

@@ -54,7 +54,8 @@ def build(
     allowed = dict.fromkeys(key for key in (*fields, *also_allowed) if key not in no_keys)
     unknown = [key for key in data if key not in allowed]
     for key in unknown:
-        problems.add((*path, key), (hints or {}).get(key) or _unknown_key(key, allowed, absent))
+        known = (hints or {}).get(key)
+        problems.add((*path, key), known or _unknown_key(key, allowed), note="" if known else absent)
     missing = False
     for key, attribute in fields.items():
         if key in also_allowed:
@@ -166,9 +167,8 @@ def build_field(attribute: attrs.Attribute[Any], raw: Any, kind: Any, path: KeyP
     return value
 
 
-def _unknown_key(key: str, allowed: Iterable[str], absent: str) -> str:
-    hint = f"; {absent}" if absent else ""
-    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'}){hint}"
+def _unknown_key(key: str, allowed: Iterable[str]) -> str:
+    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
 
 
 def _refuse(path: KeyPath, problems: Problems, value: Any, expected: str, choices: Iterable[Any] = ()) -> Invalid:
