@@ -432,7 +432,8 @@ def test_initial_weights_of_another_network(run_rlcore: RunRlcore, working: Path
     assert (result.exit_code, result.stdout) == (5, "") and result.stderr.count("\n") == 1
     assert result.stderr.startswith("error: behavior 'Agent': the saved network does not fit this configuration: ")
     assert result.stderr.endswith(
-        "use the trainer_type, network_settings and environment the checkpoint was made with\n"
+        "use the trainer_type, network_settings and environment the checkpoint was made with; if the code of a plugin "
+        "has changed since, use its earlier version\n"
     )
 
 

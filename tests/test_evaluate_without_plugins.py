@@ -242,3 +242,43 @@ def test_a_plugin_that_came_later_may_have_required_keys(
     refused = run_rlcore("run", "--resume", "--run-id", "run", "--results-dir", trained.parent)
     assert refused.exit_code == 2
     assert "later.token: missing; it has no default; section of plugin 'later' (acme-later 1.0)" in refused.stderr
+
+
+GLOBEX = """
+from rlcore import RewardProviderSpec, TrainerSpec, hookimpl
+
+@hookimpl
+def rlcore_trainers():
+    settings = "rlcore_ppo.settings:PPOSettings"
+    return [TrainerSpec(name="globex", target="rlcore_ppo.trainer:PPOTrainer", settings=settings)]
+
+@hookimpl
+def rlcore_reward_providers():
+    name = "rlcore.rewards:ExtrinsicReward.create"
+    return [RewardProviderSpec(name="globex", target=name, settings="rlcore.settings:RewardSettings")]
+"""
+
+
+def test_a_run_names_the_plugin_that_it_was_made_with_and_that_is_gone(
+    tmp_path: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plugin was on because it was installed: the configuration of the run does not name it."""
+    installed_plugin("globex", "globex-rl", "0.1.0", GLOBEX)
+    config = copy.deepcopy({key: CONFIG[key] for key in ("environment", "behaviors", "checkpoint_settings")})
+    config["behaviors"]["Pole"] = {
+        "trainer_type": "globex",
+        "hyperparameters": {"buffer_size": 64, "batch_size": 32},
+        "reward_signals": {"globex": {}},
+        "max_steps": 100,
+    }
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config, sort_keys=False))
+    assert run_rlcore("run", file).exit_code == 0
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if "globex-rl" not in path])
+    gone = "the run was made with plugin globex (globex-rl 0.1.0), which is not installed\n"
+    for words in (("run", "--resume", "--run-id", "run"), ("run", file, "--resume"), ("evaluate", "results/run")):
+        refused = run_rlcore(*words)
+        assert refused.exit_code == 2 and "unknown trainer 'globex'" in refused.stderr, refused.stderr
+        assert refused.stderr.endswith(f"; {gone}") and refused.stderr.count("the run was made") == 1
+    new = run_rlcore("run", file, "--run-id", "other")
+    assert new.exit_code == 2 and "the run was made" not in new.stderr

@@ -11,6 +11,7 @@ from workspace import ROOT
 
 from rlcore.config import load_config, read_document
 from rlcore.config.classes import settings_fields
+from rlcore.config.other_frameworks import OF_SB3, ZOO_FILE
 from rlcore.plugins import load_plugins
 from rlcore.settings import NetworkSettings
 from rlcore_ppo.settings import PPOSettings
@@ -54,6 +55,22 @@ def words(cell: str) -> set[str]:
 def test_every_argument_is_in_the_first_column(table: str) -> None:
     page, heading, arguments = TABLES[table]
     assert set(arguments.split()) <= set.union(*(words(row[0]) for row in rows_of(page, heading)))
+
+
+def test_every_key_that_messages_explain_is_in_a_first_column() -> None:
+    page = "docs/how-to/stable-baselines3.md"
+    columns = [row[0] for heading in ("## PPO", "## SAC", "## Commands of RL Zoo") for row in rows_of(page, heading)]
+    of_calls = {"total_timesteps"}  # of learn(), in the table of calls
+    assert OF_SB3.keys() - of_calls <= set.union(*map(words, columns))
+    assert ZOO_FILE.count(page) == 1 and (ROOT / page).is_file()
+
+
+def test_messages_name_keys_that_exist() -> None:
+    keys = {**settings_fields(PPOSettings), **settings_fields(SACSettings)}
+    for message in OF_SB3.values():
+        assert set(re.findall(r"hyperparameters\.(\w+)", message)) <= keys.keys(), message
+        assert set(re.findall(r"network_settings\.(\w+)", message)) <= settings_fields(NetworkSettings).keys(), message
+        assert set(re.findall(r"(\w+): (?:constant|linear|false)", message)) - {"console"} <= keys.keys(), message
 
 
 @pytest.mark.parametrize(("heading", "settings"), [("## PPO", PPOSettings), ("## SAC", SACSettings)])

@@ -320,7 +320,10 @@ def test_a_snapshot_of_another_shape(stopped: Any) -> None:
         "error: behavior 'Player': the saved network does not fit this configuration: actor.layers.0.bias is (128,) in "
         "the checkpoint and (16,) in this run"
     )
-    assert result.stderr.endswith("network_settings and environment the checkpoint was made with\n")
+    assert result.stderr.endswith(
+        "network_settings and environment the checkpoint was made with; if the code of a plugin has changed since, use "
+        "its earlier version\n"
+    )
 
 
 @pytest.mark.parametrize("learn_from", ["learning_team", "all"])  # with other and with equal numbers of agents

@@ -98,11 +98,15 @@ class NotInstalled(ConfigError):
 
     Attributes:
         package: The distribution that provides the name; None if it is unknown.
+        note: The plugins that are off or could not be loaded, one of which may provide it; empty if there are none.
+        problem: The text without the note, with which it ends.
     """
 
-    def __init__(self, message: str, package: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, package: str | None = None, note: str = "") -> None:
+        super().__init__(f"{message}; {note}" if note else message)
         self.package = package
+        self.note = note
+        self.problem = message
 
 
 class UnsupportedExport(ConfigError):

@@ -119,7 +119,7 @@ def test_self_play_names_the_plugin_that_it_needs(bare: Plugins) -> None:
     (problem,) = caught.value.problems
     assert str(problem).startswith("c.yaml:3: behaviors.A.self_play: unknown block of a behavior 'self_play'; ")
     assert ("pip install rlcore-ghost" in str(problem)) == (problem.package == "rlcore-ghost")
-    assert problem.package or "-p ghost turns it on" in str(problem)  # it is installed, and off
+    assert problem.package or "-p ghost turns it on" in problem.note  # it is installed, and off
 
 
 def test_self_play_of_null_means_what_it_means_in_ml_agents(bare: Plugins) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -75,14 +76,28 @@ def test_the_file_is_valid_while_the_plugin_is_on(file: Path, run_rlcore: RunRlc
 
 
 @pytest.mark.parametrize("how", [["-p", "no:acme"], ["-p", "no:acme-rl/acme"], ["--no-plugins"]])
-def test_everything_of_a_plugin_that_is_off_names_it(file: Path, run_rlcore: RunRlcore, how: list[str]) -> None:
+def test_a_plugin_that_is_off_is_named_once_after_all_that_is_unknown(
+    file: Path, run_rlcore: RunRlcore, how: list[str]
+) -> None:
     checked = run_rlcore("validate", file, *how)
     assert checked.exit_code == 2
-    for line, place in zip(checked.stdout.splitlines(), PLACES, strict=True):
-        assert line.startswith(f"{file}:{place}") and "turned off: " in line and "plugin 'acme' (acme-rl 1.0)" in line
-        if "--no-plugins" not in how:
-            assert OFF in line
+    lines = checked.stdout.splitlines()
+    assert all(line.startswith(f"{file}:{place}") for line, place in zip(lines, PLACES, strict=True))
+    assert "plugin 'acme' (acme-rl 1.0)" in lines[-1].partition("; turned off: ")[2]
+    if "--no-plugins" not in how:
+        assert lines[-1].endswith(f"; {OFF}") and checked.stdout.count(OFF) == 1
+    errors = json.loads(run_rlcore("validate", file, *how, "--json").stdout)["errors"]
+    assert all("plugin 'acme' (acme-rl 1.0)" in error["message"] for error in errors), "each by itself says it"
     assert run_rlcore("validate", file, *how, "-p", "acme").exit_code == 0
+
+
+def test_the_nearest_name_comes_before_the_plugins_that_are_off(file: Path, run_rlcore: RunRlcore) -> None:
+    file.write_text("behaviors:\n  B: {trainer_type: pop}\n")
+    (line,) = run_rlcore("validate", file, "-p", "no:acme").stdout.splitlines()
+    assert line.endswith(f"; did you mean 'ppo'?; {OFF}")
+    file.write_text("behaviors:\n  B: {trainer_type: pop}\nacme_tracker: {}\n")
+    (line,) = run_rlcore("run", file, "-p", "no:acme").stderr.splitlines()
+    assert line.endswith(f"did you mean 'ppo'? (and 1 more; rlcore validate shows all); {OFF}")
 
 
 def test_a_key_of_a_plugin_that_is_broken_names_the_reason(

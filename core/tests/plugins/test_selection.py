@@ -45,10 +45,10 @@ WITHOUT = PluginSettings(disable=["ppo"])
         (WITHOUT, {}, (), False, (False, "config")),
         (PluginSettings(autoload=False, enable=["ppo"]), {}, (), False, (True, "config")),
         (ON, {"RLCORE_PLUGIN_AUTOLOAD": "0"}, (), False, (True, "config")),
-        (None, {"RLCORE_PLUGIN_AUTOLOAD": "0"}, (), False, (False, "env")),
+        (None, {"RLCORE_PLUGIN_AUTOLOAD": "0"}, (), False, (False, "RLCORE_PLUGIN_AUTOLOAD")),
         (OFF, {"RLCORE_PLUGIN_AUTOLOAD": "1"}, (), False, (True, "autoload")),
-        (ON, {"RLCORE_PLUGINS": "no:ppo"}, (), False, (False, "env")),
-        (WITHOUT, {"RLCORE_PLUGINS": "other, ppo"}, (), False, (True, "env")),
+        (ON, {"RLCORE_PLUGINS": "no:ppo"}, (), False, (False, "RLCORE_PLUGINS")),
+        (WITHOUT, {"RLCORE_PLUGINS": "other, ppo"}, (), False, (True, "RLCORE_PLUGINS")),
         (ON, {"RLCORE_PLUGINS": "ppo"}, ("no:ppo",), False, (False, "-p")),
         (WITHOUT, {"RLCORE_PLUGINS": "no:ppo"}, ("ppo",), False, (True, "-p")),
         (ON, {"RLCORE_PLUGINS": "ppo"}, (), True, (False, "-p")),
@@ -129,7 +129,7 @@ def test_turning_off_what_is_not_installed_is_a_warning() -> None:
     ("config", "environ", "dash_p", "why"),
     [
         (PluginSettings(disable=["poo"]), {}, [], "config"),
-        (None, {"RLCORE_PLUGINS": "no:poo"}, [], "env"),
+        (None, {"RLCORE_PLUGINS": "no:poo"}, [], "RLCORE_PLUGINS"),
         (None, {}, ["no:poo", "no:poo"], "-p"),
     ],
 )
@@ -172,7 +172,7 @@ def test_a_misspelled_name_to_turn_off_is_shown(
     ("config", "environ", "dash_p", "why"),
     [
         (PluginSettings(enable=["poo"]), {}, [], "config"),
-        (None, {"RLCORE_PLUGINS": "poo"}, [], "env"),
+        (None, {"RLCORE_PLUGINS": "poo"}, [], "RLCORE_PLUGINS"),
         (None, {}, ["poo"], "-p"),
     ],
 )

@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from rich.progress import Progress
 
 from rlcore.cli.log import EchoHandler
 from rlcore.cli.progress import _follow
-from rlcore.cli.run import resuming, typed_flags
+from rlcore.cli.run import resuming, reward_text, typed_flags
 from rlcore.plugins.calls import Plugins
 from rlcore.runs.run import Run
 from rlcore.storage.store import RunStore
@@ -223,6 +224,28 @@ def test_flags_that_only_ml_agents_has_are_answered(
     refused = run_rlcore("run", write(), *flags)
     assert (refused.exit_code, refused.stderr) == (2, f"error: {message}\n")
     assert "--env " not in run_rlcore("run", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("recent", "finished", "text"),
+    [
+        ([], 0, "B mean reward - (no episode ended)"),
+        ([1.5], 1, "B mean reward 1.50 of the only episode"),
+        ([1.0, 2.0], 2, "B mean reward 1.50 of all 2 episodes"),
+        ([1.0] * 100, 100, "B mean reward 1.00 of all 100 episodes"),
+        ([1.0] * 100, 101, "B mean reward 1.00 of the last 100 episodes"),
+    ],
+)
+def test_the_mean_reward_says_which_episodes_it_is_of(recent: list[float], finished: int, text: str) -> None:
+    mean = sum(recent) / len(recent) if recent else None
+    behavior: Any = SimpleNamespace(mean_reward=mean, recent=recent, episodes=SimpleNamespace(finished=finished))
+    assert reward_text("B", behavior) == text
+
+
+def test_the_last_line_counts_the_episodes(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
+    last = run_rlcore("run", write()).stdout
+    episodes = files().result["behaviors"]["Agent"]["episodes"]
+    assert 1 < episodes <= 100 and f" of all {episodes} episodes; " in last
 
 
 def test_acting_counts_the_steps_it_takes_and_is_stopped(

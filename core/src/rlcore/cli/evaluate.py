@@ -103,6 +103,7 @@ def evaluate_command(
     from rlcore.config import apply_overrides
     from rlcore.config.collected import located
     from rlcore.config.load import load_document
+    from rlcore.runs.absent_plugins import naming_absent_plugins
     from rlcore.runs.code_of_others import refuse_code_of_others
     from rlcore.runs.saved_run import SavedRun, find_run
     from rlcore.storage.configuration import read_saved_configuration
@@ -129,7 +130,8 @@ def evaluate_command(
         allow_local=allow_local,
         lenient=True,
     )
-    config, document = load_document(document, plugins, measuring=True)
+    with naming_absent_plugins(directory, plugins):
+        config, document = load_document(document, plugins, measuring=True)
     with located(document):
         saved = SavedRun.load(directory, config, plugins, checkpoint)
 

@@ -337,6 +337,8 @@ def reward_text(name: str, behavior: BehaviorRun) -> str:
     mean, count = behavior.mean_reward, len(behavior.recent)
     if mean is None:
         return f"{name} mean reward - (no episode ended)"
+    if count == behavior.episodes.finished:
+        return f"{name} mean reward {mean:.2f} of {'the only episode' if count == 1 else f'all {count} episodes'}"
     return f"{name} mean reward {mean:.2f} of the last {count} episode{'' if count == 1 else 's'}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +13,6 @@ from rlcore.cli.shown_paths import UserPath
 from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
-
-if TYPE_CHECKING:
-    from rlcore.config.problems import Problem
 
 # ML-Agents' files have no such block and are valid.
 NO_ENVIRONMENT = f", but `rlcore run` needs an environment block: {ENVIRONMENT_EXAMPLE}"
@@ -70,28 +66,31 @@ def validate_command(
         with located(document):
             plugins.check_config(loaded)
     except ConfigError as error:
-        _report(config, _problems(error), as_json)
+        _report_errors(error, as_json)
         return EXIT_CONFIG
     complete = loaded.environment is not None or learns_offline(loaded, plugins)
-    _report(config, [], as_json, "" if complete else NO_ENVIRONMENT)
+    if as_json:
+        click.echo(json.dumps({"valid": True, "errors": []}, indent=4))
+    else:
+        echo(f"{config}: valid{'' if complete else NO_ENVIRONMENT}")
     return EXIT_DONE
 
 
-def _problems(error: ConfigError) -> list[Problem]:
+def _report_errors(error: ConfigError, as_json: bool) -> None:
     from rlcore.config.problems import ConfigErrors, Problem
 
-    return list(error.problems) if isinstance(error, ConfigErrors) else [Problem("", "", " ".join(str(error).split()))]
-
-
-def _report(config: Path | None, problems: list[Problem], as_json: bool, but: str = "") -> None:
-    if as_json:
-        errors = [
-            {"place": problem.place, "path": problem.path, "message": problem.message, "text": str(problem)}
-            for problem in problems
-        ]
-        click.echo(json.dumps({"valid": not problems, "errors": errors}, indent=4))
+    errors = error if isinstance(error, ConfigErrors) else ConfigErrors([Problem("", "", " ".join(str(error).split()))])
+    if not as_json:
+        for message in errors.messages:
+            echo(message)
         return
-    for problem in problems:
-        echo(str(problem))
-    if not problems:
-        echo(f"{config}: valid{but}")
+    rows = [
+        {
+            "place": problem.place,
+            "path": problem.path,
+            "message": f"{problem.message}; {problem.note}" if problem.note else problem.message,
+            "text": f"{problem}; {problem.note}" if problem.note else f"{problem}",
+        }
+        for problem in errors.problems
+    ]
+    click.echo(json.dumps({"valid": False, "errors": rows}, indent=4))

@@ -25,6 +25,7 @@ from rlcore.config.hints import (
 from rlcore.config.inherit import evaluation_block
 from rlcore.config.nodes import Block, placed_like, with_value
 from rlcore.config.num_envs import ALIAS, given_by_alias, with_num_envs
+from rlcore.config.other_frameworks import OTHER_KEYS
 from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.plugins_block import checked_block
@@ -339,7 +340,7 @@ class Blocks:
                     ready["options"] = self._settings(spec, options, (*path, "options"))
         if "options" not in ready:
             ready["options"] = structure(options, dict[str, Any], (*path, "options"), self.problems)
-        return build(EnvironmentSettings, data, path, self.problems, ready=ready)
+        return build(EnvironmentSettings, data, path, self.problems, ready=ready, hints=OTHER_KEYS)
 
     def _routes(self, spec: Any, data: Any, path: KeyPath) -> Any:
         """How each environment parameter reaches the environment."""
@@ -491,7 +492,7 @@ class Blocks:
             if part:
                 self.problems.add(path, f"not supported yet: {part}")
             else:
-                self.problems.add(path, str(error), error.package)
+                self.problems.add(path, error.problem, error.package, error.note)
             return INVALID
         except PluginError as error:  # two plugins provide it: the file is not wrong, but its line helps
             raise self.problems.plugin_error(path, str(error)) from error

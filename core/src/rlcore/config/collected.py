@@ -52,10 +52,11 @@ class Problems:
         self._found: dict[tuple[str, str], Problem] = {}
         self._calls = 0
 
-    def add(self, path: KeyPath, message: str, package: str | None = None) -> None:
+    def add(self, path: KeyPath, message: str, package: str | None = None, note: str = "") -> None:
         """Add a problem with the value at ``path``. A problem that several blocks inherit is kept once.
 
-        ``package`` is what ``pip install`` needs to fix the problem.
+        ``package`` is what ``pip install`` needs to fix the problem. ``note`` may be that of
+        several problems and is shown once.
         """
         origin = self.document.origin(path)
         where = dotted(origin.path)
@@ -69,7 +70,7 @@ class Problems:
             heir = f" (inherited by {dotted(path[:2])})"
         else:
             heir = ""
-        self._found[where, message] = Problem(origin.place, where, message + heir, origin.order, package)
+        self._found[where, message] = Problem(origin.place, where, message + heir, origin.order, package, note)
         if len(self._found) >= MAX_PROBLEMS:  # the rest would be of the same kind
             self.raise_any()
 
@@ -125,5 +126,5 @@ class OwnedProblems(Problems):
         self._problems = problems
         self._owner = record.described if record.plugin is None else record.plugin.described
 
-    def add(self, path: KeyPath, message: str, package: str | None = None) -> None:
-        self._problems.add(path, f"{message}; section of {self._owner}", package)
+    def add(self, path: KeyPath, message: str, package: str | None = None, note: str = "") -> None:
+        self._problems.add(path, f"{message}; section of {self._owner}", package, note)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rlcore.config.classes import settings_fields
+from rlcore.config.other_frameworks import OF_SB3, OTHER_KEYS, ZOO_FILE, is_of_zoo
 from rlcore.errors import KeyPath, dotted
 from rlcore.settings import (
     BehaviorSettings,
@@ -49,29 +50,6 @@ _REMOVED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys((OLD_SAMPLER, "resampling-interval"), OLD_SAMPLERS),
     }
 )
-_SB3 = "a key of Stable-Baselines3 and RL Zoo: write "
-_TIANSHOU = "a key of Tianshou: write "
-# Keys of other frameworks; a key that rlcore has too means what it means in rlcore.
-_OTHERS: Mapping[str, str] = MappingProxyType(
-    {
-        "n_timesteps": _SB3 + "max_steps, in the behavior",
-        "total_timesteps": _SB3 + "max_steps, in the behavior",
-        "n_envs": _SB3 + "num_envs, in environment",
-        "n_steps": _SB3 + "hyperparameters.buffer_size, which is n_steps times n_envs",
-        "n_epochs": _SB3 + "hyperparameters.num_epoch",
-        "ent_coef": _SB3 + "hyperparameters.beta for ppo, or init_entcoef for sac",
-        "clip_range": _SB3 + "hyperparameters.epsilon",
-        "gae_lambda": _SB3 + "hyperparameters.lambd",
-        "learning_starts": _SB3 + "hyperparameters.buffer_init_steps",
-        "train_freq": _SB3 + "hyperparameters.steps_per_update",
-        "policy_kwargs": _SB3 + "network_settings, with hidden_units, num_layers and activation",
-        "use_sde": "a key of Stable-Baselines3 and RL Zoo, which rlcore lacks: delete this key",
-        "max_epoch": _TIANSHOU + "max_steps, in the behavior",
-        "hidden_sizes": _TIANSHOU + "network_settings.hidden_units and num_layers",
-        "repeat_per_collect": _TIANSHOU + "hyperparameters.num_epoch",
-        "eps_clip": _TIANSHOU + "hyperparameters.epsilon",
-    }
-)
 _BEHAVIOR = "belongs in behaviors, below the name of the behavior"
 _OLD_BEHAVIOR = (
     "the format of ML-Agents up to 0.16: behaviors are in behaviors and 'default' is default_settings; in each, keys "
@@ -84,7 +62,6 @@ _TRAINER_KEYS = (
     *settings_fields(OffPolicySettings),
 )
 _MEMORY_KEYS = ("memory_size", "sequence_length")  # of the block network_settings.memory
-_MOST_SEPARATE = 2  # misplaced keys of a behavior that are reported one by one
 
 
 def hints_at_top(behaviors: Iterable[str]) -> dict[str, str]:
@@ -117,19 +94,19 @@ def hints_in_behavior(path: KeyPath, block: str | None, hyperparameters: Iterabl
 
 def _messages(places: Mapping[str, str]) -> dict[str, str]:
     belong = {key: f"unknown key; it belongs in {place}" for key, place in places.items()}
-    return {**_OTHERS, **belong, **_REMOVED}
+    return {**OTHER_KEYS, **belong, **_REMOVED}
 
 
 def misplaced(data: Mapping[str, Any], hyperparameters: Iterable[str]) -> tuple[tuple[str, ...], str]:
-    """Return the keys of a behavior's block that belong in other blocks, and one message about all of them.
+    """Return the keys to change in a behavior of ML-Agents up to 0.16, and one message about all of them.
 
-    Both are empty for a few keys, which are better reported one by one.
+    Both are empty for a behavior of the present format, whose misplaced keys are reported one by one.
     """
+    if "trainer" not in data:
+        return (), ""
     places = _inner_places(hyperparameters)
     own = settings_fields(BehaviorSettings)
     moved = {key: places[key] for key in data if key in places and key not in own}
-    if "trainer" not in data:
-        return (tuple(moved), _belonging(moved)) if len(moved) > _MOST_SEPARATE else ((), "")
     removed = [key for key in data if key in _REMOVED and key not in own and key != "trainer"]
     if data.get("use_recurrent") is not True:
         removed += [key for key in _MEMORY_KEYS if moved.pop(key, None)]
@@ -165,7 +142,7 @@ def outside_behaviors(data: Mapping[str, Any], known: Container[str]) -> list[tu
 
 def is_behavior(block: Any) -> bool:
     """Return whether a block that is not in ``behaviors`` describes a behavior."""
-    return isinstance(block, Mapping) and _kind_of_block(block, False) in (_BEHAVIOR, _OLD_BEHAVIOR)
+    return isinstance(block, Mapping) and _kind_of_block(block, False) in (_BEHAVIOR, _OLD_BEHAVIOR, ZOO_FILE)
 
 
 def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool) -> str:
@@ -176,6 +153,8 @@ def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool) -> str:
         return _LESSONS
     if "trainer_type" in block or "hyperparameters" in block:
         return _BEHAVIOR
+    if not has_behaviors and is_of_zoo(block):
+        return ZOO_FILE
     places = {**_inner_places(()), **dict.fromkeys(settings_fields(BehaviorSettings), ())}
     if "trainer" in block or (not has_behaviors and any(key in places for key in block)):
         return _OLD_BEHAVIOR
@@ -189,11 +168,13 @@ def _others(keys: Sequence[str]) -> str:
 def _inner_places(hyperparameters: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The block within a behavior that each key belongs in; ``hyperparameters`` are the keys of its trainer."""
     rewards = [key for key in settings_fields(RewardSettings) if key != "network_settings"]
+    keys = tuple(hyperparameters)
+    foreign = {key for key in OF_SB3 if keys and key not in keys}  # n_steps is a key of some trainers
     return {
-        **dict.fromkeys(_TRAINER_KEYS, ("hyperparameters",)),
+        **dict.fromkeys((key for key in _TRAINER_KEYS if key not in foreign), ("hyperparameters",)),
         **dict.fromkeys(rewards, ("reward_signals", "extrinsic")),
         **dict.fromkeys(_REWARDS, ("reward_signals",)),
         **dict.fromkeys(_MEMORY_KEYS, ("network_settings", "memory")),
         **dict.fromkeys(settings_fields(NetworkSettings), ("network_settings",)),
-        **dict.fromkeys(hyperparameters, ("hyperparameters",)),
+        **dict.fromkeys(keys, ("hyperparameters",)),
     }

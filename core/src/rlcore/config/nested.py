@@ -28,5 +28,5 @@ class _Found(Problems):
         super().__init__(Document(None))
         self.problems: list[tuple[KeyPath, str]] = []
 
-    def add(self, path: KeyPath, message: str, package: str | None = None) -> None:
-        self.problems.append((path, message))
+    def add(self, path: KeyPath, message: str, package: str | None = None, note: str = "") -> None:
+        self.problems.append((path, f"{message}; {note}" if note else message))

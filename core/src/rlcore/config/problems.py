@@ -36,6 +36,7 @@ class Problem:
     message: str
     order: int = 0
     package: str | None = None  # installing it with pip would fix this
+    note: str = ""  # what may be the cause of several problems, such as plugins that are off
 
     def __str__(self) -> str:
         path = "" if self.place.endswith(f" {self.path}") else self.path  # the place "--set a.b" contains the path
@@ -43,12 +44,17 @@ class Problem:
 
 
 class ConfigErrors(ConfigError):
-    """Every error of a configuration. The text is the first; :attr:`problems` holds all, in the file's order."""
+    """Every error of a configuration. The text is the first; :attr:`problems` holds all, in the file's order.
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    ``notes`` are about all of them; the text ends with them and with the notes of the problems.
+    """
+
+    def __init__(self, problems: Iterable[Problem], notes: Iterable[str] = ()) -> None:
         self.problems = tuple(sorted(problems, key=lambda problem: problem.order))
+        self.notes = tuple(notes)
         first, *more = self.problems
         text = f"{first} (and {len(more)} more; rlcore validate shows all)" if more else str(first)
+        text = "; ".join((text, *dict.fromkeys(each.note for each in self.problems if each.note), *self.notes))
         packages = dict.fromkeys(problem.package for problem in self.problems if problem.package)
         if len(packages) > 1:  # rlcore without plugins lacks several: one line says what to install
             text += f"; for all of it: pip install {' '.join(packages)}"
@@ -56,5 +62,13 @@ class ConfigErrors(ConfigError):
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """Each error on one line: ``FILE:LINE: PATH: what is wrong``."""
-        return tuple(str(problem) for problem in self.problems)
+        """Each error on one line: ``FILE:LINE: PATH: what is wrong``.
+
+        A note of several problems is at the end of the last of them; what concerns all, at the end of the last line.
+        """
+        last = {problem.note: index for index, problem in enumerate(self.problems) if problem.note}
+        lines = [
+            f"{problem}; {problem.note}" if last.get(problem.note) == index else f"{problem}"
+            for index, problem in enumerate(self.problems)
+        ]
+        return (*lines[:-1], "; ".join((*lines[-1:], *self.notes)))

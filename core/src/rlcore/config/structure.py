@@ -17,6 +17,7 @@ import attrs
 from rlcore.config.classes import TYPED_BLOCKS, default_of, field_types, settings_fields
 from rlcore.config.collected import INVALID, Invalid, Problems
 from rlcore.config.nodes import Block, Items, without_origins
+from rlcore.config.other_frameworks import value_hint
 from rlcore.config.problems import shown
 from rlcore.config.scalars import CONVERTERS, NAMES
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, dotted, nearest
@@ -53,7 +54,8 @@ def build(
     allowed = dict.fromkeys(key for key in (*fields, *also_allowed) if key not in no_keys)
     unknown = [key for key in data if key not in allowed]
     for key in unknown:
-        problems.add((*path, key), (hints or {}).get(key) or _unknown_key(key, allowed, absent))
+        known = (hints or {}).get(key)
+        problems.add((*path, key), known or _unknown_key(key, allowed), note="" if known else absent)
     missing = False
     for key, attribute in fields.items():
         if key in also_allowed:
@@ -165,13 +167,12 @@ def build_field(attribute: attrs.Attribute[Any], raw: Any, kind: Any, path: KeyP
     return value
 
 
-def _unknown_key(key: str, allowed: Iterable[str], absent: str) -> str:
-    hint = f"; {absent}" if absent else ""
-    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'}){hint}"
+def _unknown_key(key: str, allowed: Iterable[str]) -> str:
+    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
 
 
 def _refuse(path: KeyPath, problems: Problems, value: Any, expected: str, choices: Iterable[Any] = ()) -> Invalid:
-    hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
+    hint = (did_you_mean(value, map(str, choices)) or value_hint(path, value)) if isinstance(value, str) else ""
     if expected == "text" and isinstance(value, bool | int | float):
         hint = "; put it in quotes"
     problems.add(path, f"must be {expected}, not {shown(value)}{hint}")

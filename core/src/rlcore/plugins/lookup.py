@@ -81,8 +81,9 @@ def _unknown(
     if source and canonical(source) not in present and not any(_is_of(source, record) for record in records):
         parts.append(f"nothing called {source!r} is installed")
     off = [plugin for plugin in found if not plugin.on]
-    parts += filter(None, (plugins_off([plugin for plugin in off if _provides(plugin, kind, name)] or off), *left_out))
-    raise NotInstalled("; ".join(parts) + did_you_mean(reference, allowed), package)
+    off = [plugin for plugin in off if _provides(plugin, kind, name)] or off
+    note = "; ".join(filter(None, (plugins_off(off), *left_out)))
+    raise NotInstalled("; ".join(parts) + did_you_mean(reference, allowed), package, note)
 
 
 def _provides(plugin: Plugin, kind: str, name: str) -> bool:

@@ -12,7 +12,7 @@ LOCAL_PREFIX = "module:"
 CORE_DISTRIBUTION = "rlcore"
 
 # What turned a plugin on or off.
-Why = Literal["autoload", "config", "env", "-p"]
+Why = Literal["autoload", "config", "RLCORE_PLUGINS", "RLCORE_PLUGIN_AUTOLOAD", "-p"]
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -21,8 +21,8 @@ from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin, Why, canonical
 if TYPE_CHECKING:
     from rlcore.settings import PluginSettings
 
-ENV_AUTOLOAD = "RLCORE_PLUGIN_AUTOLOAD"
-ENV_PLUGINS = "RLCORE_PLUGINS"
+ENV_AUTOLOAD: Final = "RLCORE_PLUGIN_AUTOLOAD"
+ENV_PLUGINS: Final = "RLCORE_PLUGINS"
 _REFERENCE = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[a-z][a-z0-9-]*")
 _ALL_OF = "/*"  # every plugin of a distribution
 
@@ -137,8 +137,8 @@ def selection_from(
     if switch:
         if switch not in ("0", "1"):
             raise ConfigError(f"{ENV_AUTOLOAD} must be 0 or 1, not {switch!r}")
-        autoload, why = switch == "1", "env"
-    choices += [_choice(text, "env") for text in environ.get(ENV_PLUGINS, "").split(",") if text.strip()]
+        autoload, why = switch == "1", ENV_AUTOLOAD
+    choices += [_choice(text, ENV_PLUGINS) for text in environ.get(ENV_PLUGINS, "").split(",") if text.strip()]
     return Selection(autoload, tuple(choices + asked), why)
 
 

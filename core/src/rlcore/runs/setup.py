@@ -29,6 +29,7 @@ from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 from rlcore.plugins.records import CurriculumSpec, StatsWriterSpec
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.stopping import StopRequests
+from rlcore.runs.absent_plugins import directory_to_continue, naming_absent_plugins
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.writers import OpenWriter
 from rlcore.seeding import fresh_seed
@@ -54,7 +55,8 @@ def resolve_config(
     document = config if isinstance(config, Document) else read_document(Path(config))
     if plugins is None:
         plugins = load_plugins_for(document)
-    loaded, document = load_document(document, plugins)
+    with naming_absent_plugins(directory_to_continue(document), plugins):
+        loaded, document = load_document(document, plugins)
     return loaded, plugins, document
 
 

@@ -35,7 +35,8 @@ def require_model_fit(model: nn.Module, state: Mapping[str, Any], behavior: str)
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise RunStateError(
             f"behavior {behavior!r}: the saved network does not fit this configuration: {problems[0]}{more}; use the "
-            "trainer_type, network_settings and environment the checkpoint was made with"
+            "trainer_type, network_settings and environment the checkpoint was made with; if the code of "
+            "a plugin has changed since, use its earlier version"
         )
 
 
