@@ -39,6 +39,8 @@ def arrays(tree: Any, path: str = "") -> dict[str, Any]:
     """The contents of a checkpoint by path, without times."""
     if isinstance(tree, dict):
         return {key: value for name, part in tree.items() for key, value in arrays(part, f"{path}/{name}").items()}
+    if isinstance(tree, list):
+        return arrays(dict(enumerate(tree)), path)
     return {} if "wall" in path else {path: np.asarray(tree).tolist()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from rlcore.settings.fields import setting
+from rlcore.settings.limits import MAX_RESTARTS, MAX_SECONDS
 
 
 @attrs.frozen(kw_only=True)
@@ -19,11 +20,19 @@ class EnvSettings:
         5005, "Port of the first Unity player.", minimum=0, maximum=65535, not_supported="Unity environments"
     )
     num_areas: int = setting(1, "Training areas in a Unity scene.", minimum=1, not_supported="Unity environments")
-    timeout_wait: int = setting(60, "Seconds that a worker may take to start; 0 for no limit.", minimum=0)
+    timeout_wait: int = setting(
+        60, "Seconds that a worker may take to start; 0 for no limit.", minimum=0, maximum=MAX_SECONDS
+    )
     seed: int = setting(-1, "Seed of the run; -1 draws a seed and records it.", minimum=-1, maximum=2**31 - 1)
-    max_lifetime_restarts: int = setting(10, "Restarts of one worker; -1 for no limit.", minimum=-1)
-    restarts_rate_limit_n: int = setting(1, "Restarts of one worker within the period; -1 for no limit.", minimum=-1)
-    restarts_rate_limit_period_s: int = setting(60, "The period of restarts_rate_limit_n, in seconds.", minimum=1)
+    max_lifetime_restarts: int = setting(
+        10, "Restarts of one worker; -1 for no limit.", minimum=-1, maximum=MAX_RESTARTS
+    )
+    restarts_rate_limit_n: int = setting(
+        1, "Restarts of one worker within the period; -1 for no limit.", minimum=-1, maximum=MAX_RESTARTS
+    )
+    restarts_rate_limit_period_s: int = setting(
+        60, "The period of restarts_rate_limit_n, in seconds.", minimum=1, maximum=MAX_SECONDS
+    )
 
 
 @attrs.frozen(kw_only=True)
