@@ -21,7 +21,7 @@ BESIDES_HOOKS = [
     ("reward", "env", "curriculum", "opponent", "trainer"),
     ("recording", "schedule", "torch-trainer", "exporter", "encoder"),
     ("sampler", "off-policy-trainer", "optimizer", "distribution"),
-    ("replay-sampler",),
+    ("replay-sampler", "continuous-trainer"),
 ]
 REFUSED = {"stats"}  # both have a writer
 
