@@ -1,4 +1,4 @@
-"""What `rlcore plugins new` prints and writes works in the new package, which no one has changed."""
+"""The steps that `rlcore plugins new` prints, and the examples that it writes, work in an unchanged new package."""
 
 from __future__ import annotations
 
