@@ -32,13 +32,17 @@ def new_plugins(parent: Path) -> list[str]:
     """
     second = ["torch-trainer", "hooks"]
     third = ["off-policy-trainer"]
-    first = [kind for kind in KINDS if kind not in (*second, *third)]
-    packages = {"one": first, "two": second, "three": third}
-    one, two, three = (write_plugin(new_package(name, kinds), parent) for name, kinds in packages.items())
+    fourth = ["continuous-trainer"]
+    first = [kind for kind in KINDS if kind not in (*second, *third, *fourth)]
+    packages = {"one": first, "two": second, "three": third, "four": fourth}
+    one, two, three, four = (write_plugin(new_package(name, kinds), parent) for name, kinds in packages.items())
     for test in (two / "tests").iterdir():
         if test.name != "test_hooks.py":
             test.unlink()
-    return [*(str(package / folder) for package in (one, two) for folder in ("src", "tests")), str(three / "src")]
+    return [
+        *(str(package / folder) for package in (one, two) for folder in ("src", "tests")),
+        *(str(package / "src") for package in (three, four)),
+    ]
 
 
 @pytest.mark.long

@@ -30,6 +30,7 @@ NEEDS = {kind: "torch" for kind, what in KINDS.items() if what.torch} | {
 TOGETHER = ("hooks", "env", "curriculum", "reward", "recording", "opponent", "schedule", "trainer")
 WITH_TORCH = ("exporter", "replay-sampler", "encoder", "distribution", "optimizer", "torch-trainer")
 OFF_POLICY = ("off-policy-trainer", "hooks")
+CONTINUOUS = ("continuous-trainer", "reward")
 LONG = "a23456789-123456789-123456789b"  # of the most characters
 
 
@@ -75,7 +76,9 @@ def test_new_plugins_in_pytorch_pass_their_own_tests(tmp_path: Path) -> None:
     """A few tests of each long conformance class; tests/packaging runs all."""
     made = [written(tmp_path, kind, name=f"fresh-{kind}") for kind in KINDS if NEEDS.get(kind) == "torch"]
     long = "TestDistribution or TestExporter or TestSampler or TestTrainer"
-    run_tests(tmp_path / "site", made, "-k", f"not ({long}) or learns or vector or never_stopped or is_a_function")
+    run_tests(
+        tmp_path / "site", made, "-k", f"not ({long}) or learns or vector or never_stopped or is_a_function or improves"
+    )
 
 
 # ------------------------------------------------------------ what is written
@@ -86,7 +89,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every kind and several combinations, each with a short, a usual and the longest name."""
     parent = tmp_path_factory.mktemp("everything")
     about = About(author='Jo "Q" Müller', email="jo@example.com", urls={"Source": "https://example.com/walker"})
-    combinations = [*((kind,) for kind in KINDS), TOGETHER, WITH_TORCH, OFF_POLICY, ("stats", "sampler")]
+    combinations = [*((kind,) for kind in KINDS), TOGETHER, WITH_TORCH, OFF_POLICY, CONTINUOUS, ("stats", "sampler")]
     for number, kinds in enumerate(combinations):
         for name, distribution in (("x", "x-rl"), ("walker", None), (LONG, "a-distribution-of-forty-characters-01234")):
             package = new_package(name, kinds, distribution=distribution)

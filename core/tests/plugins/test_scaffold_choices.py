@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import datetime
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import distribution
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +246,39 @@ def test_a_description_replaces_that_of_the_template(tmp_path: Path) -> None:
     assert project["keywords"] == ["reinforcement-learning", "rlcore", "rlcore-plugin"]
 
 
+DESCRIPTIONS = (
+    "Walks",
+    "Walks.",
+    'Walks "far" \\ fast',
+    'Jo\'s "far" walk',
+    " ".join(["Walks far and it's fast,"] * 9),
+)
+
+
+@pytest.mark.parametrize("description", DESCRIPTIONS)
+def test_a_description_stands_wherever_the_package_says_what_it_is(tmp_path: Path, description: str) -> None:
+    directory = written(tmp_path, About(description=description), "off-policy-trainer")
+    for file in ("README.md", "AGENTS.md", "CHANGELOG.md"):
+        text = (directory / file).read_text(encoding="utf-8")
+        assert f"{description.rstrip('.')}.\n" in text and "Q-learning" not in text
+    hooks = ast.parse((directory / "src/rlcore_fresh/plugin.py").read_text(encoding="utf-8"))
+    records = [node for node in ast.walk(hooks) if isinstance(node, ast.keyword) and node.arg == "summary"]
+    assert [ast.literal_eval(record.value) for record in records] == [description]
+    if find_spec("ruff"):
+        checked = subprocess.run(
+            [sys.executable, "-m", "ruff", "format", "--check", "--no-cache", directory], check=False
+        )
+        assert checked.returncode == 0
+
+
+def test_several_records_keep_their_summaries(tmp_path: Path) -> None:
+    hooks = [
+        (written(tmp_path / name, About(description=name), *kinds) / "src/rlcore_fresh/plugin.py").read_text()
+        for name, kinds in (("Walks", ("hooks",)), ("", ("hooks",)))
+    ]
+    assert hooks[0] == hooks[1] and "Walks" not in hooks[0]
+
+
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "license": ({"license": "Apache"}, "unknown license 'Apache'; allowed: MIT, .*did you mean 'Apache-2.0'"),
     "email": ({"email": "jo at example"}, "'jo at example' is not an email address"),
@@ -305,6 +342,7 @@ def test_the_command_says_what_to_do_next(run_rlcore: RunRlcore, tmp_path: Path)
     assert f"cd {tmp_path / 'rlcore-fresh'}" in result.stdout
     assert "rlcore run example.yaml" in result.stdout
     assert "needs rlcore-gymnasium and rlcore-ppo" in result.stdout
+    assert "pip install -e '.[dev]'" in result.stdout  # as in README.md and AGENTS.md
 
 
 def test_the_command_writes_a_package_of_several_kinds_for_a_company(run_rlcore: RunRlcore, tmp_path: Path) -> None:

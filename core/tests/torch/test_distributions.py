@@ -24,6 +24,7 @@ from rlcore.torch.cpu.acting import numpy_actor
 from rlcore.torch.distributions import (
     BUILT_IN,
     ActionDistribution,
+    DeterministicTanh,
     Gaussian,
     SquashedGaussian,
     StateDependentGaussian,
@@ -55,6 +56,33 @@ class TestStateDependentGaussian(ActionDistributionConformance):
 class TestSquashedGaussian(ActionDistributionConformance):
     distribution = "squashed_gaussian"
     deterministic = "median"
+
+
+@pytest.mark.parametrize("columns", [-20.0, -0.7, 0.0, 0.3, 20.0])
+def test_a_deterministic_actor_draws_and_acts_with_the_tanh_of_its_output(columns: float) -> None:
+    distribution = DeterministicTanh(behavior(2))
+    output = torch.tensor([[columns, -columns]], requires_grad=True)
+    noise = torch.tensor([[3.0, -3.0]])
+    expected = np.tanh([[columns, -columns]])
+    for raw in (distribution.deterministic(output), distribution.sample(output, noise)):
+        np.testing.assert_allclose(raw.detach(), expected, atol=1e-6)
+        [slope] = torch.autograd.grad(raw.sum(), output)
+        np.testing.assert_allclose(slope, 1.0 - expected**2, atol=1e-6)
+    draw = distribution.numpy_draw()
+    for drawn in (draw(output.detach().numpy(), None), draw(output.detach().numpy(), noise.numpy())):
+        assert drawn.dtype == np.float32
+        np.testing.assert_allclose(drawn, expected, atol=1e-6)
+    assert distribution.log_prob(output, torch.ones(1, 2)).isfinite().all() and not list(distribution.parameters())
+
+
+def test_a_deterministic_actor_with_noise_is_the_squashed_gaussian_of_this_deviation() -> None:
+    columns, noise = torch.tensor([[0.4, -1.2]]), torch.tensor([[0.5, 1.5]])
+    ours, theirs = DeterministicTanh(behavior(2), log_std=-1.0), SquashedGaussian(behavior(2))
+    both = torch.cat([columns, torch.full((1, 2), -1.0)], dim=1)
+    raw = ours.sample(columns, noise)
+    assert torch.equal(raw, theirs.sample(both, noise))
+    assert torch.equal(ours.log_prob(columns, raw), theirs.log_prob(both, raw))
+    assert torch.equal(ours.entropy(columns), theirs.entropy(both))
 
 
 def test_the_gaussian_is_the_diagonal_normal() -> None:

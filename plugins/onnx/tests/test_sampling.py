@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from rlcore.torch.distributions import BUILT_IN, DeterministicTanh
+
 DRAWS = 20_000
 
 
@@ -109,3 +111,15 @@ def test_huge_noise_is_finite_and_chooses_no_forbidden_option(make_policy: Any, 
         np.testing.assert_array_equal(found[name], [[1, 0]] * 6)
         if profile == "unity":
             assert np.abs(found["continuous_actions"]).max() == 1
+
+
+def test_a_deterministic_actor_draws_what_it_does(
+    make_policy: Any, export: Any, load: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUILT_IN, "gaussian", lambda behavior, **_: DeterministicTanh(behavior))
+    policy = make_policy("mlp", "continuous", action_distribution="gaussian")
+    found, columns, _ = drawn(policy, load(export(policy)))
+    low, high = policy.behavior.low, policy.behavior.high
+    expected = low + (np.tanh(columns[0].numpy()) + 1) / 2 * (high - low)
+    np.testing.assert_allclose(found["continuous"], np.tile(expected, (len(found["continuous"]), 1)), atol=1e-5)
+    np.testing.assert_allclose(found["deterministic_continuous"], found["continuous"], atol=1e-5)

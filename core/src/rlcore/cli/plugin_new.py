@@ -29,7 +29,7 @@ _KINDS = "\b\nKinds:\n" + "\n".join(f"  {name.ljust(_WIDTH)}  {kind.summary}" fo
 @click.option("--author", help="By default, user.name of git.")
 @click.option("--email", help="By default, user.email of git.")
 @click.option("--url", "urls", multiple=True, metavar="[LABEL=]ADDRESS", help="A page, its source if without a label.")
-@click.option("--description", default="", help="One line for package indexes.")
+@click.option("--description", default="", help="One line: what it is, for indexes and in its files.")
 @debug_option
 def new_command(
     name: str | None,
@@ -57,6 +57,6 @@ def new_command(
     needs = dict.fromkeys(need for kind in package.kinds for need in KINDS[kind].needs)
     click.echo(
         f"wrote {directory}: plugin {package.name}, module {package.module}, license {about.license}\n\n"
-        f"  cd {directory}\n  pip install -e '.[test]'\n  pytest{runs}\n\n"
+        f"  cd {directory}\n  pip install -e '.[dev]'\n  pytest{runs}\n\n"
         f"The {'examples need' if package.several else 'example needs'} {listed(list(needs))}."
     )

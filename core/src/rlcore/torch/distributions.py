@@ -24,6 +24,7 @@ from rlcore.settings import NetworkSettings, StateDependentGaussianSettings
 __all__ = [
     "LOG_STD_RANGE",
     "ActionDistribution",
+    "DeterministicTanh",
     "Gaussian",
     "SquashedGaussian",
     "StateDependentGaussian",
@@ -242,6 +243,30 @@ class SquashedGaussian(StateDependentGaussian):
     def numpy_draw(self) -> NumpyDraw:
         gaussian = super().numpy_draw()
         return lambda columns, noise: np.tanh(gaussian(columns, noise))
+
+
+class DeterministicTanh(SquashedGaussian):
+    """The tanh of one column for each part: the policy of a deterministic actor, as in DDPG and TD3.
+
+    No part of it learns. Draws are those of a :class:`SquashedGaussian` with a fixed standard deviation, which is so
+    small by default that they are the deterministic actions; a trainer adds the noise of its exploration.
+
+    Attributes:
+        log_std: The logarithm of the standard deviation, before tanh.
+    """
+
+    columns = 1
+
+    def __init__(self, behavior: BehaviorSpec, log_std: float = LOG_STD_RANGE[0]) -> None:
+        super().__init__(behavior)
+        self.log_std = log_std
+
+    def mean_log_std(self, columns: Tensor) -> tuple[Tensor, Tensor]:
+        return columns, torch.full_like(columns, self.log_std)
+
+    def numpy_draw(self) -> NumpyDraw:
+        std = np.float32(math.exp(self.log_std))
+        return lambda columns, noise: np.tanh(columns if noise is None else columns + std * noise)
 
 
 _LARGEST_TANH = 1.0 - 2.0**-23

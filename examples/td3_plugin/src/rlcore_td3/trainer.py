@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rlcore import AgentBatch, BehaviorSpec
 from rlcore.settings import NetworkSettings
-from rlcore.torch.distributions import LOG_STD_RANGE, SquashedGaussian
+from rlcore.torch.distributions import DeterministicTanh
 from rlcore.torch.double_q import min_q
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor, Critic, Inputs
@@ -23,20 +23,19 @@ from rlcore_td3.plugin import TD3Settings
 
 
 class TD3Networks(Actor):
-    """An actor whose draws are its mean, two critics with a value for each reward, and target networks of all."""
+    """An actor that acts with the tanh of its output, two critics with a value for each reward, and targets of all."""
 
     def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int) -> None:
-        super().__init__(behavior, settings, SquashedGaussian(behavior))
-        # No loss moves the log standard deviations: they stay at the least value.
-        nn.init.zeros_(self.policy_head.linear.weight[behavior.continuous :])
-        nn.init.constant_(self.policy_head.linear.bias[behavior.continuous :], LOG_STD_RANGE[0])
+        super().__init__(behavior, settings, DeterministicTanh(behavior))
         self.critics = nn.ModuleList(Critic(self.inputs, settings, rewards, behavior.continuous) for _ in range(2))
         self.target = copy.deepcopy(self).requires_grad_(False)
         del self.target.inputs  # the inputs of a batch are normalized already
 
     def action(self, inputs: Inputs) -> Tensor:
-        """Return the actions [B, C] of the actor."""
-        return self.actor.into(inputs, self.policy_head.linear).chunk(2, dim=1)[0].tanh()
+        """Return the actions [B, C] of the actor, as the policy acts and is evaluated and exported."""
+        columns = self.actor.into(inputs, self.policy_head.linear)
+        assert self.policy_head.distribution is not None
+        return self.policy_head.distribution.deterministic(columns)
 
 
 class TD3Trainer(OffPolicyTrainer):

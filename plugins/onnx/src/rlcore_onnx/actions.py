@@ -9,7 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from rlcore.torch.actions import ActionLayout
-from rlcore.torch.distributions import ActionDistribution, Gaussian, SquashedGaussian, StateDependentGaussian
+from rlcore.torch.distributions import (
+    ActionDistribution,
+    DeterministicTanh,
+    Gaussian,
+    SquashedGaussian,
+    StateDependentGaussian,
+)
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.layers import UnknownModule, array, has_no_hooks
 
@@ -49,22 +55,25 @@ def continuous(
     another distribution.
     """
     kind = type(distribution)
-    if not has_no_hooks(distribution) or kind not in (Gaussian, StateDependentGaussian, SquashedGaussian):
+    known = (Gaussian, StateDependentGaussian, SquashedGaussian, DeterministicTanh)
+    if not has_no_hooks(distribution) or kind not in known:
         raise UnknownModule(f"the distribution {kind.__name__}")
     mean, log_std = columns, None
-    if isinstance(distribution, StateDependentGaussian):
+    if kind in (StateDependentGaussian, SquashedGaussian):
         mean, log_std = graph.split(columns, [distribution.parts] * 2)
     actions = [mean]
     if noise is not None:
         std = _std(graph, distribution, log_std)
         actions.append(graph.node("Add", mean, graph.node("Mul", std, noise)))
-    if kind is SquashedGaussian:
+    if isinstance(distribution, SquashedGaussian):
         actions = [graph.node("Tanh", each) for each in actions]
     return actions[0], actions[1] if noise is not None else None
 
 
 def _std(graph: Graph, distribution: ActionDistribution, log_std: str | None) -> str:
     """Standard deviations: [continuous], or [B, continuous] from ``log_std`` [B, continuous]."""
+    if isinstance(distribution, DeterministicTanh):
+        return graph.constant(np.full(distribution.parts, np.exp(distribution.log_std), np.float32))
     if log_std is None:
         assert isinstance(distribution, Gaussian)
         return graph.constant(np.exp(array(distribution.log_std)))

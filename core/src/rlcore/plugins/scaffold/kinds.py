@@ -34,6 +34,7 @@ class Kind:
         needs: The distributions that its example needs beside rlcore and the plugin.
         usage: The block of a configuration that uses it, or ""; ``{name}`` and ``{key}`` are replaced.
         commands: What to run after the example; ``{name}`` and ``{run_id}`` are replaced.
+        required: The block that every run needs while the package is installed, or ""; ``{key}`` is replaced.
         settings: Whether it has a settings class.
         settings_of: The word for what its settings are of, if that is not its class; among several kinds it names them.
     """
@@ -52,6 +53,7 @@ class Kind:
     needs: tuple[str, ...]
     usage: str
     commands: tuple[str, ...] = ()
+    required: str = ""
     settings: bool = True
     settings_of: str = ""
 
@@ -101,7 +103,20 @@ KINDS = {
     "off-policy-trainer": Kind(
         noun="a trainer",
         record="trainer",
-        does="deep Q-learning in PyTorch, on rlcore's off-policy template",
+        does="deep Q-learning for discrete actions, on the off-policy template",
+        words=("Trainer",),
+        modules={"trainer": "the trainer: networks, exploration and a gradient step"},
+        contract="rlcore.torch.off_policy.OffPolicyTrainer",
+        conformance="TrainerConformance",
+        page="tutorial/algorithm",
+        torch=True,
+        needs=(_GYMNASIUM,),
+        usage="behaviors:\n  Walker:\n    trainer_type: {name}",
+    ),
+    "continuous-trainer": Kind(
+        noun="a trainer",
+        record="trainer",
+        does="policy gradients for continuous actions, on the off-policy template",
         words=("Trainer",),
         modules={"trainer": "the trainer: networks, exploration and a gradient step"},
         contract="rlcore.torch.off_policy.OffPolicyTrainer",
@@ -178,7 +193,7 @@ KINDS = {
     "hooks": Kind(
         noun="a company's package",
         record="writer",
-        does="hooks for every run, here an owner and a price",
+        does="a writer, a block, a command and a status section",
         words=("Writer",),
         modules={"writer": "the statistics writer", "command": "the command"},
         contract="rlcore.stats.StatsWriter",
@@ -186,7 +201,8 @@ KINDS = {
         page="how-to/company-package",
         imports=("attrs", "click"),
         needs=(_GYMNASIUM, _PPO),
-        usage="{key}:\n  owner: vision\nstats:\n  {name}: {{}}",
+        usage="stats:\n  {name}: {{}}",
+        required="{key}:\n  owner: vision",
         commands=("rlcore {name} {run_id}",),
         settings_of="Block",
     ),

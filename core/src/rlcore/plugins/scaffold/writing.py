@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import re
 import shutil
 import tempfile
+import textwrap
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -28,6 +30,7 @@ _EXAMPLE_ROW = (
     "| `example.yaml` | a configuration that uses the plugin |",
     "| `examples/` | configurations that use the plugin, one for each kind |",
 )
+_SUMMARY = r"^( *)summary=.*,$"
 _TEMPLATES = files("rlcore.plugins") / "templates"
 
 
@@ -67,6 +70,8 @@ def _contents(package: Package, about: About) -> Iterator[tuple[PurePosixPath, s
         values = {**common, **_values_of(package, kind)}
         for path, text in _templates(_TEMPLATES / kind):
             filled = Template(text).substitute(values)
+            if path == _PLUGIN and about.description and not package.several:
+                filled = _described(filled, about.description)
             if path.suffix == ".py":
                 filled = wrapped(filled)
             if path == _PLUGIN:
@@ -106,6 +111,7 @@ def _values_of(package: Package, kind: str) -> dict[str, str]:
         "example": package.example(kind),
         "run_id": package.run_id(kind),
         "needs": _quoted(KINDS[kind].needs),
+        "required": "" if KINDS[kind].required else "".join(f"{each}\n" for each in _required(package)),
     }
 
 
@@ -113,7 +119,7 @@ def _values(package: Package, about: About) -> dict[str, str]:
     """The values of all templates."""
     kinds = kinds_of(package)
     title = kinds[0].title if len(kinds) == 1 else f"{listed([kind.noun for kind in kinds])} for rlcore"
-    title = title[0].upper() + title[1:]
+    title = about.description or title[0].upper() + title[1:]
     needs = dict.fromkeys(need for kind in kinds for need in kind.needs)
     return {
         "name": package.name,
@@ -121,8 +127,8 @@ def _values(package: Package, about: About) -> dict[str, str]:
         "agent": "".join(part.capitalize() for part in package.name.split("-")),
         "distribution": package.distribution,
         "module": package.module,
-        "title": title,
-        "description": toml_text(about.description or title),
+        "title": title.rstrip("."),
+        "description": toml_text(title),
         "needs": _quoted(tuple(needs)),
         "requirements": "".join(f"    {toml_text(each)},\n" for each in _requirements(kinds)),
         "oldest": f"rlcore=={_minor(0)}",
@@ -134,7 +140,7 @@ def _values(package: Package, about: About) -> dict[str, str]:
         "urls": _urls(about),
         "year": str(datetime.date.today().year),
         "holder": about.author or f"the authors of {package.distribution}",
-        "usage": "\n\n".join(_usage(package, kind) for kind in package.kinds),
+        "usage": "\n\n".join([*_needed(package), *(_usage(package, kind) for kind in package.kinds)]),
         "examples": "\n".join(_commands(package, kind) for kind in package.kinds),
         "modules": "".join(_module_rows(package, kind) for kind in package.kinds),
         "contracts": "".join(_contract_row(package, kind) for kind in package.kinds),
@@ -186,9 +192,38 @@ def _publish(about: About) -> str:
     return notes.get(about.license, "\nThen `twine upload dist/*` publishes it.\n")
 
 
+def _described(hooks: str, description: str) -> str:
+    """The hooks with ``description`` as the summary of their record; several records keep their own."""
+    found = re.findall(_SUMMARY, hooks, re.MULTILINE)
+    if len(found) != 1:
+        return hooks
+    indent = found[0]
+    lines = [_literal(line) for line in textwrap.wrap(description, 90, drop_whitespace=False, break_on_hyphens=False)]
+    text = lines[0] if len(lines) == 1 else "\n".join(["(", *(f"{indent}    {line}" for line in lines), f"{indent})"])
+    return re.sub(_SUMMARY, lambda _: f"{indent}summary={text},", hooks, flags=re.MULTILINE)
+
+
+def _literal(text: str) -> str:
+    """Printable text as ``ruff format`` writes it in Python: with the quotes that need fewer backslashes."""
+    quote = "'" if text.count('"') > text.count("'") else '"'
+    escaped = text.replace("\\", "\\\\").replace(quote, f"\\{quote}")
+    return f"{quote}{escaped}{quote}"
+
+
+def _required(package: Package) -> list[str]:
+    """The blocks that every run needs while the package is installed."""
+    return [KINDS[kind].required.format(key=package.key) for kind in package.kinds if KINDS[kind].required]
+
+
+def _needed(package: Package) -> list[str]:
+    """What the README says of these blocks."""
+    blocks = "\n".join(_required(package))
+    return [f"While the package is installed, every run needs this block:\n\n```yaml\n{blocks}\n```"] if blocks else []
+
+
 def _usage(package: Package, kind: str) -> str:
     commands = [each.format(name=package.name, run_id=package.run_id(kind)) for each in KINDS[kind].commands]
-    block = KINDS[kind].usage.format(name=package.name, key=package.key)
+    block = KINDS[kind].usage.format(name=package.name)
     parts = [f"```yaml\n{block}\n```"] if block else []
     parts += ["```sh\n" + "\n".join(commands) + "\n```"] if commands and not block else []
     return "\n\n".join(parts)
