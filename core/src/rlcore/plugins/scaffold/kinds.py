@@ -116,7 +116,7 @@ KINDS = {
     "continuous-trainer": Kind(
         noun="a trainer",
         record="trainer",
-        does="policy gradients for continuous actions, on the off-policy template",
+        does="deterministic policy gradients, on the off-policy template",
         words=("Trainer",),
         modules={"trainer": "the trainer: networks, exploration and a gradient step"},
         contract="rlcore.torch.off_policy.OffPolicyTrainer",
