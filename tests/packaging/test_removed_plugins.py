@@ -42,6 +42,7 @@ USES = (
     Use(("offline",), "behaviors: {Agent: {trainer_type: bc, hyperparameters: {demo_path: recorded}}}\n"),
     Use(("onnx", "ppo"), TESTING + PPO + "export: {onnx: {}}\n"),
     Use(("pettingzoo", "ppo"), "environment: {type: pettingzoo, id: classic/tictactoe-v3}\n" + PPO),
+    Use(("ray", "ppo"), TESTING.replace("2}", "2, workers: {executor: ray, count: 2}}") + PPO),
     Use(("report",), words=("report", "--help")),
     Use(("tensorboard", "ppo"), TESTING + PPO + "stats: {tensorboard: {}}\n"),
 )
