@@ -57,9 +57,6 @@ class FollowerStore(RunStore):
     def restore_status(self, context: RunContext) -> None:
         pass
 
-    def compare_versions(self, saved: Mapping[str, Any]) -> None:
-        pass
-
     def is_done(self) -> bool:
         return False
 
