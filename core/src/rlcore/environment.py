@@ -30,6 +30,7 @@ __all__ = [
     "ReportsStats",
     "SavesRows",
     "SavesState",
+    "SendsSteps",
     "refuse_unknown_parameters",
     "spec_mismatch",
 ]
@@ -348,6 +349,22 @@ class SavesRows(SavesState, Protocol):
     """
 
     saves_rows: bool
+
+
+@runtime_checkable
+class SendsSteps(Protocol):
+    """An environment whose step has two halves, between which a trainer may update; ``step`` is one after the other."""
+
+    def send(self, actions: Mapping[str, Actions]) -> None:
+        """Begin a step with the actions of each behavior, without waiting.
+
+        The latest batches are not valid any more.
+        """
+        ...
+
+    def receive(self) -> dict[str, AgentBatch]:
+        """Wait for the step that was sent, and return a batch for each behavior, by name."""
+        ...
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from time import perf_counter
 
 import attrs
 
-from rlcore.environment import Actions, AgentBatch
+from rlcore.environment import Actions, AgentBatch, SendsSteps
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
 from rlcore.plugins.failures import blame, blamed, trainer_named
 from rlcore.runs.action_check import check_all_actions
@@ -18,6 +18,7 @@ from rlcore.runs.batch_check import batch_of, no_batch
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.state import RunState
 from rlcore.runs.timers import Timer
+from rlcore.trainer import Trainer
 
 
 @attrs.define
@@ -57,6 +58,7 @@ def learn(
     """
     clock = perf_counter
     environment, behaviors = state.environment, tuple(state.behaviors.values())
+    ahead = environment if state.updates_ahead and isinstance(environment, SendsSteps) else None
     learning = tuple((behavior, behavior.trainer) for behavior in behaviors if behavior.learning)
     actions: dict[str, Actions] = {}
     acting = stepping = recording = 0.0  # local, because every step adds to them
@@ -72,7 +74,15 @@ def learn(
                     checked = True
                 acted = clock()
                 try:
-                    batches = environment.step(actions)
+                    if ahead is None:
+                        batches = environment.step(actions)
+                    else:
+                        ahead.send(actions)
+                        before = times.updating
+                        if _update_ready(learning, times):
+                            checked = False
+                        stepping -= times.updating - before
+                        batches = ahead.receive()
                 except (Exception, SystemExit) as error:
                     check_all_actions(behaviors, actions)
                     blame(state.environment_name, "in step", error, EnvironmentFailed)
@@ -85,14 +95,9 @@ def learn(
                 start = recorded
                 steps += 1
             boundary = updated = False
+            if ahead is None and _update_ready(learning, times):
+                updated, checked = True, False
             for behavior, trainer in learning:
-                try:
-                    ready = trainer.ready()
-                except (Exception, SystemExit) as error:
-                    blame(trainer_named(behavior), "in ready", error)
-                if ready:
-                    updated, checked = True, False
-                    _update(behavior, times)
                 if trainer.steps >= behavior.next_boundary:
                     boundary = True
             if environment is None and not updated:
@@ -108,6 +113,20 @@ def learn(
         times.stepping += stepping
         times.recording += recording
         times.environment_steps += steps
+
+
+def _update_ready(learning: Sequence[tuple[BehaviorRun, Trainer]], times: PhaseTimes) -> bool:
+    """Update the trainers that have enough to learn from. Returns whether there is one."""
+    updated = False
+    for behavior, trainer in learning:
+        try:
+            ready = trainer.ready()
+        except (Exception, SystemExit) as error:
+            blame(trainer_named(behavior), "in ready", error)
+        if ready:
+            updated = True
+            _update(behavior, times)
+    return updated
 
 
 def _update(behavior: BehaviorRun, times: PhaseTimes) -> None:

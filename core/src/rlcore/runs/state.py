@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rlcore.curriculum import LessonChange
 from rlcore.environment import AgentBatch, Environment, SavesState
-from rlcore.errors import EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
+from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE, is_known
@@ -56,6 +56,7 @@ class RunState:
     first_env: int = 0  # the number, in the run, of the first environment
     joined: JoinedEpisodes | None = None  # of all ranks, if there are several
     in_workers: bool = False  # whether workers step the environment
+    updates_ahead: bool = False  # whether trainers update while a step is under way
 
     @classmethod
     def make(
@@ -79,7 +80,11 @@ class RunState:
             context.ranks.wait_for_all("starting the environments")
             behaviors = make_behavior_runs(config, plugins, context, environment.behaviors, offline)
             state = cls(context.seed, environment, behaviors, name, first_env=context.first_env)
-            state.in_workers = environment_settings(config).workers is not None
+            workers = environment_settings(config).crew
+            state.in_workers = workers is not None
+            state.updates_ahead = workers is not None and workers.overlap == "updates"
+            if state.updates_ahead and not context.inference:
+                _require_updates_ahead(behaviors)
             if context.ranks.size > 1:
                 state.joined = JoinedEpisodes(context.ranks, environment, behaviors, context.first_env, config.num_envs)
             if config.environment_parameters:
@@ -361,10 +366,21 @@ def _require_sections(saved: Mapping[str, Any], behavior: BehaviorRun, where: Pa
             )
 
 
+def _require_updates_ahead(behaviors: Mapping[str, BehaviorRun]) -> None:
+    """Raise ConfigError for a trainer that cannot update while a step is under way."""
+    for name, behavior in behaviors.items():
+        if not getattr(behavior.trainer, "updates_while_stepping", False):
+            raise ConfigError(
+                f"updates is for off-policy trainers such as sac; behavior {name!r} has trainer "
+                f"{behavior.settings.trainer_type!r}, which learns from complete steps: use half, or leave it out",
+                key=("environment", "workers", "overlap"),
+            )
+
+
 def _require_workers(state: Mapping[str, Any], in_workers: bool, where: Path) -> None:
     """Raise RunStateError if workers saved their environments, and this process has them all."""
     bounds = state.get("bounds")
-    if not in_workers and "workers" in state and isinstance(bounds, list):
+    if not in_workers and ("workers" in state or "in_flight" in state) and isinstance(bounds, list):
         raise RunStateError(
             f"{where}: the environments were saved by {len(bounds) - 1} workers, each its own; resume with "
             f"environment.workers: {len(bounds) - 1}"

@@ -59,12 +59,36 @@ class WorkerSettings:
         choices=("restart", "drop", "fail"),
     )
     min_workers: int = setting(1, "With drop: the number of workers that the run needs to continue.", minimum=1)
+    overlap: str = setting(
+        "none",
+        "What the run does while workers step: none waits for all; half computes actions and updates for one half of "
+        "the workers while the other half steps; updates has off-policy trainers update while all step. Results "
+        "differ from none, and are exact on resume.",
+        choices=("none", "half", "updates"),
+    )
+    wait_for: int | None = setting(
+        None,
+        "Number of workers that a step waits for, the first ones that answer; the others are asked again in later "
+        "steps. Resuming is statistical. null: all.",
+        minimum=1,
+    )
     step_timeout: float | None = setting(
         10.0, "Seconds that a step of a worker may take; null for no limit, to debug.", exclusive_minimum=0
     )
     reset_timeout: float | None = setting(
         30.0, "Seconds that a reset of a worker may take; null for no limit, to debug.", exclusive_minimum=0
     )
+
+    def __attrs_post_init__(self) -> None:
+        if self.overlap == "half" and self.count < 2:
+            raise SettingError("overlap", "half needs at least 2 workers, which take turns", others=("count",))
+        if self.wait_for is None:
+            return
+        if self.wait_for > self.count:
+            raise SettingError("wait_for", f"there are {self.count} workers (count)", others=("count",))
+        if self.overlap != "none":
+            problem = f"with overlap: {self.overlap}, a step waits for workers in a fixed order; leave one of them out"
+            raise SettingError("wait_for", problem, others=("overlap",))
 
 
 @attrs.frozen(kw_only=True)

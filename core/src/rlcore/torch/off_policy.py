@@ -52,6 +52,8 @@ class OffPolicyTrainer(MinibatchTrainer):
     Attributes:
         soft_values: Whether values contain a bonus for the policy's entropy; batches of several steps then have the
             steps in between. A subclass may set it.
+        updates_while_stepping: Whether an update may come between an action and what follows it, as
+            :class:`rlcore.trainer.Trainer` says.
         hyperparameters: The block ``hyperparameters``.
         sampler: The replay sampler.
         buffer: The replay buffer.
@@ -59,6 +61,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     """
 
     soft_values = False
+    updates_while_stepping = True
 
     hyperparameters: OffPolicySettings
 

@@ -6,7 +6,7 @@ are its slots if the slots of a behavior are in the order of their environments.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import EnvironmentFailed
+from rlcore.saved_values import fill, saved_array, saved_mapping
 
 __all__ = ["Layout", "PartArrays", "RunArrays"]
 
@@ -169,10 +170,14 @@ class RunArrays:
         for arrays in self._behaviors.values():
             arrays.fill_defaults()
 
-    def put_actions(self, actions: Mapping[str, Actions]) -> None:
-        """Store the actions of all slots, for all workers."""
+    def put_actions(self, actions: Mapping[str, Actions], parts: Iterable[int] | None = None) -> None:
+        """Store the actions of the slots of these workers, or of all."""
         for name, arrays in self._behaviors.items():
-            arrays.put_actions(actions[name])
+            if parts is None:
+                arrays.put_actions(actions[name], slice(None))
+            else:
+                for part in parts:
+                    arrays.put_actions(actions[name], self.layout.rows[part][name])
 
     def part(self, number: int) -> PartArrays:
         """The rows of one worker."""
@@ -200,6 +205,25 @@ class RunArrays:
                     infos = [(rows[part], final_info[part][name]) for part in rows]
                     batch.final_info = arrays.joined_info(batch.ended, infos)
         return batches
+
+    def copy_part(self, source: RunArrays, part: int) -> None:
+        """Copy what a worker wrote from other arrays of the layout. Agents act if nothing says that they wait."""
+        for name, arrays in self._behaviors.items():
+            arrays.copy_rows(source._behaviors[name], self.layout.rows[part][name], part)
+
+    def rest(self, part: int) -> None:
+        """Make the agents of a worker wait: no rewards, no ends, and the observations that they had."""
+        for name, arrays in self._behaviors.items():
+            arrays.rest(self.layout.rows[part][name], part)
+
+    def seen(self) -> dict[str, Any]:
+        """What agents see, and which of them act, for a checkpoint."""
+        return {name: arrays.seen() for name, arrays in self._behaviors.items()}
+
+    def load_seen(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`seen`, without rewards and ends. Raises SavedValueError for other shapes."""
+        for name, arrays in self._behaviors.items():
+            arrays.load_seen(saved_mapping(state, name))
 
     def silence(self, part: int) -> None:
         """Make the rows of a worker those of agents that do not act: their environments are not there any more."""
@@ -230,10 +254,11 @@ class _BehaviorArrays:
         for what, array in self.optional.items():
             array[...] = OPTIONAL_DEFAULTS[what]
 
-    def put_actions(self, actions: Actions) -> None:
+    def put_actions(self, actions: Actions, rows: Rows) -> None:
         for mine, given in ((self.continuous, actions.continuous), (self.discrete, actions.discrete)):
             if mine is not None:
-                mine[...] = given
+                assert given is not None
+                mine[rows] = given[rows]
 
     def batch(self) -> AgentBatch:
         ended = self._none
@@ -262,6 +287,50 @@ class _BehaviorArrays:
                 column = joined.setdefault(name, np.full(len(ended), np.nan))
                 column[places] = values
         return joined
+
+    def copy_rows(self, source: _BehaviorArrays, rows: Rows, part: int) -> None:
+        self.reward[rows] = source.reward[rows]
+        self.terminated[rows] = source.terminated[rows]
+        self.truncated[rows] = source.truncated[rows]
+        for name, mine in self.observations.items():
+            mine[rows] = source.observations[name][rows]
+        there = source.present[part].tolist()
+        for column, what in enumerate(_OPTIONAL):
+            if there[column] or self.present[part, column]:
+                self.optional[what][rows] = source.optional[what][rows]
+            self.present[part, column] = there[column] or what == "needs_action"
+        over = self.terminated[rows] | self.truncated[rows]
+        if over.any():
+            ended = np.arange(self.spec.slots)[rows][over]
+            for name, mine in self.finals.items():
+                mine[ended] = source.finals[name][ended]
+
+    def rest(self, rows: Rows, part: int) -> None:
+        self.reward[rows] = 0.0
+        self.terminated[rows] = self.truncated[rows] = False
+        self.optional["needs_action"][rows] = self.optional["aborted"][rows] = False
+        self.optional["group_reward"][rows] = 0.0
+        self.present[part, _OPTIONAL.index("needs_action")] = True
+
+    def seen(self) -> dict[str, Any]:
+        return {
+            "needs_action": self.optional["needs_action"].copy(),
+            "action_mask": self.optional["action_mask"].copy(),
+            "masked": self.present[:, _OPTIONAL.index("action_mask")].copy(),
+            "observations": {name: array.copy() for name, array in self.observations.items()},
+        }
+
+    def load_seen(self, state: Mapping[str, Any]) -> None:
+        fill(self.optional["needs_action"], state, "needs_action")
+        fill(self.optional["action_mask"], state, "action_mask")
+        self.present[:] = False
+        self.present[:, _OPTIONAL.index("needs_action")] = True
+        self.present[:, _OPTIONAL.index("action_mask")] = saved_array(state, "masked", np.bool_, (len(self.present),))
+        for name, array in self.observations.items():
+            fill(array, saved_mapping(state, "observations"), name)
+        self.reward[:] = 0.0
+        self.terminated[:] = self.truncated[:] = self.optional["aborted"][:] = False
+        self.optional["group_reward"][:] = 0.0
 
     def silence(self, rows: Rows, part: int) -> None:
         self.reward[rows] = 0.0

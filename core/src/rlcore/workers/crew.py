@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from math import inf
 from time import monotonic
 from typing import Any
 
@@ -61,6 +62,8 @@ class Crew:
     Attributes:
         workers: The workers that are there, by number.
         restarts: Number of workers that were started again.
+        flying: Workers that were sent a step and have not answered: their number, and when they are overdue.
+        landed: What workers answered to a step, or how they failed, by number; until :meth:`take` is called.
         waited: Seconds that the run waited for its workers.
     """
 
@@ -71,6 +74,8 @@ class Crew:
         self.workers: dict[int, Worker] = {}
         self.restarts = 0
         self.waited = 0.0
+        self.flying: dict[Worker, tuple[int, float]] = {}
+        self.landed: dict[int, Any] = {}
         self._executor = executor
         self._tasks = tasks
         self._settings = settings
@@ -102,6 +107,66 @@ class Crew:
             except WorkerFailed as failure:
                 failures[part] = failure
         return self._collect(waiting, method, failures), failures
+
+    def send(self, parts: Iterable[int], arguments: Callable[[int], tuple[Any, ...]] | None = None) -> None:
+        """Have these workers step; :meth:`land` waits for them."""
+        seconds = self._deadlines["step"]
+        overdue = inf if seconds is None else monotonic() + seconds
+        for part in parts:
+            worker = self.workers[part]
+            try:
+                worker.begin("step", *(() if arguments is None else arguments(part)))
+            except WorkerFailed as failure:
+                self.landed[part] = failure
+            else:
+                self.flying[worker] = (part, overdue)
+
+    def land(self, enough: Callable[[], bool] | None = None) -> None:
+        """Wait until ``enough`` is true of what landed, or all workers that step have answered, died or are overdue."""
+        flying, started = self.flying, monotonic()
+        try:
+            while flying and (enough is None or not enough()):
+                first = min(overdue for _, overdue in flying.values())
+                if not self._receive(flying, None if first == inf else max(0.0, first - monotonic())):
+                    self._give_up()
+            if flying:
+                self._give_up()
+        except BaseException:  # Ctrl-C in a program: an answer may be half read
+            for part, _ in list(flying.values()):
+                self.kill(part)
+            raise
+        self.waited += monotonic() - started
+
+    def take(self, parts: Iterable[int] | None = None) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
+        """Remove what landed, of these workers or of all. Return results and failures, by number."""
+        landed = self.landed
+        if parts is None:
+            self.landed = {}
+        else:
+            landed = {part: landed.pop(part) for part in parts if part in landed}
+        failures = {part: answer for part, answer in landed.items() if isinstance(answer, WorkerFailed)}
+        return {part: answer for part, answer in landed.items() if part not in failures}, failures
+
+    def _receive(self, workers: Collection[Worker], seconds: float | None) -> bool:
+        """Receive answers of workers that step, as soon as there are some; return whether there were."""
+        ready = self._executor.wait(workers, seconds)
+        for worker in ready:
+            part = self.flying[worker][0]
+            try:
+                self.landed[part] = worker.result()
+            except WorkerFailed as failure:
+                self.landed[part] = failure
+            del self.flying[worker]
+        return bool(ready)
+
+    def _give_up(self) -> None:
+        """Stop waiting for workers that are overdue, unless their answers are there."""
+        now = monotonic()
+        while late := [worker for worker, (_, overdue) in self.flying.items() if overdue <= now]:
+            if not self._receive(late, 0.0):
+                for worker in late:
+                    part = self.flying.pop(worker)[0]
+                    self.landed[part] = worker.overdue("step", self._deadlines["step"] or 0.0)
 
     def attach(self, parts: Iterable[int], arrays: Any) -> dict[int, WorkerFailed]:
         """Give workers the arrays of the run. Return the failures, by number."""
@@ -203,12 +268,19 @@ class Crew:
     def kill(self, part: int) -> None:
         """Kill a worker, if it is there."""
         worker = self.workers.pop(part, None)
+        self.landed.pop(part, None)
         if worker is not None:
+            self.flying.pop(worker, None)
             self._executor.kill(worker)
 
     def close(self) -> None:
         """Close the environments, as far as workers still answer, and kill all workers."""
         try:
+            soon = monotonic() + CLOSE_SECONDS
+            self.flying = {worker: (part, min(soon, overdue)) for worker, (part, overdue) in self.flying.items()}
+            self.land()
+            for part in self.take()[1]:
+                self.kill(part)
             _, failures = self.call(list(self.workers), "close")
         finally:
             self.workers.clear()

@@ -45,6 +45,10 @@ def make_worker_environment(
         crew.refuse(failures, "create")
         parts = [made[part] for part in range(crew.size)]
         saves_state = all(part.saves_state for part in parts)
+        if settings.overlap == "half" or settings.wait_for is not None:
+            from rlcore.workers.overlap import make_overlapping
+
+            return make_overlapping(settings, saves_state, crew, executor, parts, counts, context)
         return (SavingWorkerEnvironment if saves_state else WorkerEnvironment)(crew, executor, parts, counts, context)
     except BaseException:
         executor.close()
@@ -85,6 +89,7 @@ class WorkerEnvironment:
         self._executor = executor
         self._known = names
         self._names: tuple[str, ...] = ()  # of the parameters that were set so far
+        self._parameters: NDArray[np.float64] = self._arrays.parameters  # [N, P] of the next episodes
         self._stale: set[int] = set()  # workers whose parameters changed since they were last set there
         self._seeds = EpisodeSeeds(context.seed, context.first_env)
         # Workers that were started again since the latest batches: their rows are those of other episodes.
@@ -96,10 +101,11 @@ class WorkerEnvironment:
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         """Start an episode everywhere, as :meth:`rlcore.environment.Environment.reset` says."""
+        failures = self._settle()
         self._seeds = seeds
         self._arrays.begin[:] = episodes
         self._fresh.clear()
-        _, failures = self._reset(self._living())
+        failures |= self._reset([part for part in self._living() if part not in failures])[1]
         while failures:
             again, dropped = self._crew.recover(failures, "reset")
             self._drop(dropped)
@@ -113,14 +119,25 @@ class WorkerEnvironment:
 
         The episodes of a worker that fails are aborted, and its environments start their next ones.
         """
+        self.send(actions)
+        return self.receive()
+
+    def send(self, actions: Mapping[str, Actions]) -> None:
+        """Begin a step, as :meth:`rlcore.environment.SendsSteps.send` says."""
         self._arrays.put_actions(actions)
+        self._send([part for part in self._crew.workers if part not in self._fresh])
+
+    def _send(self, parts: Sequence[int]) -> None:
+        """Have these workers step, with the parameters that changed."""
         stale = self._stale
-        parts = [part for part in self._crew.workers if part not in self._fresh] if self._fresh else self._crew.workers
-        infos, failures = self._crew.call(
-            parts, "step", None if not stale else lambda part: (self._names,) if part in stale else ()
-        )
+        self._crew.send(parts, (lambda part: (self._names,) if part in stale else ()) if stale else None)
         if stale:
-            stale.intersection_update(self._fresh)
+            stale.difference_update(parts)
+
+    def receive(self) -> dict[str, AgentBatch]:
+        """Wait for a step, as :meth:`rlcore.environment.SendsSteps.receive` says."""
+        self._crew.land()
+        infos, failures = self._crew.take()
         lost: set[int] = set()
         if failures or self._fresh:
             self.episodes[self._rows_of(set(infos))] = self._arrays.episodes[self._rows_of(set(infos))]
@@ -131,6 +148,11 @@ class WorkerEnvironment:
         else:
             self.episodes[:] = self._arrays.episodes
         return self._arrays.batches({part: info for part, info in infos.items() if info is not None}, lost)
+
+    def _settle(self) -> dict[int, Any]:
+        """Wait for steps that were sent, and forget them. Return the failures."""
+        self._crew.land()
+        return self._crew.take()[1]
 
     def _living(self) -> list[int]:
         return [part for part in range(self._crew.size) if part not in self._gone]
@@ -198,7 +220,7 @@ class WorkerEnvironment:
         changed: NDArray[np.bool_] = np.full(self.num_envs, names != self._names)
         self._names = names
         for name, values in parameters.items():
-            column = self._arrays.parameters[:, names.index(name)]
+            column = self._parameters[:, names.index(name)]
             changed |= column != values
             column[:] = values
         for part in range(self._crew.size):
@@ -241,6 +263,11 @@ class SavingWorkerEnvironment(WorkerEnvironment):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
         """Continue from ``state``. Raises SavedValueError for another number of workers or environments."""
+        if "in_flight" in state:
+            raise SavedValueError(
+                "the environments were saved while some workers were a step ahead; resume with the same "
+                "environment.workers, with its overlap or wait_for"
+            )
         if "bounds" not in state and all(part.saves_rows for part in self._parts):
             return self._load_rows(state)
         if "bounds" not in state:

@@ -220,6 +220,8 @@ class ProcessExecutor:
         if not hasattr(socket, "send_fds"):
             raise EnvironmentFailed("environment.workers: processes need Linux or macOS; leave the key out")
         self._workers: dict[int, ProcessWorker] = {}  # by descriptor
+        # Workers that answered, or died, while the run waited for others; they are not polled until it waits for them.
+        self._early: set[ProcessWorker] = set()
         self._poll = select.poll()
         self._memory = -1  # descriptor of the shared memory
 
@@ -252,6 +254,13 @@ class ProcessExecutor:
 
     def wait(self, workers: Collection[Worker], seconds: float | None) -> list[Worker]:
         """Wait for answers and for ends of processes."""
+        if self._early:
+            early = [worker for worker in workers if isinstance(worker, ProcessWorker) and worker in self._early]
+            for each in early:
+                self._early.remove(each)
+                self._poll.register(each.descriptor, select.POLLIN)
+            if early:
+                return list(early)
         deadline = None if seconds is None else monotonic() + seconds
         while True:
             left = LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, max(0.0, deadline - monotonic()))
@@ -260,8 +269,9 @@ class ProcessExecutor:
                 worker = self._workers[descriptor]
                 if worker in workers:
                     ready.append(worker)
-                else:  # it died between two calls; the next call finds out
-                    self._forget(worker)
+                else:
+                    self._early.add(worker)
+                    self._poll.unregister(descriptor)
             if ready:
                 return ready
             gone = [worker for worker in workers if isinstance(worker, ProcessWorker) and worker.ended]
@@ -275,7 +285,10 @@ class ProcessExecutor:
         """Stop waiting for a worker; another one may get the number of its descriptor."""
         if self._workers.get(worker.descriptor) is worker:
             del self._workers[worker.descriptor]
-            self._poll.unregister(worker.descriptor)
+            if worker in self._early:
+                self._early.remove(worker)
+            else:
+                self._poll.unregister(worker.descriptor)
 
     def kill(self, worker: Worker) -> None:
         """Kill the process of a worker."""

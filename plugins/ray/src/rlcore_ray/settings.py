@@ -44,6 +44,7 @@ class RaySettings(WorkerSettings):
     )
 
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if self.bind in LOOPBACK:
             return
         if self.address is not None:
