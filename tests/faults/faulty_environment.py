@@ -49,6 +49,9 @@ class FaultyEnvironment:
         self._faults = {(f["env"], f["episode"], f["step"]): f["kind"] for f in options.get("faults", ())}
         self._once = options.get("fail_create_if", "")
         self._pause = options.get("pause", 0.0)
+        # While the file `gate` exists, the worker that has the environment `gate_env` does not finish a step.
+        mine = 0 <= options.get("gate_env", -1) - first < num_envs
+        self._gate = Path(options["gate"]) if mine else None
         self._seeds = EpisodeSeeds(0)
         self._step = np.zeros(num_envs, np.int64)
         self._random = [np.random.default_rng(0)] * num_envs
@@ -65,6 +68,8 @@ class FaultyEnvironment:
         chosen = actions[self._name].discrete
         assert chosen is not None
         time.sleep(self._pause)
+        while self._gate is not None and self._gate.exists():
+            time.sleep(0.005)
         self._step += 1
         self._drawn[:] = [generator.random() for generator in self._random]
         kinds = [self._fail(env) for env in range(self.num_envs)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlcore.config import load_plugins_for
 from rlcore.config.document import document_from_mapping
@@ -43,7 +44,7 @@ def make(
 
 
 class Checked:
-    """Plays, and checks every row of what is returned."""
+    """Plays, and checks every row of what is returned; the rows of agents that wait are those they had."""
 
     def __init__(self, environment: Any) -> None:
         self.environment, count = environment, environment.num_envs
@@ -51,7 +52,11 @@ class Checked:
         self.episode, self.step = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.aborts: list[tuple[int, ...]] = []  # of each step with some: the environments
         self.slowest = 0.0
+        self.chosen = np.zeros(count, np.int64)  # the latest action of each environment
+        self.open = np.zeros(count, np.bool_)  # environments with an action whose outcome is to come
+        self.shown: list[tuple[int, ...]] = []  # of each step: the environments whose agents act next
         batch = environment.reset(EpisodeSeeds(SEED), np.zeros(count, np.int64))["A"]
+        self.acts = everywhere(count) if batch.needs_action is None else batch.needs_action.copy()
         self.episode[:] = environment.episodes
         self.look(batch.observations["state"])
 
@@ -66,6 +71,8 @@ class Checked:
     def play(self, steps: int) -> None:
         for _ in range(steps):
             chosen = self.random.integers(0, 2, (len(self.step), 1))
+            self.chosen[self.acts] = chosen[self.acts, 0]
+            self.open |= self.acts
             started = time.monotonic()
             batch = self.environment.step({"A": Actions(None, chosen)})["A"]
             self.slowest = max(self.slowest, time.monotonic() - started)
@@ -73,11 +80,14 @@ class Checked:
             lost = np.zeros(len(index), np.bool_) if batch.aborted is None else batch.aborted
             if lost.any():
                 self.aborts.append(tuple(np.flatnonzero(lost).tolist()))
-            over = ~lost & (self.step + 1 == 5 + index % 3)
+            self.acts = everywhere(len(index)) if batch.needs_action is None else batch.needs_action.copy()
+            self.shown.append(tuple(np.flatnonzero(self.acts).tolist()))
+            moved = self.acts & self.open & ~lost
+            over = moved & (self.step + 1 == 5 + index % 3)
             assert (batch.terminated | batch.truncated).tolist() == over.tolist()
             assert batch.terminated.tolist() == (over & (self.episode % 2 == 0)).tolist()
             assert batch.ended.tolist() == np.flatnonzero(over).tolist()
-            reward = np.where(lost, 0.0, chosen[:, 0] + 0.25 * (index % 4))
+            reward = np.where(moved, self.chosen + 0.25 * (index % 4), 0.0)
             np.testing.assert_array_equal(batch.reward, reward.astype(np.float32))
             if over.any():
                 assert batch.final_observations is not None and batch.final_info is not None
@@ -88,9 +98,14 @@ class Checked:
             assert (self.environment.episodes[lost] > self.episode[lost]).all()
             self.episode[lost] = self.environment.episodes[lost]
             self.episode[over] += 1
-            self.step = np.where(over | lost, 0, self.step + 1)
+            self.step = np.where(over | lost, 0, self.step + moved)
+            self.open &= ~self.acts & ~lost
             assert self.environment.episodes.tolist() == self.episode.tolist()
             self.look(batch.observations["state"])
+
+
+def everywhere(count: int) -> NDArray[np.bool_]:
+    return np.ones(count, np.bool_)
 
 
 def fault(kind: str, env: int, episode: int, step: int) -> Fault:

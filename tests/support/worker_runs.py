@@ -11,14 +11,22 @@ import numpy as np
 import rlcore
 from rlcore.runs.saved_run import SavedRun
 
+# Schedules that do not depend on max_steps: a run that is continued equals one that was longer from the start.
+STEADY = {"learning_rate_schedule": "constant", "beta_schedule": "constant", "epsilon_schedule": "constant"}
 PPO: dict[str, Any] = {
     "trainer_type": "ppo",
-    "hyperparameters": {"batch_size": 32, "buffer_size": 128, "num_epoch": 2},
+    "hyperparameters": {"batch_size": 32, "buffer_size": 128, "num_epoch": 2, **STEADY},
     "network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True},
 }
 SAC: dict[str, Any] = {
     "trainer_type": "sac",
-    "hyperparameters": {"batch_size": 32, "buffer_size": 1000, "buffer_init_steps": 100},
+    "hyperparameters": {
+        "batch_size": 32,
+        "buffer_size": 1000,
+        "buffer_init_steps": 100,
+        "learning_rate_schedule": "constant",
+        "save_replay_buffer": True,
+    },
     "network_settings": {"hidden_units": 8, "num_layers": 1},
 }
 MEMORY = {"network_settings": {**PPO["network_settings"], "memory": {"memory_size": 8, "sequence_length": 8}}}

@@ -1,0 +1,83 @@
+"""Trainings whose workers step while the run computes: equal when repeated and when resumed, and what they promise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_runs import metrics, train, weights
+
+from rlcore.errors import ConfigError, RunStateError
+
+HALF = {"count": 2, "overlap": "half"}
+UPDATES = {"count": 2, "overlap": "updates"}
+FIRST = {"count": 2, "wait_for": 1}
+DEEP = pytest.mark.deep
+
+
+def promise(directory: Path) -> Any:
+    return json.loads((directory / "run" / "result.json").read_text())["resume"]
+
+
+@pytest.mark.parametrize(
+    ("case", "workers"),
+    [
+        ("memory", HALF),
+        ("ghost", HALF),
+        pytest.param("ppo", HALF, marks=DEEP),
+        pytest.param("sac", HALF, marks=DEEP),
+        pytest.param("curriculum", HALF, marks=DEEP),
+        pytest.param("lake", HALF, marks=DEEP),
+        ("sac", UPDATES),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value["overlap"],
+)
+def test_a_resumed_run_equals_one_that_was_not_stopped(tmp_path: Path, case: str, workers: dict[str, Any]) -> None:
+    """The checkpoint is saved while one half has answers that no batch has shown, or an update is due."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(whole, case, workers, 600)
+    train(parts, case, workers, 300)
+    train(parts, case, workers, 600, resume=True)
+    assert weights(whole) == weights(parts) != []
+    assert metrics(whole)[-1] == metrics(parts)[-1]
+    assert metrics(whole)[-1]["stats"]["Environment/Cumulative Reward"] is not None
+    assert promise(whole)["promise"] == "exact"
+
+
+@pytest.mark.parametrize("case", ["ppo", pytest.param("sac", marks=DEEP), pytest.param("ghost", marks=DEEP)])
+def test_a_run_learns_from_the_workers_that_answer_first(tmp_path: Path, case: str) -> None:
+    train(tmp_path, case, FIRST, 300)
+    train(tmp_path, case, FIRST, 600, resume=True)
+    last = metrics(tmp_path)[-1]
+    assert last["step"] >= 600 and last["stats"]["Environment/Cumulative Reward"] is not None
+    found = promise(tmp_path)
+    assert found["promise"] == "statistical"
+    assert found["reasons"][0] == "workers.wait_for takes the workers that answer first"
+
+
+def test_updates_while_stepping_need_an_off_policy_trainer(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match="behavior 'Player' has trainer 'ppo', which learns from complete steps"
+    ) as no:
+        train(tmp_path, "ppo", UPDATES)
+    assert "environment.workers.overlap: updates is for off-policy trainers" in str(no.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "advice"),
+    [
+        (HALF, {"count": 3, "overlap": "half"}, "resume with as many workers"),
+        (HALF, 2, "resume with the same environment.workers, with its overlap or wait_for"),
+        (2, HALF, "resume without environment.workers.overlap"),
+        (HALF, None, "resume with environment.workers: 2"),
+    ],
+    ids=["other number", "to lock-step", "from lock-step", "to one process"],
+)
+def test_a_run_is_resumed_with_the_overlap_that_it_was_saved_with(
+    tmp_path: Path, first: Any, second: Any, advice: str
+) -> None:
+    train(tmp_path, "corridor", first, 60)
+    with pytest.raises(RunStateError, match=advice):
+        train(tmp_path, "corridor", second, 120, resume=True)
