@@ -129,7 +129,8 @@ class Executor(Protocol):
     def wait(self, workers: Collection[Worker], seconds: float | None) -> Collection[Worker]:
         """Return workers whose call ended or that are gone, as soon as there is one; none after ``seconds``.
 
-        Must not poll: the cores are for the workers.
+        Must not poll: the cores are for the workers. Workers that are not in ``workers`` may be within a call, or end
+        one: a later ``wait`` for them returns them.
         """
         ...
 
