@@ -1,4 +1,4 @@
-"""What workers that overlap with the run bring, against the same workers in lock-step; 8 environments.
+"""Measures workers that overlap with the run against the same workers in lock-step; 8 environments.
 
 ``waiting``: SAC learns while an environment waits 1 ms in each step, in 2 workers, and has 2 updates for each step of
 all. ``sac`` is SAC on HalfCheetah-v5 with as many updates, ``ppo`` the PPO training of ``workers.py``, both in 2

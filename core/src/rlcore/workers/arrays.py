@@ -217,7 +217,7 @@ class RunArrays:
             arrays.rest(self.layout.rows[part][name], part)
 
     def seen(self) -> dict[str, Any]:
-        """What agents see, and which of them act, for a checkpoint."""
+        """Return what agents see, and which of them act, for a checkpoint."""
         return {name: arrays.seen() for name, arrays in self._behaviors.items()}
 
     def load_seen(self, state: Mapping[str, Any]) -> None:
