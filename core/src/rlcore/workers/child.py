@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 from contextlib import suppress
-from multiprocessing import spawn
+from multiprocessing import current_process, spawn
 from typing import Any, NoReturn
 
 from rlcore.workers.channel import ANSWER, ATTACH, CALL, FAILED, STEP, Channel
@@ -40,10 +40,11 @@ def main() -> None:
     channel = Channel(socket.socket(fileno=descriptor))
     try:
         _, (preparation, level, task) = channel.receive()
-        logging.getLogger("rlcore").setLevel(level)
-        spawn.prepare(preparation)
     except (EOFError, OSError):
         os._exit(0)
+    try:
+        logging.getLogger("rlcore").setLevel(level)
+        _import_main(preparation)
     except BaseException as error:
         _fail(channel, error)
     else:
@@ -72,6 +73,16 @@ def _watch(lifeline: int) -> NoReturn:
         pass
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
+
+
+def _import_main(preparation: dict[str, Any]) -> None:
+    """Import the main module as multiprocessing does; what must not happen meanwhile is refused by this mark of its."""
+    this: Any = current_process()
+    this._inheriting = True
+    try:
+        spawn.prepare(preparation)
+    finally:
+        del this._inheriting
 
 
 def _serve(channel: Channel, task: bytes) -> None:

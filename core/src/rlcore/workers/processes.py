@@ -121,6 +121,8 @@ class ProcessWorker:
         """Send what the program needs to import the same modules: the path, the directory and the main module."""
         preparation = spawn.get_preparation_data(f"rlcore-worker-{self.task.part}")
         del preparation["authkey"]
+        if not os.path.exists(preparation.get("init_main_from_path", "")):  # a program that was read from a pipe
+            preparation.pop("init_main_from_path", None)
         level = logging.getLogger("rlcore").getEffectiveLevel()
         channel.send(CALL, (preparation, level, pickle.dumps(self.task)))
 
