@@ -34,7 +34,7 @@ from rlcore.workers.channel import ATTACH, CALL, FAILED, Channel
 from rlcore.workers.contract import Task, Worker, WorkerFailed
 
 KEPT_LINES = 50  # of a worker's output, for errors
-LOOK_SECONDS = 1.0  # a dead worker whose channel a process of an environment holds open is noticed after this time
+LOOK_SECONDS = 0.5  # a dead worker whose channel a process of an environment holds open is noticed after this time
 MESSAGE_SECONDS = 60
 ENDING_SECONDS = 1.0
 TRACEBACK_SECONDS = 0.5  # that a worker which hangs has to write where it hangs
