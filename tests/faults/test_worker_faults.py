@@ -22,6 +22,7 @@ from checked_workers import FAULTY, SEED, Checked, descriptors, fault, left_proc
 from rlcore.environment import Actions
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.seeding import EpisodeSeeds
+from rlcore.testing.fixtures import RunRlcore
 from rlcore.workers.environment import WorkerEnvironment
 
 pytestmark = pytest.mark.faults
@@ -146,7 +147,7 @@ def run_command(tmp_path: Path, steps: int) -> subprocess.Popen[str]:
     )
 
 
-def test_a_run_learns_on_after_a_failure_and_ctrl_c_saves_it(tmp_path: Path) -> None:
+def test_a_run_learns_on_after_a_failure_and_ctrl_c_saves_it(tmp_path: Path, run_rlcore: RunRlcore) -> None:
     """Ctrl-C reaches every process of the terminal: the workers ignore it, and the run saves and ends them."""
     run = run_command(tmp_path, 10_000_000)
     metrics, deadline = tmp_path / "run" / "metrics.jsonl", time.monotonic() + 120
@@ -161,5 +162,9 @@ def test_a_run_learns_on_after_a_failure_and_ctrl_c_saves_it(tmp_path: Path) -> 
     assert "worker 1 (environments 2 to 3) failed in step: its process was killed by SIGKILL" in text
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["outcome"] == "interrupted"
+    shown = run_rlcore("status", str(tmp_path / "run"), "--allow-local")
+    assert "workers: 1 started again, 2 aborted episodes, since the run was last started" in shown.stdout
+    shown = run_rlcore("status", str(tmp_path / "run"), "--json", "--no-plugins")
+    assert json.loads(shown.stdout)["workers"] == {"restarts": 1, "aborted_episodes": 2}
     saved = [int(each.name) for each in (tmp_path / "run" / "checkpoints").iterdir()]
     assert saved == [result["behaviors"]["A"]["steps"]]
