@@ -5,6 +5,7 @@ The environments and the checks of their rows are those of ``test_worker_faults.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -114,14 +115,17 @@ def test_two_workers_fail_at_once_or_cannot_be_started_again(
 def test_a_hundred_restarts_leave_nothing(tmp_path: Path, opened: list[Any], trial: Trial) -> None:
     """Neither descriptors, threads and processes, nor memory that is shared."""
     faults = [fault("exit", env, 2 * turn, 2) for turn in range(50) for env in (0, 3)]
-    opened.append(make(tmp_path, 2, 6, faults))
-    checked = Checked(opened[-1])
 
     def held() -> tuple[int, int, int]:
-        maps = sum(shared in Path("/proc/self/maps").read_text() for shared in ("memfd:rlcore", "/dev/shm/"))
+        maps = Path("/proc/self/maps").read_text().count("memfd:rlcore")
         return descriptors(), len(os.listdir("/proc/self/task")), maps
 
+    at_first = held()
+    environment = make(tmp_path, 2, 6, faults)
+    opened.append(environment)
+    checked = Checked(environment)
     before = held()
+    assert before[2] == 1
     for _ in range(10):
         checked.play(5 * 9)
         assert held() == before
@@ -130,7 +134,9 @@ def test_a_hundred_restarts_leave_nothing(tmp_path: Path, opened: list[Any], tri
     assert opened[-1].stats()["Environment/Worker Restarts"] == 100
     opened.pop().close()
     assert left_processes() == []
-    assert not [link for link in Path("/proc/self/fd").iterdir() if "memfd:rlcore" in str(link.resolve())]
+    del checked, environment
+    gc.collect()
+    assert held()[0] == at_first[0] and held()[2] == 0
 
 
 @pytest.mark.deep

@@ -173,10 +173,11 @@ def _workers(latest: Mapping[str, Mapping[str, Any]]) -> dict[str, int] | None:
     stats = list(latest.values())[-1].get("stats") if latest else None
     if not isinstance(stats, Mapping):
         return None
-    counts = {"restarts": stats.get(WORKER_RESTARTS), "aborted_episodes": stats.get(ABORTED_EPISODES)}
-    if not all(is_number(count) and isfinite(count) for count in counts.values()):
+    restarts: Any = stats.get(WORKER_RESTARTS)
+    aborted: Any = stats.get(ABORTED_EPISODES)
+    if not is_number(restarts) or not is_number(aborted) or not isfinite(restarts) or not isfinite(aborted):
         return None
-    return {name: int(count) for name, count in counts.items()}
+    return {"restarts": int(restarts), "aborted_episodes": int(aborted)}
 
 
 def _steps(status: Mapping[str, Any], summarized: Mapping[str, int]) -> dict[str, int]:

@@ -377,7 +377,7 @@ class _PartOfBehavior:
     def _require_finite(
         self, what: str, stored: NDArray[Any], given: NDArray[Any], rows: NDArray[np.intp] | None = None
     ) -> None:
-        """Refuse ``given`` [K, ...] if what is ``stored`` of it is not finite. ``rows`` [K] are its slots, None: all."""
+        """Refuse ``given`` [K, ...] if what is ``stored`` of it is not finite; ``rows`` [K] are its slots."""
         flat = stored.reshape(-1)
         if isfinite(flat.dot(flat)):  # the sum of squares of finite numbers is finite, unless they are huge
             return
