@@ -91,6 +91,16 @@ def test_policy_fail_ends_the_run_at_the_first_failure(tmp_path: Path, opened: l
         Checked(opened[-1]).play(3)
 
 
+def test_a_worker_that_failed_beside_the_one_that_ends_the_run_is_not_called_again(
+    tmp_path: Path, opened: list[Any]
+) -> None:
+    faults = [fault("raise", 0, 0, 1), fault("raise", 1, 0, 1)]
+    opened.append(make(tmp_path, {"count": 3, "on_failure": "fail"}, 3, faults))
+    with pytest.raises(EnvironmentFailed, match="worker 0 "):
+        Checked(opened[-1]).play(3)
+    assert len(left_processes()) == 1
+
+
 def test_policy_drop_continues_without_a_worker(tmp_path: Path, opened: list[Any]) -> None:
     limits = {"max_lifetime_restarts": 0}
     opened.append(make(tmp_path, {"count": 2, "on_failure": "drop"}, 4, [fault("exit", 0, 0, 2)], limits))
