@@ -11,7 +11,7 @@ from rlcore.errors import RunStateError
 def refuse_while_main_is_imported() -> None:
     """Raise RunStateError in a process that imports the main module of the one that started it.
 
-    Workers do so, and processes that :mod:`multiprocessing` spawns. A run there would be that of the program once more.
+    Workers do so, and processes that ``multiprocessing`` spawns. A run there would be that of the program once more.
     """
     if getattr(current_process(), "_inheriting", False):
         program = sys.argv[0] or "the program"
