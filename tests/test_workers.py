@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from worker_runs import CASES, metrics, train, weights
+from checked_workers import FAULTY, fault
+from worker_runs import CASES, PPO, SAC, metrics, train, weights
 
+import rlcore
 from rlcore.errors import RunStateError
 
 
@@ -48,3 +51,36 @@ def test_environments_that_save_themselves_are_resumed_by_as_many_workers(
     train(tmp_path, "corridor", first, 300)
     with pytest.raises(RunStateError, match=advice):
         train(tmp_path, "corridor", second, 600, resume=True)
+
+
+@pytest.mark.parametrize("behavior", [PPO, SAC], ids=["ppo", "sac"])
+def test_a_run_without_the_workers_that_failed_counts_and_learns_from_the_others(
+    tmp_path: Path, behavior: dict[str, object]
+) -> None:
+    """Two of three workers are lost. Whole episodes have 5, 6 or 7 steps. A resumed run has all workers again."""
+
+    def train_to(steps: int, faults: list[dict[str, object]], resume: bool) -> rlcore.BehaviorResult:
+        workers = {"count": 3, "on_failure": "drop"}
+        run = rlcore.Run(
+            {
+                "plugins": {"local": [str(FAULTY)]},
+                "environment": {"type": "faulty", "num_envs": 6, "workers": workers, "options": {"faults": faults}},
+                "env_settings": {"seed": 3, "max_lifetime_restarts": 0},
+                "behaviors": {"A": {**behavior, "max_steps": steps, "summary_freq": 100, "checkpoint_interval": 200}},
+                "checkpoint_settings": {"run_id": "run", "results_dir": str(tmp_path), "resume": resume},
+                "stats": {"console": False, "tensorboard": False},
+            }
+        )
+        return run.train()["A"]
+
+    result = train_to(400, [fault("kill", 0, 2, 3), fault("nan", 4, 7, 1)], resume=False)
+    assert result.steps == 400
+    lines = [json.loads(line)["stats"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    # From the second loss on, each hundred steps are 50 of environment 2 and of environment 3: episodes of 7 and 5.
+    assert [line["Environment/Aborted Episodes"] for line in lines][-2:] == [4.0, 4.0]
+    assert all(5.0 <= line["Environment/Episode Length"] <= 7.0 for line in lines)
+    assert result.lengths is not None and (result.lengths.min, result.lengths.max) == (5.0, 7.0)
+    assert result.lengths.count == 50 // 7 + 50 // 5
+    assert train_to(600, [], resume=True).steps >= 600
+    last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])["stats"]
+    assert last["Environment/Aborted Episodes"] == 0.0 and last["Environment/Episode Length"] >= 5.0

@@ -255,6 +255,15 @@ def _assert_equal_from() -> Callable[[Workplace, Workplace, int], list[int]]:
     return assert_equal_from
 
 
+@pytest.fixture
+def opened() -> Iterator[list[Any]]:
+    """Environments to close after the test."""
+    environments: list[Any] = []
+    yield environments
+    for environment in environments:
+        environment.close()
+
+
 STUBS = Path(__file__).resolve().parents[2] / "core" / "tests" / "run" / "stub_plugin.py"
 
 

@@ -47,6 +47,8 @@ class Row:
 
 
 HOSTILE = "test_hostile_inputs.py"
+MANY = "test_worker_gates.py::test_each_of_many_faults_costs_the_open_episodes_of_its_worker"
+TWO = "test_worker_gates.py::test_two_workers_fail_at_once_or_cannot_be_started_again"
 ROWS = {
     "F1": Row(
         "kill -9 at a random time",
@@ -112,6 +114,21 @@ ROWS = {
          "test_processes.py::test_two_processes_cannot_write_to_one_run_and_the_first_goes_on"), 10,
     ),
     "F11": Row("a thousand saves: disk and memory", ("test_soak.py",), 1),
+    "W1": Row("a worker: kill -9", (f"{MANY}[kill -9",), 40),
+    "W2": Row("a worker: hangs, or is stopped", (f"{MANY}[hangs",), 20),
+    "W3": Row("a worker: raises in step and reset", (f"{MANY}[raises",), 40),
+    "W4": Row("a worker: segmentation fault", (f"{MANY}[segfault",), 20),
+    "W5": Row("a worker: os._exit", (f"{MANY}[exits",), 10),
+    "W6": Row("a worker: a result that cannot be pickled", (f"{MANY}[unpicklable",), 5),
+    "W7": Row("a worker: NaN, or a wrong shape", (f"{MANY}[bad batch",), 10),
+    "W8": Row("two workers in one step", (f"{TWO}[together",), 10),
+    "W9": Row("a new worker cannot make its environments", (f"{TWO}[create",), 10),
+    "W10": Row("restarts of workers: descriptors, threads, memory",
+               ("test_worker_gates.py::test_a_hundred_restarts_leave_nothing",), 100),
+    "W11": Row("a worker that always fails: the run ends within 30 s",
+               ("test_worker_gates.py::test_a_worker_that_always_fails_ends_the_run_soon",), 2),
+    "W12": Row("kill -9 of a run with workers: none is left",
+               ("test_worker_gates.py::test_no_process_outlives_a_run_that_is_killed",), 20),
     "H1": Row("hostile: pickles", (f"{HOSTILE}[pickle: ",), 15),
     "H2": Row("hostile: configurations", (f"{HOSTILE}[configuration: ", f"{HOSTILE}[--set: "), 15),
     "H3": Row("hostile: run ids, paths, links", (f"{HOSTILE}[name: ",), 15),

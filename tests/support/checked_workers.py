@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -110,3 +112,50 @@ def everywhere(count: int) -> NDArray[np.bool_]:
 
 def fault(kind: str, env: int, episode: int, step: int) -> Fault:
     return {"kind": kind, "env": env, "episode": episode, "step": step}
+
+
+def left_processes() -> list[int]:
+    """Processes of workers whose parent is this process."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                words = (entry / "cmdline").read_bytes()
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            except OSError:
+                continue
+            if b"rlcore.workers.child" in words and int(parent) == os.getpid():
+                found.append(int(entry.name))
+    return found
+
+
+def descriptors() -> int:
+    """Number of open files of this process."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+class Notices(logging.Handler):
+    """When a run reported each failure of a worker, and when the worker failed, as ``options.fault_log`` has it."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__()
+        self._log = log
+        self.reported: list[float] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if " failed in " in record.getMessage():
+            self.reported.append(time.monotonic())
+
+    def __enter__(self) -> Notices:
+        logging.getLogger("rlcore.workers.crew").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("rlcore.workers.crew").removeHandler(self)
+
+    @property
+    def seconds(self) -> list[float]:
+        """From each failure to its report."""
+        failed = sorted(map(float, self._log.read_text().split()))
+        assert len(failed) == len(self.reported)
+        return [after - before for before, after in zip(failed, self.reported, strict=True)]

@@ -6,6 +6,10 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+# Trainers store rewards and observations as float32: a larger float64 would become infinite there.
+LARGEST = float(np.finfo(np.float32).max)
 
 
 def first_non_finite(value: Any) -> tuple[int, ...] | None:
@@ -21,3 +25,23 @@ def first_non_finite(value: Any) -> tuple[int, ...] | None:
     if finite.all():
         return None
     return tuple(int(index) for index in np.unravel_index(int(finite.argmin()), value.shape))
+
+
+def not_finite_as_float32(values: NDArray[Any]) -> tuple[int, str, str] | None:
+    """The first row of ``values`` [K, ...] that is not finite as float32: its number, its text, and what to do.
+
+    None if there is none.
+    """
+    place = first_non_finite(values if values.dtype.itemsize <= 4 else _as_float32(values))
+    if place is None:
+        return None
+    fix = "fix the environment, or wrap it to keep its values finite"
+    if isfinite(values[place]):
+        fix = f"values beyond {LARGEST:.2g} are infinite as float32, which trainers store; scale them down"
+    value = values[place[0]]
+    text = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
+    return int(place[0]), text, fix
+
+
+def _as_float32(values: NDArray[Any]) -> NDArray[Any]:
+    return np.where(np.abs(values) <= LARGEST, values, np.nan)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.errors import EnvironmentFailed
+from rlcore.errors import EnvironmentFailed, NonFiniteError
 from rlcore.workers.arrays import Layout, RunArrays
 from rlcore.workers.environment import split
 
@@ -143,6 +143,45 @@ def test_a_batch_that_does_not_fit_is_refused(change: dict[str, Any], message: s
     with pytest.raises(EnvironmentFailed) as failed:
         joined([[0, 1]], [0, 2]).part(0).put({"A": wrong}, np.zeros(2, np.int64))
     assert message in str(failed.value)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("envs", [[0, 1], [1, 0]], ids=["a block of rows", "rows apart"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"reward": np.array([0.0, NAN])}, "reward of slot {second} is nan; fix the environment"),
+        ({"group_reward": np.array([np.inf, 0.0])}, "group reward of slot {first} is inf; fix"),
+        ({"observations": {"seen": np.array([[0.0, NAN], [0.0, 0.0]])}}, "'seen' of slot {first} is [ 0. nan]; fix"),
+        ({"observations": {"seen": np.array([[1.0, 0.0], [1e39, 0.0]])}}, "is [1.e+39 0.e+00]; values beyond 3.4e+38"),
+        ({"final_observations": {"seen": np.array([[0.0, -np.inf]])}}, "final observation 'seen' of slot {second} is"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_numbers_that_are_not_finite_are_refused_with_their_environment(
+    envs: list[int], change: dict[str, Any], message: str
+) -> None:
+    """As in one process; a worker does not know at which step of the run it is."""
+    wrong = batch([0, 1], [False, True])
+    for name, value in change.items():
+        setattr(wrong, name, value)
+    arrays = joined([[0, 1], envs], [0, 2, 4])
+    with pytest.raises(NonFiniteError) as failed:
+        arrays.part(1).put({"A": wrong}, np.zeros(2, np.int64))
+    slots = np.arange(4)[arrays.layout.rows[1]["A"]]
+    places = [f"{slot} (environment {arrays.layout.behaviors['A'].env_index[slot]})" for slot in slots]
+    assert message.format(first=places[0], second=places[1]) in str(failed.value)
+    arrays.silence(1)
+    assert np.isfinite(arrays.batches({})["A"].observations["seen"]).all()
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in dot")
+def test_large_numbers_that_are_finite_are_accepted() -> None:
+    large = batch([0, 0], [False] * 2)
+    large.observations = {"seen": np.full((2, 2), 3e38, np.float32)}
+    joined([[0, 1]], [0, 2]).part(0).put({"A": large}, np.zeros(2, np.int64))
 
 
 def test_workers_with_different_behaviors_are_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,9 @@ def status_command(
     targets = _targets(document.data, status)
     evaluation = _evaluation(status)
     # The steps after the last checkpoint of a process that ended are lost; those of a running one count.
-    seen = _steps(status, _summarized(directory) if running else {})
+    latest = _latest_summaries(directory)
+    seen = _steps(status, {name: summary["step"] for name, summary in latest.items()} if running else {})
+    workers = _workers(latest)
     if as_json:
         report = {
             "run": str(directory),
@@ -65,6 +68,7 @@ def status_command(
             "max_steps": targets,
             "steps": seen,
             "evaluation": evaluation,
+            "workers": workers,
             "checkpoints": [{**attrs.asdict(each), "path": str(each.path)} for each in data.checkpoints],
             "damaged": data.damaged,
             "status": status,
@@ -75,6 +79,9 @@ def status_command(
     intact = [each.step for each in data.checkpoints if not each.problem]
     damages = [*data.damaged, *(each.problem for each in data.checkpoints if each.problem)]
     _print(directory, "running" if running else outcome, targets, seen, damages, status)
+    if workers:
+        restarts, aborted = workers["restarts"], workers["aborted_episodes"]
+        echo(f"workers: {restarts} started again, {aborted} aborted episodes, since the run was last started")
     print_parameters(document, status, none_yet=not intact)
     _print_sections(document, status, targets)
     if not running and intact and metadata_of(data.status_written).get("run_steps") != intact[-1]:
@@ -137,24 +144,40 @@ def _promise(status: Mapping[str, Any]) -> str:
     return str(ResumePromise.from_json(found))
 
 
-def _summarized(directory: Path) -> dict[str, int]:
-    """The step of each behavior's last summary in ``metrics.jsonl``; empty if there is no such file."""
+def _latest_summaries(directory: Path) -> dict[str, dict[str, Any]]:
+    """Each behavior's last summary in ``metrics.jsonl``; empty if there is no such file."""
     from rlcore.builtin.metrics_file import METRICS_FILE
     from rlcore.files.json_files import DamagedFile, is_whole, parse_json, read_tail
 
-    seen: dict[str, int] = {}
+    latest: dict[str, dict[str, Any]] = {}
     try:
         lines = read_tail(directory / METRICS_FILE, _LAST_SUMMARIES).splitlines()
     except (OSError, DamagedFile):
-        return seen
+        return latest
     for line in lines:
         try:
             summary = parse_json(line)
         except ValueError:  # the first is cut off here, the last is being written
             continue
         if isinstance(summary, dict) and isinstance(summary.get("behavior"), str) and is_whole(summary.get("step")):
-            seen[summary["behavior"]] = summary["step"]
-    return seen
+            latest.pop(summary["behavior"], None)
+            latest[summary["behavior"]] = summary
+    return latest
+
+
+def _workers(latest: Mapping[str, Mapping[str, Any]]) -> dict[str, int] | None:
+    """Restarts and aborted episodes in the very last summary; None if the environments were not in workers."""
+    from rlcore.files.json_files import is_number
+    from rlcore.stats import ABORTED_EPISODES, WORKER_RESTARTS
+
+    stats = list(latest.values())[-1].get("stats") if latest else None
+    if not isinstance(stats, Mapping):
+        return None
+    restarts: Any = stats.get(WORKER_RESTARTS)
+    aborted: Any = stats.get(ABORTED_EPISODES)
+    if not is_number(restarts) or not is_number(aborted) or not isfinite(restarts) or not isfinite(aborted):
+        return None
+    return {"restarts": int(restarts), "aborted_episodes": int(aborted)}
 
 
 def _steps(status: Mapping[str, Any], summarized: Mapping[str, int]) -> dict[str, int]:

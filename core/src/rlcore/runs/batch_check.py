@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from math import hypot, isfinite
+from math import hypot
 from typing import Any, NoReturn
 
 import attrs
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.finite import first_non_finite
+from rlcore.finite import LARGEST, not_finite_as_float32
 from rlcore.runs.bounds_check import BoundsCheck, slot_named
 
 log = logging.getLogger(__name__)
@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 FEW_SLOTS = 16
 
 _BOOL = np.dtype(np.bool_)
-# Trainers store rewards and observations as float32: a larger float64 would become infinite there.
-LARGEST = float(np.finfo(np.float32).max)
 _FIX = "fix the environment, so that it returns what its behavior says"
 
 
@@ -257,16 +255,11 @@ class BatchCheck:
 
     def _refuse_non_finite(self, what: str, values: NDArray[Any], slots: NDArray[np.intp] | None = None) -> None:
         """Raise NonFiniteError for the first row of ``values`` [K, ...] that is not finite as float32, if any."""
-        place = _first_non_finite(values)
-        if place is None:
+        found = not_finite_as_float32(values)
+        if found is None:
             return
-        fix = "fix the environment, or wrap it to keep its values finite"
-        if isfinite(values[place]):
-            fix = f"values beyond {LARGEST:.2g} are infinite as float32, which trainers store; scale them down"
-        row = int(place[0])
+        row, text, fix = found
         slot = row if slots is None else int(slots[row])
-        value = values[row]
-        text = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
         raise NonFiniteError(
             f"behavior {self._spec.name!r}: {what} of {slot_named(self._spec, slot)} is {text} {self._when()}; {fix}",
             int(self._spec.env_index[slot]),
@@ -277,13 +270,6 @@ class BatchCheck:
 def _most_squared(dtype: np.dtype[Any]) -> np.floating[Any] | float:
     """The largest sum of squares whose terms are certainly finite as float32."""
     return LARGEST**2 if dtype.itemsize > 4 else dtype.type(np.finfo(dtype).max) if dtype.kind == "f" else LARGEST
-
-
-def _first_non_finite(values: NDArray[Any]) -> tuple[int, ...] | None:
-    """The index of the first value that is a NaN or an infinity, or would be one as float32; None: there is none."""
-    if values.dtype.itemsize <= 4:
-        return first_non_finite(values)
-    return first_non_finite(np.where(np.abs(values) <= LARGEST, values, np.nan))
 
 
 def batch_of(batches: Any, name: str, environment: str, doing: str) -> AgentBatch:

@@ -27,6 +27,7 @@ from rlcore.runs.closing import CloseDeadline
 from rlcore.runs.control import Control
 from rlcore.runs.description import RunDescription
 from rlcore.runs.evaluations import Scores
+from rlcore.runs.importing import refuse_while_main_is_imported
 from rlcore.runs.joining import directory_of_rank, join_ranks
 from rlcore.runs.rank_rules import refuse_in_ranks
 from rlcore.runs.setup import resolve_config
@@ -118,6 +119,7 @@ class Run:
         """
         if self._training is not None:
             return
+        refuse_while_main_is_imported()
         with self.timers.root.child("run_training.setup").measure():
             ranks = join_ranks(self._launch, self.config, lambda: self._control.stop_requested)
             try:

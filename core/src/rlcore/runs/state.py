@@ -226,7 +226,7 @@ class RunState:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
             _require_workers(state["environment"], self.in_workers, where)
-            owner = self.environment_name
+            owner = self.environment_name.rstrip(",")
             with blamed(owner, "in load_state_dict", EnvironmentFailed), state_taken_up(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
             doing = "load_state_dict"

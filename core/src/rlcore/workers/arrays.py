@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import attrs
@@ -15,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import EnvironmentFailed
+from rlcore.errors import EnvironmentFailed, NonFiniteError
+from rlcore.finite import not_finite_as_float32
 from rlcore.saved_values import fill, saved_array, saved_mapping
 
 __all__ = ["Layout", "PartArrays", "RunArrays"]
@@ -333,7 +335,8 @@ class _BehaviorArrays:
         self.optional["group_reward"][:] = 0.0
 
     def silence(self, rows: Rows, part: int) -> None:
-        self.reward[rows] = 0.0
+        for array in (self.reward, *self.observations.values()):  # the worker may have failed while it wrote
+            array[rows] = 0
         self.terminated[rows] = self.truncated[rows] = False
         for what, value in {**OPTIONAL_DEFAULTS, "needs_action": False}.items():
             self.optional[what][rows] = value
@@ -363,7 +366,7 @@ class PartArrays:
         """Write the batches of this worker's environments, which are in ``episodes`` [number of them].
 
         Returns ``final_info`` by behavior, None if there is none.
-        Raises EnvironmentFailed for an array that does not fit its behavior.
+        Raises EnvironmentFailed for an array that does not fit its behavior, NonFiniteError for a NaN or an infinity.
         """
         infos: dict[str, Any] | None = None
         for name, mine in self._behaviors.items():
@@ -379,6 +382,7 @@ class _PartOfBehavior:
 
     def __init__(self, arrays: _BehaviorArrays, rows: Rows, number: int) -> None:
         self._name = arrays.spec.name
+        self._env_index = arrays.spec.env_index
         self._rows = rows
         self._sliced = isinstance(rows, slice)
         self._all = arrays
@@ -412,6 +416,8 @@ class _PartOfBehavior:
                 whole = self._all.optional[what]
                 self._check(what, whole, array, len(self._slots))
                 whole[self._rows] = array
+                if whole.dtype.kind == "f":
+                    self._require_finite("group reward", whole[self._rows], array)
             elif self._had.get(what, True):
                 self._all.optional[what][self._rows] = OPTIONAL_DEFAULTS[what]
             if there != self._had.get(what):
@@ -424,6 +430,8 @@ class _PartOfBehavior:
             final = _entry(finals, name, self._name)
             self._check(f"final observation {name!r}", whole, final, len(ended))
             whole[self._slots[ended]] = final
+            if whole.dtype.kind == "f":
+                self._require_finite(f"final observation {name!r}", whole[self._slots[ended]], final, ended)
         return batch.final_info
 
     def _write(self, what: str, whole: NDArray[Any], mine: NDArray[Any], given: Any) -> None:
@@ -432,6 +440,26 @@ class _PartOfBehavior:
             mine[...] = given
         else:
             whole[self._rows] = given
+        if whole.dtype.kind == "f":
+            self._require_finite(what, mine if self._sliced else whole[self._rows], given)
+
+    def _require_finite(
+        self, what: str, stored: NDArray[Any], given: NDArray[Any], rows: NDArray[np.intp] | None = None
+    ) -> None:
+        """Refuse ``given`` [K, ...] if what is ``stored`` of it is not finite; ``rows`` [K] are its slots."""
+        flat = stored.reshape(-1)
+        if isfinite(flat.dot(flat)):  # the sum of squares of finite numbers is finite, unless they are huge
+            return
+        found = not_finite_as_float32(given)
+        if found is not None:
+            row, text, fix = found
+            slot = int(self._slots[row if rows is None else int(rows[row])])
+            env = int(self._env_index[slot])
+            raise NonFiniteError(
+                f"behavior {self._name!r}: {what} of slot {slot} (environment {env}) is {text}; {fix}",
+                env,
+                latest=what.startswith("observation"),
+            )
 
     def _check(self, what: str, whole: NDArray[Any], given: Any, rows: int) -> None:
         """Refuse an array of another shape or kind, which a copy would broadcast or round."""

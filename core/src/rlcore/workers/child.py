@@ -1,13 +1,15 @@
 """The program of a worker process, which :mod:`rlcore.workers.processes` starts.
 
-The process ends with the run, whatever ends the run: the kernel kills it with the thread that started it (Linux), a
-thread of its own waits for the end of a pipe that only the run holds open, and so does the loop for its channel.
+The process ends with the run, whatever ends the run, and so do those that environments started: their group is killed
+at the end of a pipe that only the run holds open, by the kernel (Linux) or by a thread, and at the end of the thread of
+the run that started it (Linux). The loop ends with its channel.
 """
 
 from __future__ import annotations
 
 import ctypes
 import faulthandler
+import fcntl
 import logging
 import mmap
 import os
@@ -17,7 +19,7 @@ import socket
 import sys
 import threading
 from contextlib import suppress
-from multiprocessing import spawn
+from multiprocessing import current_process, spawn
 from typing import Any, NoReturn
 
 from rlcore.workers.channel import ANSWER, ATTACH, CALL, FAILED, STEP, Channel
@@ -37,13 +39,15 @@ def main() -> None:
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # the run sends it to a worker that hangs
     logging.basicConfig(format="%(levelname)s:%(name)s:%(message)s", level=logging.WARNING)
+    os.set_inheritable(descriptor, False)
     channel = Channel(socket.socket(fileno=descriptor))
     try:
         _, (preparation, level, task) = channel.receive()
-        logging.getLogger("rlcore").setLevel(level)
-        spawn.prepare(preparation)
     except (EOFError, OSError):
         os._exit(0)
+    try:
+        logging.getLogger("rlcore").setLevel(level)
+        _import_main(preparation)
     except BaseException as error:
         _fail(channel, error)
     else:
@@ -55,9 +59,10 @@ def main() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Make this process end when the run does."""
+    """Make this process, and those that its environments start, end when the run does."""
+    signal.signal(signal.SIGUSR2, _end)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGUSR2, 0, 0, 0)
     if os.getppid() != parent:  # it ended before the line above
         os._exit(0)
     lifeline = os.dup(0)
@@ -65,13 +70,31 @@ def _end_with(parent: int) -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
+    if sys.platform == "linux":  # the kernel need not wait for the interpreter, which an environment may occupy
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def _watch(lifeline: int) -> NoReturn:
+def _watch(lifeline: int) -> None:
     while os.read(lifeline, 1):
         pass
-    os.kill(os.getpid(), signal.SIGKILL)
+    _end()
+
+
+def _end(*_: Any) -> NoReturn:
+    os.killpg(os.getpgrp(), signal.SIGKILL)
     raise AssertionError
+
+
+def _import_main(preparation: dict[str, Any]) -> None:
+    """Import the main module as multiprocessing does; what must not happen meanwhile is refused by this mark of its."""
+    this: Any = current_process()
+    this._inheriting = True
+    try:
+        spawn.prepare(preparation)
+    finally:
+        del this._inheriting
 
 
 def _serve(channel: Channel, task: bytes) -> None:

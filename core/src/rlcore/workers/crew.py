@@ -22,7 +22,7 @@ from rlcore.workers.contract import Executor, Task, Worker, WorkerFailed
 log = logging.getLogger(__name__)
 
 
-CLOSE_SECONDS = 5.0  # that closing environments may take; the workers are killed then
+CLOSE_SECONDS = 4.0  # that closing environments may take, less than a run gives it; the workers are killed then
 
 
 class WorkerTraceback(Exception):
@@ -225,8 +225,9 @@ class Crew:
         """
         again: list[int] = []
         dropped: list[int] = []
-        for part, failure in sorted(failures.items()):
+        for part in failures:  # all of them first: one that hangs must not get another call
             self.kill(part)
+        for part, failure in sorted(failures.items()):
             if failure.final and failure.raised is not None:
                 raise failure.raised from WorkerTraceback(failure.details)
             policy, refused = self._settings.on_failure, self._history[part].refused(self._limits)

@@ -34,7 +34,8 @@ from rlcore.workers.channel import ATTACH, CALL, FAILED, Channel
 from rlcore.workers.contract import Task, Worker, WorkerFailed
 
 KEPT_LINES = 50  # of a worker's output, for errors
-LOOK_SECONDS = 1.0  # a dead worker whose channel a process of an environment holds open is noticed after this time
+LONGEST_LINE = 65536  # bytes of it; a longer one, such as a progress bar without line ends, is shown in parts
+LOOK_SECONDS = 0.5  # a dead worker whose channel a process of an environment holds open is noticed after this time
 MESSAGE_SECONDS = 60
 ENDING_SECONDS = 1.0
 TRACEBACK_SECONDS = 0.5  # that a worker which hangs has to write where it hangs
@@ -55,6 +56,7 @@ class ProcessWorker:
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.process: subprocess.Popen[bytes]
         self._overdue = False
+        self._written = 0  # number of lines
         mine, theirs = socket.socketpair()
         for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):  # of a message that is half sent
             mine.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", MESSAGE_SECONDS, 0))
@@ -93,9 +95,10 @@ class ProcessWorker:
         started.put(None)
         assert self.process.stdout is not None
         with self.process.stdout as output, suppress(OSError, ValueError):
-            for line in output:
+            for line in iter(lambda: output.readline(LONGEST_LINE), b""):
                 text = line.decode(errors="replace").rstrip("\n")
                 self.lines.append(text)
+                self._written += 1
                 with suppress(Exception):
                     if not self._overdue:
                         print(f"worker {self.task.part}: {text}", file=sys.stderr)
@@ -121,6 +124,8 @@ class ProcessWorker:
         """Send what the program needs to import the same modules: the path, the directory and the main module."""
         preparation = spawn.get_preparation_data(f"rlcore-worker-{self.task.part}")
         del preparation["authkey"]
+        if not os.path.exists(preparation.get("init_main_from_path", "")):  # a program that was read from a pipe
+            preparation.pop("init_main_from_path", None)
         level = logging.getLogger("rlcore").getEffectiveLevel()
         channel.send(CALL, (preparation, level, pickle.dumps(self.task)))
 
@@ -188,12 +193,15 @@ class ProcessWorker:
     def overdue(self, doing: str, seconds: float) -> WorkerFailed:
         """Have the process write where it is; it is a signal handler in C that does so."""
         self._overdue = True  # what follows is for the error, not for the terminal
-        written = len(self.lines)
+        before = last = self._written
         with suppress(OSError):
             self.process.send_signal(signal.SIGUSR1)
         deadline = monotonic() + TRACEBACK_SECONDS
-        while monotonic() < deadline and len(self.lines) == written and not self.ended:
-            sleep(0.01)
+        while monotonic() < deadline and not self.ended:
+            sleep(0.02)
+            if before < self._written == last:  # nothing follows
+                break
+            last = self._written
         return WorkerFailed(f"did not finish {doing} within {seconds:g} s", self._tail())
 
     def kill(self) -> None:

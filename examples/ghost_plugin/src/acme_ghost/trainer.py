@@ -23,10 +23,9 @@ class GhostTrainer(TrainerWrapper):
         self.settings, self.learning_slots = settings, learning_slots  # [S]
         self.learning, self.playing = np.flatnonzero(learning_slots), np.flatnonzero(~learning_slots)
         self.generator = derive_generator(seed, f"{name}/earlier_selves")
-        self.saved = 0  # snapshots, ever
         self.opponent = np.zeros(len(self.playing), np.int64)  # [P] 0: the current policy, k: a snapshot
         self.mix = PolicyMix([trainer.policy], self.opponent)  # then the snapshots
-        self.frozen = []  # the states of the snapshots: a checkpoint links to those that an earlier one has
+        self.saved, self.frozen = 0, []  # snapshots ever, and the states of those kept, which checkpoints link to
         self.player = Player(self.mix, len(self.playing), derive_seed(seed, f"{name}/opponents"))
 
     def begin(self, batch):
