@@ -31,7 +31,7 @@ from rlcore.files.json_files import (
     parse_json,
     read_object,
 )
-from rlcore.saved_values import STORED_DTYPES, FrozenState, storable
+from rlcore.saved_values import STORED_DTYPES, FrozenState, SharedPart, storable
 from rlcore.storage.frozen_files import FrozenFiles, checksum_in, sha256
 
 __all__ = ["load_checkpoint"]
@@ -117,7 +117,7 @@ def _split(
 
     ``frozen`` takes the arrays of each FrozenState; None within one, because all of its arrays are in one file.
     """
-    if isinstance(value, FrozenState) and frozen is not None:
+    if isinstance(value, FrozenState | SharedPart) and frozen is not None:
         own: dict[str, np.ndarray[Any, Any]] = {}
         tree = _split(value, ("/".join(path),), own, None)
         return {_FROZEN: frozen.store(value, own), _CONTENT: tree}
