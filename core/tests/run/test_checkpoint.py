@@ -179,7 +179,7 @@ def test_a_newer_format_names_the_remedy(tmp_path: Path, save_steps: SaveSteps) 
     with pytest.raises(NewerFormat, match="format version 5 is of a newer rlcore; this one reads 4; upgrade rlcore"):
         verify_checkpoint(path)
     (path / "manifest.json").write_text(json.dumps(manifest | {"format_version": 2}))
-    with pytest.raises(RunStateError, match="format version 2, this rlcore reads 3 to 4; use the rlcore release that wrote"):
+    with pytest.raises(RunStateError, match="version 2, this rlcore reads 3 to 4; use the rlcore release that wrote"):
         verify_checkpoint(path)
 
 
