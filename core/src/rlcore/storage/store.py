@@ -215,10 +215,10 @@ class RunStore:
 
     # ------------------------------------------------------------ writing
 
-    def configure(self, config: RunConfig) -> None:
-        """Sets the configuration that checkpoints of this run hold."""
+    def configure(self, config: RunConfig, ranks: int = 1) -> None:
+        """Sets the configuration that checkpoints of this run, of ``ranks`` processes, hold."""
         self._configuration = sealed(config_text(config))
-        self._fingerprint = fingerprint(self.plugins, config)
+        self._fingerprint = fingerprint(self.plugins, config, ranks)
 
     @property
     def configuration_sha256(self) -> str:
