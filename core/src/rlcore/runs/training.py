@@ -20,7 +20,7 @@ from typing import Any, Literal
 import attrs
 
 from rlcore.distributed.parts import gather_state
-from rlcore.errors import PluginError, RanksFailed, RlcoreError, RunStateError
+from rlcore.errors import PluginError, RanksFailed, RlcoreError, RunStateError, one_line
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.stopping import Stop
@@ -265,7 +265,8 @@ class Training:
         """Whether the training continues while a checkpoint is written."""
         return (
             self.context.config.checkpoint_settings.asynchronous
-            and self.outcome is None  # else nothing is left to do meanwhile
+            and self.outcome is None
+            and not self.finished  # else nothing is left to do meanwhile
             and not self.exports.at_checkpoints  # which export the policies of this step
             and pending.nbytes <= MOST_COPIED
         )
@@ -348,10 +349,10 @@ class Training:
         """Wait for the checkpoint that is being written. If ``error`` ended the run, it is the one to raise."""
         try:
             self._settle_save()
-        except RlcoreError as problem:
+        except Exception as problem:
             if error is None:
                 raise
-            log.warning("%s", problem)
+            log.warning("%s", problem if isinstance(problem, RlcoreError) else one_line(problem))
 
     def _finish(self, error: BaseException | None) -> None:
         """Write the result, report the end to plugins, and close everything; the first error is the one to raise."""
