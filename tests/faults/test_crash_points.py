@@ -75,9 +75,7 @@ def test_a_run_killed_while_it_saves_in_the_background_ends_equal_to_one_that_wa
     killed_at_a_point(workplace, whole_run, point, kind, save, checkpoint_settings={"asynchronous": True})
 
 
-def killed_at_a_point(
-    workplace: Any, whole_run: Any, point: str, kind: str, save: int, **more: Any
-) -> None:
+def killed_at_a_point(workplace: Any, whole_run: Any, point: str, kind: str, save: int, **more: Any) -> None:
     function, call, after = POINTS[point]
     whole, place = whole_run(**kept(KINDS[kind])), workplace(**kept(KINDS[kind]), **more)
     number = {"n": save, "n - 1": save - 1, "5 * n - 3": 5 * save - 3}[call]

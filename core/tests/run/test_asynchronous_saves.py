@@ -8,13 +8,16 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rlcore.errors import PluginError, RunStateError
 from rlcore.runs import training
 from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.state import RunState
+from rlcore.saved_values import SharedPart
 from rlcore.storage import checkpoint_directory, store
-from rlcore.storage.checkpoint import verify_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
 from rlcore.storage.store import PendingSave
 from rlcore.testing.fixtures import RunRlcore
 
@@ -68,14 +71,32 @@ def test_the_training_continues_and_saves_what_it_would_save_if_it_waited(
     assert not list(files().path.rglob(".rlcore-tmp*"))
 
 
-def test_without_a_copy_the_saved_state_would_be_that_of_later_steps(
-    make_run: Any, files: Any, writes_meanwhile: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("copies", [True, False])
+def test_what_the_training_changes_meanwhile_is_copied_first(
+    make_run: Any, files: Any, writes_meanwhile: Any, monkeypatch: pytest.MonkeyPatch, copies: bool
 ) -> None:
-    """The negative control of the test above."""
-    monkeypatch.setattr(PendingSave, "detach", lambda self: None)
-    make_run(WAITING).train()
-    make_run(ASYNCHRONOUS).train()
-    assert any(files().checkpoint(step) != files("waiting").checkpoint(step) for step in files().steps[:-1])
+    """Without the copy, the negative control, a checkpoint has values of later steps."""
+    live, expected = np.zeros(3), {}
+    capture, record = RunState.capture, BehaviorRun.record
+
+    def record_and_change(self: BehaviorRun, batch: Any) -> Any:
+        live[:] += 1
+        return record(self, batch)
+
+    def capture_all(self: RunState, *arguments: Any) -> dict[str, Any]:
+        expected[self.steps] = live.tolist()
+        state = capture(self, *arguments)
+        state["Agent"] |= {"live": live, "rows": SharedPart({"live": live})}
+        return state
+
+    monkeypatch.setattr(BehaviorRun, "record", record_and_change)
+    monkeypatch.setattr(RunState, "capture", capture_all)
+    if not copies:
+        monkeypatch.setattr(PendingSave, "detach", lambda self: None)
+    make_run(ASYNCHRONOUS, keep_checkpoints=0).train()
+    saved = {step: load_checkpoint(files().path / "checkpoints" / str(step))["Agent"] for step in files().steps}
+    for read in (lambda state: state["live"], lambda state: state["rows"]["live"]):
+        assert ({step: read(state).tolist() for step, state in saved.items()} == expected) == copies
 
 
 def test_a_resumed_run_equals_the_run_that_waited(make_run: Any, files: Any, abandon: Any) -> None:

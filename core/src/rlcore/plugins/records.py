@@ -208,7 +208,7 @@ class EnvironmentSpec(Record):
     parameters: str | None = attrs.field(default=None, validator=_check_target)
     video: bool = False
     names_behaviors: bool = True
-    libraries: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    libraries: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -266,7 +266,7 @@ class Training:
         return (
             self.context.config.checkpoint_settings.asynchronous
             and self.outcome is None
-            and not self.finished  # else nothing is left to do meanwhile
+            and any(each.steps < each.settings.max_steps for each in self.behaviors.values())  # else it would wait too
             and not self.exports.at_checkpoints  # which export the policies of this step
             and pending.nbytes <= MOST_COPIED
         )

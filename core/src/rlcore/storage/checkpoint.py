@@ -142,9 +142,7 @@ def _require_readable(text: str) -> None:
         raise TypeError(f"{STATE} {error}; keep numbers in numpy arrays, which go into files of their own") from error
 
 
-def _split(
-    value: Any, path: tuple[str, ...], arrays: Arrays, frozen: FrozenFiles | None
-) -> Any:
+def _split(value: Any, path: tuple[str, ...], arrays: Arrays, frozen: FrozenFiles | None) -> Any:
     """Returns the value with a mark in the place of each array, and puts the arrays into ``arrays`` by their path.
 
     ``frozen`` takes the arrays of each FrozenState and SharedPart; None within one, because its arrays are in one file.
@@ -155,9 +153,9 @@ def _split(
         frozen.add(value, own, mark)
         return mark
     if isinstance(value, Mapping):
-        for mark in (_ARRAY, FILE_MARK):
-            if mark in value:
-                raise TypeError(f"state entry {'/'.join(path)!r}: the key {mark} is reserved for rlcore")
+        for reserved in (_ARRAY, FILE_MARK):
+            if reserved in value:
+                raise TypeError(f"state entry {'/'.join(path)!r}: the key {reserved} is reserved for rlcore")
         return {str(key): _split(item, (*path, str(key)), arrays, frozen) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_split(item, (*path, str(index)), arrays, frozen) for index, item in enumerate(value)]

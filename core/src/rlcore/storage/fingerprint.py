@@ -25,7 +25,7 @@ from typing import Any
 from rlcore._version import __version__
 from rlcore.config.dump import dump_config
 from rlcore.plugins.calls import Plugins
-from rlcore.settings import RunConfig
+from rlcore.settings import RunConfig, WorkerSettings
 
 Fingerprint = Mapping[str, Mapping[str, str]]
 
@@ -71,7 +71,7 @@ def device_of(config: RunConfig) -> str:
 def fingerprint(plugins: Plugins, config: RunConfig, ranks: int = 1) -> dict[str, dict[str, str]]:
     """The fingerprint of a run of ``ranks`` processes, in this process."""
     environment = config.environment
-    workers = None if environment is None else environment.workers
+    workers = environment.workers if environment is not None else None
     loaded = {each.name: f"{each.distribution} {each.version}".strip() for each in plugins.loaded}
     computing = {
         "device": device_of(config),
@@ -84,7 +84,7 @@ def fingerprint(plugins: Plugins, config: RunConfig, ranks: int = 1) -> dict[str
         "environment": {} if environment is None else dict(installed(plugins.environment(environment.type).libraries)),
         "plugins": loaded,
         "computing": computing,
-        "processes": {"ranks": str(ranks), "workers": "0" if workers is None else str(workers.count)},
+        "processes": {"ranks": str(ranks), "workers": str(workers.count if isinstance(workers, WorkerSettings) else 0)},
         "configuration": {"sha256": _digest(config)},
     }
 

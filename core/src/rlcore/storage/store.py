@@ -40,7 +40,6 @@ from rlcore.storage.run_files import TIMERS, outcome_in
 from rlcore.storage.saved_state import RUN, require_run
 from rlcore.storage.status import ListedCheckpoint, SavedStatus, listed_before, training_status
 
-
 # Entries of a checkpoint's run that its status shows.
 SHOWN = ("steps", "behaviors", "sections", FINGERPRINT, "evaluation", "resume")
 
