@@ -21,7 +21,7 @@ MOST_SEGMENTS = 256  # of a buffer: each is a file of a checkpoint
 
 
 class ReplaySegments:
-    """Which segments changed since a checkpoint stored them.
+    """Tracks the segments that changed since a checkpoint stored them.
 
     Attributes:
         rows: Rows of a segment, a multiple of the number of slots; the last one may have fewer.
