@@ -167,7 +167,9 @@ def test_pruning_keeps_the_newest_the_best_and_what_rlcore_did_not_write(
     before = files().everything()
     dry = run_rlcore("checkpoints", "prune", files().path, "--keep", "1", "--dry-run")
     assert files().everything() == before
-    assert [line.split(":")[0] for line in dry.stdout.splitlines()] == ["would delete"] * 3 + ["kept"] * 2
+    assert [line.split(":")[0] for line in dry.stdout.splitlines()] == ["would delete"] * 3 + ["kept"] * 2 + [
+        "would free"
+    ]
     ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1", "--json")
     report = json.loads(ended.stdout)
     assert [each["step"] for each in report["deleted"]] == [40, 120, 160]
