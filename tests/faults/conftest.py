@@ -87,9 +87,9 @@ class Workplace:
         With the block ``behaviors``, keywords and what each behavior has there stand in the place of other settings.
         """
         config = copy.deepcopy(CONFIG)
-        for block in ("evaluation", "environment_parameters", "plugins"):
+        for block in ("evaluation", "environment_parameters", "plugins", "checkpoint_settings"):
             if block in behavior:
-                config[block] = behavior.pop(block)
+                config[block] = config.get(block, {}) | behavior.pop(block)
         environment, several = behavior.pop("environment", "CartPole-v1"), behavior.pop("behaviors", {"Agent": {}})
         config["environment"] |= environment if isinstance(environment, dict) else {"id": environment}
         if "type" in environment:

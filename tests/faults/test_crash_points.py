@@ -15,7 +15,7 @@ pytestmark = pytest.mark.faults
 DIRECTORY, STORE = "rlcore.storage.checkpoint_directory", "rlcore.storage.store"
 # A function, a call of it within the nth save, and whether the call has ended. A save flushes five files or more.
 POINTS: dict[str, tuple[str, str, bool]] = {
-    "before a save": (f"{STORE}:save_checkpoint", "n", False),
+    "before a save": (f"{STORE}:CheckpointSave", "n", False),
     "with an empty temporary directory": (f"{DIRECTORY}:write_checkpoint", "n", False),
     "with a file that is not flushed": ("rlcore.storage.checkpoint:fsync_file", "5 * n - 3", False),
     "with a file that is flushed, and others that are not": ("rlcore.storage.checkpoint:fsync_file", "5 * n - 3", True),
@@ -56,8 +56,28 @@ def kept(settings: dict[str, Any]) -> dict[str, Any]:
 def test_a_run_killed_at_a_point_of_a_save_resumes_from_a_whole_checkpoint_and_ends_equal(
     workplace: Any, whole_run: Any, point: str, kind: str, save: int
 ) -> None:
+    killed_at_a_point(workplace, whole_run, point, kind, save)
+
+
+# The thread that writes a checkpoint is killed with its process, wherever the training is by then.
+IN_THE_BACKGROUND = [
+    pytest.param(point, kind, save, marks=[] if (save, kind) == (3, "SAC") and i % 3 == 1 else [pytest.mark.deep])
+    for i, point in enumerate(POINTS)
+    for kind in KINDS
+    for save in SAVES
+]
+
+
+@pytest.mark.parametrize(("point", "kind", "save"), IN_THE_BACKGROUND)
+def test_a_run_killed_while_it_saves_in_the_background_ends_equal_to_one_that_waits_for_its_saves(
+    workplace: Any, whole_run: Any, point: str, kind: str, save: int
+) -> None:
+    killed_at_a_point(workplace, whole_run, point, kind, save, checkpoint_settings={"asynchronous": True})
+
+
+def killed_at_a_point(workplace: Any, whole_run: Any, point: str, kind: str, save: int, **more: Any) -> None:
     function, call, after = POINTS[point]
-    whole, place = whole_run(**kept(KINDS[kind])), workplace(**kept(KINDS[kind]))
+    whole, place = whole_run(**kept(KINDS[kind])), workplace(**kept(KINDS[kind]), **more)
     number = {"n": save, "n - 1": save - 1, "5 * n - 3": 5 * save - 3}[call]
     process = place.start(signalled=(function, number, after, signal.SIGKILL))
     process.join(60)

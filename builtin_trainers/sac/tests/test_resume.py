@@ -136,6 +136,11 @@ def forget_priorities(state: dict[str, Any], fresh: Mapping[str, Any]) -> None:
     leaves[leaves > 0] = 1.0
 
 
+def rows(state: Mapping[str, Any]) -> Any:
+    (segment,) = state["buffer"]["segments"]
+    return segment
+
+
 FORGOTTEN: Mapping[str, Callable[[dict[str, Any], Mapping[str, Any]], None]] = {
     **{name: forget_weights(name) for name in ("actor", "policy_head", "critics.0", "critics.1", "targets")},
     **{name: forget_weights(name) for name in ("log_temperature", "inputs.normalizer")},
@@ -155,12 +160,12 @@ FORGOTTEN: Mapping[str, Callable[[dict[str, Any], Mapping[str, Any]], None]] = {
     "the priorities": forget_priorities,
     "the largest priority": below("buffer/priorities/largest"),
     **{
-        f"what is stored of {name}": lambda state, fresh, name=name: state["buffer"][name].fill(0)  # type: ignore[misc]
+        f"what is stored of {name}": lambda state, fresh, name=name: rows(state)[name].fill(0)  # type: ignore[misc]
         for name in ("raw", "choices", "reward")
     },
-    "the observations": lambda state, fresh: state["buffer"]["observations"]["reals"].fill(0),
-    "where episodes end": lambda state, fresh: np.minimum(state["buffer"]["flags"], 1, out=state["buffer"]["flags"]),
-    "the masks": lambda state, fresh: state["buffer"]["masks"].__setitem__((slice(None), slice(1, None)), False),
+    "the observations": lambda state, fresh: rows(state)["observations"]["reals"].fill(0),
+    "where episodes end": lambda state, fresh: np.minimum(rows(state)["flags"], 1, out=rows(state)["flags"]),
+    "the masks": lambda state, fresh: rows(state)["masks"].__setitem__((slice(None), slice(1, None)), False),
     "where each slot is": lambda state, fresh: state["buffer"]["head"].__isub__(3),
 }
 # Told in statistics or decided by it nowhere: only the state itself shows it.

@@ -21,6 +21,7 @@ from rlcore.finite import first_non_finite
 __all__ = [
     "FrozenState",
     "SavedValueError",
+    "SharedPart",
     "fill",
     "saved_array",
     "saved_bool",
@@ -186,6 +187,34 @@ class FrozenState(Mapping[str, Any]):
         if self._finite is None:
             self._finite = all(map(_is_finite, self._entries.values()))
         return self._finite
+
+
+class SharedPart(Mapping[str, Any]):
+    """A part of a state that seldom changes, such as a block of rows of a replay buffer: checkpoints share its arrays.
+
+    Its arrays are stored as those of a :class:`FrozenState`, but are not copied, so that a large part is in memory
+    once. They may change until the object is saved, not later: as soon as they do, return a new object from
+    ``state_dict``, and until then the same one. ``load_state_dict`` gets a FrozenState.
+
+    Attributes:
+        checksum: SHA-256 of the file with the arrays, set when a checkpoint is written; before, an empty string.
+    """
+
+    __slots__ = ("_entries", "checksum")
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        """``entries``: nested mappings of numpy arrays and JSON values."""
+        self._entries = entries
+        self.checksum = ""
+
+    def __getitem__(self, key: str) -> Any:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 def _frozen(value: Any, path: tuple[str, ...]) -> Any:

@@ -37,7 +37,8 @@ def rlcore_trainers() -> list[TrainerSpec]:
 @hookimpl
 def rlcore_environments() -> list[EnvironmentSpec]:
     return [
-        EnvironmentSpec(name=name, target=f"stub_plugin:{name}") for name in ("corridor", "identity", "pair", "uneven")
+        EnvironmentSpec(name=name, target=f"stub_plugin:{name}", libraries=("attrs", "not-installed"))
+        for name in ("corridor", "identity", "pair", "uneven")
     ]
 
 

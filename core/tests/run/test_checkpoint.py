@@ -175,20 +175,20 @@ def test_a_file_that_the_manifest_does_not_list_is_not_read(tmp_path: Path, save
 def test_a_newer_format_names_the_remedy(tmp_path: Path, save_steps: SaveSteps) -> None:
     (path,) = save_steps(tmp_path, 2)
     manifest = json.loads((path / "manifest.json").read_text())
-    (path / "manifest.json").write_text(json.dumps(manifest | {"format_version": 4}))
-    with pytest.raises(NewerFormat, match="format version 4 is of a newer rlcore; this one reads 3; upgrade rlcore"):
+    (path / "manifest.json").write_text(json.dumps(manifest | {"format_version": 5}))
+    with pytest.raises(NewerFormat, match="format version 5 is of a newer rlcore; this one reads 4; upgrade rlcore"):
         verify_checkpoint(path)
     (path / "manifest.json").write_text(json.dumps(manifest | {"format_version": 2}))
-    with pytest.raises(RunStateError, match="format version 2, this rlcore reads 3; use the rlcore release that wrote"):
+    with pytest.raises(RunStateError, match="version 2, this rlcore reads 3 to 4; use the rlcore release that wrote"):
         verify_checkpoint(path)
 
 
 def test_a_checkpoint_of_a_newer_rlcore_is_not_passed_over(tmp_path: Path, save_steps: SaveSteps) -> None:
     for path in save_steps(tmp_path, 1, 2, 3):
         if path.name != "1":
-            manifest = json.loads((path / "manifest.json").read_text()) | {"format_version": int(path.name) + 2}
+            manifest = json.loads((path / "manifest.json").read_text()) | {"format_version": int(path.name) + 3}
             (path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(NewerFormat, match="3: format version 5 is of a newer rlcore"):
+    with pytest.raises(NewerFormat, match="3: format version 6 is of a newer rlcore"):
         newest_intact(tmp_path, "run")
     assert newest_intact(tmp_path, "run", step=1)[0].step == 1
 

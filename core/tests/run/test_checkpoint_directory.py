@@ -14,7 +14,7 @@ import pytest
 from rlcore.errors import RunStateError
 from rlcore.files.atomic import sweep
 from rlcore.storage import checkpoint_directory
-from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint import Draft, load_checkpoint, verify_checkpoint
 from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact, rotate, save_checkpoint
 
 SaveSteps = Callable[..., list[Path]]
@@ -104,9 +104,9 @@ def test_a_damaged_new_checkpoint_of_a_step_leaves_the_older_one(
     save_checkpoint(tmp_path, 8, {"B": {"value": 1}})
     write = checkpoint_directory.write_checkpoint
 
-    def write_and_lose_a_file(directory: Path, *arguments: Any) -> Any:
-        verified = write(directory, *arguments)
-        (directory / "state.json").write_text("{}")
+    def write_and_lose_a_file(draft: Draft) -> Any:
+        verified = write(draft)
+        (draft.directory / "state.json").write_text("{}")
         return verified
 
     monkeypatch.setattr(checkpoint_directory, "write_checkpoint", write_and_lose_a_file)

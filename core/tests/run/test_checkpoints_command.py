@@ -9,10 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rlcore import RunContext, hookimpl
-from rlcore.storage.checkpoint import FORMAT_VERSION
+from rlcore.saved_values import FrozenState
+from rlcore.storage.checkpoint import FORMAT_VERSION, load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.fixtures import RunRlcore
 
 EVALUATED = {"evaluation": {"interval": 40, "episodes": 1}}
@@ -58,6 +61,31 @@ def test_the_list_has_steps_sizes_scores_promise_and_format(
     assert [each["rewards"]["Agent"] for each in found[:5]] == rewards
     text = run_rlcore("checkpoints", "list", files().path).stdout
     assert "best evaluation" in text and "newest" in text and "weights only" in text
+
+
+def test_shared_files_count_once_on_disk_and_are_freed_with_their_last_checkpoint(
+    make_run: Any, files: Any, run_rlcore: RunRlcore
+) -> None:
+    """Two pairs of checkpoints share a file; that of the newer pair stays with the checkpoint that prune keeps."""
+    make_run(**ALL).train()
+    place = files().path / "checkpoints"
+    old, new = FrozenState({"weights": np.ones(1000)}), FrozenState({"weights": np.zeros(2000)})
+    for step, part in ((40, old), (80, old), (120, new), (200, new)):
+        loaded = load_checkpoint(place / str(step))
+        loaded["Agent"]["part"] = part
+        save_checkpoint(place, step, loaded)
+    regular = [file for file in place.rglob("*") if file.is_file()]
+    whole = {file.stat().st_ino: file.stat().st_size for file in regular}
+    found = json.loads(run_rlcore("checkpoints", "list", files().path, "--json").stdout)
+    assert found["on_disk"] == sum(whole.values())
+    assert sum(each["size"] for each in found["checkpoints"]) > sum(whole.values()) + 8000 + 16000
+    dry, pruned = (
+        json.loads(run_rlcore("checkpoints", "prune", files().path, "--keep", "1", "--json", *flags).stdout)
+        for flags in (["--dry-run"], [])
+    )
+    assert files().steps == [200] and dry["freed"] == pruned["freed"]
+    left = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+    assert pruned["freed"] == sum(whole.values()) - left
 
 
 def test_a_run_without_a_checkpoint_has_an_empty_list(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
@@ -139,7 +167,9 @@ def test_pruning_keeps_the_newest_the_best_and_what_rlcore_did_not_write(
     before = files().everything()
     dry = run_rlcore("checkpoints", "prune", files().path, "--keep", "1", "--dry-run")
     assert files().everything() == before
-    assert [line.split(":")[0] for line in dry.stdout.splitlines()] == ["would delete"] * 3 + ["kept"] * 2
+    assert [line.split(":")[0] for line in dry.stdout.splitlines()] == ["would delete"] * 3 + ["kept"] * 2 + [
+        "would free"
+    ]
     ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1", "--json")
     report = json.loads(ended.stdout)
     assert [each["step"] for each in report["deleted"]] == [40, 120, 160]

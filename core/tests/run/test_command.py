@@ -142,16 +142,16 @@ def test_the_traceback_of_a_notification_that_failed_is_shown_with_debug(
 def test_an_interrupted_run_says_how_to_go_on_and_the_resumed_one_where_it_does(
     write: Write, files: Any, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save = RunStore.save
+    saved = RunStore.saved
 
     def save_and_interrupt(self: RunStore, *arguments: Any) -> Path:
-        path = save(self, *arguments)
+        path = saved(self, *arguments)
         os.kill(os.getpid(), signal.SIGINT)
         return path
 
-    monkeypatch.setattr(RunStore, "save", save_and_interrupt)
+    monkeypatch.setattr(RunStore, "saved", save_and_interrupt)
     interrupted = run_rlcore("run", write())
-    monkeypatch.setattr(RunStore, "save", save)
+    monkeypatch.setattr(RunStore, "saved", saved)
     assert interrupted.exit_code == 130
     words = shlex.split(interrupted.stdout.partition("; resume with: ")[2])
     assert words[:2] == ["rlcore", "run"]

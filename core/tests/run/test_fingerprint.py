@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 import pytest
 
+from rlcore.storage import fingerprint as fingerprint_module
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.fingerprint import differences, fingerprint, library_versions
 
@@ -64,3 +66,31 @@ def test_the_checksum_of_a_configuration_is_of_what_a_training_depends_on(
     first, second = make_run(), make_run(changes, **behavior)
     own = [fingerprint(run.plugins, run.config)["configuration"] for run in (first, second)]
     assert (own[0] == own[1]) == same
+
+
+def test_the_environment_names_libraries_whose_versions_matter(
+    make_run: Any, files: Any, abandon: Any, caplog: Any, monkeypatch: Any
+) -> None:
+    """``stub_plugin.py`` names two; one that is not installed is left out."""
+    run = make_run()
+    next(run)
+    abandon(run)
+    saved = load_checkpoint(files().path / "checkpoints" / str(files().steps[-1]))["run"]["fingerprint"]
+    assert saved["environment"] == {"attrs": version("attrs")}
+    assert saved["processes"] == {"ranks": "1", "workers": "0"}
+    found = fingerprint_module.installed
+    monkeypatch.setattr(
+        fingerprint_module, "installed", lambda names: {"attrs": "0.1"} if "attrs" in names else found(names)
+    )
+    resumed = make_run(RESUME)
+    promise = str(resumed.describe().resume)
+    resumed.close()
+    difference = f"attrs 0.1 instead of {version('attrs')}"
+    assert promise == f"statistical, because this process has {difference}"
+    assert any(f"resumes with {difference};" in text for text in caplog.messages)
+
+
+def test_the_number_of_workers_is_compared_and_that_of_ranks_where_a_run_starts() -> None:
+    same = {"configuration": {"sha256": "0"}}
+    before, now = ({"processes": {"ranks": ranks, "workers": workers}, **same} for ranks, workers in ("10", "23"))
+    assert differences(before, now) == ["workers 3 instead of 0"]

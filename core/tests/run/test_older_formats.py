@@ -10,25 +10,30 @@ from typing import Any
 import pytest
 
 from rlcore.errors import RlcoreError
-from rlcore.storage.checkpoint import FORMAT_VERSION
+from rlcore.storage.checkpoint import FORMAT_VERSION, READ_VERSIONS
 from rlcore.testing.fixtures import RunRlcore
 
 DATA = Path(__file__).parent / "data"
-STORED = sorted(path for path in DATA.glob("format-*/*") if path.is_dir())
+STORED = {int(path.parent.name.removeprefix("format-")): path for path in DATA.glob("format-*/*") if path.is_dir()}
+OLD = 3  # the format of the stored checkpoint that is resumed; this rlcore writes those of the newest format
 RESUME = {"checkpoint_settings.resume": True}
 
 
 @pytest.fixture
 def stored(files: Any) -> Path:
     """A run whose only checkpoint an earlier rlcore wrote."""
-    (source,) = STORED
-    place: Path = files().path / "checkpoints" / source.name
-    shutil.copytree(source, place)
+    return placed(files, OLD)
+
+
+def placed(files: Any, version: int) -> Path:
+    place: Path = files().path / "checkpoints" / STORED[version].name
+    shutil.copytree(STORED[version], place)
     return place
 
 
-def test_every_version_that_is_read_has_a_stored_checkpoint() -> None:
-    assert [path.parent.name for path in STORED] == [f"format-{FORMAT_VERSION}"]
+def test_every_earlier_version_has_a_stored_checkpoint() -> None:
+    assert sorted(STORED) == list(range(1, FORMAT_VERSION))
+    assert set(READ_VERSIONS) - set(STORED) == {FORMAT_VERSION}
 
 
 def test_a_stored_checkpoint_is_resumed_exactly(
@@ -37,7 +42,7 @@ def test_a_stored_checkpoint_is_resumed_exactly(
     """Such a checkpoint has versions instead of a fingerprint, and no promise. The libraries may be others by now."""
     assert run_rlcore("checkpoints", "verify", files().path).exit_code == 0
     (listed,) = json.loads(run_rlcore("checkpoints", "list", files().path, "--json").stdout)["checkpoints"]
-    assert listed["resume"] is None and listed["format_version"] == FORMAT_VERSION
+    assert listed["resume"] is None and listed["format_version"] == OLD
     make_run({"checkpoint_settings.run_id": "whole"}).train()
     caplog.clear()
     with make_run(RESUME) as run:
@@ -58,19 +63,44 @@ def test_the_stored_checkpoint_is_complete(make_run: Any, files: Any, stored: Pa
     assert files("whole").checkpoint(160)["state.json"]["Agent"] == state["Agent"]
 
 
-@pytest.mark.parametrize(
-    ("version", "cause"),
-    [
-        (FORMAT_VERSION + 1, "is of a newer rlcore; this one reads .*; upgrade rlcore"),
-        (FORMAT_VERSION - 1, "use the rlcore release that wrote it"),
-    ],
-)
-def test_another_version_of_the_format_is_refused_with_the_cause(
-    make_run: Any, files: Any, stored: Path, version: int, cause: str
+@pytest.mark.parametrize("version", sorted(set(STORED) - set(READ_VERSIONS)))
+def test_a_stored_checkpoint_of_a_version_that_is_not_read_is_refused_with_the_cause(
+    make_run: Any, files: Any, run_rlcore: RunRlcore, version: int
 ) -> None:
-    manifest = stored / "manifest.json"
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format_version": version}))
+    """Each was written by the rlcore of its time."""
+    placed(files, version)
+    cause = rf"format version {version}, this rlcore reads 3 to {FORMAT_VERSION}; use the rlcore release that wrote it"
     refused(make_run, files, RESUME, {}, cause)
+    verified = run_rlcore("checkpoints", "verify", files().path)
+    assert verified.exit_code == 5 and f"format version {version}, this rlcore reads" in verified.stdout
+    (listed,) = json.loads(run_rlcore("checkpoints", "list", files().path, "--json").stdout)["checkpoints"]
+    assert listed["format_version"] == version
+
+
+def test_a_newer_version_is_refused_with_the_cause(make_run: Any, files: Any, stored: Path) -> None:
+    manifest = stored / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format_version": FORMAT_VERSION + 1}))
+    refused(make_run, files, RESUME, {}, f"is of a newer rlcore; this one reads {FORMAT_VERSION}; upgrade rlcore")
+
+
+def test_a_plugin_that_was_renamed_is_named_and_its_trainer_continues(
+    make_run: Any, files: Any, tmp_path: Path, abandon: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_run({"checkpoint_settings.run_id": "whole"}).train()
+    run = make_run()
+    next(run)
+    abandon(run)
+    renamed = tmp_path / "renamed_plugin.py"
+    shutil.copy(Path(__file__).parent / "stub_plugin.py", renamed)
+    renamed.write_text(renamed.read_text().replace("stub_plugin:", "renamed_plugin:"))
+    with make_run({**RESUME, "plugins.local": [str(renamed)]}) as resumed:
+        assert resumed.describe().resume.kind == "statistical"
+        resumed.train()
+    (told,) = [text for text in caplog.messages if "resumes with" in text and "statistical" in text]
+    assert "plugin 'renamed_plugin'" in told and "plugin 'stub_plugin' not loaded instead of" in told
+    assert files().steps == files("whole").steps
+    ours, theirs = (files(run_id).checkpoint(200)["state.json"]["Agent"] for run_id in ("run", "whole"))
+    assert ours == theirs
 
 
 @pytest.mark.parametrize(

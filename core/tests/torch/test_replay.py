@@ -206,7 +206,8 @@ def test_a_checkpoint_takes_the_rows_in_use_and_copies_nothing() -> None:
     for used, steps in ((404, 0), (4000, 1200)):
         play(buffer, steps)
         state = buffer.state_dict()
-        arrays = [state["observations"]["vector"], state["raw"], state["reward"], state["flags"]]
+        (segment,) = state["segments"]
+        arrays = [segment["observations"]["vector"], segment["raw"], segment["reward"], segment["flags"]]
         own = [buffer.observations["vector"], buffer.raw, buffer.reward, buffer.flags]
         for array, whole in zip(arrays, own, strict=True):
             assert np.shares_memory(array, whole) and array.flags.c_contiguous

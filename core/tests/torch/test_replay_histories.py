@@ -6,6 +6,8 @@ What an environment does not promise to fill, and what the buffer must not read,
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -15,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.saved_values import SharedPart
+from rlcore.torch import replay_segments
 from rlcore.torch.priorities import EPSILON
 from rlcore.torch.replay import ReplayBuffer
 
@@ -314,17 +318,13 @@ def test_the_buffer_holds_what_a_plain_list_of_transitions_holds(history: Histor
 
 
 def same(a: Any, b: Any) -> bool:
-    if isinstance(a, dict):
+    if isinstance(a, Mapping):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, np.ndarray):
         return a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
     return bool(a == b)
-
-
-def copied(state: Any) -> Any:
-    if isinstance(state, dict):
-        return {key: copied(value) for key, value in state.items()}
-    return state.copy() if isinstance(state, np.ndarray) else state
 
 
 @settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -338,8 +338,8 @@ def test_a_saved_buffer_goes_on_as_the_one_it_was_saved_from(history: History, s
     saved_at = min(saved_at, history.steps)
     for _ in range(saved_at):
         story.tell(whole)
-    new.load_state_dict(copied(whole.state_dict()))
-    used.load_state_dict(copied(whole.state_dict()))
+    new.load_state_dict(copy.deepcopy(whole.state_dict()))
+    used.load_state_dict(copy.deepcopy(whole.state_dict()))
     buffers = (whole, new, used)
     for step in range(saved_at, history.steps + 2):
         assert same(new.state_dict(), whole.state_dict())
@@ -363,3 +363,35 @@ def draw(buffer: ReplayBuffer, seed: int, errors: np.ndarray) -> dict[str, Any]:
             buffer.set_priorities(rows[:4], errors)
         found["total"] = buffer.priorities.tree.total
     return found
+
+
+# ---------------------------------------------------------------- segments of checkpoints
+
+
+@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(histories, st.integers(1, 9), st.floats(0.02, 1.0), st.booleans())
+def test_a_segment_that_is_kept_has_the_rows_of_the_buffer(
+    history: History, rows: int, saved: float, rewrites: bool
+) -> None:
+    """States are taken at random times; segments of up to ``rows`` positions, rows that are rewritten in some runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replay_segments, "SEGMENT_BYTES", history.buffer().nbytes_of_row * history.slots * rows)
+        buffer = history.buffer()
+    story, random = Story(history), np.random.default_rng(history.seed)
+    kept: dict[int, tuple[SharedPart, Any]] = {}  # by id, with the object: an id may be used again
+    for _ in range(history.steps):
+        story.tell(buffer)
+        if rewrites and random.random() < 0.1 and buffer.filled > 1:
+            changed = random.integers(buffer.filled, size=2)
+            buffer.rewrite(changed, reward=random.normal(size=2).astype(np.float32))
+        if random.random() >= saved:
+            continue
+        segments = buffer.state_dict()["segments"]
+        assert sum(len(each["flags"]) for each in segments) == buffer.filled
+        kept = {id(each): kept.get(id(each), (each, copy.deepcopy(dict(each)))) for each in segments}
+        for part, before in kept.values():
+            assert same(part, before), "a row of a segment that is not written again has changed"
+        again = buffer.state_dict()["segments"]
+        heads = {int(row) // buffer.state_dict()["segment_rows"] for row in buffer.head}
+        assert all(each is other for k, (each, other) in enumerate(zip(segments, again, strict=True))
+                   if not heads & {k, (k + 1) % len(segments)})  # fmt: skip

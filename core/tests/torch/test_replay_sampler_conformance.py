@@ -45,7 +45,7 @@ class WeighsNothing(UniformSampler):
 class WritesRewards(UniformSampler):
     def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
         rows = buffer.sample(batch_size, generator)
-        buffer.reward[rows] = 1.0
+        buffer.rewrite(rows, reward=np.ones(batch_size, np.float32))
         return Sample(rows)
 
 
@@ -86,7 +86,7 @@ class LearnsInPlace(UniformSampler):
     uses_td_errors = True
 
     def learned(self, buffer: ReplayBuffer, rows: Any, td_errors: Any) -> None:
-        buffer.reward[rows] += td_errors
+        buffer.rewrite(rows, reward=buffer.reward[rows] + td_errors)
 
 
 class KeepsAnObject(UniformSampler):

@@ -136,7 +136,7 @@ def test_the_standard_deviation_of_a_function_that_was_found_stays_above_zero(
         Normal(0.0, np.exp(-5.0)).entropy().item() * draws.shape[1], rel=1e-3
     )
 
-    trainer.buffer.raw[:] = np.random.default_rng(1).normal(0.5, 0.3, trainer.buffer.raw.shape)
+    trainer.buffer.rewrite(slice(None), raw=np.random.default_rng(1).normal(0.5, 0.3, trainer.buffer.raw.shape))
     for _ in range(400):
         trainer.update()
     draws = trainer.policy.act(seen, deterministic=False).continuous

@@ -57,19 +57,22 @@ def list_command(run: Path, as_json: bool) -> None:
     """List the checkpoints of RUN (a run directory, or the id of a run in results/).
 
     Files are not compared with their checksums; rlcore checkpoints verify does that. SIZE is that of all files, and
-    FREES what deleting the checkpoint alone would free, because checkpoints share files that are equal.
+    FREES what deleting the checkpoint alone would free, because checkpoints share files that are equal. The last line
+    is what all of them take on disk, each shared file once.
     """
     from rlcore.runs.saved_run import find_run
-    from rlcore.storage.stored_checkpoints import stored_checkpoints
+    from rlcore.storage.stored_checkpoints import disk_usage, stored_checkpoints
 
     show_log()
     directory = find_run(run)
     found = stored_checkpoints(directory)
+    on_disk, _ = disk_usage(found)
     if as_json:
         listed = [each.to_json() for each in found]
-        click.echo(json.dumps({"run": str(directory), "checkpoints": listed}, indent=4))
+        click.echo(json.dumps({"run": str(directory), "on_disk": on_disk, "checkpoints": listed}, indent=4))
     elif found:
         _print_table(found)
+        echo(f"on disk: {_bytes(on_disk)}")
     else:
         echo(f"{directory}: no checkpoint")
     for each in () if as_json else found:
@@ -213,11 +216,18 @@ def prune_command(
     if as_json:
         deleted = [each.to_json() for each in plan.delete]
         stay = [{"step": step, "reason": reason} for step, reason in plan.stay.items()]
-        click.echo(json.dumps({"run": str(directory), "dry_run": dry_run, "deleted": deleted, "kept": stay}, indent=4))
+        click.echo(
+            json.dumps(
+                {"run": str(directory), "dry_run": dry_run, "freed": plan.freed, "deleted": deleted, "kept": stay},
+                indent=4,
+            )
+        )
         return
     for each in plan.delete:
         echo(f"{'would delete' if dry_run else 'deleted'}: {each.path} ({_bytes(each.size)})")
     for step, reason in plan.stay.items():
         echo(f"kept: {step}, {reason}")
-    if not plan.delete:
+    if plan.delete:
+        echo(f"{'would free' if dry_run else 'freed'}: {_bytes(plan.freed)}")
+    else:
         echo("nothing to delete")

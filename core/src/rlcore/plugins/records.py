@@ -197,6 +197,8 @@ class EnvironmentSpec(Record):
             is not None.
         names_behaviors: Whether the environment has names for its behaviors. An environment without names has one
             behavior, ``run.behavior_names[0]``; a configuration with no or several ``behaviors`` is refused for it.
+        libraries: Distributions that what the environment computes depends on, such as ``("gymnasium", "mujoco")``.
+            Checkpoints note the versions of those that are installed, and a resume with other ones says so.
     """
 
     kind: ClassVar[str] = "environment"
@@ -206,6 +208,7 @@ class EnvironmentSpec(Record):
     parameters: str | None = attrs.field(default=None, validator=_check_target)
     video: bool = False
     names_behaviors: bool = True
+    libraries: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -51,6 +51,11 @@ class RunExports:
         self._store = store
         self._refused: dict[tuple[str, str], str] = {}  # by exporter and behavior: trying again would change nothing
 
+    @property
+    def at_checkpoints(self) -> bool:
+        """Whether policies are exported beside checkpoints."""
+        return any(each.settings.checkpoints for each in self.exporters)
+
     def at_checkpoint(self, step: int, behaviors: Iterable[BehaviorRun]) -> None:
         """Delete the exports of checkpoints that were deleted, and export beside the checkpoint of ``step``.
 

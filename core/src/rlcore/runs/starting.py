@@ -95,7 +95,7 @@ class Start:
         config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
         seed = ranks.share(config.env_settings.seed)
         config = attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
-        self.store.configure(fresh_start(config))
+        self.store.configure(fresh_start(config), ranks.size)
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
         place, start = self.directory.path, self.directory.working_directory
         context = run_context(config, plugins, place, start, resumed, self.control.stops, ranks)

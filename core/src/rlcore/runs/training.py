@@ -20,11 +20,12 @@ from typing import Any, Literal
 import attrs
 
 from rlcore.distributed.parts import gather_state
-from rlcore.errors import PluginError, RanksFailed, RlcoreError, RunStateError
+from rlcore.errors import PluginError, RanksFailed, RlcoreError, RunStateError, one_line
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.stopping import Stop
 from rlcore.results import EpochResult, EvaluationResult, steps_per_second
+from rlcore.runs.background_save import MOST_COPIED, BackgroundSave
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.control import Control
 from rlcore.runs.evaluations import RunEvaluation
@@ -37,7 +38,7 @@ from rlcore.runs.step_watch import StepWatch
 from rlcore.runs.summaries import RunSummaries
 from rlcore.runs.timers import Timer, Timers
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.store import RunStore
+from rlcore.storage.store import PendingSave, RunStore
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +85,7 @@ class Training:
         self._store = store
         self._timers = timers
         self._control = control
+        self._saving: BackgroundSave | None = None
         self._evaluated: EvaluationResult | None = None  # in this epoch, latest
         self._warned_of_cuts = False
         self._warned_of_endless = False
@@ -205,6 +207,7 @@ class Training:
             return self._summary_due()
 
     def _summary_due(self) -> bool:
+        self._settle_save()
         evaluation, state, behaviors = self.evaluation, self.state, self.behaviors.values()
         ending = all(behavior.steps >= behavior.settings.max_steps for behavior in behaviors)
         if evaluation.due(state.steps, ending) and not self._evaluate():
@@ -235,6 +238,7 @@ class Training:
         After a ``regular`` checkpoint, of an interval or of the run's end, the earlier run that this run replaces is
         deleted. After the checkpoint of a stopped run it is not: a user who stops a run may have seen a mistake.
         """
+        self._settle_save()
         state, store, ranks = self.state, self._store, self.context.ranks
         if state.joined is not None:
             state.joined.settle()
@@ -248,21 +252,56 @@ class Training:
             captured["run"] |= {"overdue": self.evaluation.overdue, "resume": self.promise.to_json()}
             captured = gather_state(captured, ranks)
             parameters = {} if state.curricula is None else state.curricula.status()
-            path = store.save(state.steps, captured, state.behaviors, self.context, parameters)
-            if regular:
-                self._directory.regular_checkpoint_written()
+            pending = store.begin_save(state.steps, captured, state.behaviors, self.context, parameters)
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
-            self._export(self.exports.at_checkpoint, timer)
-            self.notifications.checkpoint_saved(state.steps, path)
-            for removed in store.removed:
-                self.notifications.checkpoint_removed(removed.step, removed.path)
+            if self._continues_while_saving(pending):
+                self._saving = BackgroundSave(pending, regular)
+            else:
+                pending.write()
+                self._saved(pending, regular, timer)
 
-    def _export(self, export: Callable[[int, Iterable[BehaviorRun]], None], timer: Timer) -> None:
-        """Export the policies within what ``timer`` measures; an error that is to end the run waits."""
+    def _continues_while_saving(self, pending: PendingSave) -> bool:
+        """Whether the training continues while a checkpoint is written."""
+        return (
+            self.context.config.checkpoint_settings.asynchronous
+            and self.outcome is None
+            and any(each.steps < each.settings.max_steps for each in self.behaviors.values())  # else it would wait too
+            and not self.exports.at_checkpoints  # which export the policies of this step
+            and pending.nbytes <= MOST_COPIED
+        )
+
+    def _settle_save(self) -> None:
+        """Wait for the checkpoint that is being written, if there is one, and do what follows it."""
+        saving, self._saving = self._saving, None
+        if saving is None:
+            return
+        with self._timers.root.child("RLTrainer._checkpoint").measure() as timer:
+            try:
+                saving.wait()
+            except KeyboardInterrupt:
+                self._saving = saving
+                raise
+            except BaseException:
+                self._store.not_saved()
+                raise
+            self._saved(saving.pending, saving.regular, timer)
+
+    def _saved(self, pending: PendingSave, regular: bool, timer: Timer) -> None:
+        """Do what follows a checkpoint: the status, exports, and notifications."""
+        path = self._store.saved(pending)
+        if regular:
+            self._directory.regular_checkpoint_written()
+        self._export(self.exports.at_checkpoint, pending.step, timer)
+        self.notifications.checkpoint_saved(pending.step, path)
+        for removed in self._store.removed:
+            self.notifications.checkpoint_removed(removed.step, removed.path)
+
+    def _export(self, export: Callable[[int, Iterable[BehaviorRun]], None], step: int, timer: Timer) -> None:
+        """Export the policies of ``step`` within what ``timer`` measures; an error that is to end the run waits."""
         started = perf_counter()
         with self.notifications.failing_later():
-            export(self.state.steps, self.behaviors.values())
+            export(step, self.behaviors.values())
         if self.exports.exporters:
             timer.child("Exporter.export").add(perf_counter() - started)
 
@@ -272,6 +311,7 @@ class Training:
         reason = self.context.ranks.share(None if failure is None else str(failure))
         if reason is None:
             return
+        self._settle_save()
         if not self.context.inference and self._store.saved_step != self.state.steps:
             self._save_checkpoint(regular=False)
         raise failure or RanksFailed(f"rank 0 failed: {reason}")
@@ -284,13 +324,14 @@ class Training:
         if error is not None:
             self.context.ranks.close(error)  # at once: the other ranks wait for this one
         try:
+            self._settle_last_save(error)
             if not self.context.inference:
                 # After an error, a KeyboardInterrupt among them, the state may be half of a step: the last checkpoint
                 # stands.
                 if error is None and self._store.saved_step != self.state.steps:
                     self._save_checkpoint(regular=outcome == "done")
                 if error is None and not (self.nothing_left and self._store.is_done()):
-                    self._export(self.exports.at_end, self._timers.root)
+                    self._export(self.exports.at_end, self.state.steps, self._timers.root)
                 if outcome == "done":
                     self._store.write_status(final=True)
                     for behavior in self.behaviors.values():
@@ -303,6 +344,15 @@ class Training:
             raise
         finally:
             self._finish(error)
+
+    def _settle_last_save(self, error: BaseException | None) -> None:
+        """Wait for the checkpoint that is being written. If ``error`` ended the run, it is the one to raise."""
+        try:
+            self._settle_save()
+        except Exception as problem:
+            if error is None:
+                raise
+            log.warning("%s", problem if isinstance(problem, RlcoreError) else one_line(problem))
 
     def _finish(self, error: BaseException | None) -> None:
         """Write the result, report the end to plugins, and close everything; the first error is the one to raise."""

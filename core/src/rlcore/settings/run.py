@@ -33,6 +33,9 @@ class CheckpointSettings:
         None,
         "Checkpoint to resume or to act from: a step, or best; by default the newest intact one (an rlcore key).",
     )
+    asynchronous: bool = setting(
+        False, "Write the checkpoints of an interval while the training continues (an rlcore key)."
+    )
     force: bool = setting(False, "Replace an existing run of this name.")
     train_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="train_model; leave it out")
     inference: bool = setting(False, "Act with the saved policy without learning.")

@@ -31,12 +31,13 @@ from rlcore.files.json_files import (
     parse_json,
     read_object,
 )
-from rlcore.saved_values import STORED_DTYPES, FrozenState, storable
-from rlcore.storage.frozen_files import FrozenFiles, checksum_in, sha256
+from rlcore.saved_values import STORED_DTYPES, FrozenState, SharedPart, storable
+from rlcore.storage.frozen_files import FILE_MARK, Arrays, FlushedFiles, FrozenFiles, checksum_in, sha256
 
 __all__ = ["load_checkpoint"]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+READ_VERSIONS = (3, 4)  # in format 3, a replay buffer has no segments; see rlcore.torch.replay
 MANIFEST = "manifest.json"
 STATE = "state.json"
 CONFIGURATION = "configuration.yaml"
@@ -44,7 +45,6 @@ MAX_MANIFEST = 1_000_000  # bytes
 MAX_HEADER = 16_000_000  # bytes, of a safetensors file
 _ARRAYS = ".safetensors"
 _ARRAY = "$array"  # {"$array": "name"} stands in state.json where an array was
-_FROZEN = "$frozen"  # {"$frozen": "file", "content": ...} stands in state.json where a FrozenState was
 _CONTENT = "content"
 
 
@@ -55,47 +55,79 @@ class NewerFormat(RunStateError):
 # ---------------------------------------------------------------- writing
 
 
-def write_checkpoint(
-    directory: Path,
-    step: int,
-    state: Mapping[str, Any],
-    configuration: str | None = None,
-    earlier: Sequence[Path] = (),
-) -> Collection[str]:
-    """Writes ``state`` as the files of a checkpoint into ``directory``, which is empty, and flushes them to disk.
+class Draft:
+    """A state to be written as the files of a checkpoint, in ``directory``, which is empty.
 
-    Files of frozen parts that a checkpoint in ``earlier`` has are linked, from the first one in which they are
-    undamaged. Returns the names of these files, which are verified. Raises OSError or SafetensorError if a file cannot
-    be written, TypeError for a state that is not arrays and JSON.
+    Files of shared parts that a checkpoint in ``earlier`` has are linked at once, from the first one in which they are
+    undamaged. Raises TypeError for a state that is not arrays and JSON.
     """
-    tree = {}
-    frozen = FrozenFiles(directory, earlier)
-    for name, entry in state.items():
-        arrays: dict[str, np.ndarray[Any, Any]] = {}
-        tree[name] = _split(entry, (name,), arrays, frozen)
-        if arrays:
-            save_file(arrays, directory / file_name(name))
-    text = json.dumps(tree, indent=4)
+
+    def __init__(
+        self,
+        directory: Path,
+        step: int,
+        state: Mapping[str, Any],
+        configuration: str | None = None,
+        earlier: Sequence[Path] = (),
+        flushed: FlushedFiles | None = None,
+    ) -> None:
+        self.directory = directory
+        self.step = step
+        self.configuration = configuration
+        self.frozen = FrozenFiles(directory, earlier, FlushedFiles() if flushed is None else flushed)
+        self.tree: dict[str, Any] = {}
+        self.arrays: dict[str, Arrays] = {}  # by file
+        for name, entry in state.items():
+            arrays: Arrays = {}
+            self.tree[name] = _split(entry, (name,), arrays, self.frozen)
+            if arrays:
+                self.arrays[file_name(name)] = arrays
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that :meth:`detach` copies."""
+        return sum(array.nbytes for arrays in self._changing() for array in arrays.values())
+
+    def detach(self) -> None:
+        """Copy all arrays that may change before they are written."""
+        for arrays in self._changing():
+            for name, array in arrays.items():
+                arrays[name] = array.copy()
+
+    def _changing(self) -> list[Arrays]:
+        return [*self.arrays.values(), *self.frozen.to_write()]
+
+
+def write_checkpoint(draft: Draft) -> Collection[str]:
+    """Writes the files of a checkpoint and flushes them to disk; returns the names of linked files, which are verified.
+
+    Raises OSError or SafetensorError if a file cannot be written, TypeError for a state that is too large for JSON.
+    """
+    directory, frozen = draft.directory, draft.frozen
+    frozen.write()
+    for file, arrays in draft.arrays.items():
+        save_file(arrays, directory / file)
+    text = json.dumps(draft.tree, indent=4)
     _require_readable(text)
     (directory / STATE).write_bytes(text.encode())
-    if configuration is not None:
-        (directory / CONFIGURATION).write_bytes(configuration.encode())
+    if draft.configuration is not None:
+        (directory / CONFIGURATION).write_bytes(draft.configuration.encode())
     found = sorted(directory.iterdir())
-    written = [file for file in found if file.name not in frozen.linked]
+    written = [each for each in found if each.name not in frozen.linked]
     permissions = (directory / STATE).stat().st_mode & 0o777
-    for file in written:
-        file.chmod(permissions)  # safetensors does not apply the umask
+    for each in written:
+        each.chmod(permissions)  # safetensors does not apply the umask
     known = frozen.written | frozen.linked
-    files = {file.name: {"size": file.stat().st_size, "sha256": known.get(file.name) or sha256(file)} for file in found}
-    manifest = json.dumps({"format_version": FORMAT_VERSION, "step": step, "files": files}, indent=4)
+    files = {each.name: {"size": each.stat().st_size, "sha256": known.get(each.name) or sha256(each)} for each in found}
+    manifest = json.dumps({"format_version": FORMAT_VERSION, "step": draft.step, "files": files}, indent=4)
     if len(manifest) > MAX_MANIFEST:
         raise TypeError(
             f"{MANIFEST} is larger than {MAX_MANIFEST:,} bytes: the state has {len(known):,} parts that are a "
             "FrozenState; freeze a few large parts instead"
         )
     (directory / MANIFEST).write_text(manifest, encoding="utf-8")
-    for file in [*written, directory / MANIFEST]:
-        fsync_file(file)
+    for each in [*written, directory / MANIFEST]:
+        fsync_file(each)
     fsync_directory(directory)
     return frozen.linked.keys()
 
@@ -110,21 +142,20 @@ def _require_readable(text: str) -> None:
         raise TypeError(f"{STATE} {error}; keep numbers in numpy arrays, which go into files of their own") from error
 
 
-def _split(
-    value: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any, Any]], frozen: FrozenFiles | None
-) -> Any:
+def _split(value: Any, path: tuple[str, ...], arrays: Arrays, frozen: FrozenFiles | None) -> Any:
     """Returns the value with a mark in the place of each array, and puts the arrays into ``arrays`` by their path.
 
-    ``frozen`` takes the arrays of each FrozenState; None within one, because all of its arrays are in one file.
+    ``frozen`` takes the arrays of each FrozenState and SharedPart; None within one, because its arrays are in one file.
     """
-    if isinstance(value, FrozenState) and frozen is not None:
-        own: dict[str, np.ndarray[Any, Any]] = {}
-        tree = _split(value, ("/".join(path),), own, None)
-        return {_FROZEN: frozen.store(value, own), _CONTENT: tree}
+    if isinstance(value, FrozenState | SharedPart) and frozen is not None:
+        own: Arrays = {}
+        mark = {_CONTENT: _split(value, ("/".join(path),), own, None)}
+        frozen.add(value, own, mark)
+        return mark
     if isinstance(value, Mapping):
-        for mark in (_ARRAY, _FROZEN):
-            if mark in value:
-                raise TypeError(f"state entry {'/'.join(path)!r}: the key {mark} is reserved for rlcore")
+        for reserved in (_ARRAY, FILE_MARK):
+            if reserved in value:
+                raise TypeError(f"state entry {'/'.join(path)!r}: the key {reserved} is reserved for rlcore")
         return {str(key): _split(item, (*path, str(key)), arrays, frozen) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_split(item, (*path, str(index)), arrays, frozen) for index, item in enumerate(value)]
@@ -212,9 +243,9 @@ def _verified_manifest(path: Path) -> dict[str, tuple[int, str]]:
     _require_not_newer(path, manifest)
     if files is None or not is_whole(version) or not is_whole(step):
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is damaged: it does not list a checkpoint's files")
-    if version != FORMAT_VERSION:
+    if version not in READ_VERSIONS:
         raise RunStateError(
-            f"checkpoint {path}: format version {version}, this rlcore reads {FORMAT_VERSION}; "
+            f"checkpoint {path}: format version {version}, this rlcore reads {READ_VERSIONS[0]} to {FORMAT_VERSION}; "
             "use the rlcore release that wrote it"
         )
     if str(step) != path.name:
@@ -306,8 +337,8 @@ class _Join:
                 if name not in arrays:
                     raise DamagedFile(f"{file} has no array {name!r}")
                 return arrays[name]
-            if value.keys() == {_FROZEN, _CONTENT}:
-                return self._frozen_state(value[_FROZEN], value[_CONTENT])
+            if value.keys() == {FILE_MARK, _CONTENT}:
+                return self._frozen_state(value[FILE_MARK], value[_CONTENT])
             return {key: self.value(item, file, arrays) for key, item in value.items()}
         if isinstance(value, list):
             return [self.value(item, file, arrays) for item in value]

@@ -12,7 +12,8 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from rlcore.plugins.holds import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
     STATE,
+    Draft,
     NewerFormat,
     is_checkpoint,
     load_checkpoint,
@@ -33,6 +35,7 @@ from rlcore.storage.checkpoint import (
     verify_checkpoint,
     write_checkpoint,
 )
+from rlcore.storage.frozen_files import FlushedFiles
 
 log = logging.getLogger(__name__)
 
@@ -126,34 +129,76 @@ def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], config
     """Writes ``state`` as the checkpoint of ``step`` and returns its path.
 
     The files are written to a temporary directory and flushed to disk, then the directory is renamed, so that there is
-    never half a checkpoint under its name. ``configuration`` is stored as ``configuration.yaml``. Files of frozen parts
+    never half a checkpoint under its name. ``configuration`` is stored as ``configuration.yaml``. Files of shared parts
     that another checkpoint of the run has are linked, not written. Files that rlcore did not write, in the place of the
     checkpoint, are moved to ``STEP.replaced``. Raises RunStateError if the checkpoint cannot be written, and TypeError
     for a state that is not arrays and JSON; what was written so far is removed.
     """
-    final = directory / str(step)
-    temporary = directory / f"{TEMPORARY}{step}-{os.getpid()}"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
-        earlier = [checkpoint.path for checkpoint in reversed(_of_one_run(directory))]
-        verified = write_checkpoint(temporary, step, state, configuration, earlier)
-        replaced = None
-        if os.path.lexists(final):  # a run that was resumed from an older checkpoint reached this step again
-            replaced = _make_room(final)
-        temporary.rename(final)
-        fsync_directory(directory)
-        _verify_or_restore(final, replaced, verified)
-        if replaced is not None:
-            shutil.rmtree(replaced)
-            fsync_directory(directory)
-    except (OSError, SafetensorError) as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise RunStateError(_cannot_write(directory, step, error)) from error
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    return final
+    return CheckpointSave(directory, step, state, configuration).finish()
+
+
+class CheckpointSave:
+    """A checkpoint that is being saved, as :func:`save_checkpoint` does, in two parts.
+
+    The first part reads the state and links what other checkpoints of the run have. :meth:`finish` writes the rest, and
+    may run in another thread, if :meth:`detach` was called before the state changes.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        step: int,
+        state: Mapping[str, Any],
+        configuration: str | None = None,
+        flushed: FlushedFiles | None = None,
+    ) -> None:
+        self._directory, self._step = directory, step
+        self.path = directory / str(step)
+        self._temporary = directory / f"{TEMPORARY}{step}-{os.getpid()}"
+        with self._failing():
+            directory.mkdir(parents=True, exist_ok=True)
+            self._temporary.mkdir()
+            earlier = [checkpoint.path for checkpoint in reversed(_of_one_run(directory))]
+            self._draft = Draft(self._temporary, step, state, configuration, earlier, flushed)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that :meth:`detach` copies: what is to be written and may change."""
+        return self._draft.nbytes
+
+    def detach(self) -> None:
+        """Copy what is to be written, so that the state may change before :meth:`finish`."""
+        with self._failing():
+            self._draft.detach()
+
+    def finish(self) -> Path:
+        """Write the checkpoint. Returns its path."""
+        final, temporary = self.path, self._temporary
+        with self._failing():
+            verified = write_checkpoint(self._draft)
+            replaced = None
+            if os.path.lexists(final):  # a run that was resumed from an older checkpoint reached this step again
+                replaced = _make_room(final)
+            temporary.rename(final)
+            fsync_directory(self._directory)
+            _verify_or_restore(final, replaced, verified)
+            self._draft.frozen.flushed(final)
+            if replaced is not None:
+                shutil.rmtree(replaced)
+                fsync_directory(self._directory)
+        return final
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Remove what was written so far after an error of the block."""
+        try:
+            yield
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            raise RunStateError(_cannot_write(self._directory, self._step, error)) from error
+        except BaseException:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            raise
 
 
 def _verify_or_restore(final: Path, replaced: Path | None, verified: Collection[str]) -> None:

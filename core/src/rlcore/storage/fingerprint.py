@@ -1,11 +1,13 @@
 """The fingerprint of a checkpoint: everything outside its state that the numbers of a run depend on.
 
 A resumed run equals the run that was never stopped only if the fingerprints are equal; :func:`differences` names what
-differs. Values are texts, in four sections:
+differs. Values are texts, in six sections:
 
 - ``libraries``: the versions of rlcore, torch and numpy.
+- ``environment``: the versions of the libraries that the environment's plugin names.
 - ``plugins``: distribution and version of each loaded plugin, by its name.
 - ``computing``: the device and the threads of the trainers, the kind of processor, and Python.
+- ``processes``: the numbers of ranks and of workers.
 - ``configuration``: the SHA-256 of the part of the configuration that a training depends on.
 """
 
@@ -23,7 +25,7 @@ from typing import Any
 from rlcore._version import __version__
 from rlcore.config.dump import dump_config
 from rlcore.plugins.calls import Plugins
-from rlcore.settings import RunConfig
+from rlcore.settings import RunConfig, WorkerSettings
 
 Fingerprint = Mapping[str, Mapping[str, str]]
 
@@ -33,21 +35,29 @@ ANOTHER_CONFIGURATION = "another configuration"
 _WITHOUT_EFFECT = ("checkpoint_settings", "evaluation", "stats", "export", "plugins", "debug")
 _NAMED = {
     "libraries": "{name}",
+    "environment": "{name}",
     "plugins": "plugin {name!r}",
     "computing": "{name}",
+    "processes": "{name}",
 }
+_COMPARED_ELSEWHERE = "ranks"  # by the start of a run, which restores less of a checkpoint of another number
+
+
+def library_versions() -> Mapping[str, str]:
+    """The versions of rlcore, and of torch and numpy where they are installed."""
+    return {"rlcore": __version__, **installed(("torch", "numpy"))}
 
 
 @cache
-def library_versions() -> Mapping[str, str]:
-    """The versions of rlcore, and of torch and numpy where they are installed.
+def installed(distributions: tuple[str, ...]) -> Mapping[str, str]:
+    """The versions of those ``distributions`` that are installed.
 
     They are looked up once, because reading a package's metadata takes a fifth of the time of a checkpoint.
     """
-    found = {"rlcore": __version__}
-    for library in ("torch", "numpy"):
+    found = {}
+    for distribution in distributions:
         try:
-            found[library] = version(library)
+            found[distribution] = version(distribution)
         except PackageNotFoundError:
             continue
     return MappingProxyType(found)
@@ -58,8 +68,10 @@ def device_of(config: RunConfig) -> str:
     return config.torch_settings.device or "cpu"
 
 
-def fingerprint(plugins: Plugins, config: RunConfig) -> dict[str, dict[str, str]]:
-    """The fingerprint of a run in this process."""
+def fingerprint(plugins: Plugins, config: RunConfig, ranks: int = 1) -> dict[str, dict[str, str]]:
+    """The fingerprint of a run of ``ranks`` processes, in this process."""
+    environment = config.environment
+    workers = environment.workers if environment is not None else None
     loaded = {each.name: f"{each.distribution} {each.version}".strip() for each in plugins.loaded}
     computing = {
         "device": device_of(config),
@@ -69,8 +81,10 @@ def fingerprint(plugins: Plugins, config: RunConfig) -> dict[str, dict[str, str]
     }
     return {
         "libraries": dict(library_versions()),
+        "environment": {} if environment is None else dict(installed(plugins.environment(environment.type).libraries)),
         "plugins": loaded,
         "computing": computing,
+        "processes": {"ranks": str(ranks), "workers": str(workers.count if isinstance(workers, WorkerSettings) else 0)},
         "configuration": {"sha256": _digest(config)},
     }
 
@@ -88,9 +102,9 @@ def differences(saved: Fingerprint, now: Fingerprint) -> list[str]:
     """
     found = []
     for section, named in _NAMED.items():
-        before, after = saved.get(section, {}), now[section]
+        before, after = saved.get(section, {}), now.get(section, {})
         for name in sorted(before.keys() | after.keys() if before else ()):
-            if before.get(name) != after.get(name):
+            if name != _COMPARED_ELSEWHERE and before.get(name) != after.get(name):
                 was, is_now = (side.get(name, "not loaded") or "without a version" for side in (before, after))
                 found.append(f"{named.format(name=name)} {is_now} instead of {was}")
     if saved.get("configuration", now["configuration"]) != now["configuration"]:

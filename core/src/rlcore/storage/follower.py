@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.plugins.run_context import RunContext
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.store import RunStore, SavedBehavior
+from rlcore.storage.store import PendingSave, RunStore, SavedBehavior
 
 
 class FollowerDirectory(RunDirectory):
@@ -39,6 +39,24 @@ class FollowerDirectory(RunDirectory):
         pass
 
 
+class WrittenByAnother(PendingSave):
+    """A checkpoint that rank 0 writes."""
+
+    def __init__(self, step: int, path: Path) -> None:
+        self.step, self.path = step, path
+        self.stay, self.removed = [], []
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def detach(self) -> None:
+        pass
+
+    def write(self) -> None:
+        pass
+
+
 class FollowerStore(RunStore):
     """Knows which step was saved last, and writes nothing."""
 
@@ -63,16 +81,19 @@ class FollowerStore(RunStore):
     def write_configuration(self) -> None:
         pass
 
-    def save(
+    def begin_save(
         self,
         step: int,
         state: dict[str, Any],
         behaviors: Mapping[str, SavedBehavior],
         context: RunContext,
         parameters: Mapping[str, Mapping[str, Any]],
-    ) -> Path:
-        self._saved_step = step
-        return self.directory.checkpoints / str(step)
+    ) -> PendingSave:
+        return WrittenByAnother(step, self.directory.checkpoints / str(step))
+
+    def saved(self, pending: PendingSave) -> Path:
+        self._saved_step = pending.step
+        return pending.path
 
     def save_best(self, step: int, models: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         pass

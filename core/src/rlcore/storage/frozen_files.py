@@ -1,4 +1,4 @@
-"""Files of a checkpoint that other checkpoints of the run share: the arrays of each ``FrozenState``.
+"""Files of a checkpoint that other checkpoints of the run share: arrays of each ``FrozenState`` and ``SharedPart``.
 
 A file is named after the SHA-256 of its content, so files with one name are equal. A new checkpoint links to the file
 of an earlier one (a hard link). Every checkpoint is still complete: it can be copied, verified and deleted by itself,
@@ -19,75 +19,126 @@ from safetensors.numpy import save_file
 
 from rlcore.files.atomic import fsync_file
 from rlcore.files.json_files import DamagedFile, open_regular
-from rlcore.saved_values import FrozenState
+from rlcore.saved_values import FrozenState, SharedPart
 
 # The name of a behavior, and so of its file, never begins with an underscore.
 _NAME = re.compile(r"_frozen-([0-9a-f]{64})\.safetensors")
 _NEW = "_frozen-new.safetensors"  # while it is written
 
 
+FILE_MARK = "$frozen"  # {"$frozen": "file", "content": ...} stands in state.json where a shared part was
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+class FlushedFiles:
+    """Shared files that this process has compared with their checksum and flushed to disk.
+
+    They are recognized by device, number, size and time of change. What the disk itself damages is found when a
+    checkpoint is verified or loaded, as in every other file.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, ...]] = {}  # by checksum
+
+    def has(self, path: Path, checksum: str) -> bool:
+        """Whether the file at ``path`` is one with this checksum that has not changed since."""
+        known = self._seen.get(checksum)
+        return known is not None and known == _identity(path)
+
+    def replace(self, files: Mapping[Path, str]) -> None:
+        """Remember ``files``, with their checksums, and no other ones."""
+        self._seen = {checksum: _identity(path) for path, checksum in files.items()}
+
+
 class FrozenFiles:
-    """The files of frozen parts in a checkpoint that is being written.
+    """The files of shared parts in a checkpoint that is being written.
 
     Attributes:
         written: SHA-256 by name of the files that are new.
         linked: SHA-256 by name of the files that an earlier checkpoint has too. They are flushed to disk.
     """
 
-    def __init__(self, directory: Path, earlier: Sequence[Path]) -> None:
+    def __init__(self, directory: Path, earlier: Sequence[Path], flushed: FlushedFiles) -> None:
         """``directory`` is the new checkpoint; ``earlier`` are checkpoints to link to, in the order to try them."""
         self._directory = directory
         self._earlier = earlier
+        self._flushed = flushed
+        self._new: list[tuple[FrozenState | SharedPart, Arrays, dict[str, Any]]] = []  # to be written
         self.written: dict[str, str] = {}
         self.linked: dict[str, str] = {}
 
-    def store(self, state: FrozenState, arrays: Mapping[str, np.ndarray[Any, Any]]) -> str | None:
-        """Puts ``arrays``, all those of ``state``, into the checkpoint; returns the file's name, None without arrays.
+    def add(self, part: FrozenState | SharedPart, arrays: Arrays, mark: dict[str, Any]) -> None:
+        """Put ``arrays``, all those of ``part``, into the checkpoint, and the file's name into ``mark``.
 
-        Raises OSError or SafetensorError.
+        A file that an earlier checkpoint has is linked at once; the others are written by :meth:`write`.
         """
-        if not arrays:
-            return None
-        known = state.checksum
-        if known and self._has(known):
-            return _name(known)
-        new = self._directory / _NEW
-        save_file(dict(arrays), new)
-        state.checksum = sha256(new)
-        name = _name(state.checksum)
-        if state.checksum != known and self._has(state.checksum):
+        mark[FILE_MARK] = None
+        if arrays and part.checksum and self._has(part.checksum):
+            mark[FILE_MARK] = _name(part.checksum)
+        elif arrays:
+            self._new.append((part, arrays, mark))
+
+    def to_write(self) -> list[Arrays]:
+        """The arrays that :meth:`write` writes and that may change before: those of every new SharedPart."""
+        return [arrays for part, arrays, _ in self._new if isinstance(part, SharedPart)]
+
+    def write(self) -> None:
+        """Write the files that no earlier checkpoint has. Raises OSError or SafetensorError."""
+        for part, arrays, mark in self._new:
+            mark[FILE_MARK] = self._written(part, arrays)
+        self._new.clear()
+
+    def _written(self, part: FrozenState | SharedPart, arrays: Arrays) -> str:
+        if part.checksum and _name(part.checksum) in self.written:  # the part is in the state more than once
+            return _name(part.checksum)
+        known, new = part.checksum, self._directory / _NEW
+        save_file(arrays, new)
+        part.checksum = sha256(new)
+        name = _name(part.checksum)
+        if part.checksum != known and self._has(part.checksum):
             new.unlink()
         else:
             new.replace(self._directory / name)
-            self.written[name] = state.checksum
+            self.written[name] = part.checksum
         return name
+
+    def flushed(self, directory: Path) -> None:
+        """All files are in ``directory`` now, verified: the next checkpoint links to them without reading them."""
+        self._flushed.replace({directory / name: each for name, each in (self.written | self.linked).items()})
 
     def _has(self, checksum: str) -> bool:
         """Whether the checkpoint has the file with this checksum, perhaps linked only now."""
         name = _name(checksum)
         if name in self.written or name in self.linked:
             return True
-        if any(_link(path / name, self._directory / name, checksum) for path in self._earlier):
+        if any(self._link(path / name, self._directory / name, checksum) for path in self._earlier):
             self.linked[name] = checksum
             return True
         return False
 
-
-def _link(source: Path, target: Path, checksum: str) -> bool:
-    """Whether ``target`` is now the same file as ``source``, undamaged and on disk; else it does not exist."""
-    try:
-        os.link(source, target)
-    except OSError:  # missing, or the file system has no links, or the file has too many
+    def _link(self, source: Path, target: Path, checksum: str) -> bool:
+        """Whether ``target`` is now the same file as ``source``, undamaged and on disk; else it does not exist."""
+        try:
+            os.link(source, target)
+        except OSError:  # missing, or the file system has no links, or the file has too many
+            return False
+        try:
+            # Only after it is linked: nothing can replace the file between the check and its use.
+            if self._flushed.has(target, checksum):
+                return True
+            if not target.is_symlink() and sha256(target) == checksum:
+                fsync_file(target)  # someone may have copied the earlier checkpoint here without flushing it
+                return True
+        except (OSError, DamagedFile):
+            pass
+        target.unlink()
         return False
-    try:
-        # Only after it is linked: nothing can replace the file between the check and its use.
-        if not target.is_symlink() and sha256(target) == checksum:
-            fsync_file(target)  # someone may have copied the earlier checkpoint here without flushing it
-            return True
-    except (OSError, DamagedFile):
-        pass
-    target.unlink()
-    return False
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def checksum_in(name: str) -> str:

@@ -19,6 +19,7 @@ from rlcore.storage.status import status_in_checkpoints
 from rlcore.storage.stored_checkpoints import (
     PrunePlan,
     StoredCheckpoint,
+    disk_usage,
     prune_plan,
     stored_checkpoints,
 )
@@ -44,6 +45,7 @@ def prune(
             raise RunStateError(f"{checkpoints}: is a symbolic link, so nothing in it is deleted")
         found = stored_checkpoints(directory)
         plan = prune_plan(found, _is_usable, keep, older_than, time.time())
+        plan = attrs.evolve(plan, freed=disk_usage(plan.delete)[1])
         if dry_run or not plan.delete:
             return plan
         remove_checkpoints(checkpoints, [Checkpoint(each.step, each.path) for each in plan.delete])

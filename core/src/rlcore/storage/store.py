@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,33 +16,103 @@ from rlcore.config.seal import content_sha256, sealed
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.files.atomic import write_atomically
 from rlcore.plugins.calls import Plugins
+from rlcore.plugins.holds import CheckpointHolds
 from rlcore.plugins.run_context import RunContext
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.storage.best import by_score, save_best, settle_best
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_directory import (
     Checkpoint,
+    CheckpointSave,
     find_checkpoints,
     is_intact,
     most_kept,
     newest_intact,
     rotate,
-    save_checkpoint,
 )
 from rlcore.storage.configuration import Change, changes
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
 from rlcore.storage.fingerprint import Fingerprint, differences, fingerprint, fingerprint_in
+from rlcore.storage.frozen_files import FlushedFiles
 from rlcore.storage.read_other_runs import models_of_run, status_of_run
 from rlcore.storage.run_files import TIMERS, outcome_in
 from rlcore.storage.saved_state import RUN, require_run
 from rlcore.storage.status import ListedCheckpoint, SavedStatus, listed_before, training_status
+
+# Entries of a checkpoint's run that its status shows.
+SHOWN = ("steps", "behaviors", "sections", FINGERPRINT, "evaluation", "resume")
 
 
 class SavedBehavior(Protocol):
     """The data of a behavior that saving a checkpoint needs."""
 
     settings: BehaviorSettings
+
+
+class PendingSave:
+    """A checkpoint of a run that was begun. :meth:`write` may run in another thread after :meth:`detach`.
+
+    Attributes:
+        step: Agent steps of the checkpoint.
+        stay: Intact checkpoints after :meth:`write`, oldest first.
+        removed: Checkpoints that :meth:`write` deleted, oldest first.
+    """
+
+    def __init__(
+        self,
+        step: int,
+        save: CheckpointSave,
+        shown: Mapping[str, Any],
+        failure: PluginError | None,
+        directory: RunDirectory,
+        best_step: int | None,
+        keep: int,
+        holds: CheckpointHolds,
+        is_whole: Callable[[Checkpoint], bool],
+    ) -> None:
+        self.step = step
+        self.path = save.path
+        self.shown = shown  # for the status
+        self.failure = failure  # of a plugin, while its sections of the status were collected
+        self.stay: list[Checkpoint] = []
+        self.removed: list[Checkpoint] = []
+        self._save = save
+        self._directory = directory
+        self._best_step = best_step
+        self._keep = keep
+        self._holds = holds
+        self._is_whole = is_whole
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that :meth:`detach` copies."""
+        return self._save.nbytes
+
+    def detach(self) -> None:
+        """Copy what is to be written, so that the training may continue before :meth:`write`."""
+        self.shown = copy.deepcopy(self.shown)
+        self._save.detach()
+
+    def write(self) -> None:
+        """Write the checkpoint, and delete those beyond ``keep_checkpoints``."""
+        with _of_plugins(self.step):
+            self._save.finish()
+        settle_best(self._directory.best, self._best_step)
+        # Only now: the new checkpoint is verified.
+        self.stay, self.removed = rotate(
+            self._directory.checkpoints, self._keep, self.step, self._is_whole, self._holds
+        )
+
+
+@contextmanager
+def _of_plugins(step: int) -> Iterator[None]:
+    """For a block that writes a state: one that no checkpoint can hold is a PluginError."""
+    try:
+        yield
+    except (TypeError, RecursionError) as error:
+        what = "a state contains itself" if isinstance(error, RecursionError) else str(error)
+        raise PluginError(f"checkpoint of step {step}: {what}") from error
 
 
 class RunStore:
@@ -59,6 +130,8 @@ class RunStore:
         self._older: list[ListedCheckpoint] = []  # the checkpoints before it in the directory
         self._configuration = ""  # as checkpoints hold it
         self._fingerprint: Fingerprint = {}  # of this process
+        self._flushed = FlushedFiles()
+        self._pending: PendingSave | None = None  # begun, not yet written
         self._whole: dict[int, bool] = {}  # by step: whether a checkpoint that was read back is undamaged
 
     @property
@@ -141,10 +214,10 @@ class RunStore:
 
     # ------------------------------------------------------------ writing
 
-    def configure(self, config: RunConfig) -> None:
-        """Sets the configuration that checkpoints of this run hold."""
+    def configure(self, config: RunConfig, ranks: int = 1) -> None:
+        """Sets the configuration that checkpoints of this run, of ``ranks`` processes, hold."""
         self._configuration = sealed(config_text(config))
-        self._fingerprint = fingerprint(self.plugins, config)
+        self._fingerprint = fingerprint(self.plugins, config, ranks)
 
     @property
     def configuration_sha256(self) -> str:
@@ -158,19 +231,19 @@ class RunStore:
         except OSError as error:
             raise RunStateError(f"{self.directory.configuration}: {error.strerror or error}") from error
 
-    def save(
+    def begin_save(
         self,
         step: int,
         state: dict[str, Any],
         behaviors: Mapping[str, SavedBehavior],
         context: RunContext,
         parameters: Mapping[str, Mapping[str, Any]],
-    ) -> Path:
-        """Writes a checkpoint, deletes those beyond ``keep_checkpoints``, and writes the status.
+    ) -> PendingSave:
+        """Begin a checkpoint. Write it with :meth:`PendingSave.write`, then call :meth:`saved`.
 
         ``parameters`` are the status sections of environment parameters, by name. Plugins report their sections before
         the checkpoint is written. If one of them fails, the checkpoint is still written, with the sections of the
-        checkpoint before, and then the error is raised.
+        checkpoint before, and :meth:`saved` raises the error.
         """
         _require_mappings(state, behaviors)
         self.directory.require()
@@ -181,31 +254,47 @@ class RunStore:
         except PluginError as error:
             failure = error
         state[RUN] |= {"sections": {**sections, **parameters}, FINGERPRINT: self._fingerprint}
-        try:
-            path = save_checkpoint(self.directory.checkpoints, step, state, self._configuration)
-        except (TypeError, RecursionError) as error:
-            what = "a state contains itself" if isinstance(error, RecursionError) else str(error)
-            raise PluginError(f"checkpoint of step {step}: {what}") from error
+        with _of_plugins(step):
+            save = CheckpointSave(self.directory.checkpoints, step, state, self._configuration, self._flushed)
+        evaluation = state[RUN].get("evaluation")
+        self._pending = PendingSave(
+            step,
+            save,
+            {key: state[RUN][key] for key in SHOWN if key in state[RUN]},
+            failure,
+            self.directory,
+            None if evaluation is None else evaluation["best_step"],
+            most_kept(behavior.settings.keep_checkpoints for behavior in behaviors.values()),
+            context.held_checkpoints,
+            self._is_whole,
+        )
+        return self._pending
+
+    def saved(self, pending: PendingSave) -> Path:
+        """Write the status of a checkpoint that was written. Returns its path."""
+        step, path = pending.step, pending.path
+        self._pending = None
         if self._newest is not None:
             self._older.append(self._newest.listed)
-        self._newest = SavedStatus.of(Checkpoint(step, path), state)
-        self._whole[step] = True
-        settle_best(self.directory.best, self._newest.evaluation["best_step"] if self._newest.evaluation else None)
-        keep = most_kept(behavior.settings.keep_checkpoints for behavior in behaviors.values())
-        # Only now: save_checkpoint has verified the new checkpoint.
-        holds = context.held_checkpoints
-        stay, self.removed = rotate(self.directory.checkpoints, keep, step, self._is_whole, holds)
-        kept = {checkpoint.step for checkpoint in stay}
+        self._newest = SavedStatus.of(Checkpoint(step, path), {RUN: pending.shown})
+        kept = {checkpoint.step for checkpoint in pending.stay}
+        self.removed = pending.removed
         self._older = [each for each in self._older if each.step in kept - {step}]
         with _status_after(step):
-            if failure is not None:
-                raise failure
+            if pending.failure is not None:
+                raise pending.failure
             self.write_status()
         return path
 
+    def not_saved(self) -> None:
+        """The checkpoint that was begun cannot be written."""
+        self._pending = None
+
     def _is_whole(self, checkpoint: Checkpoint) -> bool:
         """Whether a checkpoint is undamaged. Each is read back once in the life of a process."""
-        if checkpoint.step not in self._whole:
+        if self._pending is not None and checkpoint.step == self._pending.step:
+            self._whole[checkpoint.step] = True  # its save has just verified it
+        elif checkpoint.step not in self._whole:
             self._whole[checkpoint.step] = is_intact(checkpoint)
         return self._whole[checkpoint.step]
 

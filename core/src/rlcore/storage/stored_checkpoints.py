@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,29 @@ def stored_checkpoints(directory: Path) -> list[StoredCheckpoint]:
             except FileNotFoundError:
                 continue  # the run is training, and has just deleted it
     return found
+
+
+def disk_usage(found: Iterable[StoredCheckpoint]) -> tuple[int, int]:
+    """Bytes on disk of the files of checkpoints, each shared file once, and bytes that deleting all of these frees.
+
+    A file that another checkpoint, or a link elsewhere, shares is not freed.
+    """
+    sizes: dict[tuple[int, int], int] = {}
+    left: dict[tuple[int, int], int] = {}  # links to the file that are not among these
+    for each in found:
+        for stat in _stats(each.path):
+            key = stat.st_dev, stat.st_ino
+            sizes[key] = stat.st_size
+            left[key] = left.get(key, stat.st_nlink) - 1
+    return sum(sizes.values()), sum(size for key, size in sizes.items() if left[key] <= 0)
+
+
+def _stats(path: Path) -> list[os.stat_result]:
+    """Of the files of a checkpoint; empty if the run is training, and has just deleted it."""
+    try:
+        return [file.stat() for file in own_files(path)]
+    except FileNotFoundError:
+        return []
 
 
 def _held(directory: Path) -> frozenset[int]:
@@ -123,6 +147,7 @@ class PrunePlan:
     delete: list[StoredCheckpoint]
     stay: dict[int, str]  # by step of a regular checkpoint: the reason
     newest: StoredCheckpoint | None  # that is intact; None without checkpoints
+    freed: int = 0  # bytes on disk that deleting them frees; files that other checkpoints share stay
 
 
 def prune_plan(

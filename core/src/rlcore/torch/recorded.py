@@ -33,12 +33,11 @@ def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: A
     agent, size = one_slot(behavior), max(count, LEAST_ROWS)
     require_memory(agent, size, masks=recording.action_mask is not None, what="recorded data")
     buffer = ReplayBuffer(agent, size)
-    for name, array in recording.observations.items():
-        buffer.observations[name][:count] = array
+    buffer.rewrite(slice(count), observations=recording.observations)
     if recording.actions.continuous is not None:
-        buffer.raw[rows] = layout.to_raw(recording.actions.continuous)
+        buffer.rewrite(rows, raw=layout.to_raw(recording.actions.continuous))
     if recording.actions.discrete is not None:
-        buffer.choices[rows] = recording.actions.discrete
+        buffer.rewrite(rows, choices=recording.actions.discrete)
         if recording.action_mask is not None:
             chosen = recording.actions.discrete + np.array(layout.offsets)
             forbidden = ~np.take_along_axis(recording.action_mask[rows], chosen, axis=1).all(1)  # [N]
@@ -48,7 +47,7 @@ def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: A
                     f"{int(forbidden.argmax())} the first, an option was chosen that the action mask forbids; record "
                     "the masks that held when the actions were chosen, or none"
                 )
-    buffer.reward[rows] = recording.reward
+    buffer.rewrite(rows, reward=recording.reward)
     flags = np.zeros(count, np.uint8)
     flags[rows] = CLOSED + TERMINATED * recording.terminated + TRUNCATED * recording.truncated
     buffer.fill(flags, recording.action_mask)

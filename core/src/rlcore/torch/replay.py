@@ -6,7 +6,7 @@ to n steps of one episode; :mod:`rlcore.torch.transition_batch` adds their rewar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import attrs
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.errors import RunStateError
-from rlcore.saved_values import SavedValueError, saved_array, saved_mapping
+from rlcore.saved_values import SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
 from rlcore.torch.priorities import Priorities
 from rlcore.torch.replay_rings import TERMINATED, TRUNCATED, ReplayRings
 
@@ -23,6 +23,7 @@ __all__ = ["ReplayBuffer", "Rows", "Steps"]
 FloatArray = NDArray[np.float32]
 Rows = NDArray[np.int64]
 """Rows of a replay buffer, [B] of int64."""
+OPTIONAL = ("masks", "group_reward")  # arrays of rows that a buffer has from the first mask or group reward on
 
 
 @attrs.frozen(eq=False)
@@ -96,8 +97,9 @@ class ReplayBuffer(ReplayRings):
 
         ``flags`` [rows] and ``masks`` [rows, mask_size] are stored.
         """
-        self.flags[: len(flags)] = flags
+        self._flags[: len(flags)] = flags
         self.filled = len(flags)
+        self._segments.change_all()
         self._closed = int(np.count_nonzero(flags))
         if masks is not None:
             self._mask_rows()[: len(masks)] = masks
@@ -145,21 +147,24 @@ class ReplayBuffer(ReplayRings):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """The rows in use and where each slot is. Arrays are the buffer's own: write them down before the next step."""
-        used = self.filled
+        """The rows in use, and where each slot is.
+
+        ``segments`` has the rows as :class:`~rlcore.saved_values.SharedPart`; those that did not change since the last
+        call are the same objects. Arrays are the buffer's own: write them down before the next step.
+        """
         state: dict[str, Any] = {
             "layout": self._layout(),
             "head": self.head.copy(),
             "open": self.open.copy(),
             "awaiting": self.awaiting.copy(),
-            "observations": {name: array[:used] for name, array in self.observations.items()},
+            "rows": self.filled,
+            "segment_rows": self._segments.rows,
+            "segments": self._segments.parts(self._stored(), self.filled, self.head, self._moved),
         }
-        for name in ("raw", "choices", "reward", "flags", "masks", "group_reward"):
-            if (array := getattr(self, name)) is not None:
-                state[name] = array[:used]
+        self._moved = 0
         if self.priorities is not None:
             self.priorities.refresh(self.flags)
-            state["priorities"] = self.priorities.state_dict(used)
+            state["priorities"] = self.priorities.state_dict(self.filled)
         return state
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
@@ -171,19 +176,12 @@ class ReplayBuffer(ReplayRings):
                     f"behavior {self.behavior.name!r}: the saved replay buffer was made with {key} {saved.get(key)} "
                     f"and this run has {value}; resume with the {key} of the checkpoint, or start a new run"
                 )
-        used = len(saved_array(state, "flags", np.uint8, (None,)))
+        used, segments = _segments_in(state)
         if used > self.capacity:
             raise SavedValueError(f"the entry 'flags' has {used} rows, the replay buffer {self.capacity}")
-        observations = saved_mapping(state, "observations")
-        for name, array in self.observations.items():
-            saved_array(observations, name, array.dtype, (used, *array.shape[1:]))
-        for name in ("raw", "choices", "reward"):
-            array = getattr(self, name)
-            saved_array(state, name, array.dtype, (used, *array.shape[1:]))
-        if "masks" in state:
-            saved_array(state, "masks", np.bool_, (used, self.behavior.mask_size))
-        if "group_reward" in state:
-            saved_array(state, "group_reward", np.float32, (used,))
+        optional = {name for name in OPTIONAL if name in segments[0][2]}
+        for start, stop, segment in segments:
+            self._require_rows(segment, stop - start, optional)
         head = saved_array(state, "head", self.head.dtype, self.head.shape)
         if not ((head >= 0) & (head < used) & (head % self.slots == np.arange(self.slots))).all():
             raise SavedValueError("the entry 'head' has rows that are not of the replay buffer")
@@ -192,28 +190,65 @@ class ReplayBuffer(ReplayRings):
         if self.priorities is not None:
             self.priorities.require_fit(saved_mapping(state, "priorities"), used)
 
+    def _require_rows(self, segment: Mapping[str, Any], count: int, optional: Set[str]) -> None:
+        """Raise SavedValueError unless ``segment`` has ``count`` rows of this buffer, with the ``optional`` arrays."""
+        observations = saved_mapping(segment, "observations")
+        for name, array in self.observations.items():
+            saved_array(observations, name, array.dtype, (count, *array.shape[1:]))
+        for name in ("raw", "choices", "reward", "flags"):
+            array = getattr(self, name)
+            saved_array(segment, name, array.dtype, (count, *array.shape[1:]))
+        if {name for name in OPTIONAL if name in segment} != optional:
+            raise SavedValueError("the entry 'segments' has masks or group rewards in some of its segments only")
+        if "masks" in optional:
+            saved_array(segment, "masks", np.bool_, (count, self.behavior.mask_size))
+        if "group_reward" in optional:
+            saved_array(segment, "group_reward", np.float32, (count,))
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Raises RunStateError, changing nothing, if the state is of another number of slots, rows or behavior."""
         self.require_fit(state)
-        self.filled = used = len(state["flags"])
-        self.flags[:] = 0
-        self.masks = self.group_reward = None
-        if "masks" in state:
+        self.filled, segments = _segments_in(state)
+        self._flags[:] = 0
+        self._masks = self._group_reward = self.masks = self.group_reward = None
+        first = segments[0][2]
+        if "masks" in first:
             self._mask_rows()
-        if "group_reward" in state:
+        if "group_reward" in first:
             self._group_rewards()
-        for name, array in self.observations.items():
-            array[:used] = state["observations"][name]
-        for name in ("raw", "choices", "reward", "flags", "masks", "group_reward"):
-            if name in state:
-                getattr(self, name)[:used] = state[name]
+        own = self._stored()
+        for start, stop, segment in segments:
+            for name, array in own["observations"].items():
+                array[start:stop] = segment["observations"][name]
+            for name in own.keys() - {"observations"}:
+                own[name][start:stop] = segment[name]
         self.head[:] = state["head"]
         self.open[:] = state["open"]
         self.awaiting[:] = state["awaiting"]
         self._all_open, self._all_awaiting = bool(self.open.all()), bool(self.awaiting.all())
         self._closed = int(np.count_nonzero(self.flags))
+        self._moved = 0
+        if state.get("segment_rows") == self._segments.rows:
+            self._segments.loaded([segment for *_, segment in segments], own, self.filled, self.head)
+        else:
+            self._segments.change_all()
         if self.priorities is not None:
             self.priorities.load_state_dict(state["priorities"])
+
+    def _stored(self) -> dict[str, Any]:
+        """The arrays of rows that a checkpoint has, with what the buffer has of masks and group rewards."""
+        arrays: dict[str, Any] = {
+            "observations": self._observations,
+            "raw": self._raw,
+            "choices": self._choices,
+            "reward": self._reward,
+            "flags": self._flags,
+        }
+        if self._masks is not None:
+            arrays["masks"] = self._masks
+        if self._group_reward is not None:
+            arrays["group_reward"] = self._group_reward
+        return arrays
 
     def _layout(self) -> dict[str, Any]:
         """What another buffer must share to take this one's state; JSON values only."""
@@ -253,3 +288,23 @@ def sample_rows(
         accepted = drawn[flags.take(drawn) != 0]
         found = np.concatenate([found, accepted]) if len(found) else accepted
     return found[:batch_size]
+
+
+def _segments_in(state: Mapping[str, Any]) -> tuple[int, list[tuple[int, int, Mapping[str, Any]]]]:
+    """The number of rows in a saved buffer, and its segments, each with the rows where it begins and ends.
+
+    In checkpoints of format 3, the buffer itself is the only segment. Raises SavedValueError.
+    """
+    if "segments" not in state:
+        used = len(saved_array(state, "flags", np.uint8, (None,)))
+        return used, [(0, used, state)]
+    used, length = saved_count(state, "rows"), saved_count(state, "segment_rows")
+    saved = saved_entry(state, "segments")
+    wanted = -(-used // max(length, 1))
+    if not isinstance(saved, list | tuple) or len(saved) != wanted or wanted < 1:
+        raise SavedValueError(f"the entry 'segments' is not a list of the {wanted} segments of {used} rows")
+    segments = [
+        (index * length, min((index + 1) * length, used), saved_mapping({"segments": each}, "segments"))
+        for index, each in enumerate(saved)
+    ]
+    return used, segments

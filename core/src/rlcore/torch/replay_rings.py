@@ -22,6 +22,7 @@ from rlcore.environment import AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError
 from rlcore.torch.allocation import choice_dtype, require_memory
 from rlcore.torch.priorities import Priorities
+from rlcore.torch.replay_segments import ReplaySegments
 
 __all__ = ["ReplayRings"]
 
@@ -35,7 +36,8 @@ LEAST_ROWS = 4  # of a ring: a transition, its final observation, the current on
 class ReplayRings:
     """The last ``buffer_size`` rows over all slots, final and current observations included.
 
-    Row r belongs to slot r % S; the next row of its trajectory is (r + S) % capacity.
+    Row r belongs to slot r % S; the next row of its trajectory is (r + S) % capacity. The arrays of rows are read-only;
+    :meth:`rewrite` changes rows.
 
     Attributes:
         behavior: The observations and actions of the agents.
@@ -72,13 +74,21 @@ class ReplayRings:
         self.buffer_size = buffer_size
         self.slots = slots  # S
         self.capacity = capacity = -(-buffer_size // slots) * slots  # S * C
-        self.observations = {o.name: np.zeros((capacity, *o.shape), o.dtype) for o in behavior.observations}
-        self.raw = np.zeros((capacity, behavior.continuous), np.float32)
-        self.choices = np.zeros((capacity, len(behavior.discrete)), choice_dtype(behavior.discrete))
-        self.reward = np.zeros(capacity, np.float32)
-        self.flags = np.zeros(capacity, np.uint8)
-        self.masks: NDArray[np.bool_] | None = None  # [S * C, mask_size], from the first mask on
-        self.group_reward: FloatArray | None = None  # [S * C], from the first group reward on
+        self._observations = {o.name: np.zeros((capacity, *o.shape), o.dtype) for o in behavior.observations}
+        self._raw = np.zeros((capacity, behavior.continuous), np.float32)
+        self._choices = np.zeros((capacity, len(behavior.discrete)), choice_dtype(behavior.discrete))
+        self._reward = np.zeros(capacity, np.float32)
+        self._flags = np.zeros(capacity, np.uint8)
+        self._masks: NDArray[np.bool_] | None = None  # [S * C, mask_size], from the first mask on
+        self._group_reward: FloatArray | None = None  # [S * C], from the first group reward on
+        # Others read these: a row that changed unseen would be missing in checkpoints.
+        self.observations = {name: read_only(array) for name, array in self._observations.items()}
+        self.raw = read_only(self._raw)
+        self.choices = read_only(self._choices)
+        self.reward = read_only(self._reward)
+        self.flags = read_only(self._flags)
+        self.masks: NDArray[np.bool_] | None = None
+        self.group_reward: FloatArray | None = None
         self.priorities = None if priority_alpha is None else Priorities(capacity, priority_alpha)
         self.filled = 0  # rows from here on were never used
         self.head: Rows = np.arange(slots)  # [S] row of each slot's current observation
@@ -88,6 +98,8 @@ class ReplayRings:
         self._closed = 0
         self._all_open = False  # open.all() and awaiting.all(), without asking in every step
         self._all_awaiting = True
+        self._moved = 0  # rows by which a slot has moved on since the last checkpoint, at most
+        self._segments = ReplaySegments(capacity, slots, self.nbytes_of_row)
         self._claim(self.head)
 
     def __len__(self) -> int:
@@ -97,9 +109,16 @@ class ReplayRings:
     @property
     def nbytes(self) -> int:
         """Bytes of everything stored."""
-        arrays = [*self.observations.values(), self.raw, self.choices, self.reward, self.flags]
         tree = None if self.priorities is None else self.priorities.tree
-        return sum(a.nbytes for a in [*arrays, self.masks, self.group_reward, tree] if a is not None)
+        return sum(a.nbytes for a in [*self._arrays(), self.masks, self.group_reward, tree] if a is not None)
+
+    @property
+    def nbytes_of_row(self) -> int:
+        """Bytes of a row, without its mask, group reward and priority."""
+        return sum(array.nbytes for array in self._arrays()) // self.capacity
+
+    def _arrays(self) -> list[NDArray[Any]]:
+        return [*self._observations.values(), self._raw, self._choices, self._reward, self._flags]
 
     def next_rows(self, rows: Rows) -> Rows:
         """The rows that follow, in the same slots."""
@@ -119,9 +138,9 @@ class ReplayRings:
         acting = slice(None) if self._all_awaiting else np.flatnonzero(self.awaiting)
         rows = self.head[acting]
         if raw is not None:
-            self.raw[rows] = raw[acting]
+            self._raw[rows] = raw[acting]
         if choices is not None:
-            self.choices[rows] = choices[acting]
+            self._choices[rows] = choices[acting]
         self.open[acting] = True
         self._all_open |= self._all_awaiting
 
@@ -131,6 +150,7 @@ class ReplayRings:
             self.open[batch.aborted] = self._all_open = False
             self._cut(np.flatnonzero(batch.aborted))
         ended, finals = batch.ended, batch.final_observations
+        self._moved += 2 if ended.size else 1
         closing: slice | NDArray[np.intp] = slice(None)
         if not self._all_open or batch.needs_action is not None:
             moved = batch.transition_closed
@@ -140,12 +160,12 @@ class ReplayRings:
                 ended = ended[kept]
                 finals = None if finals is None else {name: array[kept] for name, array in finals.items()}
         self.closed_rows = rows = self.head[closing].copy()
-        self.reward[rows] = batch.reward[closing]
+        self._reward[rows] = batch.reward[closing]
         if batch.group_reward is not None:
             self._group_rewards()[rows] = batch.group_reward[closing]
-        elif self.group_reward is not None:
-            self.group_reward[rows] = 0.0
-        self.flags[rows] = CLOSED
+        elif self._group_reward is not None:
+            self._group_reward[rows] = 0.0
+        self._flags[rows] = CLOSED
         count = len(rows)
         self._closed += count
         if self.priorities is not None:
@@ -153,7 +173,7 @@ class ReplayRings:
         if ended.size:
             last = self.head[ended]
             how = TERMINATED * batch.terminated[ended] + TRUNCATED * batch.truncated[ended]
-            self.flags[last] = CLOSED + how
+            self._flags[last] = CLOSED + how
             self._write_finals(self.next_rows(last), finals)
             self.head[ended] = self.next_rows(last)
         self.head[closing] = self.next_rows(self.head[closing])
@@ -163,12 +183,33 @@ class ReplayRings:
         self._write_current(batch)
         return count
 
+    def rewrite(
+        self,
+        rows: Rows | slice,
+        *,
+        observations: Mapping[str, NDArray[Any]] | None = None,
+        raw: FloatArray | None = None,
+        choices: NDArray[np.integer[Any]] | None = None,
+        reward: FloatArray | None = None,
+    ) -> None:
+        """Change parts of the transitions of ``rows`` [B], for recorded data and for rewards that are computed again.
+
+        ``observations`` by name, each [B, *shape]; ``raw`` [B, continuous]; ``choices`` [B, branches]; ``reward`` [B].
+        The next checkpoint stores the blocks of rows that changed.
+        """
+        for name, array in (observations or {}).items():
+            self._observations[name][rows] = array
+        for target, given in ((self._raw, raw), (self._choices, choices), (self._reward, reward)):
+            if given is not None:
+                target[rows] = given
+        self._segments.change(np.arange(self.capacity)[rows])
+
     # ------------------------------------------------------------ inside
 
     def _claim(self, rows: Rows) -> None:
         """Takes ``rows`` for new observations; the transitions they held are gone."""
         self._closed -= int(np.count_nonzero(self.flags[rows]))
-        self.flags[rows] = 0
+        self._flags[rows] = 0
         if self.priorities is not None:
             self.priorities.change(rows, self.flags)
         if self.filled < self.capacity and len(rows):
@@ -177,12 +218,12 @@ class ReplayRings:
     def _write_current(self, batch: AgentBatch) -> None:
         acting = slice(None) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
         rows = self.head[acting]
-        for name, array in self.observations.items():
+        for name, array in self._observations.items():
             array[rows] = batch.observations[name][acting]
         if batch.action_mask is not None:
             self._mask_rows()[rows] = batch.action_mask[acting]
-        elif self.masks is not None:
-            self.masks[rows] = True
+        elif self._masks is not None:
+            self._masks[rows] = True
         self.awaiting[:] = True if batch.needs_action is None else batch.needs_action
         self._all_awaiting = len(rows) == self.slots
 
@@ -191,31 +232,36 @@ class ReplayRings:
         if finals is None:
             raise ValueError("an environment must give final_observations for the rows that ended")
         self._claim(rows)
-        for name, array in self.observations.items():
+        for name, array in self._observations.items():
             array[rows] = finals[name]
-        if self.masks is not None:
-            self.masks[rows] = True
+        if self._masks is not None:
+            self._masks[rows] = True
 
     def _cut(self, slots: NDArray[np.intp]) -> None:
         """Ends the trajectories of ``slots`` at their current observation, which their last transition leads to."""
+        self._moved += 1
         rows = self.head[slots]
         previous = (rows - self.slots) % self.capacity
         going_on = self.flags[previous] != 0  # no transition, or a final observation, has none
-        self.flags[previous[going_on]] |= TRUNCATED
+        self._flags[previous[going_on]] |= TRUNCATED
         self.head[slots[going_on]] = following = self.next_rows(rows[going_on])
         self._claim(following)
 
     def _mask_rows(self) -> NDArray[np.bool_]:
-        if self.masks is None:
-            self._require_more(masks=True, groups=self.group_reward is not None)
-            self.masks = np.ones((self.capacity, self.behavior.mask_size), np.bool_)
-        return self.masks
+        if self._masks is None:
+            self._require_more(masks=True, groups=self._group_reward is not None)
+            self._masks = np.ones((self.capacity, self.behavior.mask_size), np.bool_)
+            self.masks = read_only(self._masks)
+            self._segments.change_all()
+        return self._masks
 
     def _group_rewards(self) -> FloatArray:
-        if self.group_reward is None:
-            self._require_more(masks=self.masks is not None, groups=True)
-            self.group_reward = np.zeros(self.capacity, np.float32)
-        return self.group_reward
+        if self._group_reward is None:
+            self._require_more(masks=self._masks is not None, groups=True)
+            self._group_reward = np.zeros(self.capacity, np.float32)
+            self.group_reward = read_only(self._group_reward)
+            self._segments.change_all()
+        return self._group_reward
 
     def _require_more(self, masks: bool, groups: bool) -> None:
         """Raises ConfigError if there is no room for one more array."""
@@ -227,3 +273,10 @@ class ReplayRings:
             groups=groups,
             in_use=self.nbytes * self.filled // self.capacity,  # pages not written yet are still available
         )
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view of ``array`` that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

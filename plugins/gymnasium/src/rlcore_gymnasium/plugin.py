@@ -14,6 +14,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             parameters="rlcore_gymnasium.parameter_settings:ParameterRoute",
             video=True,
             names_behaviors=False,
+            libraries=("gymnasium", "mujoco"),
             summary="any environment registered with Gymnasium, by its id",
         )
     ]

@@ -12,6 +12,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             name="pettingzoo",
             target="rlcore_pettingzoo.environment:make_environment",
             settings="rlcore_pettingzoo.settings:PettingZooSettings",
+            libraries=("pettingzoo", "open-spiel"),
             summary="any environment of PettingZoo or game of OpenSpiel, by its id",
         )
     ]

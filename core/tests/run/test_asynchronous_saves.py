@@ -1,0 +1,187 @@
+"""Checkpoints that are written while the training continues: equal to those that it waits for, and as safe."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.errors import PluginError, RunStateError
+from rlcore.runs import training
+from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.state import RunState
+from rlcore.saved_values import SharedPart
+from rlcore.storage import checkpoint_directory, store
+from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
+from rlcore.storage.store import PendingSave
+from rlcore.testing.fixtures import RunRlcore
+
+ASYNCHRONOUS = {"checkpoint_settings.asynchronous": True}
+WAITING = {"checkpoint_settings.run_id": "waiting"}
+LONG = 60.0  # seconds that something which happens soon may take on a busy machine
+
+
+def checkpoints(files: Any) -> dict[int, Any]:
+    return {step: files.checkpoint(step) for step in files.steps}
+
+
+@pytest.fixture
+def writes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Each write waits until the training has gone on; the list gets the steps of the checkpoint and of the run."""
+    seen: list[tuple[int, int]] = []
+    observed, moved = [0], threading.Condition()
+    write, record = PendingSave.write, BehaviorRun.record
+
+    def slow(self: PendingSave) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            with moved:
+                assert moved.wait_for(lambda: observed[-1] > self.step, LONG), "the training waits for the save"
+            seen.append((self.step, observed[-1]))
+        write(self)
+
+    def record_and_move(self: BehaviorRun, batch: Any) -> Any:
+        with moved:
+            observed.append(self.steps)
+            moved.notify_all()
+        return record(self, batch)
+
+    monkeypatch.setattr(PendingSave, "write", slow)
+    monkeypatch.setattr(BehaviorRun, "record", record_and_move)
+    return seen
+
+
+def test_the_training_continues_and_saves_what_it_would_save_if_it_waited(
+    make_run: Any, files: Any, writes_meanwhile: list[tuple[int, int]]
+) -> None:
+    make_run({**WAITING}, summary_freq=70, keep_checkpoints=3).train()
+    assert writes_meanwhile == []
+    make_run(ASYNCHRONOUS, summary_freq=70, keep_checkpoints=3).train()
+    assert [step for step, _ in writes_meanwhile] == [40, 80, 120, 160], "the last one has nothing to continue with"
+    assert all(now > step for step, now in writes_meanwhile)
+    assert files().steps == files("waiting").steps == [120, 160, 200]
+    assert checkpoints(files()) == checkpoints(files("waiting"))
+    assert [line["step"] for line in files().metrics] == [line["step"] for line in files("waiting").metrics]
+    ours, theirs = (files(name).status["Agent"] for name in ("run", "waiting"))
+    assert [each["steps"] for each in ours["checkpoints"]] == [each["steps"] for each in theirs["checkpoints"]]
+    assert not list(files().path.rglob(".rlcore-tmp*"))
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_what_the_training_changes_meanwhile_is_copied_first(
+    make_run: Any, files: Any, writes_meanwhile: Any, monkeypatch: pytest.MonkeyPatch, copies: bool
+) -> None:
+    """Without the copy, the negative control, a checkpoint has values of later steps."""
+    live, expected = np.zeros(3), {}
+    capture, record = RunState.capture, BehaviorRun.record
+
+    def record_and_change(self: BehaviorRun, batch: Any) -> Any:
+        live[:] += 1
+        return record(self, batch)
+
+    def capture_all(self: RunState, *arguments: Any) -> dict[str, Any]:
+        expected[self.steps] = live.tolist()
+        state = capture(self, *arguments)
+        state["Agent"] |= {"live": live, "rows": SharedPart({"live": live})}
+        return state
+
+    monkeypatch.setattr(BehaviorRun, "record", record_and_change)
+    monkeypatch.setattr(RunState, "capture", capture_all)
+    if not copies:
+        monkeypatch.setattr(PendingSave, "detach", lambda self: None)
+    make_run(ASYNCHRONOUS, keep_checkpoints=0).train()
+    saved = {step: load_checkpoint(files().path / "checkpoints" / str(step))["Agent"] for step in files().steps}
+    for read in (lambda state: state["live"], lambda state: state["rows"]["live"]):
+        assert ({step: read(state).tolist() for step, state in saved.items()} == expected) == copies
+
+
+def test_a_resumed_run_equals_the_run_that_waited(make_run: Any, files: Any, abandon: Any) -> None:
+    make_run(WAITING).train()
+    run = make_run(ASYNCHRONOUS)
+    for _ in range(2):
+        next(run)
+    run._training._settle_save()
+    abandon(run)
+    make_run({**ASYNCHRONOUS, "checkpoint_settings.resume": True}).train()
+    assert checkpoints(files()) == checkpoints(files("waiting"))
+
+
+def fails(code: int) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_an_error_of_the_writing_thread_ends_the_run_as_one_of_a_save_that_it_waits_for(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    said = []
+    for changes in (WAITING, ASYNCHRONOUS):
+        run = make_run(changes)
+        next(run)  # the first checkpoint is whole
+        write = checkpoint_directory.write_checkpoint
+        monkeypatch.setattr(checkpoint_directory, "write_checkpoint", fails(code))
+        with pytest.raises(RunStateError) as caught:
+            run.train()
+        monkeypatch.setattr(checkpoint_directory, "write_checkpoint", write)
+        said.append(str(caught.value).replace("/waiting/", "/run/"))
+        place = files(changes.get("checkpoint_settings.run_id", "run"))
+        assert place.steps == [40] and place.result["outcome"] == "failed" and run.saved_step == 40
+        verify_checkpoint(place.path / "checkpoints" / "40")
+        assert not list(place.path.rglob(".rlcore-tmp*"))
+    assert said[0] == said[1] and os.strerror(code) in said[0] and "checkpoint of step 80" in said[0]
+    make_run({**ASYNCHRONOUS, "checkpoint_settings.resume": True}).train()
+    assert files().steps[-1] == 200
+
+
+def test_an_error_of_the_run_waits_for_the_checkpoint_and_is_the_one_that_is_raised(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    began = threading.Event()
+    write = store.CheckpointSave.finish
+
+    def late(self: Any) -> Path:
+        began.wait(LONG)
+        return write(self)
+
+    monkeypatch.setattr(store.CheckpointSave, "finish", late)
+    with make_run(ASYNCHRONOUS, summary_freq=40) as run:
+        next(run)
+        began.set()
+        run.close(error=KeyboardInterrupt())
+    assert files().steps == [40] and run.saved_step == 40
+    with make_run({**ASYNCHRONOUS, "checkpoint_settings.run_id": "second"}, summary_freq=40) as run:
+        monkeypatch.setattr(checkpoint_directory, "write_checkpoint", fails(errno.EIO))
+        next(run)
+        run.close(error=ValueError("of the run"))
+    assert run.outcome == "failed" and run.saved_step is None
+    assert any("Input/output error" in text for text in caplog.messages)
+
+
+def test_a_state_that_cannot_be_saved_is_refused_where_the_save_begins(make_run: Any, files: Any) -> None:
+    run = make_run(ASYNCHRONOUS)
+    run.start()
+    run.behaviors["Agent"].trainer.state_dict = lambda: {"model": {}, "wrong": object()}
+    with pytest.raises(PluginError, match="object is neither an array nor a JSON value"):
+        run.train()
+    assert not list(files().path.rglob(".rlcore-tmp*"))
+
+
+def test_a_checkpoint_that_is_too_large_to_copy_is_waited_for(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "MOST_COPIED", 10)
+    monkeypatch.setattr(training, "BackgroundSave", None)
+    make_run(ASYNCHRONOUS).train()
+    assert files().steps[-1] == 200
+
+
+def test_commands_find_whole_checkpoints_alone(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
+    make_run(ASYNCHRONOUS).train()
+    assert run_rlcore("checkpoints", "verify", files().path).exit_code == 0
