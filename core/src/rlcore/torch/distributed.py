@@ -34,6 +34,7 @@ Number = TypeVar("Number", bound=np.generic)
 START_SECONDS = 600.0  # for what takes ranks a long and different time, such as starting simulators
 ANSWER_SECONDS = 5.0  # for the ranks that are still there to say so after an exchange has failed
 LOOK_SECONDS = 0.05
+HEAD = 2048  # bytes of a message that are sent at once, because each exchange waits for the slowest rank
 
 
 class TorchRanks:
@@ -83,16 +84,20 @@ class TorchRanks:
 
     def all_gather(self, value: Any) -> list[Any]:
         """Implement :meth:`rlcore.distributed.Ranks.all_gather`."""
-        own = _bytes(encoded(value))
+        letter = _Letter.of(encoded(value))
         with self._exchange():
-            sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-            dist.all_gather(sizes, torch.tensor([len(own)]))
-            longest = max(int(size) for size in sizes)
-            padded = torch.zeros(longest, dtype=torch.uint8)
-            padded[: len(own)] = own
-            parts = [torch.empty(longest, dtype=torch.uint8) for _ in range(self.size)]
-            dist.all_gather(parts, padded)
-        return [decoded(part.numpy()[: int(size)].data) for part, size in zip(parts, sizes, strict=True)]
+            heads = [torch.empty_like(letter.head) for _ in range(self.size)]
+            dist.all_gather(heads, letter.head)
+            letters = [_Letter(head) for head in heads]
+            longest = max(each.more for each in letters)
+            if longest:
+                padded = torch.zeros(longest, dtype=torch.uint8)
+                padded[: letter.more] = letter.rest
+                parts = [torch.empty_like(padded) for _ in range(self.size)]
+                dist.all_gather(parts, padded)
+                for each, part in zip(letters, parts, strict=True):
+                    each.rest = part[: each.more]
+        return [each.value() for each in letters]
 
     def gather(self, value: Any) -> list[Any] | None:
         """Implement :meth:`rlcore.distributed.Ranks.gather`."""
@@ -112,14 +117,14 @@ class TorchRanks:
 
     def share(self, value: T) -> T:
         """Implement :meth:`rlcore.distributed.Ranks.share`."""
-        message = _bytes(encoded(value)) if self.rank == 0 else None
-        size = torch.tensor([0 if message is None else len(message)])
+        letter = _Letter.of(encoded(value if self.rank == 0 else None))
         with self._exchange():
-            dist.broadcast(size, 0)
-            if message is None:
-                message = torch.empty(int(size), dtype=torch.uint8)
-            dist.broadcast(message, 0)
-        return value if self.rank == 0 else decoded(message.numpy().data)
+            dist.broadcast(letter.head, 0)
+            if letter.more:
+                if self.rank:
+                    letter.rest = torch.empty(letter.more, dtype=torch.uint8)
+                dist.broadcast(letter.rest, 0)
+        return value if self.rank == 0 else letter.value()
 
     def any(self, flag: bool) -> bool:
         """Implement :meth:`rlcore.distributed.Ranks.any`."""
@@ -227,6 +232,31 @@ def sum_over_ranks(ranks: Ranks, values: Tensor) -> None:
         ranks.sum_tensor(values)
     elif not isinstance(ranks, OneRank):
         values.copy_(torch.from_numpy(ranks.sum(values.cpu().numpy())))
+
+
+class _Letter:
+    """A message in a head of a fixed size, and the rest of one that is longer: a short one takes one exchange."""
+
+    def __init__(self, head: Tensor, rest: Tensor | None = None) -> None:
+        self.head = head  # the number of bytes of the message, and the first of them
+        self.rest = torch.empty(0, dtype=torch.uint8) if rest is None else rest
+
+    @classmethod
+    def of(cls, message: bytes) -> _Letter:
+        head = len(message).to_bytes(8, "little") + message[:HEAD]
+        return cls(_bytes(head.ljust(8 + HEAD, b"\0")), _bytes(message[HEAD:]) if message[HEAD:] else None)
+
+    @property
+    def size(self) -> int:
+        return int.from_bytes(self.head[:8].numpy().tobytes(), "little")
+
+    @property
+    def more(self) -> int:
+        """Bytes that are not in the head."""
+        return max(0, self.size - HEAD)
+
+    def value(self) -> Any:
+        return decoded(torch.cat([self.head[8:], self.rest])[: self.size].numpy().data)
 
 
 def _bytes(message: bytes) -> Tensor:
