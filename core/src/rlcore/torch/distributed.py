@@ -8,9 +8,11 @@ goes through nccl.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import cache
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
@@ -19,6 +21,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from rlcore.distributed.launch import Launch
@@ -34,6 +37,8 @@ Number = TypeVar("Number", bound=np.generic)
 START_SECONDS = 600.0  # for what takes ranks a long and different time, such as starting simulators
 ANSWER_SECONDS = 5.0  # for the ranks that are still there to say so after an exchange has failed
 LOOK_SECONDS = 0.05
+HERE = "127.0.0.1"
+LOOPBACK = ("lo", "lo0")  # of Linux, of macOS
 HEAD = 2048  # bytes of a message that are sent at once, because each exchange waits for the slowest rank
 
 
@@ -62,15 +67,15 @@ class TorchRanks:
         self._failed = False
         place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         try:
-            store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
+            store = _meeting_place(launch)
             # The store of torchrun has the keys of earlier attempts of the job, and of earlier runs of the processes.
             attempt = f"rlcore/{launch.restarts}"
             run = store.add(f"{attempt}/runs of {self.rank}", 1)
-            self._store = dist.distributed_c10d.PrefixStore(f"{attempt}/{run}", store)
+            self._store = PrefixStore(f"{attempt}/{run}", store)
             self.wait_for_all("meeting")  # not in PyTorch, which would handle no signal
             kept = timedelta(seconds=timeout)
             dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=kept)
-        except (RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise RanksFailed(f"rank {self.rank} could not meet the others at {place}: {one_line(error)}") from error
 
     # ------------------------------------------------------------ the contract
@@ -137,12 +142,16 @@ class TorchRanks:
         """
         self._waits += 1
         keys = [f"waits/{self._waits}/{rank}" for rank in range(self.size)]
-        with suppress(RuntimeError):  # the store is gone with torchrun; the next exchange fails
+        with suppress(RuntimeError):  # the store is gone; looking into it fails too
             self._store.set(keys[self.rank], "")
         deadline = monotonic() + max(START_SECONDS, self.timeout)
         while monotonic() < deadline:
-            missing = [rank for rank, key in enumerate(keys) if not self._has(key)]
-            reasons = self._reasons(missing)
+            try:
+                missing = [rank for rank, key in enumerate(keys) if not self._has(key)]
+                reasons = self._reasons(missing)
+            except RuntimeError as error:  # the store ended with torchrun, or with rank 0
+                self._failed = True
+                raise RanksFailed(f"the other ranks ended while this one was {doing}: {one_line(error)}") from error
             if not missing:
                 return
             if reasons or self._stop_requested():
@@ -232,6 +241,32 @@ def sum_over_ranks(ranks: Ranks, values: Tensor) -> None:
         ranks.sum_tensor(values)
     elif not isinstance(ranks, OneRank):
         values.copy_(torch.from_numpy(ranks.sum(values.cpu().numpy())))
+
+
+def _meeting_place(launch: Launch) -> Any:
+    """The store that torchrun holds, or that of rank 0 if torchrun holds none.
+
+    If all ranks are on one machine, the store of rank 0 listens to this machine alone, and so does gloo, unless
+    GLOO_SOCKET_IFNAME says where.
+    """
+    if int(os.environ.get("LOCAL_WORLD_SIZE", "0")) == launch.size:
+        loopback = [name for _, name in socket.if_nameindex() if name in LOOPBACK]
+        if loopback:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            return _store_of_rank_0(int(os.environ["MASTER_PORT"]), launch.leads)
+    store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
+    return store
+
+
+@cache  # for all runs of a process
+def _store_of_rank_0(port: int, leads: bool) -> Any:
+    """A store that listens to this machine alone. One that PyTorch opens listens to every address of the machine."""
+    listener = socket.create_server((HERE, port)).detach() if leads else -1
+    timeout = timedelta(seconds=START_SECONDS)
+    return dist.TCPStore(  # type: ignore[attr-defined]
+        HERE, port, None, leads, timeout, wait_for_workers=False, master_listen_fd=listener
+    )
 
 
 class _Letter:
