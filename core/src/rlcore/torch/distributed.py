@@ -15,6 +15,7 @@ from datetime import timedelta
 from functools import cache
 from time import monotonic, sleep
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 import torch
@@ -68,11 +69,8 @@ class TorchRanks:
         place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         try:
             store = _meeting_place(launch)
-            # The store of torchrun has the keys of earlier attempts of the job, and of earlier runs of the processes.
-            attempt = f"rlcore/{launch.restarts}"
-            run = store.add(f"{attempt}/runs of {self.rank}", 1)
-            self._store = PrefixStore(f"{attempt}/{run}", store)
-            self.wait_for_all("meeting")  # not in PyTorch, which would handle no signal
+            self._store = PrefixStore("rlcore", store)
+            self._store = PrefixStore(self._meet(), self._store)
             kept = timedelta(seconds=timeout)
             dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=kept)
         except (OSError, RuntimeError, ValueError) as error:
@@ -144,24 +142,7 @@ class TorchRanks:
         keys = [f"waits/{self._waits}/{rank}" for rank in range(self.size)]
         with suppress(RuntimeError):  # the store is gone; looking into it fails too
             self._store.set(keys[self.rank], "")
-        deadline = monotonic() + max(START_SECONDS, self.timeout)
-        while monotonic() < deadline:
-            try:
-                missing = [rank for rank, key in enumerate(keys) if not self._has(key)]
-                reasons = self._reasons(missing)
-            except RuntimeError as error:  # the store ended with torchrun, or with rank 0
-                self._failed = True
-                raise RanksFailed(f"the other ranks ended while this one was {doing}: {one_line(error)}") from error
-            if not missing:
-                return
-            if reasons or self._stop_requested():
-                self._failed = True
-                raise RanksFailed(_because(reasons) if reasons else f"stopped while {_named(missing)} was {doing}")
-            sleep(LOOK_SECONDS)
-        self._failed = True
-        raise RanksFailed(
-            f"{_named(missing)} did not come within {max(START_SECONDS, self.timeout):g} seconds while {doing}"
-        )
+        self._wait(doing, lambda: [rank for rank, key in enumerate(keys) if not self._has(key)])
 
     def close(self, error: BaseException | None = None) -> None:
         """Implement :meth:`rlcore.distributed.Ranks.close`."""
@@ -185,6 +166,57 @@ class TorchRanks:
             dist.all_reduce(values, group=group)
 
     # ------------------------------------------------------------ inside
+
+    def _meet(self) -> str:
+        """Return the name that rank 0 gives this run, when all ranks know it.
+
+        The store has the names of earlier runs, and of attempts whose processes are gone. Therefore each rank answers
+        with a word of its own, which only a rank 0 that still waits repeats. PyTorch would handle no signal meanwhile.
+        """
+        own = uuid4().hex
+        name, others = own, range(1, self.size)
+
+        def look() -> list[int]:
+            nonlocal name
+            if self.rank == 0:
+                missing = [rank for rank in others if not self._has(f"{own}/{rank}")]
+                if not missing:
+                    for rank in others:
+                        self._store.set(f"{own}/{self._store.get(f'{own}/{rank}').decode()}", "")
+                return missing
+            if not self._has("name"):
+                return [0]
+            name = self._store.get("name").decode()
+            self._store.set(f"{name}/{self.rank}", own)
+            return [] if self._has(f"{name}/{own}") else [0]
+
+        if self.rank == 0:
+            self._store.set("name", own)
+        self._wait("meeting", look)
+        return name
+
+    def _wait(self, doing: str, look: Callable[[], list[int]]) -> None:
+        """Wait until ``look`` finds no missing rank. Raises RanksFailed if it does not, or a stop is requested."""
+        seconds = max(START_SECONDS, self.timeout)
+        deadline = monotonic() + seconds
+        while True:
+            try:
+                missing = look()
+                reasons = self._reasons(missing)
+            except RuntimeError as error:  # the store ended with torchrun, or with rank 0
+                self._failed = True
+                raise RanksFailed(f"the other ranks ended while this one was {doing}: {one_line(error)}") from error
+            if not missing:
+                return
+            if reasons or self._stop_requested() or monotonic() > deadline:
+                break
+            sleep(LOOK_SECONDS)
+        self._failed = True
+        if reasons:
+            raise RanksFailed(_because(reasons))
+        if monotonic() > deadline:
+            raise RanksFailed(f"{_named(missing)} did not come within {seconds:g} seconds while {doing}")
+        raise RanksFailed(f"stopped while {_named(missing)} was {doing}")
 
     def _send(self, message: bytes, rank: int) -> None:
         with self._exchange():
