@@ -1,4 +1,4 @@
-"""Agent steps of all ranks: exact where somebody needs them, and counted with few exchanges."""
+"""Agent steps of all ranks: exact where they are needed, and counted with few exchanges."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_steps_are_exact_from_the_first_step_that_reaches_a_limit(seed: int) -> 
     assert (count.steps, count.uncounted) == (exact, 0)
 
 
-def test_every_step_is_exact_until_somebody_says_which_one_matters() -> None:
+def test_every_step_is_exact_until_a_limit_is_given() -> None:
     ranks = Others(np.ones((6, 2), np.int64))
     count = StepCount(ranks, 2)  # type: ignore[arg-type]
     for step in range(1, 7):

@@ -13,7 +13,7 @@ class StepCount:
     """The agent steps of a trainer, in all ranks.
 
     In several ranks, ``steps`` may lag behind what was counted: ranks exchange their counts where the sum may have
-    reached a step from which somebody needs it. A slot closes at most one transition in a step of the environments, so
+    reached a step from which it is needed. A slot closes at most one transition in a step of the environments, so
     that every rank knows, without an exchange, how many steps there may be at most. If all slots act in every step,
     there is one exchange for each such step; otherwise the distance to it shrinks with each exchange.
 
