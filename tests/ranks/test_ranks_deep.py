@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -37,18 +38,52 @@ environment_parameters:
 )
 
 
+THREE = UNEVEN.replace("num_envs: 3", "num_envs: 4") + "evaluation: {interval: 1000, episodes: 3}\n"
+ALONE = UNEVEN.replace("normalize: true", "normalize: false")  # each of three ranks has one environment
+WORKERS = PPO.replace("num_envs: 4", "num_envs: 5, workers: 2").replace("max_steps: 2560", "max_steps: 2700")
+
+
 @pytest.fixture(scope="module")
 def deep_trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    configs = {"uneven": UNEVEN, "memory": MEMORY, "curriculum": CURRICULUM}
+    configs = {"uneven": UNEVEN, "memory": MEMORY, "curriculum": CURRICULUM, "workers": WORKERS}
     return train_both(tmp_path_factory.mktemp("deep"), configs)
 
 
-@pytest.mark.parametrize("name", ["uneven", "memory", "curriculum"])
+@pytest.fixture(scope="module")
+def three_trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_both(tmp_path_factory.mktemp("three"), {"three": THREE, "alone": ALONE}, ranks=3)
+
+
+@pytest.mark.parametrize("name", ["uneven", "memory", "curriculum", "workers"])
 def test_ranks_learn_what_one_process_learns(deep_trained: Path, name: str) -> None:
-    one = written(deep_trained / "one", name, "one")["weights Pendulum"]
-    ranks = [written(deep_trained / "two", name, rank)["weights Pendulum"] for rank in (0, 1)]
+    require_equal(deep_trained, name, 2)
+
+
+@pytest.mark.parametrize("name", ["three", "alone"])
+def test_three_ranks_learn_what_one_process_learns(three_trained: Path, name: str) -> None:
+    require_equal(three_trained, name, 3)
+
+
+def test_evaluations_of_ranks_are_those_of_one_process(three_trained: Path) -> None:
+    places = [three_trained / kind / "results" / "three" / "result.json" for kind in ("one", "two")]
+    one, two = (json.loads(place.read_text())["evaluation"] for place in places)
+    assert one["score"] == pytest.approx(two["score"], abs=1.0)
+    assert one["step"] == two["step"]
+
+
+def test_more_workers_than_environments_of_a_rank_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "ppo.yaml").write_text(PPO.replace("num_envs: 4", "num_envs: 4, workers: 3"))
+    ended = torchrun(["-m", "rlcore", "run", "ppo.yaml"], tmp_path)
+    assert ended.returncode != 0
+    assert "each of the 2 ranks starts 3 workers, and has as few as 2 of the 4 environments" in ended.stderr
+
+
+def require_equal(trained: Path, name: str, size: int) -> None:
+    one = written(trained / "one", name, "one")["weights Pendulum"]
+    ranks = [written(trained / "two", name, rank)["weights Pendulum"] for rank in range(size)]
     assert len(one) >= 10
-    assert ranks[0].tobytes() == ranks[1].tobytes()
+    for rank in ranks[1:]:
+        assert ranks[0].tobytes() == rank.tobytes()
     np.testing.assert_allclose(ranks[0], one, rtol=0, atol=1e-6)
 
 

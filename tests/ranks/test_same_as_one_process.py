@@ -38,8 +38,9 @@ def test_weights_of_the_ranks_are_identical_after_each_update(trained: Path, nam
 def test_results_and_statistics_are_of_all_ranks(trained: Path, name: str) -> None:
     one = written(trained / "one", name, "one")
     ranks = [written(trained / "two", name, rank) for rank in (0, 1)]
-    names = [key for key in one if not key.startswith("weights")]
-    assert {key for key in ranks[0] if not key.startswith("weights")} == set(names)
+    apart = ("weights", "exchanges")
+    names = [key for key in one if not key.startswith(apart)]
+    assert {key for key in ranks[0] if not key.startswith(apart)} == set(names)
     for each in ranks:
         for key in names:
             np.testing.assert_allclose(each[key], one[key], rtol=2e-3, atol=1e-4, err_msg=key)
@@ -60,6 +61,19 @@ def test_rank_0_writes_one_directory_with_the_state_of_both(trained: Path, name:
     summaries = [json.loads(line) for line in (directories[1] / "metrics.jsonl").read_text().splitlines()]
     steps = [line["step"] for line in summaries]
     assert steps == sorted(set(steps))
+
+
+def test_ranks_exchange_nothing_in_most_steps_of_the_environments(trained: Path) -> None:
+    in_updates, elsewhere = written(trained / "two", "ppo", 0)["exchanges"]
+    rollouts, environment_steps = 10, 640
+    assert elsewhere < environment_steps / 10
+    assert in_updates <= rollouts * (3 * (4 + 2) + 10)  # 3 epochs of 4 minibatches, and an estimate of KL after each
+
+
+@EVERY
+def test_ranks_listen_to_this_machine_alone(trained: Path, name: str) -> None:
+    for rank in (0, 1):
+        assert written(trained / "two", name, rank)["listening"] == 0
 
 
 def test_a_rank_that_is_killed_is_started_again_and_learns_the_same(trained: Path, tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def written(where: Path, name: str, rank: object) -> Arrays:
         return dict(file)
 
 
-def train_both(where: Path, configs: Mapping[str, str]) -> Path:
-    """Train ``configs`` in one process and in two ranks, in directories below ``where``."""
+def train_both(where: Path, configs: Mapping[str, str], ranks: int = 2) -> Path:
+    """Train ``configs`` in one process and in several ranks, in the directories ``one`` and ``two`` of ``where``."""
     for kind in ("one", "two"):
         (where / kind).mkdir()
         for name, text in configs.items():
@@ -72,6 +72,6 @@ def train_both(where: Path, configs: Mapping[str, str]) -> Path:
     subprocess.run(
         [sys.executable, SCRIPT, ".", *files], cwd=where / "one", env=environ, check=True, capture_output=True
     )
-    ended = torchrun([SCRIPT, ".", *files], where / "two")
+    ended = torchrun([SCRIPT, ".", *files], where / "two", ranks=ranks)
     assert ended.returncode == 0, ended.stderr
     return where

@@ -2,6 +2,9 @@
 
 ``python train_in_ranks.py OUT CONFIG...``. With RLCORE_TEST_KILL=N, rank 1 kills itself in update N of the first
 attempt.
+
+A rank also writes down how often it exchanged something outside updates, and how many addresses but those of this
+machine alone it listens to. It agrees on stops after as many steps as on a fast machine.
 """
 
 import os
@@ -10,9 +13,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 
+import rlcore.runs.rank_stops
 from rlcore import Run
+from rlcore.torch.distributed import TorchRanks
+
+rlcore.runs.rank_stops.SECONDS = 3600.0
 
 RANK = os.environ.get("RANK", "one")
 KILL_AT = int(os.environ.get("RLCORE_TEST_KILL", "0"))
@@ -25,12 +33,18 @@ def train(config: Path, out: Path) -> None:
     run.start()
     weights: dict[str, list[np.ndarray]] = {name: [] for name in run.behaviors}
     steps: list[int] = []
+    exchanges = [0, 0]  # in updates, elsewhere
+    updating = [False]
+    if isinstance(ranks := run._started.context.ranks, TorchRanks):
+        count_exchanges(ranks, exchanges, updating)
 
     def noting(behavior, update):
         def noted():
             if KILL_AT and RANK == "1" and ATTEMPT < KILLS and behavior.updates + 1 == KILL_AT + ATTEMPT:
                 os.kill(os.getpid(), signal.SIGKILL)
+            updating[0] = True
             stats = update()
+            updating[0] = False
             parameters = [p.detach().reshape(-1) for p in behavior.trainer.model.parameters()]
             weights[behavior.name].append(torch.cat(parameters).numpy().copy())
             steps.append(behavior.trainer.steps)
@@ -49,6 +63,8 @@ def train(config: Path, out: Path) -> None:
     np.savez(
         out / f"{config.stem}-{RANK}.npz",
         steps=np.array(steps),
+        exchanges=np.array(exchanges),
+        listening=np.array(open_addresses()),
         **{f"weights {name}": np.array(each) for name, each in weights.items()},
         **{f"results {name}": np.array(each) for name, each in last.items()},
         **{
@@ -57,6 +73,22 @@ def train(config: Path, out: Path) -> None:
             for tag, value in result.moving_averages.items()
         },
     )
+
+
+def count_exchanges(ranks: TorchRanks, exchanges: list[int], updating: list[bool]) -> None:
+    exchange = ranks._exchange
+
+    def counted():
+        exchanges[0 if updating[0] else 1] += 1
+        return exchange()
+
+    ranks._exchange = counted
+
+
+def open_addresses() -> int:
+    """How many sockets of this process listen to other machines."""
+    found = psutil.Process().net_connections("tcp")
+    return sum(each.status == psutil.CONN_LISTEN and each.laddr.ip not in ("127.0.0.1", "::1") for each in found)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """The episodes of all ranks of a run: each rank learns which episodes ended in the others.
 
-Statistics need them at boundaries, and get them there. Curricula need them in the step in which they end: then all
-ranks gather what ended in any of them, and each has the same curricula for all environments of the run.
+Statistics need them at boundaries, and get them there. Curricula need them in the step in which they end: with
+curricula, all ranks ask in every step whether an episode ended in any of them, and gather it. Each has the same
+curricula for all environments of the run. The agent steps of the trainers, which may lag behind, are exact after every
+exchange of this module.
 
 Agents and environments are numbered as in a run in one process, and ended episodes are in the order of their step and
 of their slot, so that every rank has the numbers of a run in one process.
@@ -9,7 +11,7 @@ of their slot, so that every rank has the numbers of a run in one process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -18,9 +20,11 @@ from numpy.typing import NDArray
 
 from rlcore.distributed.ranks import Ranks
 from rlcore.distributed.shares import SlotShare, share_slots
+from rlcore.distributed.step_count import StepCount
 from rlcore.environment import Environment, Parameters
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.episode_statistics import FinishedEpisodes
+from rlcore.trainer import TrainerWrapper
 
 if TYPE_CHECKING:
     from rlcore.runs.run_curricula import RunCurricula
@@ -93,7 +97,7 @@ class JoinedEpisodes:
         self._own = environment
         self._runs = behaviors
         self._known: bytes = b""  # the episodes of the own environments when they were gathered
-        self._step = 0
+        self.steps = 0  # of the environments
         self._ended: dict[str, list[dict[str, Any]]] = {name: [] for name in behaviors}  # not gathered yet
 
     def begin(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -107,7 +111,7 @@ class JoinedEpisodes:
         """Episodes of this rank ended in the step that :meth:`after_step` closes."""
         group = finished.group_returns
         self._ended[behavior.name].append({
-            "step": np.full(len(finished.slots), self._step),
+            "step": np.full(len(finished.slots), self.steps),
             "slots": self.behaviors[behavior.name].share.numbers[finished.slots],
             "returns": finished.returns,
             "lengths": finished.lengths,
@@ -117,13 +121,13 @@ class JoinedEpisodes:
 
     def after_step(self, behaviors: Sequence[BehaviorRun]) -> None:
         """Close a step of the environments: with curricula, gather what ended in it in any rank."""
-        self._step += 1
+        self.steps += 1
         if self.curricula is None:
             return
         news = self._own.episodes.tobytes() != self._known or any(
             behavior.batch.ended.size or behavior.batch.aborted is not None for behavior in behaviors
         )
-        if not self._ranks.any(news):
+        if not self.agree(int(news))[0]:
             for joined in self.behaviors.values():
                 joined.batch = JoinedBatch()
             return
@@ -146,11 +150,39 @@ class JoinedEpisodes:
             for finished in self._note(name, [each["finished"][name] for each in gathered]):
                 self.curricula.episodes_finished(joined, finished)
 
+    def watch(self) -> None:
+        """Let the steps of trainers lag behind until they may reach the next boundary of their behavior.
+
+        Not those of a trainer inside another one, which may look at them in every step.
+        """
+        for count, behavior in self._counts():
+            if not isinstance(behavior.trainer, TrainerWrapper):
+                count.exact_from = behavior.next_boundary
+
+    def agree(self, *values: int) -> list[int]:
+        """Return the sums of ``values`` over all ranks. The steps of all trainers are exact afterwards."""
+        counts = [count for count, _ in self._counts()]
+        sums: list[int] = self._ranks.sum(np.array([*values, *(count.uncounted for count in counts)])).tolist()
+        for count, total in zip(counts, sums[len(values) :], strict=True):
+            count.counted(total)
+        return sums[: len(values)]
+
     def settle(self) -> None:
-        """Gather the episodes that ended since this was called last, for statistics."""
-        gathered = self._ranks.all_gather(self._take())
+        """Gather the episodes that ended since this was called last, for statistics. The steps are exact afterwards."""
+        counts = [count for count, _ in self._counts()]
+        uncounted = [count.uncounted for count in counts]
+        gathered = self._ranks.all_gather({"finished": self._take(), "uncounted": uncounted})
+        for count, *of_ranks in zip(counts, *(each["uncounted"] for each in gathered), strict=True):
+            count.counted(sum(of_ranks))
         for name in self.behaviors:
-            self._note(name, [each[name] for each in gathered])
+            self._note(name, [each["finished"][name] for each in gathered])
+
+    def _counts(self) -> Iterator[tuple[StepCount, BehaviorRun]]:
+        """The counts of the trainers whose steps may lag behind."""
+        for behavior in self._runs.values():
+            count = getattr(behavior.trainer, "step_count", None)
+            if isinstance(count, StepCount):
+                yield count, behavior
 
     def _aborted(self, behavior: BehaviorRun) -> NDArray[np.int64] | None:
         lost = behavior.batch.aborted

@@ -64,6 +64,8 @@ def learn(
     acting = stepping = recording = 0.0  # local, because every step adds to them
     steps = 0
     checked = False  # whether the trainers' actions were checked since the latest update
+    if state.joined is not None:
+        state.joined.watch()
     start = clock()
     try:
         while True:
@@ -106,6 +108,8 @@ def learn(
                 state.joined.settle()
             if (boundary and boundary_reached()) or stop_requested():
                 return
+            if boundary and state.joined is not None:
+                state.joined.watch()
             if boundary or updated:
                 start = clock()
     finally:

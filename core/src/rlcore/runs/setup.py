@@ -155,6 +155,14 @@ def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Env
     problem = workers_problem(config)
     if problem:
         raise ConfigError(problem, key=("environment", "workers"))
+    ranks, count = context.ranks, settings.crew.count
+    fewest = share_environments(config.num_envs, ranks.size - 1, ranks.size).count
+    if count > fewest:
+        raise ConfigError(
+            f"each of the {ranks.size} ranks starts {count} workers, and has as few as {fewest} of the "
+            f"{config.num_envs} environments (environment.num_envs); each worker needs one or more",
+            key=("environment", "workers"),
+        )
     from rlcore.workers.environment import make_worker_environment
 
     return make_worker_environment(settings.crew, plugins, context, environment_name(settings, plugins))

@@ -17,13 +17,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-import attrs
-
 from rlcore.distributed.parts import gather_state
 from rlcore.errors import PluginError, RanksFailed, RlcoreError, RunStateError, one_line
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.stopping import Stop
 from rlcore.results import EpochResult, EvaluationResult, steps_per_second
 from rlcore.runs.background_save import MOST_COPIED, BackgroundSave
 from rlcore.runs.behavior import BehaviorRun
@@ -33,6 +30,7 @@ from rlcore.runs.exports import RunExports
 from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.notifications import Notifications
 from rlcore.runs.promise import ResumePromise, promise_of
+from rlcore.runs.rank_stops import StopAgreement
 from rlcore.runs.state import RunState, cut_warning, endless_warning, unlearned_warning
 from rlcore.runs.step_watch import StepWatch
 from rlcore.runs.summaries import RunSummaries
@@ -90,6 +88,9 @@ class Training:
         self._warned_of_cuts = False
         self._warned_of_endless = False
         self._watch = StepWatch(self._progress)
+        self._agreement: StopAgreement | None = None  # of all ranks, if there are several
+        if state.joined is not None:
+            self._agreement = StopAgreement(context.ranks, state.joined, self.stopping, control.stops)
         self._started_at = perf_counter()
         self._steps_at_start = 0
 
@@ -119,18 +120,8 @@ class Training:
         return self._control.stop_requested or self.notifications.failure is not None
 
     def agreed_to_stop(self) -> bool:
-        """Whether any rank is :meth:`stopping`. All ranks ask at the same step, and get the same answer."""
-        ranks, stops = self.context.ranks, self._control.stops
-        if ranks.size == 1:
-            return self.stopping()
-        if not ranks.any(self.stopping()):
-            return False
-        first = stops.first
-        requests = ranks.all_gather(None if first is None else attrs.asdict(first))
-        for request in requests:
-            if request is not None:
-                stops.add(Stop(**request))
-        return True
+        """Whether any rank is :meth:`stopping`. All ranks ask between the same epochs, and get the same answer."""
+        return self.stopping() if self._agreement is None else self._agreement.now()
 
     # ------------------------------------------------------------ the loop
 
@@ -149,7 +140,7 @@ class Training:
                     infer(state, self.stopping, times)
             elif evaluation.overdue is None or not self._boundary_reached():
                 evaluation.watch(state.behaviors, state.steps)
-                stopping = self.stopping if self.context.ranks.size == 1 else self.agreed_to_stop
+                stopping = self.stopping if self._agreement is None else self._agreement.after_step
                 with self._watch.watching():
                     learn(state, stopping, self._boundary_reached, times)
         finally:
@@ -186,9 +177,10 @@ class Training:
 
     def _progress(self) -> tuple[tuple[int, ...], str]:
         """What changes with each step or update of the trainers, and the place in the run, for messages."""
-        times, behaviors = self.times, self.behaviors.values()
+        times, behaviors, joined = self.times, self.behaviors.values(), self.state.joined
+        steps = 0 if joined is None else joined.steps  # because the ranks count agent steps now and then
         where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
-        return (*(behavior.steps + behavior.inferred for behavior in behaviors), times.updates), where
+        return (*(behavior.steps + behavior.inferred for behavior in behaviors), steps, times.updates), where
 
     def _warn_of_endless(self) -> None:
         if self._warned_of_endless:

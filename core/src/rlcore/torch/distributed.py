@@ -8,17 +8,21 @@ goes through nccl.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import cache
 from time import monotonic, sleep
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from rlcore.distributed.launch import Launch
@@ -34,6 +38,9 @@ Number = TypeVar("Number", bound=np.generic)
 START_SECONDS = 600.0  # for what takes ranks a long and different time, such as starting simulators
 ANSWER_SECONDS = 5.0  # for the ranks that are still there to say so after an exchange has failed
 LOOK_SECONDS = 0.05
+HERE = "127.0.0.1"
+LOOPBACK = ("lo", "lo0")  # of Linux, of macOS
+HEAD = 2048  # bytes of a message that are sent at once, because each exchange waits for the slowest rank
 
 
 class TorchRanks:
@@ -61,15 +68,12 @@ class TorchRanks:
         self._failed = False
         place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         try:
-            store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
-            # The store of torchrun has the keys of earlier attempts of the job, and of earlier runs of the processes.
-            attempt = f"rlcore/{launch.restarts}"
-            run = store.add(f"{attempt}/runs of {self.rank}", 1)
-            self._store = dist.distributed_c10d.PrefixStore(f"{attempt}/{run}", store)
-            self.wait_for_all("meeting")  # not in PyTorch, which would handle no signal
+            store = _meeting_place(launch)
+            self._store = PrefixStore("rlcore", store)
+            self._store = PrefixStore(self._meet(), self._store)
             kept = timedelta(seconds=timeout)
             dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=kept)
-        except (RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise RanksFailed(f"rank {self.rank} could not meet the others at {place}: {one_line(error)}") from error
 
     # ------------------------------------------------------------ the contract
@@ -83,16 +87,20 @@ class TorchRanks:
 
     def all_gather(self, value: Any) -> list[Any]:
         """Implement :meth:`rlcore.distributed.Ranks.all_gather`."""
-        own = _bytes(encoded(value))
+        letter = _Letter.of(encoded(value))
         with self._exchange():
-            sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-            dist.all_gather(sizes, torch.tensor([len(own)]))
-            longest = max(int(size) for size in sizes)
-            padded = torch.zeros(longest, dtype=torch.uint8)
-            padded[: len(own)] = own
-            parts = [torch.empty(longest, dtype=torch.uint8) for _ in range(self.size)]
-            dist.all_gather(parts, padded)
-        return [decoded(part.numpy()[: int(size)].data) for part, size in zip(parts, sizes, strict=True)]
+            heads = [torch.empty_like(letter.head) for _ in range(self.size)]
+            dist.all_gather(heads, letter.head)
+            letters = [_Letter(head) for head in heads]
+            longest = max(each.more for each in letters)
+            if longest:
+                padded = torch.zeros(longest, dtype=torch.uint8)
+                padded[: letter.more] = letter.rest
+                parts = [torch.empty_like(padded) for _ in range(self.size)]
+                dist.all_gather(parts, padded)
+                for each, part in zip(letters, parts, strict=True):
+                    each.rest = part[: each.more]
+        return [each.value() for each in letters]
 
     def gather(self, value: Any) -> list[Any] | None:
         """Implement :meth:`rlcore.distributed.Ranks.gather`."""
@@ -112,14 +120,14 @@ class TorchRanks:
 
     def share(self, value: T) -> T:
         """Implement :meth:`rlcore.distributed.Ranks.share`."""
-        message = _bytes(encoded(value)) if self.rank == 0 else None
-        size = torch.tensor([0 if message is None else len(message)])
+        letter = _Letter.of(encoded(value if self.rank == 0 else None))
         with self._exchange():
-            dist.broadcast(size, 0)
-            if message is None:
-                message = torch.empty(int(size), dtype=torch.uint8)
-            dist.broadcast(message, 0)
-        return value if self.rank == 0 else decoded(message.numpy().data)
+            dist.broadcast(letter.head, 0)
+            if letter.more:
+                if self.rank:
+                    letter.rest = torch.empty(letter.more, dtype=torch.uint8)
+                dist.broadcast(letter.rest, 0)
+        return value if self.rank == 0 else letter.value()
 
     def any(self, flag: bool) -> bool:
         """Implement :meth:`rlcore.distributed.Ranks.any`."""
@@ -132,22 +140,9 @@ class TorchRanks:
         """
         self._waits += 1
         keys = [f"waits/{self._waits}/{rank}" for rank in range(self.size)]
-        with suppress(RuntimeError):  # the store is gone with torchrun; the next exchange fails
+        with suppress(RuntimeError):  # the store is gone; looking into it fails too
             self._store.set(keys[self.rank], "")
-        deadline = monotonic() + max(START_SECONDS, self.timeout)
-        while monotonic() < deadline:
-            missing = [rank for rank, key in enumerate(keys) if not self._has(key)]
-            reasons = self._reasons(missing)
-            if not missing:
-                return
-            if reasons or self._stop_requested():
-                self._failed = True
-                raise RanksFailed(_because(reasons) if reasons else f"stopped while {_named(missing)} was {doing}")
-            sleep(LOOK_SECONDS)
-        self._failed = True
-        raise RanksFailed(
-            f"{_named(missing)} did not come within {max(START_SECONDS, self.timeout):g} seconds while {doing}"
-        )
+        self._wait(doing, lambda: [rank for rank, key in enumerate(keys) if not self._has(key)])
 
     def close(self, error: BaseException | None = None) -> None:
         """Implement :meth:`rlcore.distributed.Ranks.close`."""
@@ -171,6 +166,57 @@ class TorchRanks:
             dist.all_reduce(values, group=group)
 
     # ------------------------------------------------------------ inside
+
+    def _meet(self) -> str:
+        """Return the name that rank 0 gives this run, when all ranks know it.
+
+        The store has the names of earlier runs, and of attempts whose processes are gone. Therefore each rank answers
+        with a word of its own, which only a rank 0 that still waits repeats. PyTorch would handle no signal meanwhile.
+        """
+        own = uuid4().hex
+        name, others = own, range(1, self.size)
+
+        def look() -> list[int]:
+            nonlocal name
+            if self.rank == 0:
+                missing = [rank for rank in others if not self._has(f"{own}/{rank}")]
+                if not missing:
+                    for rank in others:
+                        self._store.set(f"{own}/{self._store.get(f'{own}/{rank}').decode()}", "")
+                return missing
+            if not self._has("name"):
+                return [0]
+            name = self._store.get("name").decode()
+            self._store.set(f"{name}/{self.rank}", own)
+            return [] if self._has(f"{name}/{own}") else [0]
+
+        if self.rank == 0:
+            self._store.set("name", own)
+        self._wait("meeting", look)
+        return name
+
+    def _wait(self, doing: str, look: Callable[[], list[int]]) -> None:
+        """Wait until ``look`` finds no missing rank. Raises RanksFailed if it does not, or a stop is requested."""
+        seconds = max(START_SECONDS, self.timeout)
+        deadline = monotonic() + seconds
+        while True:
+            try:
+                missing = look()
+                reasons = self._reasons(missing)
+            except RuntimeError as error:  # the store ended with torchrun, or with rank 0
+                self._failed = True
+                raise RanksFailed(f"the other ranks ended while this one was {doing}: {one_line(error)}") from error
+            if not missing:
+                return
+            if reasons or self._stop_requested() or monotonic() > deadline:
+                break
+            sleep(LOOK_SECONDS)
+        self._failed = True
+        if reasons:
+            raise RanksFailed(_because(reasons))
+        if monotonic() > deadline:
+            raise RanksFailed(f"{_named(missing)} did not come within {seconds:g} seconds while {doing}")
+        raise RanksFailed(f"stopped while {_named(missing)} was {doing}")
 
     def _send(self, message: bytes, rank: int) -> None:
         with self._exchange():
@@ -227,6 +273,57 @@ def sum_over_ranks(ranks: Ranks, values: Tensor) -> None:
         ranks.sum_tensor(values)
     elif not isinstance(ranks, OneRank):
         values.copy_(torch.from_numpy(ranks.sum(values.cpu().numpy())))
+
+
+def _meeting_place(launch: Launch) -> Any:
+    """The store that torchrun holds, or that of rank 0 if torchrun holds none.
+
+    If all ranks are on one machine, the store of rank 0 listens to this machine alone, and so does gloo, unless
+    GLOO_SOCKET_IFNAME says where.
+    """
+    if int(os.environ.get("LOCAL_WORLD_SIZE", "0")) == launch.size:
+        loopback = [name for _, name in socket.if_nameindex() if name in LOOPBACK]
+        if loopback:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            return _store_of_rank_0(int(os.environ["MASTER_PORT"]), launch.leads)
+    store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
+    return store
+
+
+@cache  # for all runs of a process
+def _store_of_rank_0(port: int, leads: bool) -> Any:
+    """A store that listens to this machine alone. One that PyTorch opens listens to every address of the machine."""
+    listener = socket.create_server((HERE, port)).detach() if leads else -1
+    timeout = timedelta(seconds=START_SECONDS)
+    return dist.TCPStore(  # type: ignore[attr-defined]
+        HERE, port, None, leads, timeout, wait_for_workers=False, master_listen_fd=listener
+    )
+
+
+class _Letter:
+    """A message in a head of a fixed size, and the rest of one that is longer: a short one takes one exchange."""
+
+    def __init__(self, head: Tensor, rest: Tensor | None = None) -> None:
+        self.head = head  # the number of bytes of the message, and the first of them
+        self.rest = torch.empty(0, dtype=torch.uint8) if rest is None else rest
+
+    @classmethod
+    def of(cls, message: bytes) -> _Letter:
+        head = len(message).to_bytes(8, "little") + message[:HEAD]
+        return cls(_bytes(head.ljust(8 + HEAD, b"\0")), _bytes(message[HEAD:]) if message[HEAD:] else None)
+
+    @property
+    def size(self) -> int:
+        return int.from_bytes(self.head[:8].numpy().tobytes(), "little")
+
+    @property
+    def more(self) -> int:
+        """Bytes that are not in the head."""
+        return max(0, self.size - HEAD)
+
+    def value(self) -> Any:
+        return decoded(torch.cat([self.head[8:], self.rest])[: self.size].numpy().data)
 
 
 def _bytes(message: bytes) -> Tensor:

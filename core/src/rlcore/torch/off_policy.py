@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.distributed.shares import SlotShare, share_slots, total_of
+from rlcore.distributed.shares import SlotShare, share_slots
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.known import UNIFORM
@@ -135,7 +135,9 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Implement :meth:`rlcore.trainer.Trainer.observe`: store the transitions that closed."""
-        self.steps += total_of(self.ranks, self._episode_rewards.observe(batch))
+        starting = self.hyperparameters.buffer_init_steps
+        needed_from = starting if self.steps < starting else self._ratio.next
+        self.step_count.add(self._episode_rewards.observe(batch), needed_from)
         self._normalize(batch)
 
     def ready(self) -> bool:

@@ -77,7 +77,7 @@ class OnPolicyTrainer(TorchTrainer):
         if self.ranks.size > 1:
             collected = -(-collected // self.share.total) * behavior.slots
         self.buffer = RolloutBuffer(behavior, collected, self.model.memory_size, noise_size)
-        self._collected = 0  # agent steps of all ranks since the latest update
+        self._learned_from = 0  # agent steps of all ranks until the latest update
         self._memory = None
         if self.model.memory is not None:
             memory = self.model.memory
@@ -166,19 +166,19 @@ class OnPolicyTrainer(TorchTrainer):
         if self._memory is not None:
             self._memory.observe(batch)
         before = self.steps
-        closed = total_of(self.ranks, self.buffer.observe(batch))
-        self.steps += closed
-        self._collected += closed
+        full = self._learned_from + self.hyperparameters.buffer_size
+        self.step_count.add(self.buffer.observe(batch), full)
         if before < self.settings.max_steps <= self.steps:
             self._report_unlearned()
 
     def _report_unlearned(self) -> None:
         """Log how many steps at the end of the run fill no rollout. A run reports by itself if it learned nothing."""
-        if not self.ready() and 0 < self._collected < self.steps and self.ranks.rank == 0:
+        collected = self.steps - self._learned_from
+        if not self.ready() and 0 < collected < self.steps and self.ranks.rank == 0:
             log.info(
                 "behavior %r: the last %d of %d steps are not learned from: they fill no rollout of buffer_size %d; "
                 "max_steps at a multiple of buffer_size leaves none",
-                self.behavior.name, self._collected, self.steps, self.hyperparameters.buffer_size,
+                self.behavior.name, collected, self.steps, self.hyperparameters.buffer_size,
             )  # fmt: skip
 
     def _forget(self, cut: NDArray[np.bool_]) -> None:
@@ -194,7 +194,7 @@ class OnPolicyTrainer(TorchTrainer):
 
     def ready(self) -> bool:
         """Return whether the rollout is full."""
-        return self._collected >= self.hyperparameters.buffer_size
+        return self.steps - self._learned_from >= self.hyperparameters.buffer_size
 
     def update(self) -> Mapping[str, Statistic]:
         """Take ``num_epoch`` passes over the rollout, then start an empty one.
@@ -227,7 +227,7 @@ class OnPolicyTrainer(TorchTrainer):
             self.model.inputs.update_normalizer(rollout.unseen, self.ranks)
         self.policy.refresh()
         self.buffer.restart(open_log_probs)
-        self._collected = 0
+        self._learned_from = self.steps
         return {**learned, **schedules, **rollout.stats}
 
     def gradient_step(self, minibatch: Minibatch) -> tuple[Loss, Tensor]:
@@ -315,8 +315,8 @@ class OnPolicyTrainer(TorchTrainer):
         self.optimizer.load_state_dict(state["optimizer"])
         self.forget_captured()
         self.buffer.load_state_dict(state["buffer"])
-        self._collected = total_of(self.ranks, self.buffer.size)
         self.steps = saved_count(state, "steps")
+        self._learned_from = self.steps - total_of(self.ranks, self.buffer.size)
         restore_generator(self._noise_generator, state["generators"]["actions"])
         restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
         self._noise.load_state_dict(state["noise"])
@@ -334,7 +334,7 @@ class OnPolicyTrainer(TorchTrainer):
         load_model_state(self.model, state["model"], self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
         self.forget_captured()
-        self.steps = saved_count(state, "steps")
+        self.steps = self._learned_from = saved_count(state, "steps")
         restore_generator(self._noise_generator, state["generators"]["actions"])
         restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
         self.load_providers(state["providers"])

@@ -119,6 +119,11 @@ class UpdateRatio:
         """Return the number of updates still to do at agent step ``steps``."""
         return max(0, (steps - self.start) * self._ratio.denominator // self._ratio.numerator - self.done)
 
+    @property
+    def next(self) -> int:
+        """The agent step at which the next update is due."""
+        return self.start - (self.done + 1) * self._ratio.numerator // -self._ratio.denominator
+
     def restart(self, start: int) -> None:
         """Count from agent step ``start`` on."""
         self.start, self.done = start, 0

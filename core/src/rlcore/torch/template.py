@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from rlcore.distributed.shares import share_slots
+from rlcore.distributed.step_count import StepCount
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.run_context import RunContext
@@ -63,6 +64,7 @@ class TorchTrainer:
         providers: The reward providers, R of them.
         provider_names: The keys of the providers under ``reward_signals``, in their order.
         steps: Agent steps observed so far; gradient steps for a trainer of recorded data.
+        step_count: Counts ``steps``, in all ranks.
         learning_rate: The schedule of the learning rate.
         ranks: The processes of the run.
         share: The slots of the behavior that this process has.
@@ -83,7 +85,7 @@ class TorchTrainer:
         self.provider_names = tuple(settings.reward_signals)  # in the same order
         self.ranks = run.ranks
         self.share = share_slots(behavior.env_index, run.first_env, run.ranks)
-        self.steps = 0
+        self.step_count = StepCount(self.ranks, self.share.total)
         self._captured: list[CapturedStep[Any]] = []
         h = self.hyperparameters
         self.learning_rate = create_schedule(h.learning_rate_schedule, h.learning_rate, 1e-10, settings.max_steps, run)
@@ -108,6 +110,15 @@ class TorchTrainer:
         of the network, target networks included.
         """
         raise NotImplementedError
+
+    @property
+    def steps(self) -> int:
+        """Agent steps observed so far; gradient steps for a trainer of recorded data."""
+        return self.step_count.steps
+
+    @steps.setter
+    def steps(self, steps: int) -> None:
+        self.step_count.steps = steps
 
     def actor_optimizer(self) -> Optimizer:
         """Return the optimizer that moves the policy's parameters. Behavioral cloning uses it."""

@@ -1,0 +1,161 @@
+"""Ranks on two machines, imitated by two ``torchrun`` on addresses of this one; they share no files."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from rank_training import PPO, SCRIPT, torchrun, written
+
+from rlcore.storage.checkpoint import load_checkpoint
+
+pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("ranks")]
+
+LONG = ["--set", "behaviors.Pendulum.max_steps=25600"]
+# Without the variable, PyTorch 2.13 does not let a new machine join after one was lost.
+OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+
+
+class Machines:
+    """Two directories with the same configuration, and what runs in them."""
+
+    def __init__(self, where: Path) -> None:
+        self.places = [where / "first", where / "second"]
+        for place in self.places:
+            place.mkdir()
+            (place / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: ppo}}\n{PPO}")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.started: list[subprocess.Popen[str]] = []
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.places[0] / "results" / "ppo" / "checkpoints"
+
+    def start(self, machine: int, *arguments: str) -> subprocess.Popen[str]:
+        """Start ``torchrun`` on a machine. The first holds the store in which both find each other."""
+        command = [
+            sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1",
+            "--max-restarts", "3", "--local-addr", f"127.0.0.{machine + 1}", "--rdzv-id", "job",
+            "--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{self.port}",
+            "--rdzv-conf", f"is_host={int(machine == 0)},keep_alive_interval=2,keep_alive_max_attempt=2",
+            "-m", "rlcore", "run", "ppo.yaml", *arguments,
+        ]  # fmt: skip
+        log = (self.places[machine] / f"{len(self.started)}.log").open("w")
+        job = subprocess.Popen(
+            command,
+            cwd=self.places[machine],
+            env={**os.environ, "OMP_NUM_THREADS": "1", **OWN_STORE},
+            stdout=log,
+            stderr=log,
+            text=True,
+        )
+        self.started.append(job)
+        return job
+
+    def train(self, *arguments: str) -> None:
+        for job in [self.start(machine, *arguments) for machine in (0, 1)]:
+            assert job.wait(300) == 0, self.logs()
+
+    def logs(self) -> str:
+        return "\n".join(log.read_text() for place in self.places for log in sorted(place.glob("*.log")))
+
+
+@contextmanager
+def machines(where: Path) -> Iterator[Machines]:
+    made = Machines(where)
+    try:
+        yield made
+    finally:
+        for job in made.started:
+            lose(job)
+
+
+def lose(job: subprocess.Popen[str]) -> None:
+    """End ``torchrun`` and its ranks as a machine that fails does."""
+    if job.poll() is not None:
+        return
+    for process in [*psutil.Process(job.pid).children(recursive=True), psutil.Process(job.pid)]:
+        process.kill()
+    job.wait(60)
+
+
+def test_two_machines_train_and_resume_what_one_trains(tmp_path: Path) -> None:
+    (tmp_path / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: ppo}}\n{PPO}")
+    ended = torchrun(["-m", "rlcore", "run", "ppo.yaml"], tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    whole = load_checkpoint(tmp_path / "results" / "ppo" / "checkpoints" / "2560")
+    with machines(tmp_path) as two:
+        two.train()
+        assert not (two.places[1] / "results").exists()  # rank 0 alone writes
+        trained = load_checkpoint(two.checkpoints / "2560")
+        np.testing.assert_equal(trained["Pendulum"], whole["Pendulum"])
+        two.train("--resume", "--checkpoint", "1280")
+        resumed = load_checkpoint(two.checkpoints / "2560")
+        np.testing.assert_equal(resumed["Pendulum"], whole["Pendulum"])
+        assert "resumed at step 1280" in two.logs()
+
+
+def test_a_machine_that_is_lost_and_replaced_costs_the_time_since_the_last_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: ppo}}\n{PPO}")
+    ended = torchrun(["-m", "rlcore", "run", "ppo.yaml", *LONG], tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    whole = load_checkpoint(tmp_path / "results" / "ppo" / "checkpoints" / "25600")
+    with machines(tmp_path) as two:
+        first, second = two.start(0, *LONG), two.start(1, *LONG)
+        deadline = time.monotonic() + 240
+        while not any(int(path.name) >= 2560 for path in two.checkpoints.glob("[0-9]*") if path.name.isdecimal()):
+            assert time.monotonic() < deadline, two.logs()
+            time.sleep(0.05)
+        lose(second)
+        third = two.start(1, *LONG)
+        assert first.wait(300) == 0, two.logs()
+        assert third.wait(300) == 0, two.logs()
+        assert "rank 1 ended" in two.logs()
+        assert "resumed at step" in two.logs()
+        np.testing.assert_equal(load_checkpoint(two.checkpoints / "25600")["Pendulum"], whole["Pendulum"])
+
+
+def test_nothing_listens_to_other_machines_where_torchrun_holds_no_store(tmp_path: Path) -> None:
+    (tmp_path / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: ppo}}\n{PPO}")
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1",
+        "--rdzv-backend", "c10d", "--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1",
+        SCRIPT, ".", "ppo.yaml",
+    ]  # fmt: skip
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", **OWN_STORE, "RLCORE_TEST_KILL": "8"}
+    with (tmp_path / "log").open("w") as log:
+        job = subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=log, stderr=log)
+    listening = set()
+    try:
+        deadline = time.monotonic() + 300
+        while job.poll() is None:
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+            listening |= addresses_of(job.pid)
+            time.sleep(0.1)
+    finally:
+        job.kill()
+    assert job.returncode == 0, (tmp_path / "log").read_text()
+    assert listening == {"127.0.0.1"}
+    assert len(written(tmp_path, "ppo", 0)["weights Pendulum"]) == 5  # from the checkpoint at update 5, after a restart
+
+
+def addresses_of(job: int) -> set[str]:
+    """The addresses that torchrun and its ranks listen to."""
+    found = set()
+    try:
+        for process in (psutil.Process(job), *psutil.Process(job).children(recursive=True)):
+            connections = process.net_connections("tcp")
+            found |= {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
+    except psutil.NoSuchProcess:
+        pass
+    return found
