@@ -4,6 +4,7 @@
 attempt.
 """
 
+import json
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ def train(config: Path, out: Path) -> None:
     run.start()
     weights: dict[str, list[np.ndarray]] = {name: [] for name in run.behaviors}
     steps: list[int] = []
+    games: dict[str, list[str]] = {name: [] for name in run.behaviors}
 
     def noting(behavior, update):
         def noted():
@@ -34,6 +36,8 @@ def train(config: Path, out: Path) -> None:
             parameters = [p.detach().reshape(-1) for p in behavior.trainer.model.parameters()]
             weights[behavior.name].append(torch.cat(parameters).numpy().copy())
             steps.append(behavior.trainer.steps)
+            if hasattr(behavior.trainer, "controller"):
+                games[behavior.name].append(of_self_play(behavior.trainer))
             return stats
 
         return noted
@@ -50,6 +54,7 @@ def train(config: Path, out: Path) -> None:
         out / f"{config.stem}-{RANK}.npz",
         steps=np.array(steps),
         **{f"weights {name}": np.array(each) for name, each in weights.items()},
+        **{f"games {name}": np.array(each) for name, each in games.items() if each},
         **{f"results {name}": np.array(each) for name, each in last.items()},
         **{
             f"stats {name} {tag}": np.array(value)
@@ -57,6 +62,22 @@ def train(config: Path, out: Path) -> None:
             for tag, value in result.moving_averages.items()
         },
     )
+
+
+def of_self_play(trainer) -> str:
+    """What all ranks agree on after an update: opponents of all environments, players, ratings, who learns."""
+    state, controller = trainer.state_dict()["self_play"], trainer.controller
+    members = {place: member["name"] for place, member in state["snapshots"].items()}
+    opponents = [[members.get(str(place), place) for place in places] for places in state["assigned"].tolist()]
+    return json.dumps({
+        "opponents": opponents,
+        "window": state["window"],
+        "players": controller.log.names,
+        "ratings": [controller.elo.rating(player) for player in range(len(controller.log.names))],
+        "matches": controller.log.state_dict()["rows"]["count"].tolist(),
+        "team": controller.learning_team,
+        "rated": controller.rated,
+    })  # fmt: skip
 
 
 if __name__ == "__main__":

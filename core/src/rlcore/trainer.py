@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 import attrs
 import numpy as np
@@ -28,6 +28,7 @@ from rlcore.seeding import derive_seed
 __all__ = [
     "MemoryPolicy",
     "NetworkSize",
+    "NumberedPolicy",
     "PartialTrainer",
     "Player",
     "PlayingTrainer",
@@ -88,6 +89,21 @@ class MemoryPolicy(Policy, Protocol):
         """Actions as of :meth:`Policy.act`. ``memory`` [R, M] is read, and overwritten by what the rows remember next.
 
         Without ``memory``, an episode begins in every row.
+        """
+        ...
+
+
+@runtime_checkable
+class NumberedPolicy(Protocol):
+    """A policy, or a stack of policies, whose rows draw by their numbers: the same actions, whichever rows are there.
+
+    The agents of a run are numbered. In a run of several processes, each then acts as it does in one process.
+    """
+
+    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
+        """Seed as :meth:`Policy.seed` does, for calls of ``act`` with R rows that have ``numbers`` [R] below ``total``.
+
+        The draws of a row depend on ``seed``, the number of the row, and ``total``. Forgotten at the next ``seed``.
         """
         ...
 
@@ -238,6 +254,26 @@ class PolicyMix:
                 policy.seed(derive_seed(seed, f"policy/{index}"))
         for stack in self._stacks():
             self._seed_stack(stack)
+
+    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
+        """Implement :meth:`NumberedPolicy.seed_rows` for the rows of ``policy_index``, which must be set before.
+
+        A policy that is no :class:`NumberedPolicy` is seeded by the number of its first row.
+        """
+        self._stack()
+        self._group()
+        for own, stack in self._stacked:
+            part = derive_seed(seed, f"stack/{self._stack_of.index(stack)}")
+            if isinstance(stack, NumberedPolicy):
+                stack.seed_rows(part, numbers, total)
+            else:
+                stack.seed(derive_seed(part, "row", int(numbers[own[0]])))
+        for own, policy in self._single:
+            part = derive_seed(seed, f"policy/{self.policy_index[own[0]]}")
+            if isinstance(policy, NumberedPolicy):
+                policy.seed_rows(part, numbers[own], total)
+            else:
+                policy.seed(derive_seed(part, "row", int(numbers[own[0]])))
 
     # ------------------------------------------------------------ stacks
 
@@ -497,7 +533,12 @@ class TrainerWrapper:
 
     Attributes:
         trainer: The inner trainer.
+        learns_in_ranks: Whether the wrapper works in a run of several processes, where the inner trainer exchanges what
+            it learns: all of them call the methods of the inner trainer at the same steps, and ``load_learned`` of
+            :class:`PortableTrainer` is overridden if the wrapper has a state. False: such a run is refused.
     """
+
+    learns_in_ranks: ClassVar[bool] = False
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
