@@ -347,6 +347,28 @@ class Controller:
 
     def saved(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The attributes that a :meth:`state_dict` describes, by name. Raises SavedValueError if it does not fit."""
+        learned, behaviors = self.saved_learned(state), saved_mapping(state, "reported")
+        players = len(learned["log"].names)
+        arrays = {
+            name: saved_array(state, name.lstrip("_"), array.dtype, array.shape).copy()
+            for name, array in vars(self).items()
+            if name in ARRAYS
+        }
+        playing = arrays["_players"]
+        if playing.size and not 0 <= playing.min() <= playing.max() < players:
+            raise SavedValueError("the entry 'players' has a player without a name")
+        return {
+            "finished": self._finished.saved(saved_mapping(state, "pending"), len(self._reported), players),
+            **learned,
+            **arrays,
+            "_reported": {
+                name: saved_array(behaviors, name, np.bool_, array.shape).copy()
+                for name, array in self._reported.items()
+            },
+        }
+
+    def saved_learned(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """As :meth:`saved`, of what does not belong to environments and agents."""
         teams = saved_entry(state, "teams")
         if teams != list(self.teams):
             raise SavedValueError(
@@ -370,30 +392,16 @@ class Controller:
         if learning_team >= len(self.teams):
             raise SavedValueError(f"the entry 'learning_team' names team {learning_team + 1} of {len(self.teams)}")
         counts = (len(self._reported), players)
-        arrays = {
-            name: saved_array(state, name.lstrip("_"), array.dtype, array.shape).copy()
-            for name, array in vars(self).items()
-            if name in ARRAYS
-        }
-        playing = arrays["_players"]
-        if playing.size and not 0 <= playing.min() <= playing.max() < players:
-            raise SavedValueError("the entry 'players' has a player without a name")
         return {
-            "finished": self._finished.saved(saved_mapping(state, "pending"), len(self._reported), players),
             "log": log,
             "elo": elo,
             "learning_team": learning_team,
             "changes": saved_count(state, "changes"),
             "resets": saved_count(state, "resets"),
-            **arrays,
             "games": saved_array(state, "games", np.float64, counts).copy(),
             "score": saved_array(state, "score", np.float64, counts).copy(),
             "rated": saved_count(state, "rated"),
             "not_zero_sum": saved_count(state, "not_zero_sum"),
-            "_reported": {
-                name: saved_array(behaviors, name, np.bool_, array.shape).copy()
-                for name, array in self._reported.items()
-            },
             "_results": _saved_results(saved_mapping(state, "results"), players),
             "_warned": saved_bool(state, "warned"),
         }

@@ -14,7 +14,7 @@ Shapes: S slots of the behavior, R seats of the inner trainer, N environments, N
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -32,7 +32,7 @@ from rlcore.saved_values import (
     saved_mapping,
 )
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
-from rlcore.trainer import Trainer, TrainerWrapper
+from rlcore.trainer import PortableTrainer, Trainer, TrainerWrapper
 from rlcore_ghost.controller import Controller
 from rlcore_ghost.match_log import STATE_ENTRY
 from rlcore_ghost.pool import Member, Pool, saved_places
@@ -138,6 +138,7 @@ class GhostTrainer(TrainerWrapper):
         self._rows_of: AgentBatch | None = None
         self._acts = 0  # calls of `act`
         self._resets = 0
+        self._draw_at_begin = False  # opponents are drawn when the next episodes begin
         self._ghost_steps = 0  # of all ranks, as far as they are known
         self._unshared = 0  # ghost steps of this rank that the others do not know
         self._look_at = 0  # the call of `act` after which ghost steps may be enough for a swap
@@ -164,7 +165,10 @@ class GhostTrainer(TrainerWrapper):
         """Begin a new game in every environment; open games are not rated."""
         if not self.pool.window:
             self._save()
+            self._draw_at_begin = True
+        if self._draw_at_begin:
             self._swap()
+            self._draw_at_begin = False
         self._resets += 1
         self.controller.reset(self._resets, self._game)
         self._done[:] = False
@@ -551,6 +555,31 @@ class GhostTrainer(TrainerWrapper):
         for name, count in counts.items():
             setattr(self, f"_{name}", count)
         self._roles_changed()
+
+    def load_learned(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.PortableTrainer.load_learned`: take the pool and the ratings too.
+
+        Games that were open, or over and not rated yet, are lost; opponents are drawn where the next games begin.
+        """
+        own = saved_mapping(state, ENTRY)
+        members, window, guests = self.pool.saved(own, self.trainer.snapshot)
+        if (self.controller.first == self.name) != (STATE_ENTRY in state):
+            raise SavedValueError("the run had self_play in other behaviors; resume with the blocks of the run")
+        learned = {}
+        if STATE_ENTRY in state:
+            learned = self.controller.saved_learned(saved_mapping(state, STATE_ENTRY))
+        saved_counts = saved_mapping(own, "counts")
+        counts = {name: saved_count(saved_counts, name) for name in COUNTS}
+        generator = _saved_generator(own)
+        cast(PortableTrainer, self.trainer).load_learned(state)
+        self.controller.load(learned)
+        self._generator = generator
+        self.pool.load(members, window, guests)
+        for name, count in counts.items():
+            setattr(self, f"_{name}", count)
+        self._unshared = 0
+        self._awake = True
+        self._draw_at_begin = True
 
     def _saved_controller(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Check and return what the trainer of the first behavior loads into the controller. Raises SavedValueError."""
