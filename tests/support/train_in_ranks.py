@@ -76,6 +76,7 @@ def of_self_play(trainer) -> str:
         "ratings": [controller.elo.rating(player) for player in range(len(controller.log.names))],
         "matches": controller.log.state_dict()["rows"]["count"].tolist(),
         "team": controller.learning_team,
+        "changes": controller.changes,
         "rated": controller.rated,
     })  # fmt: skip
 
