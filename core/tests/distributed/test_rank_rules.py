@@ -65,6 +65,6 @@ def test_a_block_of_a_plugin_must_declare_ranks(tmp_path: Path, monkeypatch: pyt
     if ranks:
         refuse_in_ranks(config, plugins, False, 2)
         return
-    with pytest.raises(ConfigError, match="'cheering'.* does not declare that it learns in several ranks") as refused:
+    with pytest.raises(ConfigError, match=r"'cheering'.* does not declare that it learns in several ranks") as refused:
         refuse_in_ranks(config, plugins, False, 2)
     assert refused.value.key == ("behaviors", "CartPole", "cheering")

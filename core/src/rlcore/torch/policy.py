@@ -107,7 +107,7 @@ class ActorPolicy:
         self._numbers: tuple[NDArray[np.int64], int] | None = None  # of rows, and how many there are
 
     def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
-        """Implement :meth:`rlcore.trainer.NumberedPolicy.seed_rows`."""
+        """Implement :meth:`rlcore.policy.NumberedPolicy.seed_rows`."""
         self.seed(seed)
         self._numbers = numbers, total
 
@@ -189,7 +189,7 @@ class ActorPolicy:
     ) -> Actions:
         """Return actions for R rows of observations, each [R, *shape].
 
-        The arguments are those of :meth:`rlcore.trainer.MemoryPolicy.act`.
+        The arguments are those of :meth:`rlcore.policy.MemoryPolicy.act`.
         """
         parameters = self.parameters(observations, action_mask, memory)
         noise = None
@@ -206,7 +206,7 @@ class ActorPolicy:
 class ActorSnapshot(ActorPolicy):
     """A frozen policy, whose weights are in the memory of the CPU whatever the device of ``backend`` is.
 
-    Alone, it acts on the CPU. In a :class:`rlcore.trainer.PolicyMix`, snapshots of one shape act together, with copies
+    Alone, it acts on the CPU. In a :class:`rlcore.policy.PolicyMix`, snapshots of one shape act together, with copies
     of their weights on the device of ``backend``.
     """
 
@@ -222,7 +222,7 @@ class ActorSnapshot(ActorPolicy):
         return stack_kind(self.behavior, self.model, computed)
 
     def make_stack(self) -> ActorStack | None:
-        """Implement :meth:`rlcore.trainer.StackableSnapshot.make_stack`.
+        """Implement :meth:`rlcore.policy.StackableSnapshot.make_stack`.
 
         Returns None for convolutions on a CPU, and for networks with hooks.
         """
