@@ -149,7 +149,7 @@ def test_a_league_is_refused(tmp_path: Path) -> None:
 
 
 def of_rank_1(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What the checkpoint has of rank 1, by path; without the time that it took."""
+    """The leaves of rank 1 in a checkpoint, by path; without the seconds that the run took."""
     part = state["run"]["ranks"]["parts"]["1"]
     leaves = {"/".join(map(str, path)): leaf for path, leaf in zip(part["paths"], part["leaves"], strict=True)}
     assert "Agent/self_play/place" in leaves

@@ -65,7 +65,7 @@ def train(config: Path, out: Path) -> None:
 
 
 def of_self_play(trainer) -> str:
-    """What all ranks agree on after an update: opponents of all environments, players, ratings, who learns."""
+    """The self-play that all ranks agree on after an update: opponents of all environments, ratings, who learns."""
     state, controller = trainer.state_dict()["self_play"], trainer.controller
     members = {place: member["name"] for place, member in state["snapshots"].items()}
     opponents = [[members.get(str(place), place) for place in places] for places in state["assigned"].tolist()]
