@@ -129,10 +129,10 @@ class Tag:
 
     def state_dict(self):
         arrays = {name: getattr(self, name).copy() for name in ("episodes", "cells", "rounds")}
-        return {"run_seed": self.seeds.run_seed, **arrays}
+        return {"run_seed": self.seeds.run_seed, "first_env": self.seeds.first_env, **arrays}
 
     def load_state_dict(self, state):
-        self.seed_with(EpisodeSeeds(int(state["run_seed"])))
+        self.seed_with(EpisodeSeeds(int(state["run_seed"]), int(state["first_env"])))
         for name in ("episodes", "cells", "rounds"):
             getattr(self, name)[...] = state[name]
         return self.batches(np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_), None)

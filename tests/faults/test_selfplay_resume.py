@@ -157,7 +157,7 @@ def test_the_comparison_notices_each_entry_of_self_play_that_is_spoiled(
 ) -> None:
     case, spoil = SPOILED[name]
     whole, place = whole_run(**SELF_PLAY[case]), workplace(**SELF_PLAY[case])
-    at = whole.steps[5]
+    at = whole.steps[4 if name == "memory of ghosts" else 5]  # ghosts that forget must change the result of a game
     place.copy_until(whole, at)
     state = load_checkpoint(place.checkpoints / str(at))
     spoil(state[min(key for key in state if key != "run")])

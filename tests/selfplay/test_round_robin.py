@@ -164,7 +164,7 @@ def test_snapshots_play_under_their_own_names(trained: Callable[..., Path]) -> N
 
 
 def test_games_that_a_time_limit_cut_off_are_not_rated(trained: Callable[..., Path]) -> None:
-    run = trained({"type": "duel", "options": {"agents": 2, "deaths": True}})
+    run = trained({"type": "duel", "options": {"agents": 2}})  # one game in seven has the longest time
     matches, played = round_robin(run, 20)
     assert 0 < played.unrated < played.games
     assert matches.count.sum() == played.games - played.unrated

@@ -134,10 +134,14 @@ class SavingDuel(Duel):
     """A duel that implements :class:`rlcore.environment.SavesState`."""
 
     def state_dict(self) -> dict[str, Any]:
-        return {"run_seed": self.seeds.run_seed, **{name: getattr(self, name).copy() for name in STATE}}
+        return {
+            "run_seed": self.seeds.run_seed,
+            "first_env": self.seeds.first_env,
+            **{name: getattr(self, name).copy() for name in STATE},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
-        self.seeds = EpisodeSeeds(int(state["run_seed"]))
+        self.seeds = EpisodeSeeds(int(state["run_seed"]), int(state["first_env"]))
         for name in STATE:
             getattr(self, name)[...] = state[name]
         return self._first()

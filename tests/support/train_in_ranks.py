@@ -7,6 +7,7 @@ A rank also writes down how often it exchanged something outside updates, and ho
 machine alone it listens to. It agrees on stops after as many steps as on a fast machine.
 """
 
+import json
 import os
 import signal
 import sys
@@ -37,6 +38,7 @@ def train(config: Path, out: Path) -> None:
     updating = [False]
     if isinstance(ranks := run._started.context.ranks, TorchRanks):
         count_exchanges(ranks, exchanges, updating)
+    games: dict[str, list[str]] = {name: [] for name in run.behaviors}
 
     def noting(behavior, update):
         def noted():
@@ -48,6 +50,8 @@ def train(config: Path, out: Path) -> None:
             parameters = [p.detach().reshape(-1) for p in behavior.trainer.model.parameters()]
             weights[behavior.name].append(torch.cat(parameters).numpy().copy())
             steps.append(behavior.trainer.steps)
+            if hasattr(behavior.trainer, "controller"):
+                games[behavior.name].append(of_self_play(behavior.trainer))
             return stats
 
         return noted
@@ -66,6 +70,7 @@ def train(config: Path, out: Path) -> None:
         exchanges=np.array(exchanges),
         listening=np.array(open_addresses()),
         **{f"weights {name}": np.array(each) for name, each in weights.items()},
+        **{f"games {name}": np.array(each) for name, each in games.items() if each},
         **{f"results {name}": np.array(each) for name, each in last.items()},
         **{
             f"stats {name} {tag}": np.array(value)
@@ -89,6 +94,23 @@ def open_addresses() -> int:
     """How many sockets of this process listen to other machines."""
     found = psutil.Process().net_connections("tcp")
     return sum(each.status == psutil.CONN_LISTEN and each.laddr.ip not in ("127.0.0.1", "::1") for each in found)
+
+
+def of_self_play(trainer) -> str:
+    """The self-play that all ranks agree on after an update: opponents of all environments, ratings, who learns."""
+    state, controller = trainer.state_dict()["self_play"], trainer.controller
+    members = {place: member["name"] for place, member in state["snapshots"].items()}
+    opponents = [[members.get(str(place), place) for place in places] for places in state["assigned"].tolist()]
+    return json.dumps({
+        "opponents": opponents,
+        "window": state["window"],
+        "players": controller.log.names,
+        "ratings": [controller.elo.rating(player) for player in range(len(controller.log.names))],
+        "matches": controller.log.state_dict()["rows"]["count"].tolist(),
+        "team": controller.learning_team,
+        "changes": controller.changes,
+        "rated": controller.rated,
+    })  # fmt: skip
 
 
 if __name__ == "__main__":

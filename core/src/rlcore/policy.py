@@ -18,6 +18,7 @@ from rlcore.seeding import derive_seed
 
 __all__ = [
     "MemoryPolicy",
+    "NumberedPolicy",
     "Player",
     "Policy",
     "PolicyMix",
@@ -73,6 +74,21 @@ class MemoryPolicy(Policy, Protocol):
         """Actions as of :meth:`Policy.act`. ``memory`` [R, M] is read, and overwritten by what the rows remember next.
 
         Without ``memory``, an episode begins in every row.
+        """
+        ...
+
+
+@runtime_checkable
+class NumberedPolicy(Protocol):
+    """A policy, or a stack of policies, whose rows draw by their numbers: the same actions, whichever rows are there.
+
+    The agents of a run are numbered. In a run of several processes, each then acts as it does in one process.
+    """
+
+    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
+        """Seed as :meth:`Policy.seed` does, for calls of ``act`` with R rows that have ``numbers`` [R] below ``total``.
+
+        The draws of a row depend on ``seed``, the number of the row, and ``total``. Forgotten at the next ``seed``.
         """
         ...
 
@@ -223,6 +239,24 @@ class PolicyMix:
                 policy.seed(derive_seed(seed, f"policy/{index}"))
         for stack in self._stacks():
             self._seed_stack(stack)
+
+    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
+        """Implement :meth:`NumberedPolicy.seed_rows` for the rows of ``policy_index``, which must be set before.
+
+        A policy without ``seed_rows`` is seeded by the number of its first row.
+        """
+        self._stack()
+        self._group()
+        parts: list[tuple[NDArray[np.intp], PolicyStack | Policy, str, NDArray[np.int64]]] = [
+            (own, stack, f"stack/{self._stack_of.index(stack)}", numbers) for own, stack in self._stacked
+        ]
+        parts += [(own, policy, f"policy/{self.policy_index[own[0]]}", numbers[own]) for own, policy in self._single]
+        for own, policy, name, rows in parts:
+            part = derive_seed(seed, name)
+            if isinstance(policy, NumberedPolicy):
+                policy.seed_rows(part, rows, total)
+            else:
+                policy.seed(derive_seed(part, "row", int(numbers[own[0]])))
 
     # ------------------------------------------------------------ stacks
 

@@ -14,7 +14,7 @@ The run calls, for each behavior::
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
@@ -174,7 +174,12 @@ class TrainerWrapper:
 
     Attributes:
         trainer: The inner trainer.
+        learns_in_ranks: Whether the wrapper works in a run of several processes, where the inner trainer exchanges what
+            it learns: all of them call the methods of the inner trainer at the same steps, and ``load_learned`` of
+            :class:`PortableTrainer` is overridden if the wrapper has a state. False: such a run is refused.
     """
+
+    learns_in_ranks: ClassVar[bool] = False
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer

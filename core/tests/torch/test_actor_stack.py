@@ -417,3 +417,32 @@ def test_a_snapshot_leaves_memory_with_its_last_reference(backend: Backend, cont
         assert [each() for each in held] == [None, None]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["stacked", "one by one"])
+def test_a_numbered_row_draws_the_same_whichever_rows_are_there(together: bool) -> None:
+    spec = behavior()
+    policies: list[Policy] = [policy if together else Numbered(policy) for policy in snapshots(3, spec)]
+    seen, mask = observe(spec)
+    assert mask is not None
+    index = np.random.default_rng(1).integers(0, 3, ROWS)
+
+    def drawn(rows: NDArray[np.int64], seed: int = 7) -> Actions:
+        mix = PolicyMix(policies, index[rows])
+        mix.seed_rows(seed, rows, ROWS)
+        return mix.act({name: array[rows] for name, array in seen.items()}, mask[rows], False)
+
+    whole, some = drawn(np.arange(ROWS)), np.array([1, 2, 5, ROWS - 1])
+    assert whole.continuous is not None and whole.discrete is not None
+    part = drawn(some)
+    np.testing.assert_allclose(part.continuous, whole.continuous[some], rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(part.discrete, whole.discrete[some])
+    other = drawn(some, seed=8).continuous
+    assert other is not None and np.abs(other - whole.continuous[some]).min(0).max() > 1e-3
+
+
+class Numbered(Alone):
+    """A snapshot that acts by itself, and draws by the numbers of its rows."""
+
+    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
+        self.policy.seed_rows(seed, numbers, total)  # type: ignore[attr-defined]

@@ -203,13 +203,14 @@ class Game:
         """Return the state, as :meth:`rlcore.environment.SavesState.state_dict` says."""
         return {
             "run_seed": self.seeds.run_seed,
+            "first_env": self.seeds.first_env,
             "episodes": self.episodes.copy(),
             **{name: getattr(self, name).copy() for name in self.state},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
         """Continue from ``state``, as :meth:`rlcore.environment.SavesState.load_state_dict` says."""
-        self.remember_seeds(EpisodeSeeds(int(state["run_seed"])))
+        self.remember_seeds(EpisodeSeeds(int(state["run_seed"]), int(state["first_env"])))
         self.episodes = np.array(state["episodes"], np.int64)
         for name in self.state:
             getattr(self, name)[...] = state[name]

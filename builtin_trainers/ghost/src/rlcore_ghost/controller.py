@@ -7,6 +7,9 @@ A *game* of an environment is over when every agent with self-play has ended its
 each team, the mean over those of its agents that have a number; more is better, and equal numbers are a draw. A game
 is not rated if an agent's episode was aborted or cut, or, by default, truncated, or if a team has no number.
 
+With several ranks, each has the games of its own N environments. The learning team, the match log and the ratings are
+the same in all: games are exchanged where they are rated.
+
 Shapes: N environments, T teams, B behaviors, S slots of a behavior, M games that ended in one environment step. An
 exploiter of a league is a behavior here.
 """
@@ -21,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import StashKey
+from rlcore.distributed import OneRank, Ranks
 from rlcore.saved_values import (
     SavedValueError,
     saved_array,
@@ -30,6 +34,7 @@ from rlcore.saved_values import (
     saved_float,
     saved_mapping,
 )
+from rlcore_ghost.finished_games import FinishedGames, Games
 from rlcore_ghost.match_log import MatchLog
 from rlcore_ghost.ratings import EloTable
 
@@ -52,6 +57,8 @@ class Controller:
         team: [N] index of the team that learns in the latest game of each environment.
         log: The match log.
         elo: The live ratings.
+        exchange: The processes of the run.
+        first_env: Number, in the run, of the first of the N environments.
         games: [B, players] rated games of learning policies against each player as a ghost of each behavior, in the
             order of their names; later games count more.
         score: [B, players] sum of the results of these games, 1 for a game that the learning policy won.
@@ -64,11 +71,17 @@ class Controller:
         initial_elo: float,
         elo_k: float,
         sides: Sequence[int] = (),
+        exchange: Ranks | None = None,
+        first_env: int = 0,
     ) -> None:
         """``agents`` [N] is the number of agents with self-play of each environment.
 
         With ``sides`` [T], the live ratings estimate advantages of teams: see :class:`rlcore_ghost.ratings.EloTable`.
+        ``exchange`` has the other processes of the run, None without any; ``first_env`` is the number, in the run, of
+        the first environment.
         """
+        self.exchange: Ranks = exchange or OneRank()
+        self.first_env = first_env
         self.teams = tuple(sorted(teams))
         self.learning_team = 0
         self.changes = 0
@@ -93,8 +106,7 @@ class Controller:
         self._envs: dict[str, NDArray[np.int64]] = {}  # by behavior, [S]
         self._teams: dict[str, NDArray[np.int64]] = {}  # by behavior, [S] indices in `teams`
         self._steps: dict[int, Callable[[], int]] = {}  # agent steps of the trainer of each player that learns
-        # Players, ranks and owners of the games since `settle`, [M, T] each.
-        self._pending: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
+        self._finished = FinishedGames(count, self.exchange, first_env)  # games since `settle`
         self._results: dict[int, tuple[float, int]] = {}  # by player that learns: sum and number, since `results`
         self.rated = 0  # games
         self.not_zero_sum = 0  # of them
@@ -130,13 +142,16 @@ class Controller:
         return self.behaviors[0]
 
     def player(self, name: str, like: int | None = None) -> int:
-        """The index of a player in the log; a new one begins with the rating of the player ``like``."""
+        """The index of a player in the log; a new one begins with the rating of the player ``like``.
+
+        All ranks add it at the same step.
+        """
+        if name in self.log.names:
+            return self.log.player(name)
         self.settle()
-        known = name in self.log.names
         index = self.log.player(name)
-        if not known:
-            self.elo.add(index, None if like is None else self.elo.rating(like))
-            self.games, self.score = (np.pad(counts, ((0, 0), (0, 1))) for counts in (self.games, self.score))
+        self.elo.add(index, None if like is None else self.elo.rating(like))
+        self.games, self.score = (np.pad(counts, ((0, 0), (0, 1))) for counts in (self.games, self.score))
         return index
 
     # ------------------------------------------------------------ who learns
@@ -179,6 +194,10 @@ class Controller:
 
     # ------------------------------------------------------------ results
 
+    def observed(self) -> None:
+        """A behavior observed a step of the environments; games that end in it are reported after this."""
+        self._finished.step += 1
+
     def report(
         self,
         name: str,
@@ -212,9 +231,9 @@ class Controller:
         values = self._value[rated] / self._counted[rated]
         self._clear(over)
         if len(players):
-            self._note_zero_sum(values)
             ranks = (values[:, None, :] > values[:, :, None]).sum(2)  # [M, T] teams that did better
-            self._pending.append((players, ranks, owners))
+            uneven = np.abs(values.sum(1)) > 1e-6 * np.maximum(1.0, np.abs(values).max(1))
+            self._finished.add(np.flatnonzero(rated), players, ranks, owners, uneven)
 
     def _clear(self, over: NDArray[np.bool_]) -> None:
         self._open[over] = self._agents[over]
@@ -224,14 +243,16 @@ class Controller:
         for name, reported in self._reported.items():
             reported[over[self._envs[name]]] = False
 
-    def _note_zero_sum(self, values: NDArray[np.float64]) -> None:
-        self.rated += len(values)
-        wrong = int((np.abs(values.sum(1)) > 1e-6 * np.maximum(1.0, np.abs(values).max(1))).sum())
+    def _note_zero_sum(self, uneven: NDArray[np.bool_]) -> None:
+        self.rated += len(uneven)
+        wrong = int(np.count_nonzero(uneven))
         if wrong:
             self.not_zero_sum += wrong
             self.log.note_not_zero_sum(wrong)
         if not self._warned and self.not_zero_sum >= UNRATED_GAMES and 2 * self.not_zero_sum > self.rated:
             self._warned = True
+            if self.exchange.rank:
+                return
             log.warning(
                 "self-play: in %d of %d games, the results of the teams do not add up to 0. Ratings compare who got "
                 "more, and cannot tell a better policy in a game in which all teams may win",
@@ -242,11 +263,13 @@ class Controller:
         """Rate and log the games that are over, and remember how learning policies did against each opponent.
 
         Called where a trainer was updated, and before players are added: many games at once cost little more than one.
+        All ranks call it at the same step, and rate the games of all.
         """
-        if not self._pending:
+        finished = self._finished.take_of_all()
+        if not len(finished):
             return
-        players, ranks, owners = self._pending_games()
-        self._pending.clear()
+        players, ranks, owners = finished.players, finished.ranks, finished.owners
+        self._note_zero_sum(finished.uneven)
         self.elo.update(players, ranks)
         learns = np.isin(players, list(self._steps))  # [M, T]
         learner = players[np.arange(len(players)), learns.argmax(1)]  # the first one, where there is one
@@ -262,16 +285,9 @@ class Controller:
                     result = 0.5 * (1 + np.sign(ranks[chosen, them] - ranks[chosen, us]))
                     self._note(players[chosen, us], players[chosen, them], owners[chosen, them], result)
 
-    def take_games(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The games that are over since :meth:`settle` or the last call: players and ranks, [M, T] each."""
-        players, ranks, _ = self._pending_games()
-        self._pending.clear()
-        return players, ranks
-
-    def _pending_games(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        empty = np.zeros((0, len(self.teams)), np.int64)
-        players, ranks, owners = (np.concatenate(parts) for parts in zip((empty,) * 3, *self._pending, strict=True))
-        return players, ranks, owners
+    def take_games(self) -> Games:
+        """The games of these N environments that are over since :meth:`settle` or the last call."""
+        return self._finished.take()
 
     def _note(
         self, us: NDArray[np.int64], them: NDArray[np.int64], owner: NDArray[np.int64], result: NDArray[np.float64]
@@ -305,9 +321,8 @@ class Controller:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, ratings included, and the games that :meth:`settle` has not rated yet."""
-        players, ranks, owners = self._pending_games()
         return {
-            "pending": {"players": players, "ranks": ranks, "owners": owners},
+            "pending": self._finished.state_dict(),
             "results": {str(player): list(result) for player, result in self._results.items()},
             "log": self.log.state_dict(),
             "elo": self.elo.state_dict(),
@@ -332,6 +347,28 @@ class Controller:
 
     def saved(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The attributes that a :meth:`state_dict` describes, by name. Raises SavedValueError if it does not fit."""
+        learned, behaviors = self.saved_learned(state), saved_mapping(state, "reported")
+        players = len(learned["log"].names)
+        arrays = {
+            name: saved_array(state, name.lstrip("_"), array.dtype, array.shape).copy()
+            for name, array in vars(self).items()
+            if name in ARRAYS
+        }
+        playing = arrays["_players"]
+        if playing.size and not 0 <= playing.min() <= playing.max() < players:
+            raise SavedValueError("the entry 'players' has a player without a name")
+        return {
+            "finished": self._finished.saved(saved_mapping(state, "pending"), len(self._reported), players),
+            **learned,
+            **arrays,
+            "_reported": {
+                name: saved_array(behaviors, name, np.bool_, array.shape).copy()
+                for name, array in self._reported.items()
+            },
+        }
+
+    def saved_learned(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """As :meth:`saved`, of what does not belong to environments and agents."""
         teams = saved_entry(state, "teams")
         if teams != list(self.teams):
             raise SavedValueError(
@@ -354,37 +391,17 @@ class Controller:
         learning_team = saved_count(state, "learning_team") - 1
         if learning_team >= len(self.teams):
             raise SavedValueError(f"the entry 'learning_team' names team {learning_team + 1} of {len(self.teams)}")
-        pending = saved_mapping(state, "pending")
-        games = saved_array(pending, "players", np.int64, (None, len(self.teams)))
-        ranks = saved_array(pending, "ranks", np.int64, games.shape)
-        owners = saved_array(pending, "owners", np.int64, games.shape)
-        if owners.size and not 0 <= owners.min() <= owners.max() < len(self._reported):
-            raise SavedValueError("the entry 'owners' has a behavior without a name")
         counts = (len(self._reported), players)
-        arrays = {
-            name: saved_array(state, name.lstrip("_"), array.dtype, array.shape).copy()
-            for name, array in vars(self).items()
-            if name in ARRAYS
-        }
-        for array in (games, arrays["_players"]):
-            if array.size and not 0 <= array.min() <= array.max() < players:
-                raise SavedValueError("the entry 'players' has a player without a name")
         return {
             "log": log,
             "elo": elo,
             "learning_team": learning_team,
             "changes": saved_count(state, "changes"),
             "resets": saved_count(state, "resets"),
-            **arrays,
             "games": saved_array(state, "games", np.float64, counts).copy(),
             "score": saved_array(state, "score", np.float64, counts).copy(),
             "rated": saved_count(state, "rated"),
             "not_zero_sum": saved_count(state, "not_zero_sum"),
-            "_reported": {
-                name: saved_array(behaviors, name, np.bool_, array.shape).copy()
-                for name, array in self._reported.items()
-            },
-            "_pending": [(games.copy(), ranks.copy(), owners.copy())] if len(games) else [],
             "_results": _saved_results(saved_mapping(state, "results"), players),
             "_warned": saved_bool(state, "warned"),
         }
@@ -392,7 +409,10 @@ class Controller:
     def load(self, saved: Mapping[str, Any]) -> None:
         """Take over what :meth:`saved` returned."""
         for name, value in saved.items():
-            setattr(self, name, value)
+            if name == "finished":
+                self._finished.load(*value)
+            else:
+                setattr(self, name, value)
 
 
 def _saved_results(results: Mapping[str, Any], players: int) -> dict[int, tuple[float, int]]:

@@ -61,7 +61,7 @@ def create_ghost_trainer(
     sampler: OpponentSampler = record.resolve("target")(settings=parameters)
     if block.league is None:
         return ghost(behavior, block, sampler, fixed, Role())
-    return _league(behavior, block, sampler, fixed, ghost, key)
+    return _league(behavior, block, sampler, fixed, ghost, key, run.ranks.size > 1)
 
 
 def _league(
@@ -71,10 +71,15 @@ def _league(
     fixed: Mapping[str, Policy],
     ghost: Callable[..., GhostTrainer],
     key: tuple[str, ...],
+    in_ranks: bool,
 ) -> League:
     """The main policy and its exploiters; ``ghost`` makes a trainer of each."""
     settings = block.league
     assert settings is not None
+    if in_ranks:
+        raise ConfigError(
+            "a league does not learn in several ranks; run it in one process, without torchrun", key=(*key, "league")
+        )
     envs = np.unique(behavior.env_index)
     parts = shares(settings, len(envs))
     if parts is None:
@@ -209,7 +214,7 @@ def controller_of(run: RunContext, behaviors: Mapping[str, tuple[BehaviorSpec, S
         agents += np.bincount(spec.env_index, minlength=run.num_envs)
         side.update(dict.fromkeys([] if spec.team is None else np.unique(spec.team).tolist(), number))
     sides = [side[team] for team in sorted(side)] if settings.elo_advantage else []
-    return Controller(side, agents, settings.initial_elo, settings.elo_k, sides)
+    return Controller(side, agents, settings.initial_elo, settings.elo_k, sides, run.ranks, run.first_env)
 
 
 def status(run: RunContext) -> dict[str, Any] | None:

@@ -25,6 +25,7 @@ def rlcore_behavior_sections() -> list[BehaviorSection]:
             name="self_play",
             target="rlcore_ghost.settings:SelfPlaySettings",
             summary="self-play: games against earlier versions of the policy",
+            ranks=True,
         )
     ]
 

@@ -283,9 +283,9 @@ def _play(
                 break  # all games that are left go on and on, or there are none
             batches = _step(environment, contestants, others, batches)
             schedule.steps += 1
-            players, ranks = controller.take_games()
-            log.add(step, players, ranks)
-            rated += len(players)
+            finished = controller.take_games()
+            log.add(step, finished.players, finished.ranks)
+            rated += len(finished)
         episodes = environment.episodes + 1
     return rated
 

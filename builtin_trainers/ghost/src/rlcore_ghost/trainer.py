@@ -5,29 +5,34 @@ change, drawn from a :class:`rlcore_ghost.pool.Pool`. Who learns, and against wh
 an episode. Names and counting are those of ML-Agents: ``save_steps`` and ``team_change`` count agent steps of the
 trainer, ``swap_steps`` those of its ghosts.
 
-Shapes: S slots of the behavior, R seats of the inner trainer, N environments, T teams.
+With several ranks, each has the agents of its own environments. The pool, the opponents of all environments, and when
+they change, are the same in all: whatever they depend on is exchanged.
+
+Shapes: S slots of the behavior, R seats of the inner trainer, N environments, N* in all ranks, T teams.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.distributed.shares import SlotShare, share_slots, total_of
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.saved_values import (
     FrozenState,
     SavedValueError,
     saved_array,
+    saved_bool,
     saved_count,
     saved_mapping,
 )
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
-from rlcore.trainer import Trainer, TrainerWrapper
+from rlcore.trainer import PortableTrainer, Trainer, TrainerWrapper
 from rlcore_ghost.controller import Controller
 from rlcore_ghost.match_log import STATE_ENTRY
 from rlcore_ghost.pool import Member, Pool, saved_places
@@ -76,6 +81,8 @@ class GhostTrainer(TrainerWrapper):
         place: [S] place in the pool of the policy that each slot acts with; -1 for the policy that learns.
     """
 
+    learns_in_ranks = True
+
     def __init__(
         self,
         trainer: Trainer,
@@ -103,7 +110,11 @@ class GhostTrainer(TrainerWrapper):
         self._env = np.asarray(behavior.env_index, np.int64)  # [S]
         self.teams = tuple(np.unique(behavior.team).tolist())
         self._team = np.searchsorted(controller.teams, behavior.team)  # [S] index among all teams
+        self._team_indices = np.unique(self._team)
         self._own_team = np.searchsorted(self.teams, behavior.team)  # [S] index among those of the behavior
+        exchange = controller.exchange
+        self._share: SlotShare = share_slots(self._env, controller.first_env, exchange)
+        self._own = slice(controller.first_env, controller.first_env + envs)  # of the N* environments
         self._player = controller.join(self.name, self._env, self._team, lambda: self.trainer.steps)
         self.pool = Pool(
             settings.window,
@@ -111,7 +122,8 @@ class GhostTrainer(TrainerWrapper):
             role.plays_itself,
         )
         self.place = np.full(slots, LEARNER)
-        self._assigned = np.full((len(self.teams), envs), LEARNER)  # place of each team in games that begin from now on
+        # [T, N*] place of each team of the behavior in games that begin from now on
+        self._assigned = np.full((len(self.teams), total_of(exchange, envs)), LEARNER)
         self._agents = np.bincount(self._env, minlength=envs)  # [N]
         self._playing = self._agents.copy()  # [N] agents that have not ended their episode of this game
         self._done = np.zeros(slots, np.bool_)  # those that have
@@ -126,7 +138,11 @@ class GhostTrainer(TrainerWrapper):
         self._rows_of: AgentBatch | None = None
         self._acts = 0  # calls of `act`
         self._resets = 0
-        self._ghost_steps = 0
+        self._draw_at_begin = False  # opponents are drawn when the next episodes begin
+        self._ghost_steps = 0  # of all ranks, as far as they are known
+        self._unshared = 0  # ghost steps of this rank that the others do not know
+        self._look_at = 0  # the call of `act` after which ghost steps may be enough for a swap
+        self._awake = False  # whether the inner trainer acts and observes: in any rank, someone sits or may sit down
         self._swapped_at = 0  # ghost steps
         self._changed_at = 0  # steps of the trainer
         self._changes_seen = 0
@@ -135,6 +151,7 @@ class GhostTrainer(TrainerWrapper):
         self._swaps = 0
         self._version = 0  # updates of the trainer
         self._stopped = False
+        self._final = LEARNER  # place of the policy that the behavior ends with, once it has stopped to learn
 
     @property
     def learning_slots(self) -> NDArray[np.bool_]:
@@ -148,16 +165,20 @@ class GhostTrainer(TrainerWrapper):
         """Begin a new game in every environment; open games are not rated."""
         if not self.pool.window:
             self._save()
+            self._draw_at_begin = True
+        if self._draw_at_begin:
             self._swap()
+            self._draw_at_begin = False
         self._resets += 1
         self.controller.reset(self._resets, self._game)
         self._done[:] = False
         self._playing[:] = self._agents
-        everyone, learned = np.arange(len(self.place)), self.seats.any_taken
+        everyone, learned = np.arange(len(self.place)), self._awake
         self._forget(everyone)
         self._assign(everyone)
         self._rows, self._rows_of = self.seats.batch(batch), batch
-        if learned or self.seats.any_taken:
+        self._awake = self._is_awake()
+        if learned or self._awake:
             self.trainer.begin(self._rows)
 
     def act(self, batch: AgentBatch) -> Actions:
@@ -168,7 +189,7 @@ class GhostTrainer(TrainerWrapper):
             np.zeros((slots, continuous), np.float32) if continuous else None,
             np.zeros((slots, branches), np.int64) if branches else None,
         )
-        if self.seats.any_taken:
+        if self._awake:
             if self._rows_of is not batch or self._rows is None:
                 self._rows, self._rows_of = self.seats.batch(batch), batch
             self.seats.place(self.trainer.act(self._rows), actions)
@@ -177,7 +198,7 @@ class GhostTrainer(TrainerWrapper):
             ghosts = ghosts[needed[ghosts]]
         if ghosts.size:
             self._act_as_ghosts(ghosts, batch, actions)
-            self._ghost_steps += len(ghosts)
+            self._unshared += len(ghosts)
         self._acts += 1
         if needed is None:
             self._fresh[:] = False
@@ -191,7 +212,7 @@ class GhostTrainer(TrainerWrapper):
         seen = {name: array[ghosts] for name, array in batch.observations.items()}
         mask = None if batch.action_mask is None else batch.action_mask[ghosts]
         if not self._deterministic:
-            mix.seed(derive_seed(self._seed, "act", self._acts))
+            mix.seed_rows(derive_seed(self._seed, "act", self._acts), self._share.numbers[ghosts], self._share.total)
         if self._memory.shape[1]:
             memory = self._memory[ghosts]
             acted = mix.act(seen, mask, self._deterministic, memory)
@@ -208,6 +229,7 @@ class GhostTrainer(TrainerWrapper):
             closed, shared = batch.transition_closed, batch.group_reward
             reward = batch.reward if shared is None else batch.reward + shared
             self._returns += reward if closed is None else np.where(closed, reward, 0)
+        self.controller.observed()
         over = batch.ended
         if batch.aborted is not None:
             over = np.flatnonzero(batch.terminated | batch.truncated | batch.aborted)
@@ -215,9 +237,9 @@ class GhostTrainer(TrainerWrapper):
         if over.size:
             before = self.seats.copy()
             self._episodes_over(over, batch)
-        sat, was_taken = (self.seats.slot, self.seats.taken) if before is None else before
-        learned = bool(was_taken.any())
-        if learned or self.seats.any_taken:
+        learned, self._awake = self._awake, self._is_awake()
+        if learned or self._awake:
+            sat = self.seats.slot if before is None else before[0]
             rows = self._rows = self.seats.batch(batch, before)
             self._rows_of = batch
             if learned:
@@ -238,7 +260,7 @@ class GhostTrainer(TrainerWrapper):
         """The statistics of self-play by tag, since the last call."""
         self.controller.settle()
         elo, (total, count) = self.controller.elo, self.controller.results(self._player)
-        players = [self.pool.member(place).player for place in np.unique(self.place[self._ghosts]).tolist()]
+        players = [self.pool.member(place).player for place in self._in_any_rank(self.place[self._ghosts])]
         team = self.controller.learning_team
         return {
             RATING: elo.rating(self._player),
@@ -271,11 +293,11 @@ class GhostTrainer(TrainerWrapper):
             return
         self._stopped = True
         self.controller.retire(self.teams)
+        self._final, self._awake = self._latest(), False
         learning = np.flatnonzero(self.place == LEARNER)
-        if learning.size:  # not if a run was resumed
-            self.seats.leave(learning)
-            self.place[learning] = self._latest()
-            self._roles_changed()
+        self.seats.leave(learning)
+        self.place[learning] = self._final
+        self._roles_changed()
 
     # ------------------------------------------------------------ games
 
@@ -342,18 +364,36 @@ class GhostTrainer(TrainerWrapper):
         """Decide who learns, and who plays as which ghost, in the episodes that begin in these ``slots`` [K]."""
         self.seats.leave(slots)
         env = self._env[slots]
-        ghost = self._assigned[self._own_team[slots], env]
+        ghost = self._assigned[:, self._own][self._own_team[slots], env]
         learns = np.zeros(len(slots), np.bool_)
         if not self._stopped:
             learns = (self.controller.team[env] == self._team[slots]) | (ghost == LEARNER)
         learns[learns] = self.seats.sit(slots[learns])
-        if (ghost[~learns] == LEARNER).any():
-            ghost[ghost == LEARNER] = self._latest()
+        ghost[ghost == LEARNER] = self._final
         self.place[slots] = np.where(learns, LEARNER, ghost)
         self._roles_changed()
 
     def _roles_changed(self) -> None:
         self._ghosts = np.flatnonzero(self.place != LEARNER)
+
+    def _is_awake(self) -> bool:
+        """Whether an agent of any rank sits in a seat, or may sit down in the next game."""
+        if self._stopped:
+            return False
+        controller = self.controller
+        if controller.learning_team in self._team_indices or (self._assigned == LEARNER).any():
+            return True
+        if not self._awake:
+            return False
+        # The ranks ask each other only while the last games end in which agents of this behavior learn.
+        begun = controller.game > self._game  # by another behavior, when the team of this one learned
+        will = bool(np.isin(controller.team[begun], self._team_indices).any())
+        return controller.exchange.any(self.seats.any_taken or will)
+
+    def _in_any_rank(self, places: NDArray[np.int64]) -> list[int]:
+        """The places that are among the ``places`` [K] of any rank, ascending."""
+        there = np.bincount(places[places >= 0], minlength=len(self.pool.members))
+        return np.flatnonzero(self.controller.exchange.sum(there)).tolist()
 
     # ------------------------------------------------------------ snapshots and opponents
 
@@ -370,9 +410,21 @@ class GhostTrainer(TrainerWrapper):
         if learning and self._role.leads and steps - self._changed_at >= settings.team_change_steps:
             self._changed_at = steps
             controller.change_team()
+        if self._acts >= self._look_at:
+            self._share_ghost_steps()
+            self._look_again()
         if controller.changes != self._changes_seen or self._ghost_steps - self._swapped_at >= settings.swap_steps:
             self._changes_seen = controller.changes
             self._swap()
+
+    def _share_ghost_steps(self) -> None:
+        """Add up the ghost steps of all ranks."""
+        self._ghost_steps += total_of(self.controller.exchange, self._unshared)
+        self._unshared = 0
+
+    def _look_again(self) -> None:
+        missing = max(1, self.settings.swap_steps - (self._ghost_steps - self._swapped_at))
+        self._look_at = self._acts + -(-missing // self._share.total)  # a slot takes one step in a call, or none
 
     def _save(self) -> None:
         """Put a snapshot into the window."""
@@ -398,7 +450,9 @@ class GhostTrainer(TrainerWrapper):
     def _swap(self) -> None:
         """Choose other opponents for the games that begin from now on."""
         settings = self.settings
+        self._share_ghost_steps()
         self._swapped_at = self._ghost_steps
+        self._look_again()
         self._swaps += 1
         self.pool.invite(self._role.guests())
         columns = self._assigned.shape[1] if settings.opponents_per == "env" else 1
@@ -436,7 +490,8 @@ class GhostTrainer(TrainerWrapper):
         )
 
     def _free(self) -> None:
-        self.pool.free((self._assigned, self.place))
+        playing = self._in_any_rank(self.place)
+        self.pool.free((self._assigned, np.array([*playing, self._final], np.int64)))
 
     # ------------------------------------------------------------ state
 
@@ -457,6 +512,7 @@ class GhostTrainer(TrainerWrapper):
             "returns": self._returns.copy(),
             "memory": self._memory.copy(),
             "generator": generator_state(self._generator),
+            "awake": self._awake,
             "counts": {name: getattr(self, f"_{name}") for name in COUNTS},
         }
         state = {**self.trainer.state_dict(), ENTRY: own}
@@ -487,10 +543,10 @@ class GhostTrainer(TrainerWrapper):
         }
         saved_counts = saved_mapping(own, "counts")
         counts = {name: saved_count(saved_counts, name) for name in COUNTS}
-        generator = _saved_generator(own)
+        generator, awake = _saved_generator(own), saved_bool(own, "awake")
         self.trainer.load_state_dict(state)
         self.controller.load(shared)
-        self._generator = generator
+        self._generator, self._awake = generator, awake
         self.pool.load(members, window, guests)
         self.seats.load(seats)
         self.place[:], self._assigned[:] = place, assigned
@@ -499,6 +555,31 @@ class GhostTrainer(TrainerWrapper):
         for name, count in counts.items():
             setattr(self, f"_{name}", count)
         self._roles_changed()
+
+    def load_learned(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.PortableTrainer.load_learned`: take the pool and the ratings too.
+
+        Games that were open, or over and not rated yet, are lost; opponents are drawn where the next games begin.
+        """
+        own = saved_mapping(state, ENTRY)
+        members, window, guests = self.pool.saved(own, self.trainer.snapshot)
+        if (self.controller.first == self.name) != (STATE_ENTRY in state):
+            raise SavedValueError("the run had self_play in other behaviors; resume with the blocks of the run")
+        learned = {}
+        if STATE_ENTRY in state:
+            learned = self.controller.saved_learned(saved_mapping(state, STATE_ENTRY))
+        saved_counts = saved_mapping(own, "counts")
+        counts = {name: saved_count(saved_counts, name) for name in COUNTS}
+        generator = _saved_generator(own)
+        cast(PortableTrainer, self.trainer).load_learned(state)
+        self.controller.load(learned)
+        self._generator = generator
+        self.pool.load(members, window, guests)
+        for name, count in counts.items():
+            setattr(self, f"_{name}", count)
+        self._unshared = 0
+        self._awake = True
+        self._draw_at_begin = True
 
     def _saved_controller(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Check and return what the trainer of the first behavior loads into the controller. Raises SavedValueError."""
@@ -519,5 +600,5 @@ def _saved_generator(state: Mapping[str, Any]) -> np.random.Generator:
 # Whole numbers of the state, attributes of the trainer with an underscore before.
 COUNTS = (
     "acts", "resets", "ghost_steps", "swapped_at", "changed_at", "changes_seen", "saves", "saved_at", "swaps",
-    "version",
+    "version", "unshared", "look_at",
 )  # fmt: skip

@@ -240,7 +240,8 @@ def rlcore_create_trainer(
     trainer that wraps the one that it received. To give the inner trainer another ``BehaviorSpec`` or other settings,
     do not wrap: return None, or a trainer around ``run.plugins.create_trainer(spec, settings, other, run,
     without="my-plugin")``, for which all plugins but this one are asked. ``behavior.take(slots)`` is that of some
-    slots, :class:`rlcore.trainer.TrainerWrapper` a base for trainers around trainers.
+    slots, :class:`rlcore.trainer.TrainerWrapper` a base for trainers around trainers; one that works in a run of
+    several ranks says so with ``learns_in_ranks``.
     """
 
 

@@ -487,11 +487,17 @@ class BehaviorSection(Record):
     The class may have a method ``problems(behavior, config, plugins)``, which checks the block with the rest of its
     behavior's settings, the whole configuration and the plugins. It yields pairs of a path within the block and a
     message, and rlcore reports them with file and line. While policies are measured, it is not called.
+
+    Attributes:
+        ranks: Whether a behavior with the block learns as one in several processes. A plugin that puts a trainer around
+            another one declares this in :attr:`rlcore.trainer.TrainerWrapper.learns_in_ranks` too.
     """
 
     kind: ClassVar[str] = "behavior"
     called: ClassVar[str] = "block of a behavior"
     key: ClassVar[str] = "behaviors.NAME"
+
+    ranks: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -7,8 +7,9 @@ from typing import Protocol
 from rlcore.distributed.shares import share_environments
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.records import ReplaySamplerSpec
+from rlcore.plugins.records import BehaviorSection, ReplaySamplerSpec
 from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore.trainer import Trainer, TrainerWrapper
 
 _ONE = "run it in one process, without torchrun"
 
@@ -39,6 +40,18 @@ def refuse_in_ranks(config: RunConfig, plugins: Plugins, offline: bool, size: in
         _refuse_behavior(key, settings, plugins)
 
 
+def refuse_wrappers(trainer: Trainer, behavior: str) -> None:
+    """Raise ConfigError for a trainer around ``trainer`` that does not declare that it learns in several ranks."""
+    while isinstance(trainer, TrainerWrapper):
+        if not trainer.learns_in_ranks:
+            raise ConfigError(
+                f"a plugin put a {type(trainer).__name__} around the trainer, which does not declare that it learns in "
+                f"several ranks (`learns_in_ranks`); {_ONE}, or turn the plugin off",
+                key=("behaviors", behavior),
+            )
+        trainer = trainer.trainer
+
+
 def _refuse_behavior(key: tuple[str, ...], settings: BehaviorSettings, plugins: Plugins) -> None:
     """Raise ConfigError for a behavior that does not learn as one in several ranks."""
     _require(plugins.trainer(settings.trainer_type), (*key, "trainer_type"))
@@ -51,7 +64,7 @@ def _refuse_behavior(key: tuple[str, ...], settings: BehaviorSettings, plugins: 
         raise ConfigError(f"does not learn in several ranks; {_ONE}", key=(*key, "behavioral_cloning"))
     for section, block in settings.sections.items():
         if block is not None:
-            raise ConfigError(f"does not work in several ranks; {_ONE}", key=(*key, section))
+            _require(plugins.record(BehaviorSection, section), (*key, section))
 
 
 def _require(record: _Declares, key: tuple[str, ...]) -> None:

@@ -31,6 +31,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.stopping import StopRequests
 from rlcore.runs.absent_plugins import directory_to_continue, naming_absent_plugins
 from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.rank_rules import refuse_wrappers
 from rlcore.runs.writers import OpenWriter
 from rlcore.seeding import fresh_seed
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, RunConfig
@@ -244,6 +245,8 @@ def make_behavior_runs(
                 key=("behaviors",),
             )
         trainer = plugins.create_trainer(record, settings, spec, context)
+        if context.ranks.size > 1:
+            refuse_wrappers(trainer, name)
         runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed, offline)
     return runs
 

@@ -96,6 +96,13 @@ class ActorStack:
         """Seed the generators that stochastic actions are drawn from."""
         self._seed = seed
         self._generators: dict[str, np.random.Generator] = {}
+        self._numbers: NDArray[np.int64] | None = None  # of rows
+        self._total = 0
+
+    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
+        """Implement :meth:`rlcore.policy.NumberedPolicy.seed_rows`; all R rows have a number."""
+        self.seed(seed)
+        self._numbers, self._total = numbers, total
 
     def act(
         self,
@@ -129,13 +136,19 @@ class ActorStack:
         if name not in self._generators:
             self._generators[name] = derive_generator(self._seed, name)
         drawn = draw(self._generators[name])
+        if self._numbers is not None:
+            return drawn[self._numbers[self._groups.rows]]
         return drawn if len(drawn) == len(self._groups.rows) else drawn[self._groups.rows]
 
+    @property
+    def _drawn(self) -> int:
+        return self._rows if self._numbers is None else self._total
+
     def _standard_normal(self, generator: np.random.Generator) -> FloatArray:
-        return generator.standard_normal((self._rows, self._noise_size), dtype=np.float32)
+        return generator.standard_normal((self._drawn, self._noise_size), dtype=np.float32)
 
     def _gumbel(self, generator: np.random.Generator) -> FloatArray:
-        return gumbel_noise(generator, (self._rows, self._layout.logits))
+        return gumbel_noise(generator, (self._drawn, self._layout.logits))
 
     # ------------------------------------------------------------ trial
 

@@ -133,8 +133,7 @@ class ObservationInputs(nn.Module):
         """
         inputs = []
         if self.vectors:
-            parts = [self._rows(observations[o.name], lead) for o in self.vectors]
-            parts = [p.reshape(len(p), -1).to(torch.float32) for p in parts]
+            parts = [self._rows(observations[o.name], lead).reshape(-1, o.size).to(torch.float32) for o in self.vectors]
             inputs.append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
         inputs.extend(self._rows(observations[o.name], lead) for o in self.images)
         return tuple(inputs)

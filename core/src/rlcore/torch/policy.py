@@ -48,7 +48,7 @@ class ActorPolicy:
         self.layout = ActionLayout(behavior)
         self.model = model
         self.backend = backend
-        self._generator = np.random.default_rng(0)
+        self.seed(0)
         self._numpy_actor: NumpyActor | None = None
         distribution = model.policy_head.distribution
         self._distribution: ActionDistribution | None = distribution
@@ -104,6 +104,12 @@ class ActorPolicy:
     def seed(self, seed: int) -> None:
         """Seed the generator that stochastic actions are drawn from."""
         self._generator = np.random.default_rng(seed)
+        self._numbers: tuple[NDArray[np.int64], int] | None = None  # of rows, and how many there are
+
+    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
+        """Implement :meth:`rlcore.policy.NumberedPolicy.seed_rows`."""
+        self.seed(seed)
+        self._numbers = numbers, total
 
     @property
     def memory_size(self) -> int:
@@ -189,9 +195,10 @@ class ActorPolicy:
         noise = None
         if not deterministic:
             rows = len(next(iter(observations.values())))
+            numbers, total = (slice(None), rows) if self._numbers is None else self._numbers
             noise = (
-                self._generator.standard_normal((rows, self.model.policy_head.noise_size), dtype=np.float32),
-                gumbel_noise(self._generator, (rows, self.layout.logits)),
+                self._generator.standard_normal((total, self.model.policy_head.noise_size), dtype=np.float32)[numbers],
+                gumbel_noise(self._generator, (total, self.layout.logits))[numbers],
             )
         return self.layout.actions(*self.choose(parameters, noise))
 
