@@ -45,8 +45,9 @@ def test_a_rank_that_is_killed_is_started_again_and_learns_what_ranks_of_torchru
     assert job.returncode == 0, output
     assert addresses == {"127.0.0.1"}
     assert "2 ranks: 0 to 1 on " in output
-    assert "rank 0 ended (signal 9); all ranks start again (1 restarts are left)" in output
-    assert "resumed at step 1280" in output and "done: 2560 steps" in output
+    assert "rank 0 ended (signal 9); all ranks start again (restarts left: 0)" in output
+    again = output[output.index("resumed at step 1280") :]
+    assert "resume       exact\n" in again and "done: 2560 steps" in again
     step, state = last_state(tmp_path / "results" / "run")
     expected, whole = last_state(trained / "two" / "results" / "ppo")
     assert step == expected

@@ -27,7 +27,7 @@ from rlcore_ray.remote import RemoteProcess, Reserved, Signals, print_line, wait
 __all__ = ["RankJob"]
 
 LOOK_SECONDS = 0.5
-END_SECONDS = 15.0  # for the other ranks to report and end after one has failed; they can save nothing without it
+END_SECONDS = 15.0  # for ranks to report after one of them has failed with an error; they can save nothing without it
 WAIT_SECONDS = 10.0  # between two lines that say what the command waits for
 SAME_AGAIN = (EXIT_CONFIG, EXIT_PLUGIN, EXIT_RUN_STATE)  # another attempt would end with the same error
 
@@ -69,7 +69,7 @@ class RankJob:
                 if any(each.code in SAME_AGAIN for each in ended):
                     return code
                 left = self.max_restarts - attempt
-                _say(_failures(ended) + (f"; all ranks start again ({left} restarts are left)" if left else ""))
+                _say(_failures(ended) + (f"; all ranks start again (restarts left: {left - 1})" if left else ""))
         return code
 
     def _attempt(self, arguments: Sequence[str], attempt: int, signals: Signals) -> list[RemoteProcess]:
@@ -162,10 +162,10 @@ def _follow(ranks: Sequence[RemoteProcess], signals: Signals) -> None:
         for number in signals.taken():
             for rank in running:
                 rank.send(number)
-        failed = any(each.code for each in ranks) and signals.first is None
-        if failed and deadline is None:
-            deadline = monotonic() + END_SECONDS
-        if failed and deadline is not None and monotonic() > deadline:
+        codes = [each.code for each in ranks if each.code]
+        if codes and deadline is None and signals.first is None:
+            deadline = monotonic() + (0.0 if min(codes) < 0 else END_SECONDS)
+        if deadline is not None and monotonic() >= deadline:
             for rank in running:
                 rank.kill()
 
@@ -217,8 +217,8 @@ def _described(ranks: Sequence[RemoteProcess]) -> str:
 
 def _failures(ranks: Sequence[RemoteProcess]) -> str:
     """What ended by itself: ranks that a signal ended or that were lost, or else those with an exit code."""
-    by_signal = [number for number, each in enumerate(ranks) if each.code is not None and each.code < 0]
-    failed = by_signal or [number for number, each in enumerate(ranks) if each.code]
+    codes = {number: each.code for number, each in enumerate(ranks) if each.code and not (each.killed and each.lost)}
+    failed = [number for number, code in codes.items() if code < 0] or list(codes)
     parts = []
     for number in failed:
         code = ranks[number].code

@@ -83,6 +83,7 @@ class RemoteProcess:
         code: Exit code of the process, negative for a signal; None until it has ended. A process whose actor or host is
             lost ended by SIGKILL.
         lost: How the actor was lost; empty if it was not.
+        killed: Whether :meth:`kill` ended the process.
     """
 
     def __init__(self, reserved: Reserved, proof: tuple[Path, str] | None = None, **options: Any) -> None:
@@ -102,6 +103,7 @@ class RemoteProcess:
         self.place: Place | None = None
         self.code: int | None = None
         self.lost = ""
+        self.killed = False
         self._actor = actors.remote()
         expected = None if proof is None else (str(proof[0]), proof[1])
         self.pending: ray.ObjectRef[Any] = self._actor.place.remote(os.getcwd(), expected)
@@ -154,6 +156,7 @@ class RemoteProcess:
         """Kill the actor, and the process with it."""
         import ray
 
+        self.killed = self.code is None
         with suppress(ray.exceptions.RayError, ValueError):
             ray.kill(self._actor)
 
