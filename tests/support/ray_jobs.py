@@ -18,7 +18,7 @@ from rank_training import PPO
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import find_checkpoints
 
-DEADLINE = 400.0
+DEADLINE = 240.0
 ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 # With a file "kill-RUN", the run kills itself when it has saved a checkpoint, once for each line of the file. With a
 # file "hold-RUN", the run waits after a checkpoint until the file is gone.
@@ -53,7 +53,7 @@ def prepare(where: Path) -> None:
 def begin(where: Path, *arguments: str | Path) -> subprocess.Popen[str]:
     """Start ``rlcore ARGUMENTS`` in ``where``, in a process group of its own as in a terminal."""
     command = [sys.executable, "-c", LINES, *map(str, arguments)]
-    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_AUTH_MODE": "token"}
     return subprocess.Popen(
         command, cwd=where, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
