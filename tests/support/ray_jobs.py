@@ -103,9 +103,7 @@ def listening(processes: Sequence[psutil.Process]) -> set[str]:
             connections = each.net_connections(kind="inet")
         except psutil.Error:  # it has ended
             continue
-        found |= {
-            one.laddr.ip.removeprefix("::ffff:") for one in connections if one.status == psutil.CONN_LISTEN
-        }
+        found |= {one.laddr.ip.removeprefix("::ffff:") for one in connections if one.status == psutil.CONN_LISTEN}
     return found
 
 

@@ -96,9 +96,7 @@ def _check_behavior(listed: Any, override: _Override) -> None:
         name = folded.get(path[1].casefold())
         hint = f"; did you mean {name!r}?" if name else did_you_mean(path[1], map(str, listed))
         where = override.place if override.place.endswith(dotted(path)) else f"{override.place}: {dotted(path)}"
-        raise ConfigError(
-            f"{where}: the file has no behavior {path[1]!r}; it has {', '.join(map(str, listed))}{hint}"
-        )
+        raise ConfigError(f"{where}: the file has no behavior {path[1]!r}; it has {', '.join(map(str, listed))}{hint}")
 
 
 def _split(keys: str) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def cluster_options(each: str) -> Callable[[Command], Command]:
                 help=f"Logical CPUs of each {each}.",
                 metavar="N",
             ),
-            click.option("--address", metavar="HOST:PORT|auto", help=f"Cluster that this machine is a node of. {LOCAL}"),
+            click.option("--address", metavar="HOST:PORT|auto", help=f"Cluster that this host belongs to. {LOCAL}"),
         ):
             command = option(command)
         return command
@@ -61,9 +61,7 @@ def ray_command() -> None:
     """Start ranks and sweeps on Ray: on this machine, or on the hosts of a cluster."""
 
 
-@ray_command.command(
-    "ranks", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@ray_command.command("ranks", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--count", required=True, type=click.IntRange(1), help="Number of ranks.")
 @cluster_options("rank")
 @click.option(

@@ -87,7 +87,7 @@ class ProcessActor:
 
         The store listens at ``address`` only. PyTorch alone would listen on all network interfaces.
         """
-        from torch.distributed import TCPStore
+        from torch.distributed.distributed_c10d import TCPStore
 
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         listener = socket.create_server((address, 0), family=family)

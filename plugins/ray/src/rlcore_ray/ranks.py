@@ -140,9 +140,8 @@ class RankJob:
 
         free = {name: amount for name, amount in ray.available_resources().items() if _is_countable(name)}
         has = ", ".join(f"{amount:g} {name}" for name, amount in free.items()) or "nothing"
-        return (
-            f"the cluster has no room for {self.count} ranks of {self.reserved}, one of them on this host: {has} is free"
-        )
+        ranks = f"{self.count} ranks of {self.reserved}, one of them on this host"
+        return f"the cluster has no room for {ranks}: {has} is free"
 
 
 def exit_code(ranks: Sequence[RemoteProcess]) -> int:
@@ -223,7 +222,13 @@ def _failures(ranks: Sequence[RemoteProcess]) -> str:
     for number in failed:
         code = ranks[number].code
         assert code is not None
-        how = "its host or actor was lost" if ranks[number].lost else f"signal {-code}" if code < 0 else f"exit code {code}"
+        how = (
+            "its host or actor was lost"
+            if ranks[number].lost
+            else f"signal {-code}"
+            if code < 0
+            else f"exit code {code}"
+        )
         parts.append(f"rank {number} ended ({how})")
     return ", ".join(parts)
 

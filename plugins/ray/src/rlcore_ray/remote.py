@@ -156,7 +156,7 @@ class RemoteProcess:
         """Kill the actor, and the process with it."""
         import ray
 
-        self.killed = self.code is None
+        self.killed = self.killed or self.code is None
         with suppress(ray.exceptions.RayError, ValueError):
             ray.kill(self._actor)
 

@@ -97,7 +97,7 @@ class Sweep:
             stack.enter_context(connected(self.address, self._on_this_machine(), self.reserved))
             self._require_host()
             running: list[_Attempt] = []
-            stack.callback(lambda: [_end(each) for each in running])
+            stack.callback(_end_all, running)
             while running or waiting:
                 while waiting and signals.first is None and len(running) < self._most_at_once():
                     running.append(self._begin(waiting.popleft(), proof))
@@ -219,6 +219,11 @@ class Sweep:
         needed = self.reserved.bundle
         if not any(all(host.get(name, 0) >= amount for name, amount in needed.items()) for host in hosts):
             raise ConfigError(f"no host of the cluster has what a trial needs: {self.reserved} (--cpus, --gpus)")
+
+
+def _end_all(running: list[_Attempt]) -> None:
+    for attempt in running:
+        _end(attempt)
 
 
 def _end(attempt: _Attempt) -> None:

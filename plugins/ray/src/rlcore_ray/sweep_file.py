@@ -235,9 +235,7 @@ def _trial(settings: SweepSettings, point: Mapping[str, Any], varied: Sequence[s
     return Trial(f"{slug}-{hashlib.sha256(content.encode()).hexdigest()[:8]}", point, seed, sets)
 
 
-def _places(
-    document: Document, settings: SweepSettings, paths: Mapping[str, KeyPath], trial: Trial
-) -> dict[str, str]:
+def _places(document: Document, settings: SweepSettings, paths: Mapping[str, KeyPath], trial: Trial) -> dict[str, str]:
     """The place in the file of each text in ``trial.sets``."""
     at = dict(paths)
     if trial.seed is not None:
