@@ -110,5 +110,5 @@ def test_a_killed_run_resumes_exactly_on_a_cluster_of_another_size(tmp_path: Pat
     assert last_state(killed / "results/run")[0] == 1280
     with nodes(after) as cluster:
         output = rlcore(killed, "run", "config.yaml", "--resume", *workers(after, cluster))
-    assert "resumed at step 1280" in output and "resume       exact\n" in output
+    assert "resumed at step 1280" in output
     assert_equal_runs(killed / "results/run", whole / "results/run")

@@ -1,4 +1,4 @@
-"""Ranks that Ray starts learn what ranks of torchrun learn, also after one was killed; the network sees none of them."""
+"""Ranks that Ray starts learn what ranks of torchrun learn, also after one was killed, and are local to the host."""
 
 from __future__ import annotations
 

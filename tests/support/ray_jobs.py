@@ -111,8 +111,15 @@ def last_state(directory: Path) -> tuple[int, Any]:
     """The step of the last checkpoint of a run, and its state without what depends on the clock and on files."""
     checkpoint = find_checkpoints(directory / "checkpoints")[-1]
     state = load_checkpoint(checkpoint.path)
-    run = {key: value for key, value in state["run"].items() if key in ("steps", "environment", "episodes", "ranks")}
-    return checkpoint.step, {**state, "run": run}
+    parts = (state["run"].get("ranks") or {"parts": {}})["parts"]
+    of_others = {
+        (rank, *path): leaf
+        for rank, part in parts.items()
+        for path, leaf in zip(part["paths"], part["leaves"], strict=True)
+        if path[-1] != "wall_seconds"
+    }
+    run = {key: value for key, value in state["run"].items() if key in ("steps", "environment", "episodes")}
+    return checkpoint.step, {**state, "run": run, "ranks": of_others}
 
 
 def assert_equal_runs(one: Path, other: Path) -> None:

@@ -87,14 +87,9 @@ class ProcessActor:
 
         The store listens at ``address`` only. PyTorch alone would listen on all network interfaces.
         """
-        from torch.distributed.distributed_c10d import TCPStore
+        from rlcore.torch.distributed import start_store
 
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        listener = socket.create_server((address, 0), family=family)
-        port = int(listener.getsockname()[1])
-        self._store = TCPStore(
-            address, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
-        )
+        self._store, port = start_store(address)
         return port
 
     def start(self, arguments: Sequence[str], variables: Mapping[str, str | None]) -> int:

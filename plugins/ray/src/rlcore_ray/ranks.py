@@ -6,6 +6,7 @@ run directory.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -195,8 +196,6 @@ def _variables(ranks: Sequence[RemoteProcess], attempt: int) -> list[dict[str, s
 
 def _interfaces(name: str) -> Mapping[str, str]:
     """The variables that let gloo and nccl listen on one network interface, unless they are set here."""
-    import os
-
     names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
     return {variable: os.environ.get(variable, name) for variable in names}
 
