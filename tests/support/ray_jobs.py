@@ -61,7 +61,7 @@ def begin(where: Path, *arguments: str | Path) -> subprocess.Popen[str]:
 
 
 def ended(job: subprocess.Popen[str]) -> str:
-    """What ``job`` prints until it ends."""
+    """Wait for the end of ``job``, and return its output."""
     try:
         return job.communicate(timeout=DEADLINE)[0]
     except BaseException:

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import version
 from typing import IO, Any
 
@@ -87,10 +88,9 @@ class ProcessActor:
 
         The store listens at ``address`` only. PyTorch alone would listen on all network interfaces.
         """
-        from rlcore.torch.distributed import start_store
-
-        self._store, port = start_store(address)
-        return port
+        # By name: workers and sweeps need no PyTorch.
+        self._store, port = import_module("rlcore.torch.distributed").start_store(address)
+        return int(port)
 
     def start(self, arguments: Sequence[str], variables: Mapping[str, str | None]) -> int:
         """Start ``rlcore ARGUMENTS`` and return the number of its process; None removes a variable."""

@@ -34,7 +34,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 @attrs.frozen
 class Reserved:
-    """What Ray reserves for a process.
+    """CPUs, GPUs and other resources that Ray reserves for a process.
 
     Attributes:
         cpus: Logical CPUs.
@@ -48,7 +48,7 @@ class Reserved:
 
     @property
     def bundle(self) -> dict[str, float]:
-        """What Ray calls a bundle."""
+        """The amounts by Ray's names, without zeros."""
         found = {"CPU": self.cpus, "GPU": self.gpus, **self.resources}
         return {name: amount for name, amount in found.items() if amount}
 

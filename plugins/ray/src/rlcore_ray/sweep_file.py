@@ -17,9 +17,8 @@ import attrs
 import numpy as np
 import yaml
 
-import rlcore
-from rlcore.config import Document, apply_overrides, load_plugins_for, read_document, read_settings
-from rlcore.config.names import name_problem
+from rlcore import Run
+from rlcore.config import Document, apply_overrides, load_plugins_for, name_problem, read_document, read_settings
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.settings import SettingError, setting
 
@@ -245,7 +244,7 @@ def _places(document: Document, settings: SweepSettings, paths: Mapping[str, Key
 
 def _check(document: Document, plugins: Any) -> None:
     """Check a configuration as ``rlcore run`` does before it starts. Raises ConfigError with the place."""
-    run = rlcore.Run(document, plugins)
+    run = Run(document, plugins)
     try:
         run.plugins.check_config(run.config)
     except ConfigError as error:

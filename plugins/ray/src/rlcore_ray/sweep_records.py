@@ -1,4 +1,4 @@
-"""What a sweep knows about its trials: ``sweep.json`` and ``trials.csv`` in its directory, and a table."""
+"""Records of the trials of a sweep: ``sweep.json`` and ``trials.csv`` in its directory, and a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import attrs
 
-import rlcore
+from rlcore import read_run
 from rlcore.cli.terminal import cells, plain_console
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.files.atomic import write_atomically
@@ -27,7 +27,7 @@ WAITING, DONE, FAILED, INTERRUPTED, LOST = "waiting", "done", "failed", "interru
 
 @attrs.define
 class Record:
-    """What is known about a trial.
+    """State and results of a trial.
 
     Attributes:
         trial: The trial.
@@ -52,7 +52,7 @@ class Record:
     def read(self, directory: Path) -> bool:
         """Take what the run has written, and return whether it has a checkpoint to resume from."""
         try:
-            data = rlcore.read_run(directory)
+            data = read_run(directory)
         except (ConfigError, RunStateError):
             return False
         result = data.result
