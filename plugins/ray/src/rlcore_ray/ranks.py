@@ -131,7 +131,7 @@ class RankJob:
             if signals.first is not None:
                 raise Stopped
             if now - began > self.wait:
-                raise EnvironmentFailed(f"{self._no_room()} within {self.wait:g} s (--wait)")
+                raise EnvironmentFailed(f"{self._no_room()}, also after {self.wait:g} s (--wait)")
             if now - said > WAIT_SECONDS:
                 said = now
                 _say(f"waiting: {self._no_room()}")
