@@ -90,8 +90,8 @@ def test_ranks_end_with_the_command_and_resume_exactly(tmp_path: Path) -> None:
     started = processes_of(job)
     job.kill()
     job.communicate()
-    (killed / "hold-run").unlink()
     wait_until_gone(started)
+    (killed / "hold-run").unlink()
     rlcore(killed, *RANKS, "config.yaml", "--resume")
     assert_equal_runs(killed / "results" / "run", whole / "results" / "run")
 
