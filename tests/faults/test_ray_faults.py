@@ -15,6 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from ray_jobs import assert_equal_runs, begin, last_state, prepare, rlcore, wait_until
+from ray_nodes import Nodes, nodes
 
 pytestmark = [
     pytest.mark.faults,
@@ -85,3 +87,28 @@ def test_a_command_that_is_interrupted_leaves_no_process(
     while left := [each.name() for each in started if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]:
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 1)])
+def test_a_killed_run_resumes_exactly_on_a_cluster_of_another_size(tmp_path: Path, before: int, after: int) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    for place in (whole, killed):
+        prepare(place)
+    rlcore(whole, "run", "config.yaml")
+
+    def workers(count: int, cluster: Nodes) -> tuple[str, str]:
+        return "--set", f"environment.workers={{executor: ray, count: {count}, address: '{cluster.address}'}}"
+
+    (killed / "hold-run").touch()
+    with nodes(before) as cluster:
+        job = begin(killed, "run", "config.yaml", *workers(before, cluster))
+        wait_until(lambda: (killed / "saved-run").exists() or job.poll() is not None, "no checkpoint")
+        job.kill()
+        job.communicate()
+    (killed / "hold-run").unlink()
+    assert last_state(killed / "results/run")[0] == 1280
+    with nodes(after) as cluster:
+        output = rlcore(killed, "run", "config.yaml", "--resume", *workers(after, cluster))
+    assert "resumed at step 1280" in output
+    assert_equal_runs(killed / "results/run", whole / "results/run")

@@ -13,6 +13,11 @@ from functools import lru_cache
 from typing import ClassVar, TypeVar
 
 __all__ = [
+    "EXIT_CONFIG",
+    "EXIT_DONE",
+    "EXIT_INTERNAL",
+    "EXIT_PLUGIN",
+    "EXIT_RUN_STATE",
     "ConfigError",
     "EnvironmentFailed",
     "KeyPath",
@@ -41,11 +46,16 @@ _PLAIN_KEY = re.compile(r"[\w/-]+")
 LONGEST_NAME = 100  # longer names are not compared with the allowed ones: the time is the product of both lengths
 
 EXIT_DONE = 0
+"""Exit code of a command without an error."""
 EXIT_INTERNAL = 1
+"""Exit code after an error that rlcore does not expect, and after a lost rank."""
 EXIT_CONFIG = 2
+"""Exit code after a mistake in a configuration or on the command line."""
 EXIT_ENVIRONMENT = 3  # the environment failed, or training diverged
 EXIT_PLUGIN = 4
+"""Exit code after an error of a plugin."""
 EXIT_RUN_STATE = 5
+"""Exit code if the run directory cannot be used."""
 EXIT_SIGINT = 130
 
 

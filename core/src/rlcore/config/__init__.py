@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rlcore.config.document import Document, read_document
     from rlcore.config.dump import dump_config, write_config
     from rlcore.config.load import config_from_mapping, load_config
+    from rlcore.config.names import name_problem
     from rlcore.config.nested import read_settings
     from rlcore.config.overrides import apply_overrides
     from rlcore.config.plugins_block import load_plugins_for
@@ -36,6 +37,7 @@ _LAZY = {
     "json_schema": "rlcore.config.schema",
     "load_config": "rlcore.config.load",
     "load_plugins_for": "rlcore.config.plugins_block",
+    "name_problem": "rlcore.config.names",
     "read_document": "rlcore.config.document",
     "read_settings": "rlcore.config.nested",
     "write_config": "rlcore.config.dump",
@@ -50,6 +52,7 @@ __all__ = [
     "json_schema",
     "load_config",
     "load_plugins_for",
+    "name_problem",
     "read_document",
     "read_settings",
     "write_config",

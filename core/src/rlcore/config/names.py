@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from rlcore.config.problems import shown
 
+__all__ = ["name_problem"]
+
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 
 # Names beside a behavior's files in a run directory, and beside its entry in a checkpoint and in the status.

@@ -24,6 +24,7 @@ PACKAGES = {
     ("reward", "rnd"): "rlcore-intrinsic",
     ("command", "play"): "rlcore-pettingzoo",
     ("command", "ratings"): "rlcore-ghost",
+    ("command", "ray"): "rlcore-ray",
     ("executor", "ray"): "rlcore-ray",
     ("command", "report"): "rlcore-report",
     ("curriculum", "lessons"): "rlcore-curriculum",

@@ -164,7 +164,7 @@ class Start:
             evaluation.overdue = saved["run"].get("overdue")
             training.resumed_from = self.directory.checkpoints / str(store.saved_step)
             training.differences = self._differences(training, saved)
-            if saved_by != self.ranks.size:
+            if PARTS in saved["run"] and saved_by != self.ranks.size:
                 training.differences += (f"{in_words(self.ranks.size)} instead of {in_words(saved_by)}",)
         for behavior in state.behaviors.values():
             behavior.set_boundaries()

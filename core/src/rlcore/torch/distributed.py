@@ -30,7 +30,7 @@ from rlcore.distributed.messages import decoded, encoded
 from rlcore.distributed.ranks import OneRank, Ranks
 from rlcore.errors import RanksFailed, one_line
 
-__all__ = ["TorchRanks", "sum_over_ranks"]
+__all__ = ["TorchRanks", "start_store", "sum_over_ranks"]
 
 T = TypeVar("T")
 Number = TypeVar("Number", bound=np.generic)
@@ -265,6 +265,20 @@ class TorchRanks:
 
     def _has(self, key: str) -> bool:
         return bool(self._store.check([key]))
+
+
+def start_store(address: str) -> tuple[object, int]:
+    """Start the store in which ranks find each other, at an IP ``address`` of this host; return it and its port.
+
+    It ends with the object. PyTorch alone would listen on all network interfaces.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.create_server((address, 0), family=family)
+    port = int(listener.getsockname()[1])
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        address, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
+    )
+    return store, port
 
 
 def sum_over_ranks(ranks: Ranks, values: Tensor) -> None:

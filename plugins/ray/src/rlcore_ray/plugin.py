@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore import ExecutorSpec, hookimpl
+from rlcore import CommandSpec, ExecutorSpec, hookimpl
 
 
 @hookimpl
@@ -13,5 +13,16 @@ def rlcore_executors() -> list[ExecutorSpec]:
             target="rlcore_ray.executor:RayExecutor.create",
             settings="rlcore_ray.settings:RaySettings",
             summary="Ray actors on this machine or on the hosts of a cluster",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_commands() -> list[CommandSpec]:
+    return [
+        CommandSpec(
+            name="ray",
+            target="rlcore_ray.command:ray_command",
+            summary="Start the ranks of a run, or the trials of a sweep, on this machine or on a cluster.",
         )
     ]

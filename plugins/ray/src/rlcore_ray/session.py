@@ -57,8 +57,9 @@ connection = Connection()
 
 def _connected(settings: RaySettings) -> ExitStack:
     local = settings.address is None and settings.bind in LOOPBACK
+    here_only = local or _answers_here_only(settings.address)
     with ExitStack() as made:
-        made.enter_context(_variables({**VARIABLES, **LOCAL_ONLY} if local else VARIABLES))
+        made.enter_context(_variables({**VARIABLES, **LOCAL_ONLY} if here_only else VARIABLES))
         import ray  # reads the variables
 
         if ray.is_initialized():
@@ -78,7 +79,8 @@ def _connected(settings: RaySettings) -> ExitStack:
             if settings.address is None:
                 raise EnvironmentFailed(f"Ray cannot be started: {one_line(error)}") from error
             message = f"there is no Ray cluster at {settings.address!r} that this machine is a node of: "
-            raise ConfigError(message + one_line(error), key=ADDRESS_KEY) from error
+            token = "" if "RAY_AUTH_MODE" in os.environ else "; if it asks for a token, set RAY_AUTH_MODE=token"
+            raise ConfigError(message + one_line(error) + token, key=ADDRESS_KEY) from error
         except Exception as error:
             raise EnvironmentFailed(f"Ray cannot be started: {one_line(error)}") from error
         if local and ray.util.get_node_ip_address() not in LOOPBACK:
@@ -99,6 +101,23 @@ def _require_listener(address: str | None) -> None:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise ConfigError(f"nothing answers at {address!r}: {one_line(error)}", key=ADDRESS_KEY) from error
+
+
+def _answers_here_only(address: str | None) -> bool:
+    """Whether ``address`` is of a cluster at 127.0.0.1 that other machines cannot reach.
+
+    Ray replaces 127.0.0.1 by the address that other machines reach, which is right for other clusters.
+    """
+    host, _, port = (address or "").rpartition(":")
+    if host not in LOOPBACK:
+        return False
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 1))  # sends nothing; chooses the interface to other machines
+            socket.create_connection((probe.getsockname()[0], int(port)), CONNECT_SECONDS).close()
+        except (OSError, OverflowError):
+            return True
+    return False
 
 
 def _own_ray(settings: RaySettings) -> dict[str, Any]:
