@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from rlcore.testing.environments import IdentityEnvironment
+from rlcore.torch.captured import WARM_UP, CapturedStep
 from rlcore.torch.cpu import pieces
 from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.saved_networks import model_state
@@ -144,30 +145,22 @@ def test_a_gradient_step_reads_no_value(make_trainer: MakeTrainer, space: str) -
         loss.total.item()
 
 
-def captured(trainer: PPOTrainer, minibatch: Minibatch) -> Callable[[], Loss]:
-    """The gradient step as a CUDA graph; a call replays it."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            trainer.gradient_step(minibatch)
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        loss, _ = trainer.gradient_step(minibatch)
-    return lambda: graph.replay() or loss
-
-
 @pytest.mark.cuda
 @pytest.mark.parametrize("space", SPACES)
-def test_a_captured_gradient_step_learns_as_the_eager_one(make_trainer: MakeTrainer, space: str) -> None:
-    eager, graphed = (make(make_trainer, space, "cuda") for _ in range(2))
-    replay = captured(graphed, a_minibatch(graphed, device="cuda"))
-    for _ in range(3):
-        eager.gradient_step(a_minibatch(eager, device="cuda"))
-    for clip_range in (0.2, 0.2, 0.05, 0.05):
-        for trainer in (eager, graphed):
+def test_a_recorded_gradient_step_learns_as_the_plain_one(make_trainer: MakeTrainer, space: str) -> None:
+    plain, recording = (
+        make_trainer(
+            IdentityEnvironment(3, **SPACES[space]), torch_settings={"device": "cuda", "cuda_graphs": graphs}, beta=0.1
+        )
+        for graphs in (False, True)
+    )
+    assert isinstance(recording._step, CapturedStep) and not isinstance(plain._step, CapturedStep)
+    for clip_range in (0.2,) * (WARM_UP + 3) + (0.05,) * 3:
+        losses = []
+        for trainer in (plain, recording):
             trainer.clip_range.fill_(clip_range)
             trainer.optimizer.learning_rate = 0.01 * clip_range
-        expected = eager.gradient_step(a_minibatch(eager, device="cuda"))[0]
-        np.testing.assert_allclose(replay().total.cpu(), expected.total.cpu(), rtol=1e-3, atol=1e-4)
+            losses.append(trainer._step(a_minibatch(trainer, device="cuda"))[0])
+        np.testing.assert_allclose(losses[1].total.cpu(), losses[0].total.cpu(), rtol=1e-5, atol=1e-6)
+    for name, array in parameters(plain).items():
+        np.testing.assert_allclose(parameters(recording)[name], array, rtol=1e-5, atol=1e-6)

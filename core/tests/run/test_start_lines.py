@@ -63,8 +63,10 @@ def test_a_resumed_run_is_described_at_its_step(make_run: Any, kill_after: Any) 
         ({"environment.type": "identity"}, f"exact; {CUT}"),
         (
             {"torch_settings.device": "cuda:1"},
-            "statistical, because kernels of cuda:1 may add numbers in another order",
+            "statistical, because kernels of cuda:1 may add numbers in another order "
+            "(torch_settings.deterministic: true prevents it)",
         ),
+        ({"torch_settings.device": "cuda:1", "torch_settings.deterministic": True}, "exact"),
     ],
 )
 def test_the_promise_of_a_resume_names_what_prevents_it(make_run: Any, changes: Any, promise: str) -> None:

@@ -72,6 +72,7 @@ class SACTrainer(OffPolicyTrainer):
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
         self._pair = self.backend.make_pair()
+        self._step = self.captured(self.step)
         h, layout = self.hyperparameters, self.policy.layout
         self._continuous_target = h.continuous_target_entropy * layout.continuous  # nats
         self._options = torch.tensor([float(size) for size in layout.branches], device=self.device)  # [branches]
@@ -92,7 +93,7 @@ class SACTrainer(OffPolicyTrainer):
         }
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
-        return self.step(batch, self.draw_noise(batch))
+        return self._step(batch, self.draw_noise(batch))
 
     def draw_noise(self, batch: TransitionBatch) -> StepNoise:
         """Noise for the draws of one gradient step."""

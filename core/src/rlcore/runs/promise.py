@@ -69,8 +69,8 @@ def _reasons(context: RunContext, state: RunState) -> Iterator[str]:
         if getattr(behavior.settings.hyperparameters, "save_replay_buffer", True) is False:
             yield f"hyperparameters.save_replay_buffer of {name} is false"
     device = device_of(context.config)
-    if not device.startswith("cpu"):
-        yield f"kernels of {device} may add numbers in another order"
+    if not device.startswith("cpu") and not context.config.torch_settings.deterministic:
+        yield f"kernels of {device} may add numbers in another order (torch_settings.deterministic: true prevents it)"
     yield from getattr(state.environment, "resume_limits", ())
     for behavior in state.behaviors.values():
         yield from getattr(behavior.trainer, "resume_limits", ())

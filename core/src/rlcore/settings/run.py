@@ -51,6 +51,16 @@ class TorchSettings:
         True,
         "Compute on a CPU with rlcore's fast versions of some operations; false is plain PyTorch (an rlcore key).",
     )
+    cuda_graphs: bool = setting(
+        False,
+        "Record gradient steps as CUDA graphs and replay them, which is faster for small networks on an NVIDIA GPU (an "
+        "rlcore key).",
+    )
+    deterministic: bool = setting(
+        False,
+        "On a GPU, compute only with operations that repeat bit for bit, so that a resume is exact there too (an "
+        "rlcore key).",
+    )
     rank_timeout: float = setting(
         60.0,
         "Seconds that ranks of torchrun wait for each other; more than the longest save or export (an rlcore key).",

@@ -40,6 +40,7 @@ class Backend:
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
         pair: Whether two independent losses are computed in two threads.
         most_rows: Returns the number of rows that should pass through a model at once; None if the more, the better.
+        cuda_graphs: Whether gradient steps are recorded as CUDA graphs.
     """
 
     device: torch.device
@@ -49,6 +50,7 @@ class Backend:
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     pair: bool = False
     most_rows: Callable[[Actor], int | None] = _any_number
+    cuda_graphs: bool = False
 
     def prepare(self, model: nn.Module) -> None:
         """Set the ``dense`` function of every network body in ``model``."""
@@ -71,12 +73,21 @@ def choose_backend(run: RunContext, independent_losses: bool = False) -> Backend
     each is computed with half of ``num_threads``. They run in two threads if the process may use more than one core,
     and in sequence, with the same results, if it may use only one.
 
-    Raises ConfigError for a device that PyTorch does not have.
+    Raises ConfigError for a device that PyTorch does not have, and for CUDA graphs on another one.
     """
     chosen = run.config.torch_settings
     device = _device(_of_rank(chosen.device or "cpu", run.ranks))
+    if chosen.cuda_graphs and device.type != "cuda":
+        raise ConfigError(
+            f"CUDA graphs need an NVIDIA GPU, and the device is {device}; set device: cuda, or leave cuda_graphs out",
+            key=("torch_settings", "cuda_graphs"),
+        )
+    if chosen.deterministic and device.type != "cpu":
+        # cuBLAS reads it before its first product; PyTorch refuses to multiply without it.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
     if not chosen.fast_cpu or device.type != "cpu":
-        return Backend(device, chosen.num_threads)
+        return Backend(device, chosen.num_threads, cuda_graphs=chosen.cuda_graphs)
     halved = independent_losses and chosen.num_threads > 1
     # Results depend on the number of threads, so it must not depend on the cores of the machine.
     threads = chosen.num_threads // 2 if halved else chosen.num_threads

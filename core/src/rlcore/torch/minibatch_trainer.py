@@ -197,6 +197,7 @@ class MinibatchTrainer(TorchTrainer):
         load_model_state(self.model, state["model"], self.behavior.name)
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
+        self.forget_captured()
         self.steps = saved_count(state, "steps")
         self.gradient_steps = saved_count(state, "gradient_steps")
         restore_generator(self.generator, state["generators"]["learning"])

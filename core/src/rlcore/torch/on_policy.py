@@ -92,6 +92,7 @@ class OnPolicyTrainer(TorchTrainer):
                 "summed over ranks; run it in one process, without torchrun"
             )
         self._most_rows = self.backend.most_rows(self.model) if in_pieces else None
+        self._step = self.captured(self.gradient_step)
         self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
         providers = dict(zip(self.provider_names, self.providers, strict=True))
         self.preparation = RolloutPreparation(
@@ -212,7 +213,7 @@ class OnPolicyTrainer(TorchTrainer):
         for _ in range(h.num_epoch):
             first = len(losses)
             for minibatch in rollout.minibatches(h, self._minibatch_generator):
-                loss, norm = self.gradient_step(minibatch)
+                loss, norm = self._step(minibatch)
                 losses.append(loss)
                 norms.append(norm)
                 shares.append(minibatch.share)
@@ -312,6 +313,7 @@ class OnPolicyTrainer(TorchTrainer):
         self.require_fit(state)
         load_model_state(self.model, state["model"], self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
+        self.forget_captured()
         self.buffer.load_state_dict(state["buffer"])
         self._collected = total_of(self.ranks, self.buffer.size)
         self.steps = saved_count(state, "steps")
@@ -331,6 +333,7 @@ class OnPolicyTrainer(TorchTrainer):
         self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))
         load_model_state(self.model, state["model"], self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
+        self.forget_captured()
         self.steps = saved_count(state, "steps")
         restore_generator(self._noise_generator, state["generators"]["actions"])
         restore_generator(self._minibatch_generator, state["generators"]["minibatches"])

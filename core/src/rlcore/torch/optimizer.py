@@ -26,8 +26,10 @@ class Optimizer:
         type: The registered name, without its distribution.
         parameters: The parameters that are moved.
         learning_rate: Step size; may be set before every step.
+        capturable: Whether a step recorded as a CUDA graph sees the learning rate change.
     """
 
+    capturable = False
     type: str
     parameters: Sequence[nn.Parameter]
     learning_rate: float
@@ -123,6 +125,7 @@ class TorchOptimizer(Optimizer):
             for group in optimizer.param_groups:
                 if "capturable" in group:
                     group |= {"capturable": True, "lr": torch.tensor(learning_rate, device=device)}
+            self.capturable = all(isinstance(group["lr"], Tensor) for group in optimizer.param_groups)
         self.learning_rate = learning_rate
 
     @property

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from rlcore.distributed.shares import share_slots
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import RunStateError
+from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.run_context import RunContext
 from rlcore.rewards import RewardProvider
 from rlcore.saved_values import saved_mapping
@@ -18,6 +18,7 @@ from rlcore.seeding import derive_seed
 from rlcore.settings import BehaviorSettings, NetworkSettings
 from rlcore.torch.actions import require_bounds
 from rlcore.torch.backend import choose_backend
+from rlcore.torch.captured import CapturedStep, require_capturable
 from rlcore.torch.distributions import DEFAULT
 from rlcore.torch.networks import Actor
 from rlcore.torch.optimizer import Optimizer
@@ -28,6 +29,8 @@ from rlcore.torch.schedules import create_schedule
 from rlcore.trainer import NetworkSize
 
 __all__ = ["TorchTrainer"]
+
+Result = TypeVar("Result")
 
 IMITATION_STATE = "behavioral_cloning"  # the entry that rlcore.torch.imitation adds to a trainer's state
 
@@ -81,6 +84,7 @@ class TorchTrainer:
         self.ranks = run.ranks
         self.share = share_slots(behavior.env_index, run.first_env, run.ranks)
         self.steps = 0
+        self._captured: list[CapturedStep[Any]] = []
         h = self.hyperparameters
         self.learning_rate = create_schedule(h.learning_rate_schedule, h.learning_rate, 1e-10, settings.max_steps, run)
         self._optimizer_spec = chosen_optimizer(h.optimizer, run)
@@ -117,12 +121,38 @@ class TorchTrainer:
 
     # ------------------------------------------------------------ for subclasses
 
+    def captured(self, step: Callable[..., Result]) -> Callable[..., Result]:
+        """Return a gradient step that is recorded and replayed, with ``torch_settings.cuda_graphs``; else ``step``.
+
+        ``step`` must be a function of tensors, as :class:`rlcore.torch.captured.CapturedStep` says. Raises ConfigError
+        in several ranks, which exchange gradients within a step.
+        """
+        if not self.backend.cuda_graphs:
+            return step
+        if self.ranks.size > 1:
+            raise ConfigError(
+                "ranks exchange gradients within a step, which cannot be recorded; leave cuda_graphs out",
+                key=("torch_settings", "cuda_graphs"),
+            )
+        recorded = CapturedStep(step, self.device)
+        self._captured.append(recorded)
+        return recorded
+
+    def forget_captured(self) -> None:
+        """Record gradient steps again; call it when parameters or states of optimizers were replaced."""
+        for step in self._captured:
+            step.forget()
+
     def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
         """The optimizer that the hyperparameters choose, over ``parameters``; its learning rate is the initial one."""
         h, spec = self.hyperparameters, self._optimizer_spec
         if spec is None:
-            return self.backend.adam(parameters, h.learning_rate, h.adam_epsilon)
-        return PluginOptimizer(spec, h.optimizer, list(parameters), h.learning_rate)
+            optimizer: Optimizer = self.backend.adam(parameters, h.learning_rate, h.adam_epsilon)
+        else:
+            optimizer = PluginOptimizer(spec, h.optimizer, list(parameters), h.learning_rate)
+        if self.backend.cuda_graphs:
+            require_capturable(optimizer)
+        return optimizer
 
     # ------------------------------------------------------------ state
 
