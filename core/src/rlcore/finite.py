@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from math import isfinite
 from typing import Any
 
@@ -21,3 +23,14 @@ def first_non_finite(value: Any) -> tuple[int, ...] | None:
     if finite.all():
         return None
     return tuple(int(index) for index in np.unravel_index(int(finite.argmin()), value.shape))
+
+
+def hide_overflow_warnings() -> None:
+    """Leave it to rlcore's own checks to report that arithmetic of rlcore overflowed.
+
+    numpy would print a warning with a line of rlcore for it. Warnings of environments and other code stay, and so do
+    all if Python was started with ``-W`` or ``PYTHONWARNINGS``.
+    """
+    if not sys.warnoptions:
+        about = "(overflow|invalid value) encountered"
+        warnings.filterwarnings("ignore", about, RuntimeWarning, module=r"rlcore[._]")

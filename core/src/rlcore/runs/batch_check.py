@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from math import hypot, isfinite
+from math import hypot, isfinite, isnan
 from typing import Any, NoReturn
 
 import attrs
@@ -263,6 +263,8 @@ class BatchCheck:
         fix = "fix the environment, or wrap it to keep its values finite"
         if isfinite(values[place]):
             fix = f"values beyond {LARGEST:.2g} are infinite as float32, which trainers store; scale them down"
+        elif values.dtype.itemsize <= 4 and not isnan(values[place]):
+            fix += f" and below {LARGEST:.2g}, the largest float32"
         row = int(place[0])
         slot = row if slots is None else int(slots[row])
         value = values[row]

@@ -66,6 +66,10 @@ class WorkerSettings:
         30.0, "Seconds that a reset of a worker may take; null for no limit, to debug.", exclusive_minimum=0
     )
 
+    def __attrs_post_init__(self) -> None:
+        if self.min_workers > self.count:
+            raise SettingError("min_workers", f"is {self.min_workers}, and count {self.count}", others=("count",))
+
 
 @attrs.frozen(kw_only=True)
 class EnvironmentSettings:

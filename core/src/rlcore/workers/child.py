@@ -75,8 +75,10 @@ def _watch(lifeline: int) -> NoReturn:
 
 
 def _serve(channel: Channel, task: bytes) -> None:
+    from rlcore.finite import hide_overflow_warnings
     from rlcore.workers.part import Part
 
+    hide_overflow_warnings()
     part: Any = None
     while True:
         kind, value = channel.receive()

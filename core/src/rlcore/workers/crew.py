@@ -21,7 +21,7 @@ from rlcore.workers.contract import Executor, Task, Worker, WorkerFailed
 log = logging.getLogger(__name__)
 
 
-CLOSE_SECONDS = 5.0  # that closing environments may take; the workers are killed then
+CLOSE_SECONDS = 4.0  # that closing environments may take: less than the run waits; the workers are killed then
 
 
 class WorkerTraceback(Exception):
