@@ -1,6 +1,7 @@
 """Hostile settings of workers, ranks and Ray, and names of checkpoints: each in a Python started for it.
 
-Its start counts. A refused setting costs one line, no more than two seconds of processor time and 500 MB, and touches nothing.
+Its start counts. A refused setting costs one line, at most two seconds of processor time and 500 MB, and touches
+nothing.
 """
 
 from __future__ import annotations

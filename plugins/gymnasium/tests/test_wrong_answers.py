@@ -190,10 +190,11 @@ def test_an_environment_that_unpacks_wrongly_itself_failed(liar: Any, monkeypatc
 
 def test_messages_have_the_number_that_the_environment_has_in_the_run(liar: Any) -> None:
     environment = liar(reward=None)
+    actions = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
     environment.reset(EpisodeSeeds(3, first_env=6), np.zeros(2, np.int64))
+    environment.step(actions)
     with pytest.raises(EnvironmentFailed, match="environment 7, episode 0: step returned the reward as None"):
-        for _ in range(2):
-            environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})
+        environment.step(actions)
 
 
 @pytest.mark.parametrize(
