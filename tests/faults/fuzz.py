@@ -229,7 +229,7 @@ class Loaders:
         name = draw.choice(names)
         path = run / name
         if path.suffix == ".yaml":
-            path.write_bytes(changed_text(path.read_text(), draw).encode(errors="surrogateescape"))
+            path.write_bytes(changed_text(path.read_text(), draw).encode(errors="surrogatepass"))
         else:
             change_file(path, draw)
         commands = (["status"], ["status", "--json"], ["checkpoints", "list"], ["checkpoints", "verify"])

@@ -112,6 +112,7 @@ ROWS = {
          "test_processes.py::test_two_processes_cannot_write_to_one_run_and_the_first_goes_on"), 10,
     ),
     "F11": Row("a thousand saves: disk and memory", ("test_soak.py",), 1),
+    "F11c": Row("a clock that jumps", ("test_clock.py",), 5),
     "H1": Row("hostile: pickles", (f"{HOSTILE}[pickle: ",), 15),
     "H2": Row("hostile: configurations", (f"{HOSTILE}[configuration: ", f"{HOSTILE}[--set: "), 15),
     "H3": Row("hostile: run ids, paths, links", (f"{HOSTILE}[name: ",), 15),
@@ -124,6 +125,8 @@ ROWS = {
         (f"{HOSTILE}[validate, plugins", f"{HOSTILE}[status, plugins", f"{HOSTILE}[evaluate, plugins",
          f"{HOSTILE}[evaluate, module", f"{HOSTILE}[resume, module", f"{HOSTILE}[resume, plugin"), 5,
     ),
+    "H6": Row("hostile: workers, ranks, Ray, names of checkpoints", ("test_hostile_settings.py",), 30),
+    "H7": Row("loaders given files that were changed at random, for ten minutes", ("test_fuzz.py",), 6),
 }  # fmt: skip
 
 

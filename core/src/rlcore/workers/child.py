@@ -91,7 +91,7 @@ def _serve(channel: Channel, task: bytes) -> None:
                 assert kind == CALL
                 method, arguments = value
                 if part is None:
-                    part = Part(pickle.loads(task))
+                    part = Part(pickle.loads(task))  # nosec B301 # from the run, which started this process
                 answer = getattr(part, method)(*arguments)
             if answer is None:
                 channel.send_done()
