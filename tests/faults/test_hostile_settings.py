@@ -59,7 +59,7 @@ SETTINGS = {
     "workers: the canary as executor": workers("{count: 2, executor: canary}", "unknown executor 'canary'"),
     "workers: an escape as executor": workers(f"{{count: 2, executor: '{ESCAPE}'}}", "plain YAML|unknown executor"),
     "workers: a deadline before now": workers("{count: 2, step_timeout: -1}", "step_timeout: must be greater than 0"),
-    "workers: a deadline that is no number": workers("{count: 2, step_timeout: .nan}", "must be a finite number"),
+    "workers: a deadline that is not a number": workers("{count: 2, step_timeout: .nan}", "must be a finite number"),
     "workers: more needed than there are": workers("{count: 2, min_workers: 5}", "min_workers: is 5, and count 2"),
     "workers: an unknown key": workers("{count: 2, command: touch RAN}", r"workers\.command: unknown key"),
     "rank: a text": rank("RANK is 'evil'", RANK="evil"),

@@ -97,6 +97,6 @@ class GymnasiumEnvironment:
             return EnvironmentFailed(f"{self.env_id}: {where}: {doing} returned {error}")
         if doing in RETURNED and isinstance(error, ValueError | TypeError) and "unpack" in str(error):
             own = error.__traceback__ is not None and error.__traceback__.tb_next is None
-            if own:  # not raised within the environment: what it returned is no such tuple
+            if own:  # not raised within the environment: it returned something else
                 return EnvironmentFailed(f"{self.env_id}: {where}: {doing} must return {RETURNED[doing]} ({error})")
         return repeating(error, f"{self.env_id}: {where}: {doing} failed", EnvironmentFailed)
