@@ -47,7 +47,7 @@ PAGES: Mapping[str, Page] = {
         "The contract of trainers, in numpy: a trainer may be written in any framework. See "
         "[Write your first trainer](../../tutorial/first-trainer.md). Trainers in PyTorch derive from a "
         "[template](torch-templates.md).",
-        ("rlcore.trainer",),
+        ("rlcore.trainer", "rlcore.policy"),
     ),
     "rewards": Page(
         "Rewards",

@@ -17,11 +17,11 @@ from worlds import SPECS
 from rlcore import Run, load_policies
 from rlcore.environment import Actions, BehaviorSpec, spec_mismatch
 from rlcore.errors import RunStateError
+from rlcore.policy import PolicyMix
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.saved_specs import specs_in
 from rlcore.testing.playing import random_observations
 from rlcore.torch.actions import gumbel_noise
-from rlcore.trainer import PolicyMix
 
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {
     "ppo": {"buffer_size": 40, "batch_size": 20},

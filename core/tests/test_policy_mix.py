@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions
-from rlcore.trainer import PolicyMix, PolicyStack, Snapshot, StackableSnapshot
+from rlcore.policy import PolicyMix, PolicyStack, Snapshot, StackableSnapshot
 
 Seen = dict[str, NDArray[Any]]
 

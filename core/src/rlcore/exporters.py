@@ -15,7 +15,7 @@ import attrs
 
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import UnsupportedExport
-from rlcore.trainer import Policy
+from rlcore.policy import Policy
 
 __all__ = ["ExportAbout", "Exporter", "policy_module"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import PluginError
-from rlcore.trainer import MemoryPolicy, Policy
+from rlcore.policy import MemoryPolicy, Policy
 
 Blame = Callable[[str, str, BaseException], NoReturn]
 

@@ -10,8 +10,8 @@ import pytest
 
 from rlcore.builtin.opponents import RandomPolicy
 from rlcore.environment import Actions, BehaviorSpec
+from rlcore.policy import Policy
 from rlcore.testing import OpponentConformance
-from rlcore.trainer import Policy
 
 
 @pytest.mark.smoke

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import RunStateError
+from rlcore.policy import MemoryPolicy, Player, Policy
 from rlcore.runs.whole_episodes import play
 from rlcore.testing.environments import IdentityEnvironment
-from rlcore.trainer import MemoryPolicy, Player, Policy
 
 
 class Counting:

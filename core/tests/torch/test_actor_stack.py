@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.policy import Policy, PolicyMix, Snapshot, StackableSnapshot
 from rlcore.settings import MemorySettings, NetworkSettings
 from rlcore.testing.playing import random_observations
 from rlcore.torch.actor_stack import ActorStack
@@ -27,7 +28,6 @@ from rlcore.torch.distributions import Gaussian
 from rlcore.torch.networks import Actor, ActorCritic
 from rlcore.torch.policy import ActorPolicy, ActorSnapshot
 from rlcore.torch.stacked_actors import StackedActors
-from rlcore.trainer import Policy, PolicyMix, Snapshot, StackableSnapshot
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor, dense=fused_dense)
 PLAIN = Backend(torch.device("cpu"))

@@ -21,8 +21,15 @@ class TestPlugin(PluginConformance):
     plugin = "acme-rl/acme"
 
 
-def test_a_run_without_an_owner_is_refused_and_the_option_names_one(train: Train, place: Path) -> None:
-    refused = train(*SHORT, acme={"owner": ""})
+@pytest.mark.parametrize(
+    ("owner", "options"),
+    [("", ()), (None, ()), ("ann@acme.example", ("--set", "acme.owner="))],
+    ids=["empty", "null", "--set"],
+)
+def test_a_run_without_an_owner_is_refused_and_the_option_names_one(
+    train: Train, place: Path, owner: str | None, options: tuple[str, ...]
+) -> None:
+    refused = train(*SHORT, *options, acme={"owner": owner})
     assert refused.exit_code == 2
     assert "run.yaml:" in refused.stderr and "acme.owner: missing; say who answers for the run" in refused.stderr
     assert not (place / "results").exists() or not list((place / "results").iterdir())

@@ -11,8 +11,9 @@ import numpy as np
 from rlcore import RunContext, TrainerSpec
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError
+from rlcore.policy import Policy
 from rlcore.settings import BehaviorSettings
-from rlcore.trainer import Policy, Trainer
+from rlcore.trainer import Trainer
 from rlcore_ghost.controller import CONTROLLER, Controller
 from rlcore_ghost.league import League, MainExploiterSampler, main_exploiter_guests, shares
 from rlcore_ghost.plugin import NAME

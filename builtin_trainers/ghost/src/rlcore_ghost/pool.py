@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions
+from rlcore.policy import Policy, PolicyMix, Snapshot
 from rlcore.saved_values import (
     FrozenState,
     SavedValueError,
@@ -22,7 +23,6 @@ from rlcore.saved_values import (
     saved_entry,
     saved_mapping,
 )
-from rlcore.trainer import Policy, PolicyMix, Snapshot
 
 __all__ = ["Member", "Pool"]
 

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from rlcore.environment import BehaviorSpec, Environment
     from rlcore.exporters import Exporter
     from rlcore.plugins.run_context import RunContext
+    from rlcore.policy import Policy
     from rlcore.rewards import RewardProvider
     from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, OpponentSettings
     from rlcore.stats import StatsWriter
-    from rlcore.trainer import Policy, Trainer
+    from rlcore.trainer import Trainer
 
 __all__ = ["Factories"]
 
@@ -105,7 +106,7 @@ class Factories:
         An error in the policy, and actions that do not fit the behavior, are reported as errors of its plugin.
         """
         from rlcore.opponents import CheckedOpponent
-        from rlcore.trainer import Policy
+        from rlcore.policy import Policy
 
         policy = call_target(spec, "OpponentSpec.target", settings=settings, behavior=behavior, run=run)
         require_protocol(policy, Policy, spec.described)

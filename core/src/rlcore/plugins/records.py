@@ -383,7 +383,7 @@ class OpponentSpec(Record):
     """An opponent that does not learn, which ``evaluation.opponents`` and blocks of plugins may name.
 
     ``target(settings, behavior: BehaviorSpec, run: RunContext)``, called by keyword once for each behavior that the
-    opponent plays for, returns a :class:`rlcore.trainer.Policy`. Its actions may depend on nothing but the arguments of
+    opponent plays for, returns a :class:`rlcore.policy.Policy`. Its actions may depend on nothing but the arguments of
     ``act`` and the latest ``seed``, so that every evaluation plays the same games. An opponent may ignore
     ``deterministic``. Raise :class:`rlcore.errors.UnsupportedSpace` for a behavior that the opponent cannot play.
 

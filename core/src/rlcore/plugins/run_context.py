@@ -21,10 +21,11 @@ from rlcore.plugins.stopping import Stop, StopRequests
 if TYPE_CHECKING:
     from rlcore.environment import BehaviorSpec
     from rlcore.plugins.records import OpponentSpec, Record, RewardProviderSpec, TrainerSpec
+    from rlcore.policy import Policy
     from rlcore.recordings import Recording
     from rlcore.rewards import RewardProvider
     from rlcore.settings import BehaviorSettings, OpponentSettings, RunConfig
-    from rlcore.trainer import Policy, Trainer
+    from rlcore.trainer import Trainer
 
 __all__ = ["Purpose", "RunContext", "RunPlugins"]
 

@@ -13,6 +13,7 @@ import numpy as np
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import TrainingDiverged
 from rlcore.plugins.failures import blamed, trainer_named
+from rlcore.policy import Player, Policy
 from rlcore.results import BehaviorResult
 from rlcore.runs.batch_check import BatchCheck
 from rlcore.runs.episode_statistics import EpisodeStatistics, FinishedEpisodes
@@ -20,7 +21,7 @@ from rlcore.saved_values import saved_count, saved_entry, saved_mapping
 from rlcore.seeding import derive_seed
 from rlcore.settings import BehaviorSettings
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
-from rlcore.trainer import Player, PlayingTrainer, Policy, Trainer
+from rlcore.trainer import PlayingTrainer, Trainer
 
 # The tags of scalars that training cannot continue with unless they are finite.
 LOSSES = "Losses/"

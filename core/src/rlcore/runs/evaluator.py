@@ -16,6 +16,7 @@ from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
 from rlcore.plugins.run_context import RunContext
+from rlcore.policy import Policy
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.runs.batch_check import BatchCheck
@@ -27,7 +28,6 @@ from rlcore.runs.whole_episodes import play
 from rlcore.seeding import derive_seed
 from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.limits import MAX_EPISODE_STEPS
-from rlcore.trainer import Policy
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from rlcore.exporters import ExportAbout, Exporter
 from rlcore.files.atomic import TEMPORARY, fsync_directory, fsync_file
 from rlcore.plugins.failures import failure
 from rlcore.plugins.records import ExporterSpec
+from rlcore.policy import Policy
 from rlcore.settings import ExportSettings
-from rlcore.trainer import Policy
 
 
 @attrs.frozen(eq=False)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore.policy import Policy
 from rlcore.results import OpponentEvaluation
-from rlcore.trainer import Policy
 
 LEARNED, OPPONENT = 0, 1
 

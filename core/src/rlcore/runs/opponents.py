@@ -10,9 +10,9 @@ from rlcore.environment import BehaviorSpec, spec_mismatch
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
+from rlcore.policy import Policy
 from rlcore.runs.saved_policies import PolicySource
 from rlcore.settings import RunOpponentSettings
-from rlcore.trainer import Policy
 
 
 def policy_of_run(settings: RunOpponentSettings, behavior: BehaviorSpec, run: RunContext) -> Policy:

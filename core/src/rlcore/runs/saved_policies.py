@@ -12,10 +12,10 @@ from rlcore.config.document import Document, read_document
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.records import ExporterSpec
+from rlcore.policy import Policy
 from rlcore.runs.saved_run import SavedRun, find_run
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.configuration import read_saved_configuration
-from rlcore.trainer import Policy
 
 ENVIRONMENT_BLOCKS = ("environment", "environment_parameters", "evaluation")
 

@@ -21,6 +21,7 @@ from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.recording_formats import recorded_to
 from rlcore.plugins.run_context import RunContext
+from rlcore.policy import Policy
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import RecordingAbout
 from rlcore.results import EvaluationResult
@@ -47,7 +48,6 @@ from rlcore.storage.run_files import CHECKPOINTS
 from rlcore.storage.saved_models import model_of, models_in
 from rlcore.storage.saved_specs import specs_in
 from rlcore.storage.saved_state import RUN, require_models
-from rlcore.trainer import Policy
 
 __all__ = ["SavedRun"]
 

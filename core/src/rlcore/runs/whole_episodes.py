@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rlcore.curricula.parameter_feed import ParameterFeed
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.plugins.failures import blame, policy_named
+from rlcore.policy import Player, Policy, PolicyMix
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.runs.batch_check import BatchCheck
@@ -18,7 +19,6 @@ from rlcore.runs.episode_statistics import EpisodeStatistics
 from rlcore.runs.match import LEARNED, Match, Opponent
 from rlcore.runs.played_environment import PlayedEnvironment
 from rlcore.seeding import EpisodeSeeds, derive_seed
-from rlcore.trainer import Player, Policy, PolicyMix
 
 
 class Abandoned(Exception):

@@ -47,7 +47,7 @@ class OnnxPolicy:
     """A policy that onnxruntime computes. :func:`load` creates it.
 
     The policy keeps no memory of its own: the caller holds the memory of each row, as with
-    :class:`rlcore.trainer.MemoryPolicy`, so that rows can start episodes, end and move independently::
+    :class:`rlcore.policy.MemoryPolicy`, so that rows can start episodes, end and move independently::
 
         memory = policy.initial_memory(rows)
         while True:

@@ -49,7 +49,7 @@ class StackedPolicy(Protocol):
 
 
 class ActorStack:
-    """Copies of the weights of policies of one kind, each at a place; a :class:`rlcore.trainer.PolicyStack`.
+    """Copies of the weights of policies of one kind, each at a place; a :class:`rlcore.policy.PolicyStack`.
 
     Attributes:
         memory_size: M, the numbers that a row remembers; 0 without memory.
@@ -72,7 +72,7 @@ class ActorStack:
         self.seed(0)
 
     def put(self, place: int, policy: StackedPolicy) -> bool:
-        """Implement :meth:`rlcore.trainer.PolicyStack.put`.
+        """Implement :meth:`rlcore.policy.PolicyStack.put`.
 
         Returns False for a policy of another kind, and for one whose rows the stack does not compute as the policy
         itself does.
@@ -88,7 +88,7 @@ class ActorStack:
             return False
 
     def assign(self, places: NDArray[np.integer[Any]]) -> None:
-        """Implement :meth:`rlcore.trainer.PolicyStack.assign`."""
+        """Implement :meth:`rlcore.policy.PolicyStack.assign`."""
         self._groups = RowGroups(places)
         self._rows = int(self._groups.rows[-1]) + 1
 
@@ -104,7 +104,7 @@ class ActorStack:
         deterministic: bool = True,
         memory: FloatArray | None = None,
     ) -> Actions:
-        """Implement :meth:`rlcore.trainer.PolicyStack.act`."""
+        """Implement :meth:`rlcore.policy.PolicyStack.act`."""
         groups, own = self._groups, None
         if self.memory_size:
             shape = (len(next(iter(observations.values()))), self.memory_size)

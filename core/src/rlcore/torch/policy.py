@@ -183,7 +183,7 @@ class ActorPolicy:
     ) -> Actions:
         """Return actions for R rows of observations, each [R, *shape].
 
-        The arguments are those of :meth:`rlcore.trainer.MemoryPolicy.act`.
+        The arguments are those of :meth:`rlcore.policy.MemoryPolicy.act`.
         """
         parameters = self.parameters(observations, action_mask, memory)
         noise = None
@@ -199,7 +199,7 @@ class ActorPolicy:
 class ActorSnapshot(ActorPolicy):
     """A frozen policy, whose weights are in the memory of the CPU whatever the device of ``backend`` is.
 
-    Alone, it acts on the CPU. In a :class:`rlcore.trainer.PolicyMix`, snapshots of one shape act together, with copies
+    Alone, it acts on the CPU. In a :class:`rlcore.policy.PolicyMix`, snapshots of one shape act together, with copies
     of their weights on the device of ``backend``.
     """
 
@@ -215,7 +215,7 @@ class ActorSnapshot(ActorPolicy):
         return stack_kind(self.behavior, self.model, computed)
 
     def make_stack(self) -> ActorStack | None:
-        """Implement :meth:`rlcore.trainer.StackableSnapshot.make_stack`.
+        """Implement :meth:`rlcore.policy.StackableSnapshot.make_stack`.
 
         Returns None for convolutions on a CPU, and for networks with hooks.
         """

@@ -29,7 +29,7 @@ def destination_problem(destination: str) -> str | None:
 class AcmeSettings:
     """The block ``acme``: rules for one run."""
 
-    owner: str = setting("", "Who answers for the run, such as an e-mail address.")
+    owner: str | None = setting(None, "Who answers for the run, such as an e-mail address.")
     upload_to: str | None = setting(
         None, "Directory or http(s) address that gets a copy of each checkpoint.", check=destination_problem
     )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from acme_export.settings import PT2Settings
 from rlcore import BehaviorSpec, RunContext
 from rlcore.exporters import ExportAbout, policy_module
-from rlcore.trainer import Policy
+from rlcore.policy import Policy
 
 
 class Function(nn.Module):

@@ -6,9 +6,10 @@ S slots, of which L learn and P play.
 import numpy as np
 
 from rlcore.environment import Actions
+from rlcore.policy import Player, PolicyMix
 from rlcore.saved_values import FrozenState, fill, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
-from rlcore.trainer import Player, PolicyMix, TrainerWrapper
+from rlcore.trainer import TrainerWrapper
 
 
 class GhostTrainer(TrainerWrapper):

@@ -14,7 +14,7 @@ from rlcore_onnx.settings import OnnxSettings
 if TYPE_CHECKING:
     from rlcore import RunContext
     from rlcore.environment import BehaviorSpec
-    from rlcore.trainer import Policy
+    from rlcore.policy import Policy
 
 __all__ = ["OnnxExporter"]
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from rlcore import EnvironmentSpec
 from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import ConfigError, did_you_mean
+from rlcore.policy import Player, Policy
 from rlcore.runs.saved_run import SavedRun
 from rlcore.seeding import EpisodeSeeds, derive_seed
-from rlcore.trainer import Player, Policy
 from rlcore_pettingzoo.board import LastView, shown, view_of
 from rlcore_pettingzoo.environment import make_of
 from rlcore_pettingzoo.games import Game, close_quietly, find_game, make_games

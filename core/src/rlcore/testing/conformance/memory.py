@@ -19,13 +19,14 @@ import pytest
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
+from rlcore.policy import MemoryPolicy, Player
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.conformance.states import assert_equal, copied
 from rlcore.testing.conformance.trainer import SPACES, TrainerConformance, as_state, first_batch
 from rlcore.testing.environments import RememberedCue, TinyCorridor
 from rlcore.testing.playing import random_observations
-from rlcore.trainer import MemoryPolicy, Player, Trainer
+from rlcore.trainer import Trainer
 
 __all__ = ["MemoryTrainerConformance"]
 

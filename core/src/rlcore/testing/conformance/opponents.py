@@ -23,13 +23,13 @@ from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.records import OpponentSpec
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
+from rlcore.policy import Policy
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.testing.blocks import checked_block
 from rlcore.testing.conformance.rules import Rules
 from rlcore.testing.conformance.states import assert_equal, copied, global_generators
 from rlcore.testing.conformance.trainer import check_actions
 from rlcore.testing.playing import random_mask, random_observations
-from rlcore.trainer import Policy
 
 __all__ = ["OpponentConformance"]
 

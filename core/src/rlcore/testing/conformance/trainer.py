@@ -26,6 +26,7 @@ from rlcore.errors import ConfigError, RunStateError, UnsupportedSpace
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.diagnosis import diagnose
 from rlcore.plugins.selection import selection_from
+from rlcore.policy import Policy
 from rlcore.seeding import EpisodeSeeds
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
@@ -42,7 +43,7 @@ from rlcore.testing.environments import (
     identity_multi_branch,
 )
 from rlcore.testing.trainings import SmallTrainings
-from rlcore.trainer import Policy, Trainer
+from rlcore.trainer import Trainer
 
 __all__ = ["TrainerConformance", "learn"]
 
