@@ -55,7 +55,7 @@ def test_ci_runs_the_commands_of_the_readme() -> None:
     for command in ("pip install -r requirements-dev.txt && pytest", shorter):
         assert command in readme
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    for command in commands(jobs["check"])[1:]:
+    for command in commands(jobs["check"])[1:] + commands(jobs["audit"])[1:]:
         assert command in contributing, f"CONTRIBUTING.md does not have {command!r}"
 
 

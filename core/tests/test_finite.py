@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rlcore.finite import first_non_finite
+from rlcore.finite import first_non_finite, hide_overflow_warnings
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -25,3 +26,16 @@ def test_the_first_in_the_order_of_indices_is_found(bad: float, dtype: Any) -> N
 )
 def test_numbers_that_are_finite_and_what_is_no_number_have_no_place(value: Any) -> None:
     assert first_non_finite(value) is None
+
+
+@pytest.mark.parametrize(("module", "shown"), [("rlcore.runs.x", 0), ("rlcore_gymnasium.x", 0), ("walker", 1)])
+@pytest.mark.parametrize("options", [[], ["error"]])
+def test_overflows_of_rlcores_own_arithmetic_give_no_warning(
+    module: str, shown: int, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.warnoptions", options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        hide_overflow_warnings()
+        exec("x * x", {"__name__": module, "x": np.array([3e38], np.float32)})
+    assert len(caught) == (1 if options else shown)

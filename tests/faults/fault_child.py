@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import itertools
 import os
 import pkgutil
 import resource
@@ -43,12 +44,13 @@ def command(
     drop_capabilities: bool = False,
     signalled: tuple[str, int, bool, signal.Signals] | None = None,
     failing: tuple[str, int, int] | None = None,
+    clock: tuple[float, float] | None = None,
 ) -> None:
     """Runs ``rlcore`` in ``directory`` with its output in ``stdout`` and ``stderr`` there, and exits as it does.
 
     ``slow_fsync``: seconds that every fsync takes. ``largest_file``: bytes that no file may exceed.
     ``drop_capabilities``: even root is bound by permissions. ``signalled``: arguments of :func:`signal_at`.
-    ``failing``: arguments of :func:`fail_at`.
+    ``failing``: arguments of :func:`fail_at`. ``clock``: arguments of :func:`jump`.
     """
     os.chdir(directory)
     for descriptor, name in ((1, "stdout"), (2, "stderr")):
@@ -74,6 +76,8 @@ def command(
         signal_at(*signalled)
     if failing is not None:
         fail_at(*failing)
+    if clock is not None:
+        jump(*clock)
     code = main(argv)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -114,6 +118,23 @@ def at_call(function: str, call: int, after: bool, happen: Callable[[], None]) -
         return result
 
     setattr(owner, name, counted)
+
+
+def jump(seconds: float, by: float) -> None:
+    """Set the clock ``seconds`` away from the true time; it jumps ``by`` seconds there and back with each call.
+
+    Files get the time of the clock when they are flushed, as those of checkpoints are.
+    """
+    true, fsync, calls = time.time, os.fsync, itertools.count()
+
+    def jumping() -> float:
+        return true() + seconds + by * (next(calls) % 2)
+
+    def stamped(descriptor: int) -> None:
+        os.utime(descriptor, (jumping(),) * 2)
+        fsync(descriptor)
+
+    time.time, os.fsync = jumping, stamped
 
 
 def without_capabilities() -> None:

@@ -129,6 +129,7 @@ ROWS = {
                ("test_worker_gates.py::test_a_worker_that_always_fails_ends_the_run_soon",), 2),
     "W12": Row("kill -9 of a run with workers: none is left",
                ("test_worker_gates.py::test_no_process_outlives_a_run_that_is_killed",), 20),
+    "F11c": Row("a clock that jumps", ("test_clock.py",), 5),
     "H1": Row("hostile: pickles", (f"{HOSTILE}[pickle: ",), 15),
     "H2": Row("hostile: configurations", (f"{HOSTILE}[configuration: ", f"{HOSTILE}[--set: "), 15),
     "H3": Row("hostile: run ids, paths, links", (f"{HOSTILE}[name: ",), 15),
@@ -141,6 +142,8 @@ ROWS = {
         (f"{HOSTILE}[validate, plugins", f"{HOSTILE}[status, plugins", f"{HOSTILE}[evaluate, plugins",
          f"{HOSTILE}[evaluate, module", f"{HOSTILE}[resume, module", f"{HOSTILE}[resume, plugin"), 5,
     ),
+    "H6": Row("hostile: workers, ranks, Ray, names of checkpoints", ("test_hostile_settings.py",), 30),
+    "H7": Row("loaders given files that were changed at random, for ten minutes", ("test_fuzz.py",), 6),
 }  # fmt: skip
 
 

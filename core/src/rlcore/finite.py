@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from math import isfinite
+import sys
+import warnings
+from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,8 @@ def not_finite_as_float32(values: NDArray[Any]) -> tuple[int, str, str] | None:
     fix = "fix the environment, or wrap it to keep its values finite"
     if isfinite(values[place]):
         fix = f"values beyond {LARGEST:.2g} are infinite as float32, which trainers store; scale them down"
+    elif values.dtype.itemsize <= 4 and not isnan(values[place]):
+        fix += f" and below {LARGEST:.2g}, the largest float32"
     value = values[place[0]]
     text = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
     return int(place[0]), text, fix
@@ -45,3 +49,14 @@ def not_finite_as_float32(values: NDArray[Any]) -> tuple[int, str, str] | None:
 
 def _as_float32(values: NDArray[Any]) -> NDArray[Any]:
     return np.where(np.abs(values) <= LARGEST, values, np.nan)
+
+
+def hide_overflow_warnings() -> None:
+    """Leave it to rlcore's own checks to report that arithmetic of rlcore overflowed.
+
+    numpy would print a warning with a line of rlcore for it. Warnings of environments and other code stay, and so do
+    all if Python was started with ``-W`` or ``PYTHONWARNINGS``.
+    """
+    if not sys.warnoptions:
+        about = "(overflow|invalid value) encountered"
+        warnings.filterwarnings("ignore", about, RuntimeWarning, module=r"rlcore[._]")

@@ -161,6 +161,42 @@ def test_flags_are_booleans_and_a_reward_is_a_number(liar: Any, case: str, num_e
     assert str(caught.value).startswith(f"{LIAR}: environment {num_envs - 1}, episode 0: step returned {message}")
 
 
+@pytest.mark.parametrize("answer", [(np.zeros(4, np.float32), 1.0, False, {}), None, np.float32(1)])
+def test_a_step_of_the_old_interface_is_told_what_to_return(liar: Any, monkeypatch: Any, answer: Any) -> None:
+    monkeypatch.setattr(Liar, "step", lambda self, action: answer)
+    with pytest.raises(EnvironmentFailed) as caught:
+        play(liar())
+    message = str(caught.value)
+    assert f"{LIAR}: environment 0, episode 0: step must return (observation, reward, terminated, trun" in message
+    assert "unpack" in message and caught.value.exit_code == 3
+
+
+def test_a_reset_without_info_is_told_what_to_return(liar: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Liar, "reset", lambda self, *, seed, options=None: np.zeros(4, np.float32))
+    with pytest.raises(
+        EnvironmentFailed, match=r"episode 0: reset must return \(observation, info\) \(too many values"
+    ):
+        play(liar())
+
+
+def test_an_environment_that_unpacks_wrongly_itself_failed(liar: Any, monkeypatch: Any) -> None:
+    def step(self: Any, action: Any) -> Any:
+        _, _ = (1, 2, 3)
+
+    monkeypatch.setattr(Liar, "step", step)
+    with pytest.raises(EnvironmentFailed, match=r"step failed: ValueError: too many values to unpack"):
+        play(liar())
+
+
+def test_messages_have_the_number_that_the_environment_has_in_the_run(liar: Any) -> None:
+    environment = liar(reward=None)
+    actions = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
+    environment.reset(EpisodeSeeds(3, first_env=6), np.zeros(2, np.int64))
+    environment.step(actions)
+    with pytest.raises(EnvironmentFailed, match="environment 7, episode 0: step returned the reward as None"):
+        environment.step(actions)
+
+
 @pytest.mark.parametrize(
     "answers",
     [

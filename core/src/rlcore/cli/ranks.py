@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import sleep
 
-from rlcore.distributed.launch import Launch
-from rlcore.errors import RlcoreError
+from rlcore.distributed.launch import Launch, launched
+from rlcore.errors import ConfigError, RlcoreError
 
 # For the first rank of a machine to print its error before torchrun ends it because another rank has ended.
 SECONDS_TO_REPORT = 10.0
@@ -26,6 +26,10 @@ def first_rank_reports(launch: Launch | None) -> Iterator[None]:
         raise
 
 
-def named(text: str, launch: Launch | None) -> str:
+def named(text: str) -> str:
     """``text`` of an error with the rank that it is of, if there are several."""
+    try:
+        launch = launched()
+    except ConfigError:  # which is the error: the variables of torchrun say nothing
+        launch = None
     return text if launch is None or launch.size == 1 else f"rank {launch.rank}: {text}"

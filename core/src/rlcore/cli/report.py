@@ -9,7 +9,6 @@ from types import TracebackType
 from rlcore.cli.console import give_up
 from rlcore.cli.ranks import named
 from rlcore.cli.terminal import echo
-from rlcore.distributed.launch import launched
 from rlcore.errors import EXIT_INTERNAL, RlcoreError, traceback_hint
 
 
@@ -21,7 +20,7 @@ def report(error: Exception, debug: bool, shown: Callable[[str], str] = str) -> 
     try:
         if debug:
             echo(traceback_text(error).removesuffix("\n"), err=True)
-        echo(f"error: {named(shown(_message(error)), launched())}", err=True)
+        echo(f"error: {named(shown(_message(error)))}", err=True)
     except OSError:
         give_up(sys.stderr)
     return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL

@@ -136,7 +136,9 @@ def train(
     from rlcore.cli.start import is_silent, show_start
     from rlcore.cli.stopping import interrupts
     from rlcore.distributed.launch import launched
+    from rlcore.finite import hide_overflow_warnings
 
+    hide_overflow_warnings()
     launch = launched()
     leads = launch is None or launch.leads
     show_log(leads=leads)

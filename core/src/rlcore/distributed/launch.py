@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 import attrs
@@ -10,6 +11,9 @@ import attrs
 from rlcore.errors import ConfigError
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_ADDRESS = re.compile(r"[A-Za-z0-9_.:%-]{1,255}")  # a name of a host, or an IPv4 or IPv6 address
+_LARGEST_PORT = 65535
 
 
 @attrs.frozen
@@ -42,12 +46,22 @@ def launched(environ: Mapping[str, str] = os.environ) -> Launch | None:
     if any(name not in environ for name in NAMES):
         return None
     numbers = {}
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"):
         text = environ.get(name, "0")
-        if not text.isdecimal():
-            raise ConfigError(f"the environment variable {name} is {text!r}, not a whole number; use torchrun")
+        if not _NUMBER.fullmatch(text):
+            raise _wrong(name, f"{text[:40]!r}, not a whole number of at most nine digits")
         numbers[name] = int(text)
-    rank, size = numbers["RANK"], numbers["WORLD_SIZE"]
+    rank, size, local_rank = numbers["RANK"], numbers["WORLD_SIZE"], numbers["LOCAL_RANK"]
     if not rank < size:
-        raise ConfigError(f"the environment variable RANK is {rank}, and WORLD_SIZE {size}; use torchrun")
-    return Launch(rank, size, numbers["LOCAL_RANK"], numbers["TORCHELASTIC_RESTART_COUNT"])
+        raise _wrong("RANK", f"{rank}, and WORLD_SIZE {size}")
+    if local_rank > rank:  # a machine has ranks in a row
+        raise _wrong("LOCAL_RANK", f"{local_rank}, and RANK {rank}")
+    if numbers["MASTER_PORT"] > _LARGEST_PORT:
+        raise _wrong("MASTER_PORT", f"{numbers['MASTER_PORT']}, and the largest port is {_LARGEST_PORT}")
+    if not _ADDRESS.fullmatch(environ["MASTER_ADDR"]):
+        raise _wrong("MASTER_ADDR", f"{environ['MASTER_ADDR'][:40]!r}, not the name or address of a host")
+    return Launch(rank, size, local_rank, numbers["TORCHELASTIC_RESTART_COUNT"])
+
+
+def _wrong(name: str, problem: str) -> ConfigError:
+    return ConfigError(f"the environment variable {name} is {problem}; use torchrun")

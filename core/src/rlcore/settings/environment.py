@@ -80,6 +80,8 @@ class WorkerSettings:
     )
 
     def __attrs_post_init__(self) -> None:
+        if self.min_workers > self.count:
+            raise SettingError("min_workers", f"is {self.min_workers}, and count {self.count}", others=("count",))
         if self.overlap == "half" and self.count < 2:
             raise SettingError("overlap", "half needs at least 2 workers, which take turns", others=("count",))
         if self.wait_for is None:

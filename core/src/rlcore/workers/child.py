@@ -98,8 +98,10 @@ def _import_main(preparation: dict[str, Any]) -> None:
 
 
 def _serve(channel: Channel, task: bytes) -> None:
+    from rlcore.finite import hide_overflow_warnings
     from rlcore.workers.part import Part
 
+    hide_overflow_warnings()
     part: Any = None
     while True:
         kind, value = channel.receive()
@@ -112,7 +114,7 @@ def _serve(channel: Channel, task: bytes) -> None:
                 assert kind == CALL
                 method, arguments = value
                 if part is None:
-                    part = Part(pickle.loads(task))
+                    part = Part(pickle.loads(task))  # nosec B301 # from the run, which started this process
                 answer = getattr(part, method)(*arguments)
             if answer is None:
                 channel.send_done()

@@ -82,7 +82,7 @@ class WorkerFailed(Exception):
             return cls(one_line(error), details)
         raised: RlcoreError | None = None
         with suppress(Exception):
-            pickle.loads(pickle.dumps(error))
+            pickle.loads(pickle.dumps(error))  # nosec B301 # whether it can be; nothing comes from elsewhere
             raised = error
         return cls(str(error), details, raised)
 

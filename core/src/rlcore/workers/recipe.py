@@ -55,10 +55,11 @@ def plugins_of(recipe: bytes) -> Plugins:
     """Load the plugins of :func:`plugins_recipe` in this process."""
     from importlib import import_module
 
-    selection, strict, registered = pickle.loads(recipe)
+    selection, strict, registered = pickle.loads(recipe)  # nosec B301 # from the run that started this worker
     plugins = load_plugins(selection, strict=strict)
     for plugin, module, pickled in registered:
-        found = import_module(module) if module is not None else pickle.loads(pickled)
+        # The run made it.
+        found = import_module(module) if module is not None else pickle.loads(pickled)  # nosec B301
         plugins.register(found, plugin.name, plugin.distribution, plugin.version)
     return plugins
 
@@ -84,7 +85,7 @@ def context_recipe(context: RunContext, first: int, count: int) -> bytes:
 
 def context_of(recipe: bytes, plugins: Plugins) -> RunContext:
     """The run of :func:`context_recipe` in this process."""
-    return RunContext(plugins=plugins, **pickle.loads(recipe))
+    return RunContext(plugins=plugins, **pickle.loads(recipe))  # nosec B301 # from the run that started this worker
 
 
 def make_environment(plugins: Plugins, context: RunContext) -> Environment:

@@ -16,6 +16,8 @@ from rlcore.spaces import ActionCodec, MismatchedValue, ObservationCodec
 
 ACTION_MASK = "action_mask"  # the info entry in which environments such as Taxi list allowed actions
 
+RETURNED = {"reset": "(observation, info)", "step": "(observation, reward, terminated, truncated, info)"}
+
 
 class GymnasiumEnvironment:
     """N environments with one registered id, with one behavior and one agent per environment."""
@@ -85,8 +87,16 @@ class GymnasiumEnvironment:
             )
         }
 
+    def _place(self, index: int) -> str:
+        """An environment, by its number in the run, and its episode."""
+        return f"environment {self._seeds.first_env + index}, episode {self.episodes[index]}"
+
     def _failure(self, where: str, doing: str, error: BaseException) -> EnvironmentFailed:
         """Return an error of one line for an exception, or a wrong result, of ``doing`` in ``where``."""
         if isinstance(error, MismatchedValue):
             return EnvironmentFailed(f"{self.env_id}: {where}: {doing} returned {error}")
+        if doing in RETURNED and isinstance(error, ValueError | TypeError) and "unpack" in str(error):
+            own = error.__traceback__ is not None and error.__traceback__.tb_next is None
+            if own:  # not raised within the environment: it returned something else
+                return EnvironmentFailed(f"{self.env_id}: {where}: {doing} must return {RETURNED[doing]} ({error})")
         return repeating(error, f"{self.env_id}: {where}: {doing} failed", EnvironmentFailed)

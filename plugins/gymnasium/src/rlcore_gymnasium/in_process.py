@@ -102,7 +102,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failure(f"environment {index}, episode {self.episodes[index]}", "step", error) from error
+            raise self._failure(self._place(index), "step", error) from error
         self._any_ended = bool(ended)
         if not ended:
             return {
@@ -132,7 +132,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failure(f"environment {index}, episode {episode}", "reset", error) from error
+            raise self._failure(self._place(index), "reset", error) from error
         return info
 
     def _write_mask(self, index: int, info: Mapping[str, Any], doing: str) -> None:
@@ -142,7 +142,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         try:
             self._mask[index] = action_mask(info[ACTION_MASK], self._mask.shape[1:])
         except (LookupError, TypeError, MismatchedValue) as error:
-            raise self._failure(f"environment {index}, episode {self.episodes[index]}", doing, error) from error
+            raise self._failure(self._place(index), doing, error) from error
 
     def _remake(self, index: int, arguments: Mapping[str, Any]) -> None:
         """Replace an environment by a new one with these constructor arguments."""

@@ -111,7 +111,7 @@ class PettingZooEnvironment:
     # ------------------------------------------------------------ errors
 
     def _place(self, env: int) -> str:
-        return f"environment {env}, episode {self.episodes[env]}"
+        return f"environment {self._seeds.first_env + env}, episode {self.episodes[env]}"
 
     @contextmanager
     def _failures(self, env: int, doing: str) -> Iterator[None]:

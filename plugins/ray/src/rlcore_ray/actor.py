@@ -40,7 +40,7 @@ class PartActor:
         """Make the environments of a pickled task for a run with rlcore ``wanted`` and the main module ``main``."""
         try:
             _prepare(wanted, main, needs_main=b"__main__" in task)
-            self._part = Part(pickle.loads(task))
+            self._part = Part(pickle.loads(task))  # nosec B301 # from the run, by Ray, which may run any code here
             return pickle.dumps(self._part.create()), b""
         except BaseException as error:
             return WorkerFailed.of(error)

@@ -126,7 +126,8 @@ def _own_ray(settings: RaySettings) -> dict[str, Any]:
         "num_cpus": max(1, math.ceil(settings.count * settings.cpus)),
         "resources": {name: amount * settings.count for name, amount in settings.resources.items()},
         "include_dashboard": False,
-        "_node_ip_address": None if settings.bind in ("0.0.0.0", "::") else settings.bind,
+        # RaySettings refuses these addresses unless allow_public_bind is set.
+        "_node_ip_address": None if settings.bind in ("0.0.0.0", "::") else settings.bind,  # nosec B104
     }
 
 

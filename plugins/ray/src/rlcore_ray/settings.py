@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from math import isfinite
 
 import attrs
 
@@ -11,13 +13,25 @@ from rlcore.settings import SettingError, WorkerSettings, setting
 __all__ = ["RaySettings"]
 
 LOOPBACK = ("127.0.0.1", "localhost")
-_ADDRESS = re.compile(r"auto|([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
+_HOST = re.compile(r"[A-Za-z0-9_.:%-]{1,255}")
+_ADDRESS = re.compile(r"([A-Za-z0-9.-]{1,255}|\[[0-9A-Fa-f:.]{1,45}\]):([0-9]{1,5})")
 
 
 def _address_problem(value: str) -> str | None:
     if value.startswith("ray://"):
         return "must not be an address of Ray Client: start the run on a node of the cluster, with HOST:PORT"
-    return None if _ADDRESS.fullmatch(value) else "must be HOST:PORT of a cluster's head node, or auto"
+    found = _ADDRESS.fullmatch(value)
+    right = value == "auto" or (found is not None and 0 < int(found[2]) < 65536)
+    return None if right else "must be HOST:PORT of a cluster's head node, or auto"
+
+
+def _bind_problem(value: str) -> str | None:
+    return None if _HOST.fullmatch(value) else "must be an address of this machine"
+
+
+def _resources_problem(value: Mapping[str, float]) -> str | None:
+    sound = all(name and isfinite(amount) and amount >= 0 for name, amount in value.items())
+    return None if sound else "must be names with amounts of 0 or more"
 
 
 @attrs.frozen(kw_only=True)
@@ -32,12 +46,15 @@ class RaySettings(WorkerSettings):
     )
     cpus: float = setting(1.0, "Logical CPUs that Ray reserves for each worker.", minimum=0)
     resources: dict[str, float] = setting(
-        factory=dict, description="Other resources that Ray reserves for each worker, such as a kind of host."
+        factory=dict,
+        description="Other resources that Ray reserves for each worker, such as a kind of host.",
+        check=_resources_problem,
     )
     bind: str = setting(
         "127.0.0.1",
         "Address of this machine at which a Ray that the run starts can be reached. With any other than 127.0.0.1, Ray "
         "listens on all network interfaces, and allow_public_bind must be true.",
+        check=_bind_problem,
     )
     allow_public_bind: bool = setting(
         False, "Whether Ray may listen on network interfaces: whoever can use Ray can run any code on this machine."

@@ -203,7 +203,7 @@ class TrainerConformance(Rules):
             if trainer.ready():
                 updates.append({tag: float(np.mean(value)) for tag, value in trainer.update().items()})
         assert trainer.steps == learned
-        assert updates, f"no update in {self.steps * self.num_envs} agent steps; set smaller hyperparameters"
+        assert updates, f"no update in {self.steps * self.num_envs} agent steps; choose smaller hyperparameters"
         for stats in updates:
             assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items()), stats
 

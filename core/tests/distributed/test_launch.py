@@ -1,0 +1,60 @@
+"""The environment variables of torchrun: sound ones, none, and those that are not what torchrun sets."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rlcore.cli.ranks import named
+from rlcore.distributed.launch import Launch, launched
+from rlcore.errors import ConfigError
+
+SOUND = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "29500"}
+
+
+def test_a_rank_is_what_its_variables_say() -> None:
+    assert launched(SOUND) == Launch(3, 4, 1)
+    assert launched(SOUND | {"TORCHELASTIC_RESTART_COUNT": "2"}) == Launch(3, 4, 1, 2)
+    for address in ("localhost", "first.example", "node_1", "::1", "fe80::1%eth0"):
+        assert launched(SOUND | {"MASTER_ADDR": address}) == Launch(3, 4, 1)
+
+
+def test_a_process_without_all_of_the_variables_is_no_rank() -> None:
+    for name in SOUND:
+        assert launched({key: value for key, value in SOUND.items() if key != name}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("RANK", "evil", "RANK is 'evil', not a whole number"),
+        ("RANK", "", "RANK is '', not a whole number"),
+        ("RANK", "\u00b2", "RANK is '\u00b2', not a whole number"),
+        ("RANK", "4", "RANK is 4, and WORLD_SIZE 4"),
+        ("WORLD_SIZE", "-1", "WORLD_SIZE is '-1', not a whole number"),
+        ("WORLD_SIZE", "0", "RANK is 3, and WORLD_SIZE 0"),
+        ("WORLD_SIZE", "9" * 5000, f"WORLD_SIZE is '{'9' * 40}', not a whole number of at most nine digits"),
+        ("LOCAL_RANK", "4", "LOCAL_RANK is 4, and RANK 3"),
+        ("MASTER_PORT", "evil", "MASTER_PORT is 'evil', not a whole number"),
+        ("MASTER_PORT", "65536", "MASTER_PORT is 65536, and the largest port is 65535"),
+        ("MASTER_ADDR", "$(touch RAN)", "MASTER_ADDR is '$(touch RAN)', not the name or address of a host"),
+        ("MASTER_ADDR", "", "MASTER_ADDR is '', not the name or address of a host"),
+        ("TORCHELASTIC_RESTART_COUNT", "x", "TORCHELASTIC_RESTART_COUNT is 'x', not a whole number"),
+    ],
+)
+def test_variables_that_torchrun_does_not_set_so_are_refused(
+    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match=f"^the environment variable {re.escape(said)}.*; use torchrun$"):
+        launched(SOUND | {name: value})
+    for key, each in (SOUND | {name: value}).items():
+        monkeypatch.setenv(key, each)
+    assert named("text") == "text", "the error is printed, although it is of no rank"
+
+
+def test_an_error_has_its_rank_if_there_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert named("text") == "text"
+    for key, value in SOUND.items():
+        monkeypatch.setenv(key, value)
+    assert named("text") == "rank 3: text"

@@ -1,0 +1,86 @@
+"""A clock that jumps: nothing that a run decides depends on the time of day, only what it prints for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.faults
+
+DAY, YEAR = 86_400.0, 31_536_000.0
+EVALUATED = {
+    "max_steps": 1600,
+    "checkpoint_interval": 200,
+    "keep_checkpoints": 3,
+    "summary_freq": 200,
+    "evaluation": {"interval": 400, "episodes": 2},
+}
+CLOCKS = {
+    "back and forth by a day": ((0.0, DAY), (0.0, -DAY)),
+    "ten years behind after the resume": ((0.0, 0.0), (-10 * YEAR, 0.0)),
+    "ten years ahead until the resume": ((10 * YEAR, DAY), (0.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize(
+    "clocks",
+    [
+        pytest.param(each, id=name, marks=[pytest.mark.deep] if k else [])
+        for k, (name, each) in enumerate(CLOCKS.items())
+    ],
+)
+def test_a_run_whose_clock_jumps_equals_one_whose_clock_is_right(workplace: Any, whole_run: Any, clocks: Any) -> None:
+    whole, place = whole_run(**EVALUATED), workplace(**EVALUATED)
+    before, after = clocks
+    began = time.monotonic()
+    process = place.start(clock=before, slow_fsync=0.01)
+    place.wait_for(lambda: bool(place.steps) and place.steps[-1] >= 600)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert place.finish("--resume", clock=after) == 0, place.stderr
+    lasted = time.monotonic() - began
+    assert "warning" not in place.stderr
+    assert place.verify() == whole.steps == [1200, 1400, 1600], "the newest are those of the largest step"
+    assert [place.content(step) for step in place.steps] == [whole.content(step) for step in whole.steps]
+    assert place.metrics() == whole.metrics()
+    best = sorted(path.name for path in (whole.checkpoints / "best").iterdir())
+    assert sorted(path.name for path in (place.checkpoints / "best").iterdir()) == best
+    result = place.json("result.json")
+    assert result["behaviors"] == whole.json("result.json")["behaviors"] and 0 < result["wall_seconds"] < lasted
+    elapsed = [json.loads((place.checkpoints / f"{step}/state.json").read_text())["run"] for step in place.steps]
+    seconds = [run["wall_seconds"] for run in elapsed]
+    assert seconds == sorted(seconds) and 0 < seconds[-1] < lasted
+    for command in (("status", "run"), ("checkpoints", "list", "run", "--json")):
+        process = place.command(*command, clock=(-YEAR, 0.0))
+        process.join()
+        assert process.exitcode == 0, place.stderr
+    listed = [each["step"] for each in json.loads(place.stdout)["checkpoints"] if not each["best"]]
+    assert listed == whole.steps
+
+
+def test_checkpoints_of_the_future_are_not_old(workplace: Any, whole_run: Any) -> None:
+    place = workplace()
+    place.copy_until(whole_run(**EVALUATED), 1600)
+    for path in place.checkpoints.rglob("*"):
+        os.utime(path, (time.time() + YEAR,) * 2)
+    assert place.steps == [1200, 1400, 1600]
+    for age, clock, left in (("1h", (0.0, 0.0), 3), ("1h", (2 * YEAR, 0.0), 1)):
+        process = place.command("checkpoints", "prune", "run", "--older-than", age, clock=clock)
+        process.join()
+        assert process.exitcode == 0, place.stderr
+        assert len(place.steps) == left and place.steps[-1] == 1600
+
+
+def test_a_lock_file_with_the_number_of_a_living_process_locks_nothing(workplace: Any, whole_run: Any) -> None:
+    """The system releases the lock of a process that ends; its number, which may be used again, counts for nothing."""
+    place = workplace(**EVALUATED)
+    place.copy_until(whole_run(**EVALUATED), 1200)
+    (place.run / ".lock").write_text(f"{os.getpid()}\n")
+    assert place.finish("--resume") == 0, place.stderr
+    assert place.verify() == [1200, 1400, 1600]
