@@ -18,7 +18,7 @@ STEPS_BETWEEN = 9
 
 
 def main() -> None:
-    """Print the environments of each abort, and the counts of the run."""
+    """Write the environments of each abort, and the counts of the run, to ``found.json``: Ray prints, too."""
     from checked_workers import Checked, make
     from ray.cluster_utils import Cluster
 
@@ -35,7 +35,8 @@ def main() -> None:
             nodes.pop(0).kill_raylet()
             nodes.append(cluster.add_node(**NODE))
             checked.play(STEPS_BETWEEN)
-        print(json.dumps({"aborts": checked.aborts, "stats": environment.stats()}))
+        found = {"aborts": checked.aborts, "stats": environment.stats()}
+        (directory / "found.json").write_text(json.dumps(found), encoding="utf-8")
         environment.close()
     finally:
         cluster.shutdown()

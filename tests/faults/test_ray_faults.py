@@ -34,7 +34,7 @@ def test_hosts_that_are_lost_cost_only_their_open_episodes(tmp_path: Path, kills
     command = [sys.executable, str(HERE / "ray_cluster_child.py"), str(tmp_path), str(kills)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     # Two of the nodes are killed in turn, and each has the worker of two environments.
     assert len(found["aborts"]) == kills
     assert all(len(each) == 2 and each[1] == each[0] + 1 for each in found["aborts"])
