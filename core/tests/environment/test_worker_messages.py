@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.workers.arrays import Layout, RunArrays
+from rlcore.workers.arrays import RunArrays
+from rlcore.workers.layout import Layout
 from rlcore.workers.messages import PartMessages
 
 OBSERVATIONS = (ObservationSpec("place", (3,), np.float32), ObservationSpec("camera", (2, 2), np.uint8, "image"))

@@ -9,8 +9,9 @@ import pytest
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.workers.arrays import Layout, RunArrays
+from rlcore.workers.arrays import RunArrays
 from rlcore.workers.environment import split
+from rlcore.workers.layout import Layout
 
 SEEN = ObservationSpec("seen", (2,), np.float32)
 

@@ -1,17 +1,14 @@
 """One batch for the environments of all workers: each worker writes its rows, the run reads the whole arrays.
 
-All arrays are in one piece of memory, which processes can share. The environments of a worker are contiguous, and so
-are its slots if the slots of a behavior are in the order of their environments.
+All arrays are in one piece of memory, which processes can share: :mod:`rlcore.workers.layout`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,131 +16,9 @@ from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
 from rlcore.finite import not_finite_as_float32
 from rlcore.saved_values import fill, saved_array, saved_mapping
+from rlcore.workers.layout import OPTIONAL, OPTIONAL_DEFAULTS, Layout, Rows
 
-__all__ = ["Layout", "PartArrays", "RunArrays"]
-
-Rows = slice | NDArray[np.intp]
-
-ALIGNMENT = 64  # bytes: no two workers write to one cache line of small arrays of different kinds
-# Arrays that a batch may leave out, and what leaving them out means.
-OPTIONAL_DEFAULTS = {"needs_action": True, "action_mask": True, "group_reward": 0.0, "aborted": False}
-_OPTIONAL = tuple(OPTIONAL_DEFAULTS)
-
-
-@attrs.frozen(eq=False)
-class Layout:
-    """Where the arrays of a run's environments are in one piece of memory. Can be pickled.
-
-    Attributes:
-        behaviors: The behaviors of all environments, as one process would have them.
-        bounds: [parts + 1] index of the first environment of each worker, and N at the end.
-        rows: For each worker, the slots of each behavior that are its own.
-        parameters: Number of environment parameters.
-        fields: Offset in bytes, shape and dtype of each array, by a tuple of names.
-        size: Bytes of the memory.
-    """
-
-    behaviors: Mapping[str, BehaviorSpec]
-    bounds: tuple[int, ...]
-    rows: tuple[Mapping[str, Rows], ...]
-    parameters: int
-    fields: Mapping[tuple[str, ...], tuple[int, tuple[int, ...], str]]
-    size: int
-
-    @classmethod
-    def of(cls, parts: Sequence[Mapping[str, BehaviorSpec]], bounds: Sequence[int], parameters: int) -> Layout:
-        """Join the behaviors of all workers. Raises EnvironmentFailed if they differ in more than their slots."""
-        rows: list[dict[str, Rows]] = [{} for _ in parts]
-        behaviors = {}
-        for name in parts[0]:
-            for number, part in enumerate(parts[1:], 1):
-                if part.keys() != parts[0].keys():
-                    raise EnvironmentFailed(f"worker {number} has behaviors {list(part)}, worker 0 {list(parts[0])}")
-            behaviors[name], of_parts = _joined([part[name] for part in parts], bounds)
-            for own, slots in zip(rows, of_parts, strict=True):
-                own[name] = slots
-        fields: dict[tuple[str, ...], tuple[int, tuple[int, ...], str]] = {}
-        size = 0
-        for key, shape, dtype in _arrays(behaviors, bounds[-1], len(parts), parameters):
-            fields[key] = (size, shape, np.dtype(dtype).str)
-            count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            size += -(-count // ALIGNMENT) * ALIGNMENT
-        return cls(behaviors, tuple(bounds), tuple(rows), parameters, fields, max(size, ALIGNMENT))
-
-
-def _arrays(
-    behaviors: Mapping[str, BehaviorSpec], num_envs: int, parts: int, parameters: int
-) -> Iterator[tuple[tuple[str, ...], tuple[int, ...], Any]]:
-    """Key, shape and dtype of every array."""
-    yield ("episodes",), (num_envs,), np.int64  # that the environments are in
-    yield ("begin",), (num_envs,), np.int64  # that `reset` is to start
-    yield ("parameters",), (num_envs, parameters), np.float64  # of the next episodes
-    for name, spec in behaviors.items():
-        slots = spec.slots
-        yield (name, "present"), (parts, len(_OPTIONAL)), np.bool_
-        yield (name, "reward"), (slots,), np.float32
-        yield (name, "terminated"), (slots,), np.bool_
-        yield (name, "truncated"), (slots,), np.bool_
-        yield (name, "needs_action"), (slots,), np.bool_
-        yield (name, "action_mask"), (slots, spec.mask_size), np.bool_
-        yield (name, "group_reward"), (slots,), np.float32
-        yield (name, "aborted"), (slots,), np.bool_
-        yield (name, "continuous"), (slots, spec.continuous), np.float32
-        yield (name, "discrete"), (slots, len(spec.discrete)), np.int64
-        for observation in spec.observations:
-            for which in ("observations", "final_observations"):
-                yield (name, which, observation.name), (slots, *observation.shape), observation.dtype
-
-
-def _joined(specs: Sequence[BehaviorSpec], bounds: Sequence[int]) -> tuple[BehaviorSpec, list[Rows]]:
-    """The behavior of all environments, and the slots of each worker in it."""
-    first = specs[0]
-    for number, spec in enumerate(specs[1:], 1):
-        same = (
-            spec.observations == first.observations
-            and (spec.continuous, spec.discrete) == (first.continuous, first.discrete)
-            and np.array_equal(spec.low, first.low)
-            and np.array_equal(spec.high, first.high)
-            and (spec.team is None, spec.group is None) == (first.team is None, first.group is None)
-        )
-        if not same:
-            raise EnvironmentFailed(
-                f"behavior {first.name!r} of worker {number} sees or does something else than that of worker 0"
-            )
-    env_index = [spec.env_index + start for spec, start in zip(specs, bounds, strict=False)]
-    ends = np.cumsum([0, *(spec.slots for spec in specs)]).tolist()
-    rows: list[Rows] = [slice(start, end) for start, end in pairwise(ends)]
-    joined_index = np.concatenate(env_index)
-    order: NDArray[np.intp] | None = None
-    if any((np.diff(spec.env_index) < 0).any() for spec in specs):
-        # Slot by slot of every environment in turn, as [0, 1, 2, 0, 1, 2]: the first slots of all environments first.
-        occurrence = np.concatenate([_occurrence(spec.env_index) for spec in specs])
-        order = np.lexsort((joined_index, occurrence))
-        place = np.empty(len(order), np.intp)
-        place[order] = np.arange(len(order))
-        rows = [place[start:end] for start, end in pairwise(ends)]
-    team = None if first.team is None else np.concatenate([spec.team for spec in specs if spec.team is not None])
-    group = None if first.group is None else _groups([spec.group for spec in specs if spec.group is not None])
-    joined = attrs.evolve(first, env_index=joined_index, team=team, group=group)
-    return (joined if order is None else joined.take(order)), rows
-
-
-def _occurrence(env_index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each slot, how many earlier slots are of the same environment."""
-    counted: NDArray[np.int64] = np.empty(len(env_index), np.int64)
-    for env in np.unique(env_index):
-        mine = env_index == env
-        counted[mine] = np.arange(mine.sum())
-    return counted
-
-
-def _groups(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Numbers of groups that are different in different workers, because no group has agents of two environments."""
-    shifted, start = [], 0
-    for group in parts:
-        shifted.append(group + start)
-        start += int(group.max(initial=-1)) + 1
-    return np.concatenate(shifted)
+__all__ = ["PartArrays", "RunArrays"]
 
 
 class RunArrays:
@@ -244,7 +119,7 @@ class _BehaviorArrays:
         self.reward, self.terminated, self.truncated = (
             fields[name, what] for what in ("reward", "terminated", "truncated")
         )
-        self.optional = {what: fields[name, what] for what in _OPTIONAL}
+        self.optional = {what: fields[name, what] for what in OPTIONAL}
         self.present: NDArray[np.bool_] = fields[name, "present"]  # [parts, optional]
         self.continuous = fields[name, "continuous"] if spec.continuous else None
         self.discrete = fields[name, "discrete"] if spec.discrete else None
@@ -270,7 +145,7 @@ class _BehaviorArrays:
             finals = {name: array[ended] for name, array in self.finals.items()}
         batch = AgentBatch(self.observations, self.reward, self.terminated, self.truncated, ended, finals)
         if self.present.tobytes() != self._none_present:
-            for what, there in zip(_OPTIONAL, np.atleast_1d(self.present.any(axis=0)), strict=True):
+            for what, there in zip(OPTIONAL, np.atleast_1d(self.present.any(axis=0)), strict=True):
                 if there:
                     setattr(batch, what, self.optional[what])
         return batch
@@ -297,7 +172,7 @@ class _BehaviorArrays:
         for name, mine in self.observations.items():
             mine[rows] = source.observations[name][rows]
         there = source.present[part].tolist()
-        for column, what in enumerate(_OPTIONAL):
+        for column, what in enumerate(OPTIONAL):
             if there[column] or self.present[part, column]:
                 self.optional[what][rows] = source.optional[what][rows]
             self.present[part, column] = there[column] or what == "needs_action"
@@ -312,13 +187,13 @@ class _BehaviorArrays:
         self.terminated[rows] = self.truncated[rows] = False
         self.optional["needs_action"][rows] = self.optional["aborted"][rows] = False
         self.optional["group_reward"][rows] = 0.0
-        self.present[part, _OPTIONAL.index("needs_action")] = True
+        self.present[part, OPTIONAL.index("needs_action")] = True
 
     def seen(self) -> dict[str, Any]:
         return {
             "needs_action": self.optional["needs_action"].copy(),
             "action_mask": self.optional["action_mask"].copy(),
-            "masked": self.present[:, _OPTIONAL.index("action_mask")].copy(),
+            "masked": self.present[:, OPTIONAL.index("action_mask")].copy(),
             "observations": {name: array.copy() for name, array in self.observations.items()},
         }
 
@@ -326,8 +201,8 @@ class _BehaviorArrays:
         fill(self.optional["needs_action"], state, "needs_action")
         fill(self.optional["action_mask"], state, "action_mask")
         self.present[:] = False
-        self.present[:, _OPTIONAL.index("needs_action")] = True
-        self.present[:, _OPTIONAL.index("action_mask")] = saved_array(state, "masked", np.bool_, (len(self.present),))
+        self.present[:, OPTIONAL.index("needs_action")] = True
+        self.present[:, OPTIONAL.index("action_mask")] = saved_array(state, "masked", np.bool_, (len(self.present),))
         for name, array in self.observations.items():
             fill(array, saved_mapping(state, "observations"), name)
         self.reward[:] = 0.0
@@ -341,7 +216,7 @@ class _BehaviorArrays:
         for what, value in {**OPTIONAL_DEFAULTS, "needs_action": False}.items():
             self.optional[what][rows] = value
         self.present[part] = False
-        self.present[part, _OPTIONAL.index("needs_action")] = True
+        self.present[part, OPTIONAL.index("needs_action")] = True
 
 
 class PartArrays:
@@ -409,7 +284,7 @@ class _PartOfBehavior:
         for name, mine in self._observations.items():
             whole = self._all.observations[name]
             self._write(f"observation {name!r}", whole, mine, _entry(batch.observations, name, self._name))
-        for column, what in enumerate(_OPTIONAL):
+        for column, what in enumerate(OPTIONAL):
             array = getattr(batch, what)
             there = array is not None
             if there:

@@ -17,7 +17,8 @@ import attrs
 
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, RlcoreError, RunStateError, UnsupportedSpace, one_line
-from rlcore.workers.arrays import Layout, RunArrays
+from rlcore.workers.arrays import RunArrays
+from rlcore.workers.layout import Layout
 
 __all__ = ["Executor", "PartMade", "Task", "Worker", "WorkerFailed"]
 

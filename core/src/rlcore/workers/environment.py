@@ -21,9 +21,10 @@ from rlcore.saved_values import SavedValueError, saved_entry
 from rlcore.seeding import EpisodeSeeds
 from rlcore.settings import WorkerSettings
 from rlcore.stats import ABORTED_EPISODES, WORKER_RESTARTS, WORKER_WAIT
-from rlcore.workers.arrays import Layout, RunArrays
+from rlcore.workers.arrays import RunArrays
 from rlcore.workers.contract import Executor, PartMade
 from rlcore.workers.crew import Crew
+from rlcore.workers.layout import Layout
 from rlcore.workers.recipe import make_tasks
 from rlcore.workers.states import join_states, split_state
 

@@ -29,9 +29,10 @@ from typing import Any, Self
 from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.run_context import RunContext
 from rlcore.settings import WorkerSettings
-from rlcore.workers.arrays import Layout, RunArrays
+from rlcore.workers.arrays import RunArrays
 from rlcore.workers.channel import ATTACH, CALL, FAILED, Channel
 from rlcore.workers.contract import Task, Worker, WorkerFailed
+from rlcore.workers.layout import Layout
 
 KEPT_LINES = 50  # of a worker's output, for errors
 LONGEST_LINE = 65536  # bytes of it; a longer one, such as a progress bar without line ends, is shown in parts

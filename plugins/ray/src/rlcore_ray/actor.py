@@ -13,8 +13,9 @@ from multiprocessing import spawn
 from typing import Any
 
 from rlcore.errors import ConfigError
-from rlcore.workers.arrays import Layout, RunArrays
+from rlcore.workers.arrays import RunArrays
 from rlcore.workers.contract import WorkerFailed
+from rlcore.workers.layout import Layout
 from rlcore.workers.messages import PartMessages
 from rlcore.workers.part import Part
 

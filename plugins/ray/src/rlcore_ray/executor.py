@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlcore import RunContext
 from rlcore.errors import one_line
-from rlcore.workers.arrays import Layout, RunArrays
+from rlcore.workers.arrays import RunArrays
 from rlcore.workers.contract import Task, Worker, WorkerFailed
+from rlcore.workers.layout import Layout
 from rlcore.workers.messages import PartMessages
 from rlcore_ray.actor import PartActor, main_module
 from rlcore_ray.session import connection
