@@ -87,7 +87,7 @@ def require_equal(where: Path, name: str) -> None:
             assert theirs[-1]["changes"] >= 1
             assert ours == theirs
             assert ranks[0][key].tolist() == ranks[1][key].tolist()
-        else:
+        elif key not in ("exchanges", "listening"):
             for rank in ranks:
                 np.testing.assert_allclose(rank[key], one[key], rtol=2e-3, atol=1e-4, err_msg=key)
 

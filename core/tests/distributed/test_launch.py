@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -10,18 +13,38 @@ from rlcore.cli.ranks import named
 from rlcore.distributed.launch import Launch, launched
 from rlcore.errors import ConfigError
 
-SOUND = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "29500"}
+JOB = "0b4a7a3e-7d0e-4a0c-9f57-5a2f0a8f7a11"
+NEEDED = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "29500"}
+SOUND = {**NEEDED, "TORCHELASTIC_RUN_ID": JOB}
 
 
 def test_a_rank_is_what_its_variables_say() -> None:
-    assert launched(SOUND) == Launch(3, 4, 1)
-    assert launched(SOUND | {"TORCHELASTIC_RESTART_COUNT": "2"}) == Launch(3, 4, 1, 2)
+    assert launched(SOUND) == Launch(3, 4, 1, job=JOB)
+    assert launched(SOUND | {"TORCHELASTIC_RESTART_COUNT": "2"}) == Launch(3, 4, 1, 2, JOB)
     for address in ("localhost", "first.example", "node_1", "::1", "fe80::1%eth0"):
-        assert launched(SOUND | {"MASTER_ADDR": address}) == Launch(3, 4, 1)
+        assert launched(SOUND | {"MASTER_ADDR": address}) == Launch(3, 4, 1, job=JOB)
+
+
+def test_an_id_that_is_used_again_is_another_job_in_another_torchrun() -> None:
+    """torchrun's default id is ``none``. Only a random one says which call of torchrun a process belongs to."""
+    show = "from rlcore.distributed.launch import launched; print(launched().job)"
+
+    def of_another(name: str) -> str:
+        starter = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {show!r}], check=True)"
+        environ = {**os.environ, **NEEDED, "TORCHELASTIC_RUN_ID": name}
+        done = subprocess.run([sys.executable, "-c", starter], env=environ, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    for name in ("none", "walker", ""):
+        one, again, other = launched(SOUND | {"TORCHELASTIC_RUN_ID": name}), launched(SOUND), of_another(name)
+        assert one is not None and again is not None
+        assert one == launched(SOUND | {"TORCHELASTIC_RUN_ID": name})
+        assert len({one.job, again.job, other}) == 3
+    assert of_another(JOB) == JOB
 
 
 def test_a_process_without_all_of_the_variables_is_no_rank() -> None:
-    for name in SOUND:
+    for name in NEEDED:
         assert launched({key: value for key, value in SOUND.items() if key != name}) is None
 
 

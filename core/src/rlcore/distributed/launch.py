@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
 
 import attrs
 
@@ -25,12 +28,14 @@ class Launch:
         size: Number of processes.
         local_rank: Number of the process on its machine, which is the number of its GPU.
         restarts: How often ``torchrun`` started the processes again after one had failed.
+        job: What all attempts of one call of ``torchrun`` have in common on a machine, and no other call has.
     """
 
     rank: int
     size: int
     local_rank: int
     restarts: int = 0
+    job: str = ""
 
     @property
     def leads(self) -> bool:
@@ -60,7 +65,19 @@ def launched(environ: Mapping[str, str] = os.environ) -> Launch | None:
         raise _wrong("MASTER_PORT", f"{numbers['MASTER_PORT']}, and the largest port is {_LARGEST_PORT}")
     if not _ADDRESS.fullmatch(environ["MASTER_ADDR"]):
         raise _wrong("MASTER_ADDR", f"{environ['MASTER_ADDR'][:40]!r}, not the name or address of a host")
-    return Launch(rank, size, local_rank, numbers["TORCHELASTIC_RESTART_COUNT"])
+    return Launch(rank, size, local_rank, numbers["TORCHELASTIC_RESTART_COUNT"], _job(environ))
+
+
+def _job(environ: Mapping[str, str]) -> str:
+    """The id of the job, if it is a random one; otherwise with the process that started this one, and its start."""
+    name = environ.get("TORCHELASTIC_RUN_ID", "")[:200]
+    with suppress(ValueError):
+        return str(UUID(name))
+    starter = os.getppid()
+    started = ""
+    with suppress(OSError, IndexError):  # Linux: numbers of processes are used again
+        started = Path(f"/proc/{starter}/stat").read_text().rpartition(")")[2].split()[19]
+    return f"{name} {starter} {started}"
 
 
 def _wrong(name: str, problem: str) -> ConfigError:

@@ -14,6 +14,7 @@ from rlcore.settings import CheckpointSettings, RunConfig
 from rlcore.storage.checkpoint_directory import find_checkpoints
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.follower import FollowerDirectory
+from rlcore.storage.run_files import read_mark
 
 # By name: the core imports PyTorch nowhere but in rlcore.torch.
 IMPLEMENTATION = "rlcore.torch.distributed"
@@ -38,13 +39,19 @@ def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> Ru
     if not launch.leads:
         return FollowerDirectory(settings)
     if launch.restarts and not settings.resume:
-        settings = restarted(settings)
-    return RunDirectory(settings)
+        settings = restarted(settings, launch.job)
+    return RunDirectory(settings, launch.job)
 
 
-def restarted(settings: CheckpointSettings) -> CheckpointSettings:
-    """The settings of a run that torchrun started again: resume its last checkpoint, or replace a run without one."""
+def restarted(settings: CheckpointSettings, job: str) -> CheckpointSettings:
+    """The settings of a run that torchrun started again: resume its last checkpoint, or replace a run without one.
+
+    Settings stay as they are if the run that is there was not begun by an earlier attempt of the same ``job``.
+    """
     there = RunDirectory(settings)
+    mark = read_mark(there.path)
+    if mark is None or mark.job != job:
+        return settings
     if find_checkpoints(there.checkpoints):
         return attrs.evolve(settings, resume=True, force=False)
     return attrs.evolve(settings, force=True)

@@ -48,7 +48,8 @@ class RunDirectory:
     directory without the mark of rlcore is never emptied.
     """
 
-    def __init__(self, settings: CheckpointSettings) -> None:
+    def __init__(self, settings: CheckpointSettings, job: str = "") -> None:
+        """``job`` is that of torchrun, if it started the process."""
         problem = name_problem("a run id", settings.run_id)
         if problem:
             raise ConfigError(f"checkpoint_settings.run_id: {problem}")
@@ -60,6 +61,7 @@ class RunDirectory:
         self.working_directory = working_directory()  # which an environment may change later
         self.path = self.working_directory / user_path(settings.results_dir) / settings.run_id
         self._lock = RunLock(self.path)
+        self._job = job
         self._mark: Mark | None = None  # once this run has begun to write
         self._replaced = ReplacedRuns(self.path)
         self._starting = False  # the new run has begun to write and may still fail to start
@@ -204,7 +206,7 @@ class RunDirectory:
             if nothing_left and mark is not None:
                 self._mark = mark
             else:
-                self._set_mark(mark or Mark())
+                self._set_mark(attrs.evolve(mark or Mark(), job=self._job))
             self.logs.mkdir(exist_ok=True)
             self.write_holds([])  # those of a process that was killed
             for place in (self.logs, self.checkpoints, self.best):

@@ -45,6 +45,7 @@ class Mark:
     # the end of the run, or None while it is written and after that has failed.
     exports: Mapping[str, int | None] = attrs.field(factory=dict)
     replaces: Mapping[str, str] = attrs.field(factory=dict)  # `run` by directory; see replaced_runs.py
+    job: str = ""  # of torchrun, if it started the process that wrote here last
 
 
 def read_mark(directory: Path) -> Mark | None:
@@ -52,10 +53,10 @@ def read_mark(directory: Path) -> Mark | None:
     try:
         found = read_object(directory / MARK)
         exports = dict(found.get("exports", {}))
-        mark = Mark(found["run"], tuple(found["files"]), exports, dict(found["replaces"]))
+        mark = Mark(found["run"], tuple(found["files"]), exports, dict(found["replaces"]), found.get("job", ""))
     except (OSError, DamagedFile, ValueError, LookupError, TypeError):
         return None
-    if not all(isinstance(text, str) for text in (mark.run, *mark.files, *mark.replaces.values())):
+    if not all(isinstance(text, str) for text in (mark.run, mark.job, *mark.files, *mark.replaces.values())):
         return None
     if not all(step is None or is_whole(step) for step in mark.exports.values()):
         return None

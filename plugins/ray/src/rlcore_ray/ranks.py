@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any
+from uuid import uuid4
 
 import attrs
 
@@ -52,6 +53,7 @@ class RankJob:
     reserved: Reserved
     wait: float
     max_restarts: int
+    _job: str = attrs.field(factory=lambda: str(uuid4()), init=False)
 
     def run(self, arguments: Sequence[str]) -> int:
         """Run ``rlcore ARGUMENTS`` in every rank, and return the exit code of the run.
@@ -76,7 +78,7 @@ class RankJob:
     def _attempt(self, arguments: Sequence[str], attempt: int, signals: Signals) -> list[RemoteProcess]:
         """Start all ranks, and return them when all have ended."""
         with self._placed(signals) as ranks:
-            variables = _variables(ranks, attempt)
+            variables = _variables(ranks, attempt, self._job)
             if attempt == 0:
                 _say(_described(ranks))
             for rank, own in zip(ranks, variables, strict=True):
@@ -170,7 +172,7 @@ def _follow(ranks: Sequence[RemoteProcess], signals: Signals) -> None:
                 rank.kill()
 
 
-def _variables(ranks: Sequence[RemoteProcess], attempt: int) -> list[dict[str, str]]:
+def _variables(ranks: Sequence[RemoteProcess], attempt: int, job: str) -> list[dict[str, str]]:
     """The variables that ``torchrun`` sets, for each rank. The store is in the actor of rank 0."""
     places = [each.place for each in ranks if each.place is not None]
     port = ranks[0].store() if len(ranks) > 1 else 0
@@ -179,6 +181,7 @@ def _variables(ranks: Sequence[RemoteProcess], attempt: int) -> list[dict[str, s
         "MASTER_ADDR": places[0].address,
         "MASTER_PORT": str(port),
         "TORCHELASTIC_RESTART_COUNT": str(attempt),
+        "TORCHELASTIC_RUN_ID": job,
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }
     found = []
