@@ -1,8 +1,10 @@
 """The environments of a run in 2 worker processes, against one process and Stable-Baselines3.
 
 ``busy`` and ``sleep`` are environments whose step takes 1 ms: of the processor, measured by its clock, so that a busy
-machine does not shorten the work, and of waiting. ``halfcheetah`` is HalfCheetah-v5. These three are stepped by a run
-with a trainer that only counts. ``training`` is a complete PPO training on HalfCheetah-v5. Each has 8 environments.
+machine does not shorten the work, and of waiting. ``halfcheetah`` is HalfCheetah-v5, of which 8 take 0.4 ms together:
+little more than an exchange with workers, which pay with more of them (``halfcheetah-32``). These are stepped by a run
+with a trainer that only counts. ``training`` is a complete PPO training on HalfCheetah-v5. Each has 8 environments,
+except ``halfcheetah-32``.
 
 Every measurement is a run in a process of its own. The ways take turns, and ratios are formed within a turn.
 """
@@ -81,12 +83,15 @@ class Case:
     environment: dict[str, str]
     steps: int  # agent steps
     targets: dict[str, float]
+    count: int = COUNT  # environments
 
 
+HALFCHEETAH_V5 = {"type": "gymnasium", "id": "HalfCheetah-v5"}
 CASES = {
     "busy": Case({"type": "simulator", "id": "busy"}, 400 * COUNT, {ONE: 1.7}),
     "sleep": Case({"type": "simulator", "id": "sleep"}, 400 * COUNT, {ONE: 1.7}),
-    "halfcheetah": Case({"type": "gymnasium", "id": "HalfCheetah-v5"}, 5_000 * COUNT, {ONE: 1.3, PEER: 2.0}),
+    "halfcheetah": Case(HALFCHEETAH_V5, 5_000 * COUNT, {PEER: 2.0}),
+    "halfcheetah-32": Case(HALFCHEETAH_V5, 2_000 * 32, {ONE: 1.3}, 32),
     "training": Case({}, HALFCHEETAH.steps, {PEER: 2.0}),
 }
 
@@ -95,7 +100,8 @@ def steps_per_second(case: str, way: str, scale: float) -> float:
     """Measure one case in one way, in this process."""
     if case == "training":
         return _training_speed(way, scale)
-    steps = max(1, round(CASES[case].steps * scale) // COUNT) * COUNT
+    count = CASES[case].count
+    steps = max(1, round(CASES[case].steps * scale) // count) * count
     if way == PEER:
         return _peer_speed(steps)
     # An instance of a class that other processes can import: as a script, this module has another name.
@@ -106,7 +112,7 @@ def steps_per_second(case: str, way: str, scale: float) -> float:
     with TemporaryDirectory() as results:
         run = Run(
             {
-                "environment": {**CASES[case].environment, "num_envs": COUNT, "workers": _workers(way)},
+                "environment": {**CASES[case].environment, "num_envs": count, "workers": _workers(way)},
                 "behaviors": {"Agent": {"trainer_type": "constant", "max_steps": steps}},
                 "checkpoint_settings": {"run_id": "workers", "results_dir": results},
             },
