@@ -58,6 +58,7 @@ ROWS = {
     "F2": Row(
         "kill -9 at a named point of a save, or at a system call",
         ("test_crash_points.py::test_a_run_killed_at_a_point_of_a_save_resumes_from_a_whole_checkpoint_and_ends_equal",
+         "test_crash_points.py::test_a_run_killed_while_it_saves_in_the_background_ends_equal_to_one_that_waits_for_its_saves",
          "test_frozen_kills.py"), 120,
     ),
     "F3": Row(
