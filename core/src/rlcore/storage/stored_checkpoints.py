@@ -72,7 +72,7 @@ def disk_usage(found: Iterable[StoredCheckpoint]) -> tuple[int, int]:
 
 
 def _stats(path: Path) -> list[os.stat_result]:
-    """Of the files of a checkpoint; empty if the run is training, and has just deleted it."""
+    """What the system knows of each file of a checkpoint; empty if the run has just deleted it."""
     try:
         return [file.stat() for file in own_files(path)]
     except FileNotFoundError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import fcntl
 import logging
 import mmap
 import os
@@ -71,6 +70,8 @@ def _end_with(parent: int) -> None:
     os.close(nothing)
     threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
     if sys.platform == "linux":  # the kernel need not wait for the interpreter, which an environment may occupy
+        import fcntl
+
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
