@@ -254,8 +254,11 @@ class RunStore:
         except PluginError as error:
             failure = error
         state[RUN] |= {"sections": {**sections, **parameters}, FINGERPRINT: self._fingerprint}
+        keep = most_kept(behavior.settings.keep_checkpoints for behavior in behaviors.values())
         with _of_plugins(step):
-            save = CheckpointSave(self.directory.checkpoints, step, state, self._configuration, self._flushed)
+            save = CheckpointSave(
+                self.directory.checkpoints, step, state, self._configuration, self._flushed, apart=keep != 1
+            )
         evaluation = state[RUN].get("evaluation")
         self._pending = PendingSave(
             step,
@@ -264,7 +267,7 @@ class RunStore:
             failure,
             self.directory,
             None if evaluation is None else evaluation["best_step"],
-            most_kept(behavior.settings.keep_checkpoints for behavior in behaviors.values()),
+            keep,
             context.held_checkpoints,
             self._is_whole,
         )
