@@ -20,6 +20,7 @@ from typing import Any, Literal
 from rlcore.distributed.parts import gather_state
 from rlcore.errors import PluginError, RanksFailed, RlcoreError, RunStateError, one_line
 from rlcore.plugins.calls import Plugins
+from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
 from rlcore.plugins.run_context import RunContext
 from rlcore.results import EpochResult, EvaluationResult, steps_per_second
 from rlcore.runs.background_save import MOST_COPIED, BackgroundSave
@@ -215,7 +216,8 @@ class Training:
     def _evaluate(self) -> bool:
         """Evaluate the policies. Returns whether the evaluation was played to its end."""
         started, step = perf_counter(), self.state.steps
-        self._evaluated = self.evaluation.evaluate(self.behaviors, step, self.context.seed, self.stopping)
+        about = {"seed": self.context.seed, FACTORIES: self.context.factories.to_json()}
+        self._evaluated = self.evaluation.evaluate(self.behaviors, step, about, self.stopping)
         seconds = perf_counter() - started
         self.times.evaluating += seconds
         self._timers.root.child("Evaluator.evaluate").add(seconds)

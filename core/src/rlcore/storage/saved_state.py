@@ -12,6 +12,7 @@ from typing import Any
 
 from rlcore.errors import RunStateError
 from rlcore.files.json_files import is_number
+from rlcore.plugins.factory_plugins import require_factories
 from rlcore.saved_values import (
     SavedValueError,
     non_finite,
@@ -46,6 +47,7 @@ def with_entry(path: Path, check: Any, state: Mapping[str, Any]) -> None:
 def _require_models(state: Mapping[str, Any]) -> None:
     run = saved_mapping(state, RUN)
     saved_count(run, "seed")
+    require_factories(run)
     for name in saved_mapping(run, "steps"):
         saved_count(run["steps"], name)
     for name in state:
@@ -78,6 +80,7 @@ def _require_run(state: Mapping[str, Any]) -> None:
             raise SavedValueError(f"the entry {entry!r} holds something other than texts")
     if run.get("resume") is not None:
         require_promise(saved_mapping(run, "resume"))
+    require_factories(run)
     saved_mapping(run, "sections")
     saved_float(run, "wall_seconds")
     for name in ("environment", "curricula", "evaluation"):
