@@ -165,6 +165,7 @@ class Start:
             evaluation.load_state_dict(saved["run"].get("evaluation"))
             evaluation.overdue = saved["run"].get("overdue")
             training.resumed_from = self.directory.checkpoints / str(store.saved_step)
+            training.keep_intervals()
             training.differences = self._differences(training, saved)
             if PARTS in saved["run"] and saved_by != self.ranks.size:
                 training.differences += (f"{in_words(self.ranks.size)} instead of {in_words(saved_by)}",)
