@@ -122,16 +122,20 @@ LARGEST = float(np.finfo(np.float32).max)
 MASK = np.array([[True, False, True, False, True]])  # branches of 3 and 2 options
 
 
-@pytest.mark.parametrize("profile", ["generic", "unity"])
+@pytest.mark.parametrize(("profile", "converted"), [("generic", False), ("unity", False), ("unity", True)])
 def test_only_allowed_options_are_chosen_whatever_the_logits(
-    make_policy: Any, export: Any, load: Any, profile: str
+    make_policy: Any, export: Any, load: Any, profile: str, converted: bool
 ) -> None:
-    """The inputs are the logits."""
+    """The inputs are the logits; a hook of the network makes torch.onnx convert the policy's module."""
     policy = make_policy("mlp", "hybrid", num_layers=0, normalize=False)
     with torch.no_grad():
         policy.model.policy_head.linear.weight[2:] = torch.eye(5)
         policy.model.policy_head.linear.bias.zero_()
     policy.refresh()
+    if converted:
+        module = policy.module()
+        module.register_forward_hook(lambda *_: None)
+        policy.module = lambda: module
     random = np.random.default_rng(5)
     sizes = np.repeat([1.0, 1e9, 1e30, LARGEST], 50)[:, None]
     ends = random.choice([-1.0, 1.0], (200, 5))

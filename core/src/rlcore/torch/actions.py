@@ -29,6 +29,8 @@ MASKED_LOGIT = float(np.finfo(np.float32).min)
 """The logit of a forbidden option: the smallest float32, which stays the smallest when noise is added."""
 LEAST_LOGIT = float(np.nextafter(np.float32(MASKED_LOGIT), np.float32(0.0)))
 """The smallest logit of an allowed option under a mask: smaller ones are raised to it."""
+LARGEST_LOGIT = -MASKED_LOGIT
+"""The logit that exported policies have instead of NaN and infinity, so that the choice is the policy's own."""
 LEAST_LOG_PROB = -1e30  # finite, so that p * log p stays 0 and never NaN, also times an entropy coefficient
 
 

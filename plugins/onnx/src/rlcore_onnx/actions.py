@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlcore.torch.actions import LEAST_LOGIT, ActionLayout
+from rlcore.torch.actions import LARGEST_LOGIT, LEAST_LOGIT, ActionLayout
 from rlcore.torch.distributions import (
     ActionDistribution,
     DeterministicTanh,
@@ -129,7 +129,7 @@ def finite_logits(graph: Graph, logits: str) -> str:
     Runtimes differ in what they choose beside NaN. So NaN, like infinity, becomes the largest number: a policy, too,
     chooses an option whose logit is NaN before others.
     """
-    largest = graph.number(float(np.finfo(np.float32).max))
+    largest = graph.number(LARGEST_LOGIT)
     # A comparison with NaN is false, and every runtime has it, unlike an operator that looks for NaN.
     logits = graph.node("Where", graph.node("Less", logits, largest), logits, largest)
     return graph.node("Max", logits, graph.number(LEAST_LOGIT))
