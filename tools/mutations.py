@@ -1,7 +1,7 @@
 """Break the code at random places, and see which breaks the tests notice.
 
-A suite that is rewritten must protect as much as before. Draw mutations once; measure which tests run each line; try
-every mutation against the tests that run its line. After the rewrite, find the mutations in the new code, and try again:
+A suite that is rewritten must protect as much as before. Draw mutations once, measure which tests run each line, and
+try every mutation against the tests that run its line. After the rewrite, find the mutations in the new code:
 
     python tools/mutations.py draw mutations.json --seed 26 --count 120
     pip install pytest-cov
@@ -10,8 +10,8 @@ every mutation against the tests that run its line. After the rewrite, find the 
     python tools/mutations.py locate mutations.json moved.json --checkout ../new
     python tools/mutations.py compare before.json after.json
 
-``locate`` prints the places that it cannot find. ``try`` changes the files of a checkout without uncommitted changes, one
-line at a time, and restores each of them. A test that runs a line in another process is not known to run it.
+``locate`` prints the places that it cannot find. ``try`` changes the files of a checkout without uncommitted changes,
+one line at a time, and restores each of them. A test that runs a line in another process is not known to run it.
 """
 
 from __future__ import annotations
