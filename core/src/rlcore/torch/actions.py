@@ -23,7 +23,16 @@ from rlcore.errors import UnsupportedSpace
 from rlcore.saved_values import saved_array
 from rlcore.torch.distributions import ActionDistribution
 
-__all__ = ["MASKED_LOGIT", "ActionLayout", "ActionNoise", "joint_log_prob_entropy", "mask_logits"]
+__all__ = [
+    "LARGEST_LOGIT",
+    "LEAST_LOGIT",
+    "MASKED_LOGIT",
+    "ActionLayout",
+    "ActionNoise",
+    "joint_log_prob_entropy",
+    "log_probabilities",
+    "mask_logits",
+]
 
 MASKED_LOGIT = float(np.finfo(np.float32).min)
 """The logit of a forbidden option: the smallest float32, which stays the smallest when noise is added."""
