@@ -13,10 +13,9 @@ from typing import Any
 from rlcore.errors import PluginError
 from rlcore.plugins.plugin import Plugin, canonical
 from rlcore.plugins.selection import Selection
-from rlcore.saved_values import SavedValueError
 
-ENTRY = "factories"  # of a checkpoint's run
-_FIELDS = ("hook", "name", "module", "distribution", "version")
+ENTRY = "factories"  # of a checkpoint's run: a list of mappings with these keys, whose values are texts
+FIELDS = ("hook", "name", "module", "distribution", "version")
 _NOT_LEARNED = "rlcore_create_stats_writer"  # it changes no number of a training
 _ONLY_TRAINING = "rlcore_create_reward_provider"
 
@@ -41,12 +40,12 @@ class FactoryPlugins:
     def to_json(self) -> list[dict[str, str]]:
         """The entry of a checkpoint; :meth:`require` reads it."""
         found = sorted(self.found.items(), key=lambda item: item[0])
-        return [{"hook": hook} | {name: getattr(plugin, name) for name in _FIELDS[1:]} for (hook, _), plugin in found]
+        return [{"hook": hook} | {name: getattr(plugin, name) for name in FIELDS[1:]} for (hook, _), plugin in found]
 
     def require(self, run: Mapping[str, Any]) -> None:
         """Require the plugins in the entry ``run`` of a checkpoint. Older checkpoints have none."""
         self.required = tuple(
-            (each["hook"], Plugin(*(each[name] for name in _FIELDS[1:]))) for each in run.get(ENTRY, ())
+            (each["hook"], Plugin(*(each[name] for name in FIELDS[1:]))) for each in run.get(ENTRY, ())
         )
 
     def check(
@@ -64,16 +63,6 @@ class FactoryPlugins:
                     f"{plugin.described} took part in {hook} when the checkpoint was saved, and does not now: "
                     f"{_fix(plugin, found)}, or do without it with -p no:{plugin.label}"
                 )
-
-
-def require_factories(run: Mapping[str, Any]) -> None:
-    """Raises SavedValueError unless the entry ``run`` of a checkpoint names plugins as :class:`FactoryPlugins` does."""
-    entries = run.get(ENTRY, [])
-    sound = isinstance(entries, list) and all(
-        isinstance(each, Mapping) and all(isinstance(each.get(name), str) for name in _FIELDS) for each in entries
-    )
-    if not sound:
-        raise SavedValueError(f"the entry {ENTRY!r} is not a list of plugins")
 
 
 def _is_same(plugin: Plugin, other: Plugin) -> bool:
