@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.errors import PluginError
+from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.status_file import read_status_file
 from rlcore.runs.run import Run
 from rlcore.runs.saved_policies import load_policies
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.saved_state import require_models, require_run
 from rlcore.testing.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}
@@ -241,6 +243,12 @@ def test_a_program_that_reads_a_run_needs_what_it_makes(make_run: Any, files: An
         load_policies(files().path, plugins=make_run().plugins)
     other = with_plugin(make_run(), Wraps(), "acme", version="2.0").plugins
     assert load_policies(files().path, plugins=other).keys() == {"Agent"}
+    path = files().path / "checkpoints" / str(files().steps[-1])
+    state = load_checkpoint(path)
+    state["run"]["factories"] = [{"hook": 1}]
+    for require in (require_run, require_models):
+        with pytest.raises(RunStateError, match="the entry 'factories' is not a list of plugins"):
+            require(path, state)
 
 
 def test_the_same_plugins_are_not_worth_a_line(
