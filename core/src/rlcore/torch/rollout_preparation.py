@@ -21,7 +21,7 @@ from rlcore.distributed.shares import SlotShare
 from rlcore.rewards import RewardProvider, Transitions, recording_gradients
 from rlcore.settings import BehaviorSettings, OnPolicySettings
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
-from rlcore.torch.advantages import explained_variance, generalized_advantages, trajectory_cuts
+from rlcore.torch.advantages import explained_variances, generalized_advantages, trajectory_cuts
 from rlcore.torch.joined_rollout import JoinedRollout
 from rlcore.torch.minibatch import Minibatch, minibatch_rows, minibatches, rollout_rows, standardize
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
@@ -266,7 +266,7 @@ class RolloutPreparation:
                 stats[f"Policy/{title} Reward"] = episode_rewards
             with recording_gradients(True):
                 stats.update(provider.update(transitions))
-        stats["Losses/Explained Variance"] = explained_variance(values[rows], returns[rows])
+        stats |= explained_variances(values[rows], returns[rows], tuple(self._providers))
         return advantages, returns, stats
 
     def _transitions(self, num_rows: int, rows: NDArray[np.bool_] | slice) -> Transitions:
