@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rlcore import Run
-from rlcore.environment import Actions, Environment
+from rlcore.environment import Actions
 from rlcore.errors import TrainingDiverged, UnsupportedSpace
 from rlcore.testing.conformance.states import assert_equal
 from rlcore.testing.conformance.trainer import learn, play
@@ -46,17 +46,29 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Minibatch, Loss]]:
     return seen
 
 
+class Scaled(IdentityEnvironment):
+    """Observations in another unit, and with another zero."""
+
+    scale, offset = 1.0, 0.0
+
+    def observe(self) -> dict[str, Any]:
+        seen = super().observe()
+        return {**seen, "reals": seen["reals"] * np.float32(self.scale) + np.float32(self.offset)}
+
+
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_first_ratio_of_every_update_is_one(
     make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]], masked: bool, normalize: bool
 ) -> None:
-    """But the first one of all with a normalizer: its actions were drawn from raw observations."""
-    environment: Environment = TinyCorridor(8, masked=True) if masked else identity_hybrid(8)
-    trainer = make_trainer(environment, network={"normalize": normalize}, num_epoch=3)
+    """Observations are far beyond the normalizer's limit; the ReLUs would show a difference of the inputs."""
+    environment: Any = TinyCorridor(8, masked=True) if masked else Scaled(8, continuous=2, discrete=(3,))
+    if normalize:
+        environment.scale, environment.offset = 1000.0, 300.0
+    trainer = make_trainer(environment, network={"normalize": normalize, "activation": "relu"}, num_epoch=3)
     updates = learn(trainer, environment, 4 * 32)
     assert len(updates) == 4 and len(losses) == 4 * 3 * 4
-    for first in range(12 if normalize else 0, len(losses), 12):
+    for first in range(0, len(losses), 12):
         ratio = losses[first][1].log_ratio.detach().exp().numpy()
         np.testing.assert_allclose(ratio, 1.0, atol=2e-5)
         assert np.abs(losses[first + 1][1].log_ratio.detach().numpy()).max() > 1e-4, "the weights moved"
@@ -187,9 +199,9 @@ def test_the_normalizer_has_seen_every_transition_once(make_trainer: MakeTrainer
 
     trainer.update = recording  # type: ignore[method-assign]
     learn(trainer, environment, 3 * 32)
-    everything = np.concatenate(seen).astype(np.float64)
+    everything = np.concatenate([seen[0][:8], *seen]).astype(np.float64)  # the first ones before they are acted on too
     normalizer = trainer.model.inputs.normalizer
-    assert normalizer is not None and len(everything) == 3 * 256 == normalizer.count
+    assert normalizer is not None and len(everything) == 8 + 3 * 256 == normalizer.count
     np.testing.assert_allclose(normalizer.mean.numpy(), everything.mean(0), atol=1e-9)
     np.testing.assert_allclose(normalizer.m2.numpy() / len(everything), everything.var(0), atol=1e-9)
 
@@ -208,6 +220,22 @@ def test_a_batch_larger_than_the_buffer_is_the_whole_rollout(make_trainer: MakeT
     for batch_size in (64, 100, 4096):
         environment = identity_hybrid(8)
         trainer = make_trainer(environment, batch_size=batch_size, buffer_size=64, num_epoch=2)
+def test_a_rollout_that_an_earlier_version_began_without_statistics_ends_without_them(
+    make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = Scaled(8, continuous=2)
+    environment.scale = 1000.0
+    network = {"normalize": True, "activation": "relu"}
+    older = make_trainer(environment, network=network)
+    monkeypatch.setattr(older, "normalize", lambda batch: None)
+    assert not learn(older, environment, 16)
+    resumed = make_trainer(environment, network=network)
+    resumed.load_state_dict(older.state_dict())
+    assert len(learn(resumed, environment, 16)) == 1
+    np.testing.assert_allclose(losses[0][1].log_ratio.detach().numpy(), 0.0, atol=2e-5)
+    assert resumed.model.inputs.normalizer is not None and resumed.model.inputs.normalizer.count == 256
+
+
         assert len(learn(trainer, environment, 24)) == 3
         states.append(trainer.state_dict())
     for state in states[1:]:

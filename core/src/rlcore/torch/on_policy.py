@@ -10,9 +10,7 @@ update, in order:
 4. the observation normalizer adds the rollout to its statistics. It comes last so that acting, step 1 and step 3 all
    see the same inputs.
 
-The first update of a run with ``normalize`` differs: its actions were drawn from raw observations, because there were
-no statistics yet. The log-probabilities of step 1 are those of the raw observations; then comes step 4, and values and
-losses are those of normalized observations.
+The statistics of the first rollout are those of the observations that the first actions are chosen for.
 """
 
 from __future__ import annotations
@@ -143,6 +141,7 @@ class OnPolicyTrainer(TorchTrainer):
         """Implement :meth:`rlcore.trainer.Trainer.begin`."""
         self._forget(np.ones(self.behavior.slots, np.bool_))
         self.buffer.begin(batch)
+        self._begin_statistics(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
         """Implement :meth:`rlcore.trainer.Trainer.act`."""
@@ -168,6 +167,7 @@ class OnPolicyTrainer(TorchTrainer):
         before = self.steps
         full = self._learned_from + self.hyperparameters.buffer_size
         self.step_count.add(self.buffer.observe(batch), full)
+        self._begin_statistics(batch)
         if before < self.settings.max_steps <= self.steps:
             self._report_unlearned()
 
@@ -180,6 +180,14 @@ class OnPolicyTrainer(TorchTrainer):
                 "max_steps at a multiple of buffer_size leaves none",
                 self.behavior.name, collected, self.steps, self.hyperparameters.buffer_size,
             )  # fmt: skip
+
+    def _begin_statistics(self, batch: AgentBatch) -> None:
+        """Give the normalizer the first observations that are acted on; it then changes with updates alone.
+
+        A rollout that an earlier version began without statistics ends without them.
+        """
+        if not self.model.inputs.has_statistics and self.steps == self._learned_from:
+            self.normalize(batch)
 
     def _forget(self, cut: NDArray[np.bool_]) -> None:
         """Forget what was remembered and earned in the episodes of these slots [S], which are cut.
@@ -223,8 +231,7 @@ class OnPolicyTrainer(TorchTrainer):
                     break
 
         learned = self._summarize(losses, norms, shares)
-        if rollout.unseen is not None:
-            self.model.inputs.update_normalizer(rollout.unseen, self.ranks)
+        self.model.inputs.update_normalizer(rollout.raw_inputs, self.ranks)
         self.policy.refresh()
         self.buffer.restart(open_log_probs)
         self._learned_from = self.steps
