@@ -94,7 +94,12 @@ def recorder(slots: int, gamma: float, lambd: float, time_horizon: int, buffer_s
     )
     providers = [ExtrinsicReward(gamma, strength=2.0), ObservationReward()]
     run: Any = SimpleNamespace(
-        config=RunConfig(), seed=1, ranks=OneRank(), first_env=0, create_reward_providers=lambda *_: providers
+        config=RunConfig(),
+        seed=1,
+        ranks=OneRank(),
+        first_env=0,
+        inference=False,
+        create_reward_providers=lambda *_: providers,
     )
     return Recorder(behavior_settings, behavior_of(slots), run)
 

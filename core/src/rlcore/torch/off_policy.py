@@ -153,7 +153,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         report: Mapping[str, Sequence[float]] = self._episode_rewards.report()
         if self._joined is not None:
             report = self._joined.exchange({tag: list(sums) for tag, sums in report.items()})
-        stats: dict[str, float | Sequence[float]] = {**self.set_learning_rates(), **report}
+        stats: dict[str, float | Sequence[float]] = {**self.set_learning_rates(self._ratio.latest), **report}
         steps: list[GradientStep] = []
         shares: list[float] = []
         for _ in range(self._ratio.due(self.steps)):
