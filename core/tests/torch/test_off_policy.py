@@ -149,16 +149,6 @@ def test_gradient_steps_are_counted_exactly(
     assert trainer.first_step >= {"at once": 1}.get(start, 1000), "none before the count starts"
 
 
-def test_the_learning_rate_is_that_of_the_step_where_what_is_learned_from_began() -> None:
-    """Of 1,000 steps, 300 are random, and 8 at a time are learned from."""
-    environment = ConstantReward(8, max_steps=10**9)
-    trainer = counter(environment, buffer_init_steps=304, learning_rate_schedule="linear", learning_rate=0.1)
-    updates = learn(trainer, environment, 125)
-    rates = [stats["Policy/Learning Rate"] for stats in updates]
-    assert trainer.steps == 1000
-    np.testing.assert_allclose(rates, 0.1 * (1 - np.arange(304, 1000, 8) / 1000), rtol=1e-6)
-
-
 def test_a_gradient_step_sees_a_batch_of_what_was_done() -> None:
     environment = identity_hybrid(3)
     trainer = counter(environment, batch_size=17, steps_per_update=2.5)

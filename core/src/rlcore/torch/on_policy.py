@@ -90,7 +90,8 @@ class OnPolicyTrainer(TorchTrainer):
                 "summed over ranks; run it in one process, without torchrun"
             )
         self._most_rows = self.backend.most_rows(self.model) if in_pieces else None
-        self._step = self.captured(self.gradient_step if self.hyperparameters.target_kl is None else self.gradient)
+        # With target_kl, whether a step follows a gradient depends on values.
+        self._step = self.captured(self.gradient_step) if self.hyperparameters.target_kl is None else self.gradient
         self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
         providers = dict(zip(self.provider_names, self.providers, strict=True))
         self.preparation = RolloutPreparation(
@@ -236,7 +237,11 @@ class OnPolicyTrainer(TorchTrainer):
         return {**learned, **schedules, **rollout.stats}
 
     def gradient_step(self, minibatch: Minibatch) -> tuple[Loss, Tensor]:
-        """Move the parameters along the gradient of one minibatch, without ``target_kl``; see :meth:`gradient`."""
+        """Move the parameters along the gradient of one minibatch; called without ``target_kl``.
+
+        Returns what :meth:`gradient` does. A function of tensors: nothing in it depends on their values or waits for a
+        device, so it can be compiled, or captured in a CUDA graph.
+        """
         found = self.gradient(minibatch)
         self.optimizer.step()
         return found
@@ -244,9 +249,8 @@ class OnPolicyTrainer(TorchTrainer):
     def gradient(self, minibatch: Minibatch) -> tuple[Loss, Tensor]:
         """Leave the clipped gradient of one minibatch in the parameters.
 
-        Returns the loss, detached, and the gradient's norm before it was clipped, []. A function of tensors: nothing in
-        it, or in :meth:`gradient_step`, depends on their values or waits for a device, so it can be compiled, or
-        captured in a CUDA graph.
+        Returns the loss, detached, and the gradient's norm before it was clipped, []. With ``target_kl``, it is called
+        in place of :meth:`gradient_step`.
         """
         self.optimizer.zero_grad()
         loss = self._backward(minibatch)
