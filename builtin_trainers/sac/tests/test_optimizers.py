@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""Optimizers under SAC: each of the four is one of a plugin, and resumes bit for bit; the rates that a schedule gives."""
+"""Optimizers under SAC: one of a plugin, which resumes bit for bit, and the rates that a schedule gives."""
 
 from __future__ import annotations
 
