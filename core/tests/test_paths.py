@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,15 @@ def test_only_a_leading_tilde_means_a_home(monkeypatch: pytest.MonkeyPatch) -> N
     assert user_path("a/~/b") == Path("a/~/b")
     with pytest.raises(ConfigError, match=r"^'~no-such-user/a': ~no-such-user has no home directory"):
         user_path("~no-such-user/a")
+
+
+def test_a_name_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^'a\\x00b': no path has a NUL character"):
+        user_path("a\0b")
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    program = "from rlcore.files.paths import user_path; user_path('r\\xe9')"
+    ended = subprocess.run([sys.executable, "-c", program], env=ascii_only, capture_output=True, check=False)
+    assert rb"ConfigError: 'r\xe9': file names are in ascii here; set PYTHONUTF8=1" in ended.stderr
 
 
 def test_a_working_directory_that_was_deleted_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

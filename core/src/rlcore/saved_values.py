@@ -133,9 +133,9 @@ class FrozenState(Mapping[str, Any]):
         return {"model": ..., "opponents": list(self.opponents)}
 
     A checkpoint stores the arrays of each FrozenState in a file named after the SHA-256 of the file's content. If an
-    earlier checkpoint of the run has that file, the new checkpoint links to it instead of writing it again. The bytes
-    are on disk once, and are deleted with the last checkpoint that has them. ``load_state_dict`` gets a FrozenState
-    again, and ``FrozenState(...)`` of a FrozenState copies nothing.
+    earlier checkpoint of the run has that file, the new checkpoint links to it instead of writing it again. Only the
+    checkpoint before has a file of its own, in case one is damaged. ``load_state_dict`` gets a FrozenState again, and
+    ``FrozenState(...)`` of a FrozenState copies nothing.
 
     The content is copied, and cannot be changed: arrays are read-only, mappings are FrozenStates, lists become tuples.
     A FrozenState inside another one is stored as a part of that one. Two are equal if their values are equal bit for

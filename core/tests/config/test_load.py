@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -287,6 +288,22 @@ def test_names_that_become_paths_are_refused(plugins: Any, name: str) -> None:
         with pytest.raises(ConfigErrors, match="1 to 100 letters, digits") as caught:
             config_from_mapping(data, plugins)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("a\0b", r"'a\x00b' has a NUL character"),
+        ("r\udcff", r"'r\udcff' is not UTF-8, so a configuration with it could"),
+    ],
+)
+@pytest.mark.parametrize("block", [{"checkpoint_settings": {"results_dir": 0}}, {"behaviors": {"B": {"init_path": 0}}}])
+def test_a_text_that_no_path_or_file_can_hold_is_refused(plugins: Any, block: Any, value: str, said: str) -> None:
+    data = json.loads(json.dumps({"behaviors": {"B": {}}} | block).replace("0", json.dumps(value)))
+    with pytest.raises(ConfigErrors) as caught:
+        config_from_mapping(data, plugins)
+    key = "behaviors.B.init_path" if block.keys() == {"behaviors"} else "checkpoint_settings.results_dir"
+    assert str(caught.value).startswith(f"{key}: {said}")
 
 
 @pytest.mark.parametrize("name", ["run", "metadata", "checkpoints", "run_logs", "Configuration.yaml", "metrics.jsonl"])

@@ -20,6 +20,7 @@ from rlcore import (
 )
 from rlcore.errors import PluginError, UnsupportedSpace
 from rlcore.plugins import Plugins
+from rlcore.plugins.run_context import RunContext
 
 pytestmark = pytest.mark.smoke
 
@@ -185,6 +186,42 @@ def test_a_wrapper_may_decorate_any_answer(making: Any) -> None:
         "behavior": WALKER,
         "run": RUN,
     }
+
+
+def test_only_wrappers_and_the_plugin_that_answered_took_part(making: Any, plugins: Plugins) -> None:
+    class Declines:
+        @hookimpl
+        def rlcore_create_trainer(self, spec: Any) -> Any:
+            asked.append("declines")
+
+    class Answers:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        @hookimpl
+        def rlcore_create_trainer(self, spec: Any) -> Any:
+            asked.append(self.name)
+            return FakeTrainer() if spec.name == "x" else None
+
+    class AnswersFirst:
+        @hookimpl(tryfirst=True)
+        def rlcore_create_trainer(self) -> Any:
+            return FakeTrainer()
+
+    def took_part() -> list[str]:
+        run = RunContext(settings, plugins, Path(), 1, 1)
+        plugins.create_trainer(plugins.trainer("x"), settings, WALKER, run)
+        assert {hook for hook, _ in run.factories.found} == {"rlcore_create_trainer"}
+        return sorted(label for _, label in run.factories.found)
+
+    asked: list[str] = []
+    settings: Any = SimpleNamespace(sections={})
+    plugins.register(Answers("not reached"), "last")  # plugins that are registered later are asked earlier
+    making(FakeTrainer, FairWrapper(), Answers("answers"), Declines())
+    asked.clear()
+    assert took_part() == ["acme-other0/other0", "acme-other1/other1"] and asked == ["declines", "answers"]
+    plugins.register(AnswersFirst(), "first", "acme-first", "1")
+    assert took_part() == ["acme-first/first", "acme-other0/other0"]
 
 
 class BadWrapper:

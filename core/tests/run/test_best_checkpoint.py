@@ -33,7 +33,7 @@ def test_the_best_policies_are_those_that_were_scored(make_run: Any, files: Any,
     assert np.array_equal(state["Agent"]["model"]["weights"], weights[100])
     assert state["Agent"].keys() == {"model"}
     assert state["run"].pop("specs").keys() == {"Agent"}
-    assert state["run"] == {"seed": 5, "steps": {"Agent": 100}, "score": 3.0}
+    assert state["run"] == {"seed": 5, "steps": {"Agent": 100}, "score": 3.0, "factories": []}
     assert files().result["evaluation"] == {
         "score": 2.0, "step": 200, "best_score": 3.0, "best_step": 100, "stopped": False,
     }  # fmt: skip

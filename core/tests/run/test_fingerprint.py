@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +67,46 @@ def test_the_checksum_of_a_configuration_is_of_what_a_training_depends_on(
     first, second = make_run(), make_run(changes, **behavior)
     own = [fingerprint(run.plugins, run.config)["configuration"] for run in (first, second)]
     assert (own[0] == own[1]) == same
+
+
+SECTIONS = """
+import attrs
+from rlcore import ConfigSection, hookimpl
+
+@hookimpl
+def rlcore_config_sections():
+    records = [("shaping", {}), ("upload", {"affects_learning": False})]
+    return [ConfigSection(name=name, target="two_sections:Block", **more) for name, more in records]
+
+@attrs.frozen
+class Block:
+    url: str = "a"
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "promise"),
+    [
+        ({"upload": {"url": "b"}}, "exact"),
+        ({"shaping": {"url": "b"}}, "another configuration (shaping.url is 'b' instead of 'a')"),
+        (
+            {"behaviors.Agent.max_steps": 300, "evaluation.interval": 300, "torch_settings.num_threads": 2},
+            "threads 2 instead of 1, another configuration (behaviors.Agent.max_steps is 300 instead of 200)",
+        ),
+    ],
+)
+def test_a_resume_names_the_changed_keys_that_a_training_depends_on(
+    make_run: Any, abandon: Any, tmp_path: Path, change: dict[str, Any], promise: str
+) -> None:
+    (tmp_path / "two_sections.py").write_text(SECTIONS)
+    local = {"plugins.local": [str(Path(__file__).parent / "stub_plugin.py"), str(tmp_path / "two_sections.py")]}
+    run = make_run(local)
+    next(run)
+    abandon(run)
+    resumed = make_run(local | RESUME | change)
+    said = str(resumed.describe().resume)
+    assert said == (promise if promise == "exact" else f"statistical, because this process has {promise}")
+    resumed.close()
 
 
 def test_the_environment_names_libraries_whose_versions_matter(

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,15 @@ from rlcore.saved_values import FrozenState, non_finite, saved_array, saved_mapp
 from rlcore.storage import frozen_files
 from rlcore.storage.best import save_best
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact, rotate, save_checkpoint
+from rlcore.storage.checkpoint_directory import (
+    Checkpoint,
+    CheckpointSave,
+    find_checkpoints,
+    is_intact,
+    rotate,
+    save_checkpoint,
+)
+from rlcore.storage.frozen_files import FlushedFiles
 
 
 def policy(seed: int, size: int = 30) -> dict[str, Any]:
@@ -266,6 +275,32 @@ def test_of_a_damaged_and_an_intact_copy_the_intact_one_is_linked(tmp_path: Path
     state.checksum = "0" * 64
     new = save_checkpoint(tmp_path, 4, {"Agent": {"pool": [state]}})
     assert inodes(new) == inodes(older) and len(frozen_in(new)) == 1
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_damage_that_leaves_size_and_time_is_found_within_eight_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, apart: bool
+) -> None:
+    state, flushed = {"Agent": {"pool": [FrozenState(policy(seed)) for seed in range(24)]}}, FlushedFiles()
+
+    def save(step: int) -> Path:
+        return CheckpointSave(tmp_path, step, state, flushed=flushed, apart=apart).finish()
+
+    for step in (1, 2, 3):
+        save(step)
+    read: Counter[int] = Counter()
+    sha256 = frozen_files.sha256
+    monkeypatch.setattr(frozen_files, "sha256", lambda path: read.update([path.stat().st_ino]) or sha256(path))
+    paths = [save(step) for step in range(4, 12)]
+    assert read == Counter(inodes(*paths) if apart else [*inodes(*paths)] * 2), "read again, each as often"
+    for file in frozen_in(paths[-1]):
+        before = file.stat()
+        flip(file)
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    whole = {11: False} | {step: is_intact(Checkpoint(step, save(step))) for step in range(12, 20)}
+    assert whole[18] and whole[19]
+    assert not apart or all(whole[step] or whole[step + 1] for step in range(11, 19)), "one of the newest two is usable"
+    assert caplog.text.count("was damaged or replaced") >= 24
 
 
 @pytest.mark.parametrize("what", ["shortened", "a pipe", "a directory", "a symbolic link", "missing"])

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from rlcore.config import read_document
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.files.atomic import is_leftover
 from rlcore.runs.run import Run
+from rlcore.runs.training import Training
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 
@@ -334,3 +336,57 @@ def test_a_finished_run_resumed_is_done_at_once(make_run: Any, files: Any) -> No
     assert list(resumed) == [] and resumed.outcome == "done"
     assert {n: d for n, d in files().everything().items() if n.startswith("checkpoints")} == checkpoints
     assert files().status == status and files().result["outcome"] == "done"
+
+
+# ---------------------------------------------------------------- the default interval of checkpoints that cut episodes
+
+
+@pytest.mark.parametrize(
+    ("environment", "warmup", "speed", "given", "expected"),
+    [
+        ("corridor", 1000.0, 1000.0, None, range(200, 2001, 200)),  # saves its state: a tenth of max_steps
+        ("identity", 0.1, 0.1, None, range(200, 2001, 200)),  # ten minutes are 60 steps
+        ("identity", 1.0, 1.0, None, range(500, 2001, 500)),  # 600 steps
+        ("identity", 1000.0, 1.0, None, range(500, 2001, 500)),
+        ("identity", 2.0, 2.0, None, [1000, 2000]),  # 1200 steps
+        ("identity", 1000.0, 1000.0, None, [2000]),  # 600,000 steps
+        ("identity", 1000.0, 1000.0, 400, range(400, 2001, 400)),
+    ],
+)
+def test_checkpoints_that_restart_all_episodes_are_ten_minutes_apart_unless_a_number_is_given(
+    make_run: Any, files: Any, monkeypatch: Any, environment: str, warmup: float, speed: float, given: int | None,
+    expected: Any,
+) -> None:  # fmt: skip
+    """``warmup`` is the number of steps in a second up to step 200, ``speed`` that of later ones."""
+
+    def seconds(training: Training) -> float:
+        return min(training.state.steps, 200) / warmup + max(training.state.steps - 200, 0) / speed
+
+    monkeypatch.setattr(Training, "_wall_seconds", seconds)
+    settings = {"max_steps": 2000, "keep_checkpoints": 0, "checkpoint_interval": given}
+    make_run({"environment.type": environment}, **settings).train()
+    assert files().steps == list(expected)
+
+
+def test_a_resumed_run_keeps_the_interval_that_was_chosen(
+    make_run: Any, files: Any, monkeypatch: Any, kill_after: Any
+) -> None:
+    changes = {"environment.type": "identity"}
+    settings = {"max_steps": 2000, "keep_checkpoints": 0, "checkpoint_interval": None}
+    monkeypatch.setattr(Training, "_wall_seconds", lambda training: training.state.steps / 1.0)
+    make_run(changes | WHOLE, **settings).train()
+    kill_after(make_run(changes, **settings), 1100)
+    monkeypatch.setattr(Training, "_wall_seconds", lambda training: training.state.steps / 1000.0)
+    make_run(changes | RESUME, **settings).train()
+    assert files().steps == files("whole").steps == [500, 1000, 1500, 2000]
+    for step in (1500, 2000):
+        assert files().checkpoint(step) == files("whole").checkpoint(step)
+    assert files().result["resume"] == {
+        "promise": "exact",
+        "reasons": [],
+        "notes": [
+            "every 500 steps all episodes restart, 3 times in the run, because the environment cannot save its state"
+        ],
+    }
+    (agent,) = read_document(files().path / "configuration.yaml").data["behaviors"].values()
+    assert agent["checkpoint_interval"] == 500

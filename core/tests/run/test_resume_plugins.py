@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.errors import PluginError
+from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.status_file import read_status_file
 from rlcore.runs.run import Run
+from rlcore.runs.saved_policies import load_policies
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.saved_state import require_models, require_run
+from rlcore.testing.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}
 
@@ -181,6 +185,70 @@ def test_another_set_of_plugins_is_told(make_run: Any, caplog: pytest.LogCapture
         "of acme-lessons 1.0, plugin 'new' acme-new 1.0 instead of not loaded; this resume is statistical instead of "
         "exact"
     )
+
+
+class Wraps:
+    """Puts something around environments, and leaves trainers as they are."""
+
+    @hookimpl(wrapper=True)
+    def rlcore_create_environment(self) -> Any:
+        return (yield)
+
+    @hookimpl(wrapper=True)
+    def rlcore_create_trainer(self) -> Any:
+        return (yield)
+
+    @hookimpl(wrapper=True)
+    def rlcore_create_stats_writer(self) -> Any:
+        return (yield)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "evaluate RUN",
+        "evaluate RUN --checkpoint best",
+        "export RUN --format weights",
+        "run --resume --run-id run --results-dir RESULTS",
+        "run --inference --run-id run --results-dir RESULTS",
+    ],
+)
+def test_commands_refuse_to_do_without_a_plugin_that_wrapped_a_factory_unless_it_is_turned_off(
+    make_run: Any, files: Any, run_rlcore: RunRlcore, kill_after: Any, command: str
+) -> None:
+    exporter = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
+    run = make_run({"plugins.local": exporter, "evaluation": {"interval": 50, "episodes": 2}})
+    kill_after(with_plugin(run, Wraps(), "acme"), 100)
+    path = files().path
+    words = [{"RUN": str(path), "RESULTS": str(path.parent)}.get(word, word) for word in command.split()]
+    hook = "rlcore_create_trainer" if "export" in words else "rlcore_create_environment"  # what it makes first
+    refused = run_rlcore(*words)
+    assert refused.exit_code == 4
+    assert refused.stderr.strip().endswith(
+        f"plugin 'acme' (acme-acme 1.0) took part in {hook} when the checkpoint was saved, and does not now: "
+        "pip install acme-acme, or do without it with -p no:acme-acme/acme"
+    )
+    if "--inference" not in command:  # which has no end
+        assert run_rlcore(*words, "-p", "no:acme-acme/acme").exit_code == 0
+
+
+def test_a_program_that_reads_a_run_needs_what_it_makes(make_run: Any, files: Any) -> None:
+    run = with_plugin(make_run(), Wraps(), "acme")
+    run.train()
+    entries = files().json(f"checkpoints/{files().steps[-1]}/state.json")["run"]["factories"]
+    assert [(each["hook"], each["distribution"], each["version"]) for each in entries] == [
+        ("rlcore_create_environment", "acme-acme", "1.0"), ("rlcore_create_trainer", "acme-acme", "1.0"),
+    ]  # fmt: skip
+    with pytest.raises(PluginError, match=r"'acme' .* took part in rlcore_create_trainer"):
+        load_policies(files().path, plugins=make_run().plugins)
+    other = with_plugin(make_run(), Wraps(), "acme", version="2.0").plugins
+    assert load_policies(files().path, plugins=other).keys() == {"Agent"}
+    path = files().path / "checkpoints" / str(files().steps[-1])
+    state = load_checkpoint(path)
+    state["run"]["factories"] = [{"hook": 1}]
+    for require in (require_run, require_models):
+        with pytest.raises(RunStateError, match="the entry 'factories' is not a list of plugins"):
+            require(path, state)
 
 
 def test_the_same_plugins_are_not_worth_a_line(

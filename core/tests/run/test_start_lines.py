@@ -18,13 +18,14 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.plugins.plugin import Plugin
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.description import BehaviorDescription, EnvironmentDescription, RunDescription
-from rlcore.runs.promise import ResumePromise, promise_of
+from rlcore.runs.promise import ResumePromise
 from rlcore.settings import BehaviorSettings
 from rlcore.testing.fixtures import RunRlcore
 from rlcore.trainer import NetworkSize
 
 SPOKEN = {"stats.console": {}}
-CUT = "each checkpoint starts new episodes, because the environment cannot save its state"
+CUT = "because the environment cannot save its state"
+IDENTITY = {"environment.type": "identity"}
 
 
 def test_the_description_of_a_run_has_what_the_configuration_and_the_environment_say(make_run: Any) -> None:
@@ -60,7 +61,15 @@ def test_a_resumed_run_is_described_at_its_step(make_run: Any, kill_after: Any) 
     ("changes", "promise"),
     [
         ({}, "exact"),
-        ({"environment.type": "identity"}, f"exact; {CUT}"),
+        (IDENTITY, f"exact; every 40 steps all episodes restart, 4 times in the run, {CUT}"),
+        (
+            IDENTITY | {"behaviors.Agent.checkpoint_interval": None},
+            f"exact; all episodes restart about every 10 minutes, and never within 20 steps, {CUT}",
+        ),
+        (
+            IDENTITY | {"behaviors.Agent.checkpoint_interval": 200},
+            f"exact; no checkpoint before the end, which would restart all episodes, {CUT}",
+        ),
         (
             {"torch_settings.device": "cuda:1"},
             "statistical, because kernels of cuda:1 may add numbers in another order "
@@ -79,8 +88,6 @@ def test_environments_and_trainers_add_their_reasons_to_the_promise(make_run: An
         run.start()
         for owner, reason in ((run.environment, "workers race"), (run.behaviors["Agent"].trainer, "no cache is saved")):
             owner.resume_limits = (reason,)
-        training = run._started
-        training.promise = promise_of(training.context, training.state)
         reasons = "statistical, because workers race and no cache is saved"
         assert str(run.describe().resume) == reasons
         run.train()

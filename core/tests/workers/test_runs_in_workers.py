@@ -11,7 +11,7 @@ import pytest
 from rlcore.config import load_config, load_plugins_for
 from rlcore.config.document import document_from_mapping
 from rlcore.environment import Actions, SavesState
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, PluginError
 from rlcore.runs.setup import make_environment, run_context
 from rlcore.saved_values import SavedValueError
 from rlcore.seeding import EpisodeSeeds
@@ -20,8 +20,13 @@ from rlcore.workers.crew import Restarts
 
 
 def make(path: Path, workers: Any, name: str = "corridor", num_envs: int = 5, **blocks: Any) -> Any:
+    context = context_of(path, workers, "rlcore.testing.hooks", name=name, num_envs=num_envs, **blocks)
+    return make_environment(context.config, context.plugins, context)
+
+
+def context_of(path: Path, workers: Any, *local: str, name: str = "corridor", num_envs: int = 5, **blocks: Any) -> Any:
     data = {
-        "plugins": {"local": ["rlcore.testing.hooks"]},
+        "plugins": {"local": list(local)},
         "environment": {"type": "testing", "id": name, "num_envs": num_envs, "workers": workers},
         "env_settings": {"seed": 4},
         "behaviors": {"A": {}},
@@ -30,7 +35,7 @@ def make(path: Path, workers: Any, name: str = "corridor", num_envs: int = 5, **
     document = document_from_mapping(data)
     plugins = load_plugins_for(document)
     config = load_config(document, plugins)
-    return make_environment(config, plugins, run_context(config, plugins, path, path))
+    return run_context(config, plugins, path, path)
 
 
 def play(environment: Any, steps: int, seed: int = 0) -> list[Any]:
@@ -81,6 +86,37 @@ def test_a_mistake_is_reported_as_in_one_process(tmp_path: Path) -> None:
             make(tmp_path, workers, "corridors")
         messages.append((str(refused.value), refused.value.key))
     assert messages[0] == messages[1]
+
+
+def test_plugins_that_take_part_in_workers_are_noted_and_required_as_in_one_process(tmp_path: Path) -> None:
+    local = tmp_path / "around.py"
+    local.write_text(
+        "from rlcore import hookimpl\n\n@hookimpl(wrapper=True)\ndef rlcore_create_environment():\n    return (yield)\n"
+    )
+    entries, refused = [], []
+    for workers in (None, 2):
+        with_plugin = context_of(tmp_path, workers, "rlcore.testing.hooks", str(local))
+        make_environment(with_plugin.config, with_plugin.plugins, with_plugin).close()
+        entries.append(with_plugin.factories.to_json())
+        without = context_of(tmp_path, workers, "rlcore.testing.hooks")
+        without.factories.require({"factories": entries[-1]})
+        with pytest.raises(PluginError) as error:
+            make_environment(without.config, without.plugins, without)
+        refused.append(str(error.value))
+    assert (
+        entries[0]
+        == entries[1]
+        == [
+            {
+                "hook": "rlcore_create_environment",
+                "name": "around",
+                "module": str(local),
+                "distribution": "",
+                "version": "",
+            }
+        ]
+    )
+    assert refused[0] == refused[1] and refused[0].startswith("plugin 'around' (local) took part in")
 
 
 @pytest.mark.parametrize(

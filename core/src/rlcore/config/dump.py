@@ -57,14 +57,14 @@ def write_config(config: RunConfig, path: Path) -> None:
 def plain(value: Any, path: KeyPath, secrets: bool = False) -> Any:
     """A settings object, or any value in it, as plain data; ``path`` names the value in the error.
 
-    Secret fields are left out unless ``secrets`` is True.
+    Secret fields are left out unless ``secrets`` is True. Raises ConfigError for what no file can hold, or no path.
     """
     if isinstance(value, enum.Enum):
         return plain(value.value, path, secrets)
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, str | Path):
+        return _text(str(value), path)
+    if value is None or isinstance(value, bool | int | float):
         return value
-    if isinstance(value, Path):
-        return str(value)
     if isinstance(value, Mapping):
         return {str(key): plain(element, (*path, str(key)), secrets) for key, element in value.items()}
     if isinstance(value, set | frozenset):
@@ -73,11 +73,25 @@ def plain(value: Any, path: KeyPath, secrets: bool = False) -> Any:
         return [plain(element, (*path, index), secrets) for index, element in enumerate(value)]
     if attrs.has(type(value)):
         return {
-            key: plain(getattr(value, attribute.name), (*path, key), secrets)
+            key: plain(getattr(value, attribute.name), path if key == "sections" else (*path, key), secrets)
             for key, attribute in settings_fields(type(value)).items()
             if secrets or not field_info(attribute).secret
         }
     raise ConfigError(f"{dotted(path)}: {shown(value)} cannot be written to a configuration file")
+
+
+def _text(value: str, path: KeyPath) -> str:
+    if "\0" in value:
+        raise ConfigError(f"{shown(value)} has a NUL character; leave it out", key=path)
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # lone surrogates: bytes of a name that the locale cannot decode
+        raise ConfigError(
+            f"{shown(value)} is not UTF-8, so a configuration with it could not be read again; use another name, or "
+            "set PYTHONUTF8=1 if the locale is not UTF-8",
+            key=path,
+        ) from None
+    return value
 
 
 def _lift_sections(data: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from rlcore.config.blocks import Blocks
 from rlcore.config.collected import Problems
 from rlcore.config.data_source import check_data_source
 from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.dump import plain
 from rlcore.config.inherit import inherit_defaults
 from rlcore.config.modify import modified_by_plugins
 from rlcore.config.parameter_blocks import with_parameter_blocks
@@ -28,6 +29,7 @@ from rlcore.config.rules import (
     check_start,
     check_workers,
 )
+from rlcore.errors import ConfigError
 from rlcore.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -77,6 +79,11 @@ def load_document(
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
     check_names(problems)
     check_start(problems)
+    if isinstance(config, RunConfig) and not measuring:
+        try:
+            plain(config, ())
+        except ConfigError as error:
+            problems.add(error.key, error.message)
     problems.raise_any()
     assert isinstance(config, RunConfig)
     return config, problems.document

@@ -97,7 +97,7 @@ class Plugins(Factories):
         self._checked: RunConfig | None = None  # the configuration that plugins have checked
         self._manager = HookManager()
         self._manager.register(CoreDefaults(), name=DEFAULTS_NAME)
-        super().__init__(Dispatch(self._manager, strict=strict))
+        super().__init__(Dispatch(self._manager, strict=strict), self.selection, found)
         self._registry = Registry(self._manager, self._dispatch, self._give_up)
 
     def load(self) -> None:

@@ -85,6 +85,43 @@ class Dispatch:
         except (Exception, SystemExit) as error:
             self._blame(self._manager.raised_by(error, hook), hook, error)
 
+    def create(self, hook: str, **arguments: Any) -> tuple[Any, list[Plugin]]:
+        """The answer to a factory hook, and the plugins of the implementations that took part: wrappers and answerer.
+
+        Core's defaults do not count.
+        """
+        asked = [
+            each
+            for each in self._manager.implementations(hook)
+            if not any(each.plugin is plugin for plugin in self._left_out)
+        ]
+        # Pluggy asks `tryfirst` implementations before the function below, which it calls only if none answers.
+        answered = [each for each in asked if each.tryfirst and not each.wrapper]
+
+        def answer() -> Any:
+            answered.clear()
+            for each in asked:
+                if not (each.wrapper or each.tryfirst):
+                    found = each.function(*(arguments[name] for name in each.argnames))
+                    if found is not None:
+                        answered.append(each)
+                        return found
+            return None
+
+        self.calls[hook] += 1
+        try:
+            created = self._manager.subset_hook_caller(hook, self._left_out).call_extra([answer], arguments)
+        except (Exception, SystemExit) as error:
+            self._blame(self._manager.raised_by(error, hook), hook, error)
+        took_part = [each for each in asked if each.wrapper] + answered
+        names = [each.plugin_name for each in took_part if each.plugin_name != DEFAULTS_NAME]
+        return created, [self._manager.owner(name) for name in names]
+
+    def implementing(self, hook: str) -> list[Plugin]:
+        """The plugins that answer or wrap a hook; core does not count."""
+        names = [each.plugin_name for each in self._manager.implementations(hook)]
+        return [self._manager.owner(name) for name in names if name != DEFAULTS_NAME]
+
     def implementations(self, hook: str) -> Iterator[tuple[Plugin, pluggy.HookImpl]]:
         """The implementations of one call of a hook, which is counted, each with its plugin."""
         self.calls[hook] += 1

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.failures import blame
-from rlcore.plugins.plugin import canonical
+from rlcore.plugins.plugin import Plugin, canonical
 from rlcore.plugins.records import (
+    BehaviorSection,
     CurriculumSpec,
     EnvironmentSpec,
     ExporterSpec,
@@ -21,6 +22,7 @@ from rlcore.plugins.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
+from rlcore.plugins.selection import Selection
 from rlcore.plugins.targets import call_target, require_protocol, require_space
 
 if TYPE_CHECKING:
@@ -43,8 +45,10 @@ class Factories:
     Each method raises PluginError if the created object does not fit its protocol, or if its plugin raises.
     """
 
-    def __init__(self, dispatch: Dispatch) -> None:
+    def __init__(self, dispatch: Dispatch, selection: Selection, found: tuple[Plugin, ...]) -> None:
         self._dispatch = dispatch
+        self.selection = selection
+        self.found = found
 
     def create_trainer(
         self,
@@ -122,7 +126,22 @@ class Factories:
         return cast(Environment, created)
 
     def _create(self, hook: str, protocol: type, spec: Record, **arguments: Any) -> object:
-        """The first answer to a factory hook, which must fit ``protocol``."""
-        created: object = self._dispatch.first(hook, spec=spec, **arguments)
+        """The first answer to a factory hook, which must fit ``protocol``; plugins that took part are noted.
+
+        Raises PluginError if one is missing that took part when the checkpoint of the run was saved.
+        """
+        from rlcore.plugins.run_context import RunContext
+
+        run = arguments["run"]
+        if isinstance(run, RunContext):  # tests of plugins may give something else
+            now = self._dispatch.implementing(hook)
+            run.factories.check(hook, run.purpose == "train", now, self.found, self.selection)
+        created, took_part = self._dispatch.create(hook, spec=spec, **arguments)
         require_protocol(created, protocol, spec.described)
+        if isinstance(run, RunContext):
+            # A measurement does without a block of a behavior whose plugin is absent, and training refuses the block.
+            blocks = arguments["settings"].sections if hook == "rlcore_create_trainer" else {}
+            named = [name for name, block in blocks.items() if block is not None]
+            owners = [run.plugins.record(BehaviorSection, name).plugin for name in named]
+            run.factories.add(hook, [plugin for plugin in took_part if plugin not in owners])
         return created

@@ -505,6 +505,12 @@ class ConfigSection(Record):
     """A plugin's own top-level block in the configuration file. ``target`` names its attrs settings class.
 
     The block is ``config.sections[name]``; it has the class's defaults if the file leaves it out.
+
+    Attributes:
+        affects_learning: Whether a run may learn something else with other values. A resume with another block is
+            ``exact`` if it is false, and ``statistical`` if it is true.
     """
 
     kind: ClassVar[str] = "section"
+
+    affects_learning: bool = True

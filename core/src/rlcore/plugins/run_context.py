@@ -13,6 +13,7 @@ from rlcore.distributed.ranks import OneRank, Ranks
 from rlcore.errors import ConfigError, UnsupportedSpace, dotted
 from rlcore.files.paths import user_path, working_directory
 from rlcore.files.patterns import pattern_problem
+from rlcore.plugins.factory_plugins import FactoryPlugins
 from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
 from rlcore.plugins.plugin import PLUGIN_NAME
 from rlcore.plugins.stash import Stash
@@ -137,6 +138,7 @@ class RunContext:
     _stops: StopRequests = attrs.field(factory=StopRequests, repr=False)
     _holds: CheckpointHolds = attrs.field(factory=CheckpointHolds, repr=False)
     _files: list[str] = attrs.field(factory=list)
+    _factories: FactoryPlugins = attrs.field(factory=FactoryPlugins, repr=False)
 
     @property
     def inference(self) -> bool:
@@ -188,6 +190,11 @@ class RunContext:
             if problem:
                 raise ValueError(problem)
         self._files += patterns
+
+    @property
+    def factories(self) -> FactoryPlugins:
+        """The plugins that took part in making the objects of the run."""
+        return self._factories
 
     @property
     def held_checkpoints(self) -> CheckpointHolds:

@@ -76,6 +76,10 @@ class Selection:
         """The references of local plugins (``module:...``) that are turned on."""
         return tuple(choice.reference for choice in self.choices if choice.on and is_local(choice))
 
+    def off(self, plugin: Plugin) -> bool:
+        """Whether ``plugin``, which need not be installed, is turned off by its name."""
+        return next((not choice.on for choice in reversed(self.choices) if choice.matches(plugin)), False)
+
     def anchored(self, config_dir: Path | None) -> Selection:
         """A copy with absolute paths of local files; the configuration's are relative to ``config_dir``."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from math import isfinite
+from math import floor, isfinite, log10
 from statistics import fmean
 from typing import Any
 
@@ -20,6 +20,7 @@ from rlcore.runs.episode_statistics import EpisodeStatistics, FinishedEpisodes
 from rlcore.saved_values import saved_count, saved_entry, saved_mapping
 from rlcore.seeding import derive_seed
 from rlcore.settings import BehaviorSettings
+from rlcore.settings.limits import MAX_STEPS
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
 from rlcore.trainer import PlayingTrainer, Trainer
 
@@ -31,6 +32,8 @@ ENDLESS_STEPS = 50_000
 RECENT_EPISODES = 100
 # Agent steps between checkpoints where the configuration gives none and max_steps are many; ML-Agents' default.
 MAX_DEFAULT_INTERVAL = 500_000
+# Seconds of training between checkpoints where each of them restarts all episodes and the configuration gives none.
+SECONDS_BETWEEN_RESTARTS = 600
 # How many of the latest values of an update's scalar its moving average is taken over.
 RECENT_UPDATES = 100
 
@@ -67,6 +70,9 @@ class BehaviorRun:
         self.inferred = 0  # agent steps acted under --inference
         self._player: Player | None = None  # that acts since it stopped learning
         self.learning = True
+        self.restarts = False  # a checkpoint restarts its episodes, because the environment cannot save itself
+        self.chosen_interval: int | None = None  # of checkpoints that restart episodes; see choose_interval
+        self._pace: tuple[int, float, int] | None = None  # steps, seconds and updates from which its steps are timed
         self.playing = True  # with the actions of the trainer: it learns, or plays on in its own way
         # Episodes and steps when a checkpoint last found that episodes had ended by themselves; None: not yet
         self.finished_at_cut: tuple[int, int] | None = None
@@ -87,12 +93,39 @@ class BehaviorRun:
 
     @property
     def checkpoint_interval(self) -> int:
+        """Agent steps between checkpoints; the fewest that are possible before :meth:`choose_interval`."""
         settings = self.settings
         if settings.even_checkpoints and settings.keep_checkpoints > 0:
             return max(1, settings.max_steps // settings.keep_checkpoints)
-        if settings.checkpoint_interval is None:
-            return max(1, min(settings.max_steps // 10, MAX_DEFAULT_INTERVAL))
-        return settings.checkpoint_interval
+        if settings.checkpoint_interval is not None:
+            return settings.checkpoint_interval
+        return self.chosen_interval or max(1, min(settings.max_steps // 10, MAX_DEFAULT_INTERVAL))
+
+    @property
+    def interval_is_open(self) -> bool:
+        """Whether the interval is still to be chosen, when a checkpoint is due."""
+        settings = self.settings
+        given = settings.checkpoint_interval is not None or (
+            settings.even_checkpoints and settings.keep_checkpoints > 0
+        )
+        return self.restarts and not given and self.chosen_interval is None
+
+    def choose_interval(self, seconds: float) -> None:
+        """Fix the interval for the rest of the run: ten minutes or less, by the time that its steps take.
+
+        Called when a checkpoint is due, after ``seconds`` of the run. Steps before the first update are faster than
+        those that follow, so unless all steps were slow, the interval stays open until another one was measured. The
+        checkpoint stays due only if the interval is as short as possible.
+        """
+        shortest = self.checkpoint_interval
+        steps, before, updates = self._pace or (0, 0.0, 0)
+        timed = one_two_five((self.steps - steps) / max(seconds - before, 1e-6) * SECONDS_BETWEEN_RESTARTS)
+        if timed <= shortest or (self._pace is not None and self.updates > updates):
+            self.chosen_interval = min(max(shortest, timed), MAX_STEPS)
+        elif self._pace is None and self.updates > 0:
+            self._pace = self.steps, seconds, self.updates
+        if timed > shortest:
+            self.checkpoint_saved()
 
     def set_boundaries(self) -> None:
         """Set the next boundaries: multiples of the intervals after the trainer's step."""
@@ -250,6 +283,7 @@ class BehaviorRun:
             "recent": list(self.recent),
             "window": self.window.state_dict(),
             "updates": self.updates,
+            "chosen_interval": self.chosen_interval,
             "recent_updates": {tag: list(values) for tag, values in self.recent_updates.items()},
         }
 
@@ -268,5 +302,13 @@ class BehaviorRun:
         self.recent.extend(saved_entry(state, "recent"))
         self.window.load_state_dict(saved_mapping(state, "window"))
         self.updates = saved_count(state, "updates")
+        if state.get("chosen_interval") is not None:  # older checkpoints have none
+            self.chosen_interval = max(1, saved_count(state, "chosen_interval"))
         for tag, values in saved_mapping(state, "recent_updates").items():
             self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
+
+
+def one_two_five(number: float) -> int:
+    """The largest of 1, 2, 5, 10, 20, 50 and so on that is not larger than ``number``; 1 for a smaller number."""
+    power: int = 10 ** floor(log10(max(number, 1.0)))
+    return max(each * power for each in (1, 2, 5) if each == 1 or each * power <= number)

@@ -110,12 +110,12 @@ class RunEvaluation:
             behavior.stop_at(behavior.steps + share)
 
     def evaluate(
-        self, behaviors: Behaviors, step: int, run_seed: int, stop_requested: Callable[[], bool]
+        self, behaviors: Behaviors, step: int, about: Mapping[str, Any], stop_requested: Callable[[], bool]
     ) -> EvaluationResult | None:
         """Play, note the score in statistics, and keep the policies if they are the best so far.
 
         Returns None where ``stop_requested`` had the evaluation abandoned: nothing is noted, and it stays due.
-        ``run_seed`` stands beside those policies, as it does in every checkpoint.
+        ``about``, of the run, stands beside those policies, as it does in every checkpoint.
         """
         settings, interval = self.settings, self._interval
         assert settings is not None and interval is not None, "one was due"
@@ -152,8 +152,7 @@ class RunEvaluation:
                     models[name] = behavior.trainer.state_dict()["model"]
             steps = {name: behavior.steps for name, behavior in behaviors.items()}
             specs = {name: spec_state(behavior.spec) for name, behavior in behaviors.items()}
-            about = {"seed": run_seed, "steps": steps, "score": result.score, SPECS: specs}
-            self._store.save_best(step, models, about)
+            self._store.save_best(step, models, {**about, "steps": steps, "score": result.score, SPECS: specs})
         return result
 
     def to_json(self) -> dict[str, Any] | None:

@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 
 import attrs
 
-from rlcore.environment import Environment, SavesState
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.state import RunState
 from rlcore.storage.fingerprint import device_of
@@ -61,7 +60,7 @@ class ResumePromise:
 def promise_of(context: RunContext, state: RunState) -> ResumePromise:
     """The promise that the configuration, the environment and the trainers of a run allow."""
     reasons = tuple(dict.fromkeys(_reasons(context, state)))
-    return ResumePromise("statistical", reasons) if reasons else ResumePromise("exact", notes=_cut(state.environment))
+    return ResumePromise("statistical", reasons) if reasons else ResumePromise("exact", notes=_restarts(state))
 
 
 def _reasons(context: RunContext, state: RunState) -> Iterator[str]:
@@ -76,7 +75,20 @@ def _reasons(context: RunContext, state: RunState) -> Iterator[str]:
         yield from getattr(behavior.trainer, "resume_limits", ())
 
 
-def _cut(environment: Environment | None) -> tuple[str, ...]:
-    if environment is None or isinstance(environment, SavesState):
+def _restarts(state: RunState) -> tuple[str, ...]:
+    """What it costs that the environment cannot save its state: how often all episodes restart."""
+    behaviors = [behavior for behavior in state.behaviors.values() if behavior.restarts]
+    if not behaviors:
         return ()
-    return ("each checkpoint starts new episodes, because the environment cannot save its state",)
+    often = min(behaviors, key=lambda behavior: behavior.checkpoint_interval)
+    interval, steps = f"{often.checkpoint_interval:,}", often.settings.max_steps
+    times = (steps - 1) // often.checkpoint_interval  # the last checkpoint cuts nothing that would be learned from
+    of = f" of {often.name}" if len(behaviors) > 1 else ""
+    why = "because the environment cannot save its state"
+    if often.interval_is_open:
+        return (f"all episodes restart about every 10 minutes, and never within {interval} steps{of}, {why}",)
+    if times == 0:
+        return (f"no checkpoint before the end, which would restart all episodes, {why}",)
+    return (
+        f"every {interval} steps{of} all episodes restart, {times} time{'s' if times > 1 else ''} in the run, {why}",
+    )

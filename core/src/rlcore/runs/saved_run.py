@@ -151,6 +151,7 @@ class SavedRun:
         start = working_directory()
         context = run_context(config, plugins, start / directory, start)
         context.purpose = "evaluate"
+        context.factories.require(state[RUN])
         return cls(config, plugins, context, found.step, models_in(state), found.path, state[RUN])
 
     @property

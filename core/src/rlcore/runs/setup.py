@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -79,6 +79,16 @@ def fresh_start(config: RunConfig) -> RunConfig:
     start = config.checkpoint_settings
     settings = attrs.evolve(start, resume=False, checkpoint=None, force=False, inference=False)
     return attrs.evolve(config, checkpoint_settings=settings)
+
+
+def with_intervals(config: RunConfig, behaviors: Iterable[BehaviorRun]) -> RunConfig:
+    """The configuration with the intervals of checkpoints that the run chose; a new run with it does the same."""
+    chosen = {
+        each.name: attrs.evolve(each.settings, checkpoint_interval=each.chosen_interval)
+        for each in behaviors
+        if each.chosen_interval is not None and each.settings.checkpoint_interval is None
+    }
+    return attrs.evolve(config, behaviors={**config.behaviors, **chosen})
 
 
 def run_context(

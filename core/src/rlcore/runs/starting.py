@@ -99,6 +99,8 @@ class Start:
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
         place, start = self.directory.path, self.directory.working_directory
         context = run_context(config, plugins, place, start, resumed, self.control.stops, ranks)
+        if saved is not None:
+            context.factories.require(saved["run"])
         context.held_checkpoints.changed = self.directory.write_holds
         plugins.check_config(config)
         notifications = (NoNotifications if ranks.rank else Notifications)(plugins, context)
@@ -163,6 +165,7 @@ class Start:
             evaluation.load_state_dict(saved["run"].get("evaluation"))
             evaluation.overdue = saved["run"].get("overdue")
             training.resumed_from = self.directory.checkpoints / str(store.saved_step)
+            training.keep_intervals()
             training.differences = self._differences(training, saved)
             if PARTS in saved["run"] and saved_by != self.ranks.size:
                 training.differences += (f"{in_words(self.ranks.size)} instead of {in_words(saved_by)}",)
@@ -181,7 +184,8 @@ class Start:
         found = self.store.differences(saved)
         if isinstance(training.state.environment, SavesState) and saved["run"]["environment"] is None:
             found.append("an environment that saves its state, instead of one that begins new episodes")
-        if found and found != [ANOTHER_CONFIGURATION]:  # whose changes are reported when the run has started
+        # Changes of the configuration alone are reported when the run has started.
+        if any(not each.startswith(ANOTHER_CONFIGURATION) for each in found):
             promise, after = training.promise.kind, training.promise.after(tuple(found)).kind
             weakened = after if after == promise else f"{after} instead of {promise}"
             log.warning("%s: resumes with %s; this resume is %s", self.directory.path, ", ".join(found), weakened)

@@ -80,6 +80,8 @@ class RunState:
             context.ranks.wait_for_all("starting the environments")
             behaviors = make_behavior_runs(config, plugins, context, environment.behaviors, offline)
             state = cls(context.seed, environment, behaviors, name, first_env=context.first_env)
+            for behavior in behaviors.values():
+                behavior.restarts = not isinstance(environment, SavesState)
             workers = environment_settings(config).crew
             state.in_workers = workers is not None
             state.updates_ahead = workers is not None and workers.overlap == "updates"

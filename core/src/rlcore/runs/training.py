@@ -20,6 +20,7 @@ from typing import Any, Literal
 from rlcore.distributed.parts import gather_state
 from rlcore.errors import PluginError, RanksFailed, RlcoreError, RunStateError, one_line
 from rlcore.plugins.calls import Plugins
+from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
 from rlcore.plugins.run_context import RunContext
 from rlcore.results import EpochResult, EvaluationResult, steps_per_second
 from rlcore.runs.background_save import MOST_COPIED, BackgroundSave
@@ -31,6 +32,7 @@ from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.notifications import Notifications
 from rlcore.runs.promise import ResumePromise, promise_of
 from rlcore.runs.rank_stops import StopAgreement
+from rlcore.runs.setup import fresh_start, with_intervals
 from rlcore.runs.state import RunState, cut_warning, endless_warning, unlearned_warning
 from rlcore.runs.step_watch import StepWatch
 from rlcore.runs.summaries import RunSummaries
@@ -72,7 +74,6 @@ class Training:
         self.epoch = 0
         self.outcome: Outcome | None = None
         self.resumed_from: Path | None = None
-        self.promise = promise_of(context, state)  # of a resume from this run's checkpoints
         self.differences: tuple[str, ...] = ()  # from the checkpoint that this process resumed
         self.nothing_left = False  # to learn, already when this process resumed the run
         self.seconds_before = 0.0  # of earlier processes of this run
@@ -109,6 +110,11 @@ class Training:
         if self.context.inference:
             return False
         return self.evaluation.scores.stopped or not any(behavior.learning for behavior in self.behaviors.values())
+
+    @property
+    def promise(self) -> ResumePromise:
+        """How a resume from this run's checkpoints compares with a run that is never stopped."""
+        return promise_of(self.context, self.state)
 
     @property
     def resume(self) -> ResumePromise:
@@ -156,7 +162,7 @@ class Training:
             due = self.summaries.due(behavior, evaluation)
             results[behavior.name] = behavior.result(self.summaries.summarize(behavior, speed) if due else {})
         if evaluation.overdue is None:  # else everything that is due at this step is left to the resumed run
-            if any(behavior.checkpoint_due for behavior in behaviors):
+            if self._checkpoint_due():
                 self._save_checkpoint()
             for behavior in behaviors:
                 behavior.set_boundaries()
@@ -207,15 +213,37 @@ class Training:
         evaluation.overdue = None
         if any(self.summaries.due(behavior, evaluation) for behavior in behaviors):
             return True
-        if any(behavior.checkpoint_due for behavior in behaviors):
+        if self._checkpoint_due():
             self._save_checkpoint()
         evaluation.watch(state.behaviors, state.steps)
         return False
 
+    def _checkpoint_due(self) -> bool:
+        """Whether a checkpoint is due. The first ones that are due fix an interval that was left to the run."""
+        for behavior in self.behaviors.values():
+            if behavior.checkpoint_due and behavior.interval_is_open:
+                behavior.choose_interval(self.context.ranks.share(self._wall_seconds()))
+                if behavior.interval_is_open:
+                    continue
+                log.info(
+                    "behavior %r: a checkpoint every %s steps, about ten minutes: each restarts all episodes, because "
+                    "the environment cannot save its state; checkpoint_interval sets another number",
+                    behavior.name, f"{behavior.checkpoint_interval:,}",
+                )  # fmt: skip
+                self.keep_intervals()
+                self._store.write_configuration()
+        return any(behavior.checkpoint_due for behavior in self.behaviors.values())
+
+    def keep_intervals(self) -> None:
+        """Have the configuration of the run state the intervals of checkpoints that the run chose."""
+        config = with_intervals(self.context.config, self.behaviors.values())
+        self._store.configure(fresh_start(config), self.context.ranks.size)
+
     def _evaluate(self) -> bool:
         """Evaluate the policies. Returns whether the evaluation was played to its end."""
         started, step = perf_counter(), self.state.steps
-        self._evaluated = self.evaluation.evaluate(self.behaviors, step, self.context.seed, self.stopping)
+        about = {"seed": self.context.seed, FACTORIES: self.context.factories.to_json()}
+        self._evaluated = self.evaluation.evaluate(self.behaviors, step, about, self.stopping)
         seconds = perf_counter() - started
         self.times.evaluating += seconds
         self._timers.root.child("Evaluator.evaluate").add(seconds)

@@ -35,7 +35,8 @@ class BehaviorSettings:
     )
     checkpoint_interval: int | None = setting(
         None,
-        "Agent steps between checkpoints; by default a tenth of max_steps, at most 500000.",
+        "Agent steps between checkpoints; by default a tenth of max_steps, at most 500000. If each checkpoint restarts "
+        "all episodes, because the environment cannot save its state: what ten minutes take, if these are more.",
         minimum=1,
         maximum=MAX_STEPS,
     )

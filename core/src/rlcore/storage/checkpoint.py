@@ -59,7 +59,7 @@ class Draft:
     """A state to be written as the files of a checkpoint, in ``directory``, which is empty.
 
     Files of shared parts that a checkpoint in ``earlier`` has are linked at once, from the first one in which they are
-    undamaged. Raises TypeError for a state that is not arrays and JSON.
+    undamaged; files of the checkpoint ``apart`` are not. Raises TypeError for a state that is not arrays and JSON.
     """
 
     def __init__(
@@ -70,11 +70,12 @@ class Draft:
         configuration: str | None = None,
         earlier: Sequence[Path] = (),
         flushed: FlushedFiles | None = None,
+        apart: Path | None = None,
     ) -> None:
         self.directory = directory
         self.step = step
         self.configuration = configuration
-        self.frozen = FrozenFiles(directory, earlier, FlushedFiles() if flushed is None else flushed)
+        self.frozen = FrozenFiles(directory, earlier, FlushedFiles() if flushed is None else flushed, apart)
         self.tree: dict[str, Any] = {}
         self.arrays: dict[str, Arrays] = {}  # by file
         for name, entry in state.items():

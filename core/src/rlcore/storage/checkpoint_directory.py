@@ -151,7 +151,9 @@ class CheckpointSave:
         state: Mapping[str, Any],
         configuration: str | None = None,
         flushed: FlushedFiles | None = None,
+        apart: bool = False,
     ) -> None:
+        """``apart``: share no file with the regular checkpoint before this one, so that damage to a file spares one."""
         self._directory, self._step = directory, step
         self.path = directory / str(step)
         self._temporary = directory / f"{TEMPORARY}{step}-{os.getpid()}"
@@ -159,7 +161,9 @@ class CheckpointSave:
             directory.mkdir(parents=True, exist_ok=True)
             self._temporary.mkdir()
             earlier = [checkpoint.path for checkpoint in reversed(_of_one_run(directory))]
-            self._draft = Draft(self._temporary, step, state, configuration, earlier, flushed)
+            before = [each.path for each in find_checkpoints(directory) if each.step < step] if apart else []
+            last = before[-1] if before else None
+            self._draft = Draft(self._temporary, step, state, configuration, earlier, flushed, last)
 
     @property
     def nbytes(self) -> int:

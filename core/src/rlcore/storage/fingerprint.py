@@ -25,6 +25,7 @@ from typing import Any
 from rlcore._version import __version__
 from rlcore.config.dump import dump_config
 from rlcore.plugins.calls import Plugins
+from rlcore.plugins.records import ConfigSection
 from rlcore.settings import RunConfig, WorkerSettings
 
 Fingerprint = Mapping[str, Mapping[str, str]]
@@ -85,7 +86,7 @@ def fingerprint(plugins: Plugins, config: RunConfig, ranks: int = 1) -> dict[str
         "plugins": loaded,
         "computing": computing,
         "processes": {"ranks": str(ranks), "workers": str(workers.count if isinstance(workers, WorkerSettings) else 0)},
-        "configuration": {"sha256": _digest(config)},
+        "configuration": {"sha256": _digest(learning_part(dump_config(config), plugins))},
     }
 
 
@@ -112,9 +113,16 @@ def differences(saved: Fingerprint, now: Fingerprint) -> list[str]:
     return found
 
 
-def _digest(config: RunConfig) -> str:
-    data = {key: value for key, value in dump_config(config).items() if key not in _WITHOUT_EFFECT}
-    data["torch_settings"] = {"fast_cpu": config.torch_settings.fast_cpu}  # the section `computing` has the others
+def learning_part(data: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
+    """The part of a complete configuration that a training depends on."""
+    sections = (record for record in plugins.records(ConfigSection.kind) if isinstance(record, ConfigSection))
+    idle = {name for each in sections if not each.affects_learning for name in (each.name, each.reference)}
+    found = {key: value for key, value in data.items() if key not in _WITHOUT_EFFECT and key not in idle}
+    # The section `computing` has the others.
+    return found | {"torch_settings": {"fast_cpu": found.get("torch_settings", {}).get("fast_cpu")}}
+
+
+def _digest(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(_canonical(data), sort_keys=True).encode()).hexdigest()
 
 

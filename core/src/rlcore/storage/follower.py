@@ -104,8 +104,8 @@ class FollowerStore(RunStore):
     def write_status(self, final: bool = False) -> None:
         pass
 
-    def configuration_changes(self) -> list[Any]:
-        return []
+    def configuration_changes(self, learning: bool = False) -> None:
+        return None
 
     def forget_result(self) -> None:
         pass

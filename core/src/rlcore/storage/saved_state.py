@@ -12,6 +12,8 @@ from typing import Any
 
 from rlcore.errors import RunStateError
 from rlcore.files.json_files import is_number
+from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
+from rlcore.plugins.factory_plugins import FIELDS
 from rlcore.saved_values import (
     SavedValueError,
     non_finite,
@@ -46,6 +48,7 @@ def with_entry(path: Path, check: Any, state: Mapping[str, Any]) -> None:
 def _require_models(state: Mapping[str, Any]) -> None:
     run = saved_mapping(state, RUN)
     saved_count(run, "seed")
+    _require_factories(run.get(FACTORIES, []))
     for name in saved_mapping(run, "steps"):
         saved_count(run["steps"], name)
     for name in state:
@@ -78,6 +81,7 @@ def _require_run(state: Mapping[str, Any]) -> None:
             raise SavedValueError(f"the entry {entry!r} holds something other than texts")
     if run.get("resume") is not None:
         require_promise(saved_mapping(run, "resume"))
+    _require_factories(run.get(FACTORIES, []))
     saved_mapping(run, "sections")
     saved_float(run, "wall_seconds")
     for name in ("environment", "curricula", "evaluation"):
@@ -108,6 +112,15 @@ def require_scores(scores: Mapping[str, Any]) -> None:
     parts = ("score", "step", "best_score", "best_step")
     if len({scores.get(name) is None for name in parts}) > 1:
         raise SavedValueError(f"the entry 'evaluation' has only some of {', '.join(parts)}")
+
+
+def _require_factories(entries: Any) -> None:
+    """Raises SavedValueError unless these are plugins as :class:`FactoryPlugins` names them."""
+    sound = isinstance(entries, list) and all(
+        isinstance(each, Mapping) and all(isinstance(each.get(name), str) for name in FIELDS) for each in entries
+    )
+    if not sound:
+        raise SavedValueError(f"the entry {FACTORIES!r} is not a list of plugins")
 
 
 def _require_numbers(state: Mapping[str, Any], name: str) -> None:

@@ -16,6 +16,7 @@ from rlcore.config.seal import content_sha256, sealed
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.files.atomic import write_atomically
 from rlcore.plugins.calls import Plugins
+from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
 from rlcore.plugins.holds import CheckpointHolds
 from rlcore.plugins.run_context import RunContext
 from rlcore.settings import BehaviorSettings, RunConfig
@@ -30,10 +31,17 @@ from rlcore.storage.checkpoint_directory import (
     newest_intact,
     rotate,
 )
-from rlcore.storage.configuration import Change, changes
+from rlcore.storage.configuration import Change, changes, described
 from rlcore.storage.directory import RunDirectory
+from rlcore.storage.fingerprint import (
+    ANOTHER_CONFIGURATION,
+    Fingerprint,
+    differences,
+    fingerprint,
+    fingerprint_in,
+    learning_part,
+)
 from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
-from rlcore.storage.fingerprint import Fingerprint, differences, fingerprint, fingerprint_in
 from rlcore.storage.frozen_files import FlushedFiles
 from rlcore.storage.read_other_runs import models_of_run, status_of_run
 from rlcore.storage.run_files import TIMERS, outcome_in
@@ -191,14 +199,26 @@ class RunStore:
 
     def differences(self, saved: Mapping[str, Any]) -> list[str]:
         """The differences from the fingerprint in the checkpoint's state ``saved``, in words."""
-        return differences(fingerprint_in(saved[RUN]), self._fingerprint)
+        found = differences(fingerprint_in(saved[RUN]), self._fingerprint)
+        if ANOTHER_CONFIGURATION not in found:
+            return found
+        found.remove(ANOTHER_CONFIGURATION)
+        learning = self.configuration_changes(learning=True)
+        if learning is None:
+            return [*found, ANOTHER_CONFIGURATION]
+        return [*found, f"{ANOTHER_CONFIGURATION} ({described(learning)})"] if learning else found
 
-    def configuration_changes(self) -> list[Change]:
-        """The keys of the configuration that differ from those in the checkpoint that was read."""
+    def configuration_changes(self, learning: bool = False) -> list[Change] | None:
+        """The keys of the configuration that differ from those in the checkpoint that was read; None if it has none.
+
+        With ``learning``, only keys that a training depends on.
+        """
         path = self.directory.checkpoints / str(self.saved_step) / CONFIGURATION
         if not path.is_file():
-            return []
-        return changes(read_document(path).data, parse_document(self._configuration, CONFIGURATION).data)
+            return None
+        both = read_document(path).data, parse_document(self._configuration, CONFIGURATION).data
+        before, now = (learning_part(each, self.plugins) if learning else each for each in both)
+        return changes(before, now)
 
     def status_of_run(self, run: str, origin: str) -> Mapping[str, Any]:
         """The training status of another run; see :func:`rlcore.storage.read_other_runs.status_of_run`."""
@@ -254,8 +274,12 @@ class RunStore:
         except PluginError as error:
             failure = error
         state[RUN] |= {"sections": {**sections, **parameters}, FINGERPRINT: self._fingerprint}
+        state[RUN][FACTORIES] = context.factories.to_json()
+        keep = most_kept(behavior.settings.keep_checkpoints for behavior in behaviors.values())
         with _of_plugins(step):
-            save = CheckpointSave(self.directory.checkpoints, step, state, self._configuration, self._flushed)
+            save = CheckpointSave(
+                self.directory.checkpoints, step, state, self._configuration, self._flushed, apart=keep != 1
+            )
         evaluation = state[RUN].get("evaluation")
         self._pending = PendingSave(
             step,
@@ -264,7 +288,7 @@ class RunStore:
             failure,
             self.directory,
             None if evaluation is None else evaluation["best_step"],
-            most_kept(behavior.settings.keep_checkpoints for behavior in behaviors.values()),
+            keep,
             context.held_checkpoints,
             self._is_whole,
         )

@@ -17,6 +17,7 @@ import attrs
 
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, RlcoreError, RunStateError, UnsupportedSpace, one_line
+from rlcore.plugins.plugin import Plugin
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.layout import Layout
 
@@ -50,11 +51,13 @@ class PartMade:
         behaviors: The behaviors of its environments, of which the first has the index 0.
         saves_state: Whether its environments implement :class:`rlcore.environment.SavesState`.
         saves_rows: Whether their state has rows: see :class:`rlcore.environment.SavesRows`.
+        factories: The plugins that took part in making them, by hook and label.
     """
 
     behaviors: Mapping[str, BehaviorSpec]
     saves_state: bool
     saves_rows: bool
+    factories: Mapping[tuple[str, str], Plugin] = attrs.field(factory=dict)
 
 
 class WorkerFailed(Exception):

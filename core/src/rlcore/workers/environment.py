@@ -45,6 +45,8 @@ def make_worker_environment(
         made, failures = crew.start(range(crew.size))
         crew.refuse(failures, "create")
         parts = [made[part] for part in range(crew.size)]
+        for part in parts:
+            context.factories.found |= part.factories
         saves_state = all(part.saves_state for part in parts)
         if settings.overlap == "half" or settings.wait_for is not None:
             from rlcore.workers.overlap import make_overlapping

@@ -32,9 +32,10 @@ class Part:
     def create(self) -> PartMade:
         """Load the plugins and make the environments."""
         plugins = plugins_of(self._task.plugins)
-        environment = self._environment = make_environment(plugins, context_of(self._task.context, plugins))
+        context = context_of(self._task.context, plugins)
+        environment = self._environment = make_environment(plugins, context)
         rows = isinstance(environment, SavesRows) and environment.saves_rows
-        return PartMade(dict(environment.behaviors), isinstance(environment, SavesState), rows)
+        return PartMade(dict(environment.behaviors), isinstance(environment, SavesState), rows, context.factories.found)
 
     def attach(self, arrays: PartArrays) -> None:
         """Learn the rows that batches are written to."""

@@ -76,6 +76,7 @@ def context_recipe(context: RunContext, first: int, count: int) -> bytes:
         "resumed_steps": context.resumed_steps,
         "working_directory": context.working_directory,
         "first_env": context.first_env + first,
+        "factories": context.factories,
     }
     try:
         return pickle.dumps(fields)
