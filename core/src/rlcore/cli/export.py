@@ -32,7 +32,7 @@ from rlcore.cli.terminal import echo
     "-o",
     "--output",
     metavar="PATH",
-    help="A directory for BEHAVIOR.SUFFIX, made if it is new, or a file, such as agent.onnx; by default this directory.",
+    help="A directory for BEHAVIOR.SUFFIX, made if it is new, or a file, such as agent.onnx; by default, this one.",
 )
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
