@@ -16,8 +16,8 @@ from rlcore.settings import BehaviorSettings
 from rlcore.trainer import Trainer
 from rlcore_ghost.controller import CONTROLLER, Controller
 from rlcore_ghost.league import League, MainExploiterSampler, main_exploiter_guests, shares
-from rlcore_ghost.plugin import NAME
 from rlcore_ghost.pool import Member
+from rlcore_ghost.records import NAME
 from rlcore_ghost.samplers import OpponentSampler, PrioritizedSampler
 from rlcore_ghost.seats import Seats
 from rlcore_ghost.settings import SHARED, PrioritizedParameters, SelfPlaySettings

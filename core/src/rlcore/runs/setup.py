@@ -171,7 +171,7 @@ def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Env
             f"{config.num_envs} environments (environment.num_envs); each worker needs one or more",
             key=("environment", "workers"),
         )
-    from rlcore.workers.environment import make_worker_environment
+    from rlcore.workers.overlap import make_worker_environment
 
     return make_worker_environment(settings.crew, plugins, context, environment_name(settings, plugins))
 
