@@ -116,6 +116,7 @@ OTHER_PACKAGE = " (an environment of another package is written 'its_module:Name
         ("ALE/Zaxxon-v5", "'ALE/Zaxxon-v5' is not registered with Gymnasium; did you mean 'ale_py:ALE/Zaxxon-v5'?"),
         ("sys:CartPol-v1", "'sys:CartPol-v1' is not registered with Gymnasium; did you mean 'sys:CartPole-v1'?"),
         ("no_such.module:Maze-v0", "'no_such.module:Maze-v0': cannot import 'no_such.module': it is not installed"),
+        (".:Maze-v0", "'.:Maze-v0': cannot import '.': it is not installed"),
         ("", "missing; name a Gymnasium environment, such as CartPole-v1"),
     ],
 )

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import SyncVectorEnv
 
 from rlcore.environment import Environment
-from rlcore.errors import ConfigError, EnvironmentFailed, RlcoreError, nearest, one_line, repeating
+from rlcore.errors import EnvironmentFailed, RlcoreError, one_line, repeating
 from rlcore.settings import EnvironmentSettings
 from rlcore_gymnasium.atari import AtariOnFilm, is_atari, scored
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
+from rlcore_gymnasium.ids import registered
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS
 from rlcore_gymnasium.parameter_settings import ParameterRoute
@@ -31,8 +28,6 @@ from rlcore_gymnasium.ways import WayFinder
 if TYPE_CHECKING:
     from rlcore import RunContext
 
-ID = ("environment", "id")
-
 
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:
     """Create ``run.num_envs`` environments with the id ``settings.id``, natively vectorized if possible.
@@ -43,12 +38,10 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     Raises :class:`ConfigError` for an id that is not registered or for unknown parameters, and
     :class:`EnvironmentFailed` if the environment cannot be constructed.
     """
-    env_id = settings.id
-    if not env_id:
-        raise _unknown(env_id, "", "")
+    spec = registered(settings.id)
+    env_id = str(settings.id)
     options = dict(settings.options or {})
     (behavior,) = run.behavior_names  # the record says that there must be one
-    spec = _registered(env_id)
     parameters = tuple(run.config.environment_parameters)
     if spec.vector_entry_point is not None and not spec.additional_wrappers and run.video is None:
         native = _native(env_id, behavior, run.num_envs, scored(spec, options), parameters, settings.parameters)
@@ -157,52 +150,3 @@ def _install_hint(error: BaseException) -> str:
         if word in text:
             return f"; run: pip install 'gymnasium[{extra}]'"
     return ""
-
-
-def check_id(env_id: str | None) -> None:
-    """Raise ConfigError for an id that cannot be one.
-
-    No module is imported. An unregistered id without a module is refused if it is close to a registered one: code of
-    a plugin may register others when the run starts.
-    """
-    module, _, name = (env_id or "").rpartition(":")
-    if module and module not in sys.modules:
-        if find_spec(module.partition(".")[0]) is None:
-            raise _not_importable(env_id, module, "it is not installed")
-    elif not name or (name not in gymnasium.registry and _nearest_id(module, name)):
-        raise _unknown(env_id, module, name)
-
-
-def _registered(env_id: str) -> EnvSpec:
-    """Return the registration of ``[module:]Name-vN``. Importing the module registers its environments."""
-    module, _, name = env_id.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except (Exception, SystemExit) as error:
-            raise _not_importable(env_id, module, one_line(error)) from error
-    spec = gymnasium.registry.get(name)
-    if spec is None:
-        raise _unknown(env_id, module, name)
-    return spec
-
-
-def _not_importable(env_id: str | None, module: str, reason: str) -> ConfigError:
-    hint = "; run: pip install 'rlcore-gymnasium[atari]'" if module == "ale_py" else ""
-    return ConfigError(f"{env_id!r}: cannot import {module!r}: {reason}{hint}", key=ID)
-
-
-def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
-    if not name:
-        return ConfigError("missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
-    close = _nearest_id(module, name)
-    hint = f"; did you mean {close!r}?" if close else ""
-    elsewhere = "" if module else " (an environment of another package is written 'its_module:Name-v0')"
-    return ConfigError(f"{env_id!r} is not registered with Gymnasium{hint}{elsewhere}", key=ID)
-
-
-def _nearest_id(module: str, name: str) -> str | None:
-    close = nearest(name, gymnasium.registry)
-    if close is None and name.startswith("ALE/") and not module:
-        return f"ale_py:{name}"
-    return f"{module}:{close}" if close and module else close

@@ -30,7 +30,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
 def rlcore_check_config(config: RunConfig) -> None:
     for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
         if settings is not None and settings.type in ("gymnasium", "rlcore-gymnasium/gymnasium"):
-            from rlcore_gymnasium.environment import check_id
+            from rlcore_gymnasium.ids import check_id
 
             try:
                 check_id(settings.id)
