@@ -1,4 +1,4 @@
-"""What pages name exists: commands, options, keys and their defaults, files, variables, tags, modules and hooks."""
+"""Compares pages with the code: commands, options, keys and their defaults, files, variables, tags, modules and hooks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NO_KEYS = (
     *("a.b", "env_settings.KEY", "acme.owner", "behaviors.CartPole.hyperparameters.schedule", "reward_signals.novelty"),
     *("environment.behaviors", "evaluation.score"),
 )
-# A misspelt hook, and metadata of an exported file.
+# A misspelled hook, and metadata of an exported file.
 NO_HOOKS = ("rlcore_trainer", "rlcore_version")
 
 
