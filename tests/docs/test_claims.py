@@ -1,4 +1,4 @@
-"""Compares pages with the code: commands, options, keys and their defaults, files, variables, tags, modules and hooks."""
+"""Compares pages with the code: commands, options, keys, defaults, files, variables, tags, modules and hooks."""
 
 from __future__ import annotations
 

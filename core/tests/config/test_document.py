@@ -136,8 +136,12 @@ def test_dates_and_times_are_text_and_an_empty_file_an_empty_document() -> None:
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: no such file"):
         read_document(tmp_path / "none.yaml")
-    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match=r"cannot be read: Is a directory$"):
         read_document(tmp_path)
+    (tmp_path / "walker").mkdir()
+    (tmp_path / "walker/configuration.yaml").write_text("")
+    with pytest.raises(ConfigError, match="it is a run: resume it with --resume --run-id walker"):
+        read_document(tmp_path / "walker")
     (tmp_path / "cartpole.yaml").write_text("")
     with pytest.raises(ConfigError, match=r"CartPole: no such file; did you mean '.*cartpole\.yaml'\?"):
         read_document(tmp_path / "CartPole")

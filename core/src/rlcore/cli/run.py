@@ -81,6 +81,8 @@ class RunCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
             advice = "keys of CONFIG are set with --set, such as --set behaviors.NAME.time_horizon=128"
             message = f"No such option {error.option_name!r}; {advice}."
             raise click.NoSuchOption(error.option_name, message, error.possibilities, ctx) from None

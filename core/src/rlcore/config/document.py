@@ -113,7 +113,9 @@ def _read_text(path: Path) -> str:
     except FileNotFoundError:
         raise _refused(f"{path}", f"no such file{_nearest_file(path)}") from None
     except OSError as error:
-        raise _refused(f"{path}", f"cannot be read: {error.strerror}") from None
+        is_run = (path / "configuration.yaml").is_file()
+        advice = f"; it is a run: resume it with --resume --run-id {path.name}" if is_run else ""
+        raise _refused(f"{path}", f"cannot be read: {error.strerror}{advice}") from None
     if len(content) > MAX_BYTES:
         raise _refused(f"{path}:1", f"larger than {MAX_BYTES:,} bytes; this is not a configuration file")
     try:

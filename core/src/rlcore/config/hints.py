@@ -66,7 +66,8 @@ _MEMORY_KEYS = ("memory_size", "sequence_length")  # of the block network_settin
 
 def hints_at_top(behaviors: Iterable[str]) -> dict[str, str]:
     """Return the messages for keys that may stand at the top level by mistake. ``behaviors`` are the file's."""
-    behavior = ("behaviors", next(iter(behaviors), "NAME"))
+    names = list(behaviors)
+    behavior = ("behaviors", next(iter(names), "NAME"))
     blocks: dict[str, type] = {
         "torch_settings": TorchSettings,
         "environment": EnvironmentSettings,
@@ -76,7 +77,9 @@ def hints_at_top(behaviors: Iterable[str]) -> dict[str, str]:
     }
     inner = {key: dotted((*behavior, *block)) for key, block in _inner_places(()).items()}
     outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
-    return _messages({**inner, **outer, "curriculum": "environment_parameters.NAME"})
+    return _messages(
+        {**dict.fromkeys(names, "behaviors"), **inner, **outer, "curriculum": "environment_parameters.NAME"}
+    )
 
 
 def hints_in_behavior(path: KeyPath, block: str | None, hyperparameters: Iterable[str]) -> dict[str, str]:
