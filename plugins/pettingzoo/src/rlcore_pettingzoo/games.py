@@ -56,7 +56,7 @@ def check_id(env_id: str | None) -> None:
     try:
         find_game(env_id, None)
     except EnvironmentFailed:
-        return  # a package is missing, which is no mistake of the file
+        return  # a package is missing: the file may be right
     except ConfigError as error:
         if not env_id or "did you mean" in error.message:
             raise
