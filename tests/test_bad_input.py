@@ -104,7 +104,8 @@ def test_an_unknown_environment(run_rlcore: RunRlcore, working: Path) -> None:
     refused(
         run_rlcore("run", "config.yaml"), 2,
         "config.yaml:3: environment.id: 'CartPol-v1' is not registered with Gymnasium; did you mean 'CartPole-v1'? (an "
-        "environment of another package is written 'its_module:Name-v0')",
+        "environment of another package is written 'its_module:Name-v0') (refused by plugin 'gymnasium' "
+        "(rlcore-gymnasium 0.1.0))",
     )  # fmt: skip
     assert run_rlcore("run", "config.yaml", "--set", "environment.id=CartPole-v1").exit_code == 0
 
@@ -281,7 +282,8 @@ def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
     refused(
         evaluating("id=CartPole-v11"), 2,
         "--set evaluation.environment.id: 'CartPole-v11' is not registered with Gymnasium; did you mean 'CartPole-v1'? "
-        "(an environment of another package is written 'its_module:Name-v0')",
+        "(an environment of another package is written 'its_module:Name-v0') (refused by plugin 'gymnasium' "
+        "(rlcore-gymnasium 0.1.0))",
     )  # fmt: skip
     assert run_rlcore("run", "config.yaml", "--force").exit_code == 0
     assert run_rlcore("evaluate", "run", "--episodes", "2", "--record", "to").exit_code == 0
@@ -291,7 +293,8 @@ def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
     (working / "config.yaml").write_text(yaml.safe_dump(config))
     refused(
         run_rlcore("run", "config.yaml", "--force"), 2,
-        "config.yaml:12: evaluation.environment.id: missing; name a Gymnasium environment, such as CartPole-v1",
+        "config.yaml:12: evaluation.environment.id: missing; name a Gymnasium environment, such as CartPole-v1 "
+        "(refused by plugin 'gymnasium' (rlcore-gymnasium 0.1.0))",
     )  # fmt: skip
 
 

@@ -112,6 +112,21 @@ def test_a_policy_from_a_checkpoint_alone_acts_as_before(
     np.testing.assert_array_equal(found.env_index, behavior.env_index)
 
 
+def test_a_policy_takes_the_array_of_its_only_observation_and_says_what_does_not_fit(trained: Trained) -> None:
+    policy = trained("vector", "ppo").behaviors["Agent"].policy
+    seen = random_observations(policy.behavior, ROWS, np.random.default_rng(1))
+    [(name, array)] = seen.items()
+    assert_equal(policy.act(array), policy.act(seen))
+    for wrong, message in (
+        (array[0], "of a single row, give array"),
+        ({name: array[:, 1:]}, f"observation {name!r} has shape"),
+        ({"obs": array}, "unknown observation 'obs'"),
+        ({}, f"observation {name!r} is missing"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            policy.act(wrong)
+
+
 @every_case
 def test_a_policy_is_one_function_of_tensors(
     trained: Trained, kind: str, trainer: str, network: dict[str, Any]

@@ -7,6 +7,7 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from importlib import metadata
 from pathlib import Path
 
@@ -111,6 +112,14 @@ def test_the_core_has_an_extra_for_every_plugin(member: Member) -> None:
 
 
 # ------------------------------------------------------------ what members import
+
+
+@every_member
+def test_a_member_has_no_import_cycle(member: Member) -> None:
+    """Imports inside functions and for annotations count. import-linter has no such contract."""
+    graph = pytest.importorskip("grimp").build_graph(member.module, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the modules
 
 
 def imported_modules(path: Path) -> Iterator[str]:

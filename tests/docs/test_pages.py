@@ -1,6 +1,6 @@
 """The README and the pages work as shown.
 
-Blocks of YAML are validated, blocks of Python compiled and their imports resolved, and commands parsed.
+Blocks of YAML are validated, and blocks of Python compiled and their imports resolved. ``test_claims.py`` checks names.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import click
 import generate
 import pytest
 from pages import PAGES, Block, blocks, commands_of, run_python_of
 from workspace import ROOT
 
-from rlcore.cli.extra import plugin_command
 from rlcore.cli.main import main
-from rlcore.cli.main import rlcore as command_line
 from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
 from rlcore.plugins import Plugins, load_plugins
 
@@ -84,35 +81,6 @@ def test_a_shown_mistake_is_refused(block: Block, plugins: Plugins, tmp_path: Pa
     file.write_text(block.text)
     with pytest.raises(ConfigErrors):
         load_config(read_document(file), plugins)
-
-
-# ---------------------------------------------------------------- commands
-
-
-def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
-    command: click.Command = command_line
-    while isinstance(command, click.Group) and words:
-        found = command.get_command(click.Context(command), words[0]) or plugin_command(words[0])[0]
-        assert found is not None, f"there is no command {words[0]!r}"
-        command, words = found, words[1:]
-    return command, words
-
-
-@pytest.mark.parametrize("block", [b for b in blocks("sh") if "rlcore " in b.text], ids=str)
-def test_a_shown_command_has_these_arguments(block: Block) -> None:
-    for words in commands_of(block):
-        command, arguments = find_command(words)
-        command.make_context(" ".join(words), arguments).close()
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_command_in_a_sentence_has_these_options(page: Path) -> None:
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for code in re.findall(r"`rlcore ((?:run|evaluate|export|validate|status|plugins)\b[^`]*)`", text):
-        words = [word for word in code.split() if not word.startswith("-")]
-        command, _ = find_command(words[:2] if words[0] == "plugins" and len(words) > 1 else words[:1])
-        known = {option for parameter in command.get_params(click.Context(command)) for option in parameter.opts}
-        assert {word for word in code.split() if word.startswith("-")} <= known, code
 
 
 # ---------------------------------------------------------------- Python

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,5 +106,10 @@ def test_the_configuration_trains_both_sides(tmp_path: Path) -> None:
         behavior["max_steps"] = 1024
     document["checkpoint_settings"]["results_dir"] = str(tmp_path)
     document["plugins"] = {"local": [str(EXAMPLE / "tag.py")]}
-    results = Run(document).train()
+    run = Run(document)
+    results = run.train()
+    status = json.loads((run.directory.path / "run_logs/training_status.json").read_text())
+    elo = {name: status[name]["elo"] for name in results}  # where ML-Agents writes it
+    assert elo == status["self_play"]["elo"] and all(1000 < each < 1400 for each in elo.values())
+    assert set(elo.values()) != {1200.0} and all(status[name]["checkpoints"] for name in results)
     assert {name: each.updates > 0 for name, each in results.items()} == {"Chaser": True, "Runner": True}

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.seeding import EpisodeSeeds
@@ -31,6 +31,7 @@ __all__ = [
     "SavesRows",
     "SavesState",
     "SendsSteps",
+    "checked_observations",
     "refuse_unknown_parameters",
     "spec_mismatch",
 ]
@@ -395,3 +396,52 @@ def refuse_unknown_parameters(names: Iterable[str], known: Iterable[str], enviro
                 f"{environment} has no such parameter; {has}{did_you_mean(name, known)}",
                 key=("environment_parameters", name),
             )
+
+
+def checked_observations(
+    behavior: BehaviorSpec, observations: Mapping[str, ArrayLike] | ArrayLike
+) -> dict[str, NDArray[Any]]:
+    """Return the observations of R rows by name, each [R, *shape] of its own type.
+
+    An array alone is the observation of a behavior that has only one. Raises ValueError for what does not fit.
+    """
+    specs = behavior.observations
+    if not isinstance(observations, Mapping):
+        if len(specs) > 1:
+            raise ValueError(
+                f"behavior {behavior.name!r} has {len(specs)} observations; give a mapping with "
+                f"{', '.join(repr(spec.name) for spec in specs)}"
+            )
+        observations = {specs[0].name: observations}
+    names = [spec.name for spec in specs]
+    for name in observations:
+        if name not in names:
+            raise ValueError(f"unknown observation {name!r}{did_you_mean(name, names)}; there are {', '.join(names)}")
+    for name in names:
+        if name not in observations:
+            raise ValueError(f"observation {name!r} is missing")
+    found = {spec.name: _checked(spec, observations[spec.name]) for spec in specs}
+    rows = {name: len(array) for name, array in found.items()}
+    if len(set(rows.values())) > 1:
+        shown = ", ".join(f"{name!r} has {count}" for name, count in rows.items())
+        raise ValueError(f"the observations must have equally many rows: {shown}")
+    return found
+
+
+def _checked(spec: ObservationSpec, values: ArrayLike) -> NDArray[Any]:
+    """An observation [R, *shape] of the type of ``spec``. Raises ValueError if it does not fit."""
+    array, shape = np.asarray(values), spec.shape
+    wanted = f"[rows, {', '.join(map(str, shape))}]" if shape else "[rows]"
+    if array.ndim == 0 or array.shape[1:] != shape:
+        hint = "; of a single row, give array[None]" if array.shape == shape else ""
+        raise ValueError(f"observation {spec.name!r} has shape {list(array.shape)} and must have {wanted}{hint}")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"observation {spec.name!r} has type {array.dtype} and must have {spec.dtype}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = array.astype(spec.dtype, copy=False)
+    good = np.isfinite(cast) if spec.dtype.kind == "f" else cast == array
+    if not good.all():
+        place = tuple(map(int, np.argwhere(~good)[0]))
+        what = "is not finite" if spec.dtype.kind == "f" else f"is not a value of {spec.dtype}"
+        raise ValueError(f"observation {spec.name!r}: {array[place]} in row {place[0]} {what}")
+    return cast

@@ -217,7 +217,7 @@ def traceback_hint(error: BaseException) -> str:
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
-    """Return the allowed name closest to ``name``, or None if nothing is close."""
+    """Return the allowed name closest to ``name``, whatever the case of its letters, or None if nothing is close."""
     return _nearest(name, tuple(each for each in allowed if len(each) <= LONGEST_NAME))
 
 
@@ -225,8 +225,9 @@ def nearest(name: str, allowed: Iterable[str]) -> str | None:
 def _nearest(name: str, allowed: tuple[str, ...]) -> str | None:
     if len(name) > LONGEST_NAME:
         return None
-    matches = difflib.get_close_matches(name, allowed, n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    by_lower_case = {each.lower(): each for each in reversed(allowed)}
+    matches = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
+    return by_lower_case[matches[0]] if matches else None
 
 
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rlcore.config.document import MAX_BYTES, Document, document_from_mapping, parse_document, read_document
 from rlcore.config.problems import ConfigErrors
 from rlcore.errors import ConfigError
+from rlcore.runs.run import Run
 
 
 def refused(text: str) -> str:
@@ -134,8 +136,15 @@ def test_dates_and_times_are_text_and_an_empty_file_an_empty_document() -> None:
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: no such file"):
         read_document(tmp_path / "none.yaml")
-    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match=r"cannot be read: Is a directory$"):
         read_document(tmp_path)
+    (tmp_path / "walker").mkdir()
+    (tmp_path / "walker/configuration.yaml").write_text("")
+    with pytest.raises(ConfigError, match="it is a run: resume it with --resume --run-id walker"):
+        read_document(tmp_path / "walker")
+    (tmp_path / "cartpole.yaml").write_text("")
+    with pytest.raises(ConfigError, match=r"CartPole: no such file; did you mean '.*cartpole\.yaml'\?"):
+        read_document(tmp_path / "CartPole")
     (tmp_path / "latin.yaml").write_bytes(b"a: 1\nb: \xe9\n")
     with pytest.raises(ConfigError, match=r"latin\.yaml:2: not UTF-8"):
         read_document(tmp_path / "latin.yaml")
@@ -153,5 +162,10 @@ def test_python_data_must_be_plain() -> None:
     assert document_from_mapping({"a": (1, 2)}).data == {"a": [1, 2]}
     with pytest.raises(ConfigError, match=r"a\.b: must be plain data"):
         document_from_mapping({"a": {"b": object()}})
+    environment = SimpleNamespace(reset=None, step=None)
+    with pytest.raises(ConfigError, match=r"^environment: must be plain data.*; name the environment, so that every"):
+        document_from_mapping({"environment": environment})
+    with pytest.raises(ConfigError, match=r"^a run is made from a configuration: .*; name the environment, so that"):
+        Run(environment)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="a: keys must be text, not 1"):
         document_from_mapping({"a": {1: 2}})

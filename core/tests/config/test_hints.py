@@ -59,6 +59,10 @@ def test_a_section_of_a_plugin_has_no_keys_of_ml_agents(errors: Errors, key: str
     assert message.startswith(f"c.yaml:4: acme.{key}: unknown key")
 
 
+def test_the_name_of_a_behavior_at_the_top_level_belongs_in_behaviors(errors: Errors) -> None:
+    assert errors(f"{BEHAVIOR}B: 3\n") == ["c.yaml:4: B: unknown key; it belongs in behaviors"]
+
+
 def test_each_misplaced_key_is_reported_at_its_own_line(errors: Errors) -> None:
     keys = "gamma: 0.9\n    batch_size: 64\n    beta: 0.1\n    max_step: 9\n    hidden_units: 3\n    summary_freq: 0\n"
     gamma, batch_size, beta, max_step, hidden_units, summary_freq = errors(f"{BEHAVIOR}    {keys}")

@@ -94,6 +94,10 @@ def test_the_nearest_name_to_a_very_long_one_is_not_looked_for() -> None:
     assert nearest("x" * 101, ["x" * 101]) is None and nearest("batch_sise", ["batch_size"]) == "batch_size"
 
 
+def test_the_nearest_name_may_differ_in_the_case_of_its_letters() -> None:
+    assert nearest("PPO", ["bc", "ppo"]) == "ppo" and nearest("cartpole", ["CartPole", "Cart"]) == "CartPole"
+
+
 def test_a_batch_is_at_most_as_large_as_the_buffer() -> None:
     with pytest.raises(ConfigError, match=r"^batch_size: must be at most buffer_size \(100\), not 101$"):
         OffPolicySettings(batch_size=101, buffer_size=100)

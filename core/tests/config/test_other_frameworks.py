@@ -1,4 +1,4 @@
-"""Files, keys and values of Stable-Baselines3, RL Zoo and Tianshou: each message says what to write instead."""
+"""Files, keys and values of Stable-Baselines3, RL Zoo, Tianshou and RLlib: each message says what to write instead."""
 
 from __future__ import annotations
 
@@ -39,6 +39,18 @@ def test_a_file_of_rl_zoo_is_one_message_that_names_the_page(errors: Errors) -> 
 def test_one_key_tells_a_file_of_rl_zoo(errors: Errors, key: str) -> None:
     (message,) = errors(f"Ant-v4:\n  batch_size: 64\n  {key}\n")
     assert message.startswith("c.yaml:1: Ant-v4: a file of RL Zoo, ")
+
+
+RLLIB = "cartpole-ppo:\n  env: CartPole-v1\n  run: PPO\n  stop: {timesteps_total: 1000}\n  config: {lr: 0.1}\n"
+
+
+def test_a_file_of_rllib_is_one_message_and_its_keys_say_what_to_write(errors: Errors) -> None:
+    (message,) = errors(RLLIB)
+    assert message.startswith("c.yaml:1: cartpole-ppo: a file of RLlib, whose keys have other names here: write env")
+    assert errors(f"{BEHAVIOR}    hyperparameters: {{lr: 0.1}}\n") == [
+        "c.yaml:4: behaviors.B.hyperparameters.lr: a key of RLlib: write hyperparameters.learning_rate"
+    ]
+    assert not any("RLlib" in message for message in errors("acme_tracker: {run: here}\n"))
 
 
 @pytest.mark.parametrize("key", ["seed: 1", "device: cpu", "verbose: 1"])

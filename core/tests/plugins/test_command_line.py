@@ -120,6 +120,7 @@ def test_an_unknown_command_is_a_usage_error_with_the_nearest_name(run_rlcore: R
     result = run_rlcore("rnu")
     assert result.exit_code == 2
     assert "no command 'rnu'; commands: run, evaluate, export, validate, status, checkpoints, plugins" in result.stderr
+    assert run_rlcore("train").stderr.endswith("; did you mean 'run'?\n")
     assert result.stderr.endswith("; did you mean 'run'?\n")
 
 

@@ -55,6 +55,25 @@ def test_flags_that_were_not_typed_change_nothing() -> None:
     assert typed_flags({"resume": False, "run_id": None, "seed": None, "debug": False, "num_envs": None}, {}) == {}
 
 
+@pytest.mark.parametrize("behaviors", [{"A": {"max_steps": 5}, "B": None}, None])
+def test_max_steps_are_those_of_every_behavior(behaviors: Any) -> None:
+    typed = typed_flags({"max_steps": 1e3, "deterministic": False}, {"default_settings": {}, "behaviors": behaviors})
+    blocks = [("behaviors", name) for name in behaviors or ()] + [("default_settings",)]
+    assert typed == {(*block, "max_steps"): 1000 for block in blocks}
+
+
+def test_max_steps_that_are_typed_are_trained(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
+    assert run_rlcore("run", write(), "--max-steps", "3e1").exit_code == 0
+    assert written(files)["behaviors"]["Agent"]["max_steps"] == 30
+    refused = run_rlcore("run", write(), "--force", "--max-steps", "2.5")
+    assert refused.stderr == "error: --max-steps: behaviors.Agent.max_steps: must be a whole number, not 2.5\n"
+
+
+def test_an_unknown_flag_says_how_keys_are_set(write: Write, run_rlcore: RunRlcore) -> None:
+    refused = run_rlcore("run", write(), "--gamma", "0.9")
+    assert refused.exit_code == 2 and "No such option '--gamma'; keys of CONFIG are set with --set" in refused.stderr
+
+
 def test_debug_logs_which_plugins_were_loaded_and_why(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
     quiet = run_rlcore("run", write(), "--run-id", "quiet")
     assert "debug: plugin" not in quiet.stderr
@@ -192,8 +211,11 @@ def test_force_and_resume_cannot_both_be_typed(write: Write, run_rlcore: RunRlco
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--env", "build/Walker"], "--env: not supported yet: Unity environments"),
-        (["--env=build/Walker", "--env-args", "-x"], "--env: not supported yet: Unity environments"),
+        (
+            ["--env=build/Walker", "--env-args", "-x"],
+            "--env: not supported yet: Unity environments; a Gymnasium environment is environment.id of CONFIG, or "
+            "--set environment.id=CartPole-v1",
+        ),
         (["--no-graphics"], "--no-graphics: not supported yet: Unity environments"),
         (["--timeout-wait", "3"], "--timeout-wait: write --set env_settings.timeout_wait=NUMBER"),
         (["--torch-device", "cpu"], "--torch-device: write --device"),
@@ -206,6 +228,8 @@ def test_force_and_resume_cannot_both_be_typed(write: Write, run_rlcore: RunRlco
             "--num-runs: removed by ML-Agents; start a run for each seed, with its own --run-id and --seed",
         ),
         (["--multi-gpu"], "--multi-gpu: removed by ML-Agents; leave it out"),
+        (["--algo", "ppo"], "--algo: write trainer_type in the behavior, or --set behaviors.NAME.trainer_type=ppo"),
+        (["--n-timesteps=1e5"], "--n-timesteps: write --max-steps"),
         (["--docker-target-name=x"], "--docker-target-name: removed by ML-Agents; leave it out"),
         (
             ["--sampler=x.yaml"],
@@ -218,7 +242,7 @@ def test_force_and_resume_cannot_both_be_typed(write: Write, run_rlcore: RunRlco
         ),
     ],
 )
-def test_flags_that_only_ml_agents_has_are_answered(
+def test_flags_of_other_programs_are_answered(
     write: Write, run_rlcore: RunRlcore, flags: list[str], message: str
 ) -> None:
     refused = run_rlcore("run", write(), *flags)
@@ -229,7 +253,7 @@ def test_flags_that_only_ml_agents_has_are_answered(
 @pytest.mark.parametrize(
     ("recent", "finished", "text"),
     [
-        ([], 0, "B mean reward - (no episode ended)"),
+        ([], 0, "B no mean reward, because no episode has ended"),
         ([1.5], 1, "B mean reward 1.50 of the only episode"),
         ([1.0, 2.0], 2, "B mean reward 1.50 of all 2 episodes"),
         ([1.0] * 100, 100, "B mean reward 1.00 of all 100 episodes"),

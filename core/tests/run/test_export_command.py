@@ -112,11 +112,11 @@ def test_several_behaviors_are_exported_into_a_directory(
 ) -> None:
     make_run({"plugins.local": STUBS, "environment.type": "pair"}, behaviors=("Left", "Right")).train()
     place, run, weights = tmp_path / "out", files().path, ("--format", "weights")
-    refused = export(run, *weights, "-o", place, expect=EXIT_CONFIG)
-    assert f"{place}: is not a directory; make it, or name one of the behaviors Left, Right" in refused.stderr
-    place.mkdir()
-    export(run, *weights, "-o", place)
-    assert {path.name for path in place.iterdir()} == {"Left.json", "Right.json"}
+    refused = export(run, *weights, "-o", tmp_path / "both.json", expect=EXIT_CONFIG)
+    assert "both.json: is not a directory; name one for the files of Left, Right, or name one of them" in refused.stderr
+    for _ in range(2):  # a new directory, and an existing one
+        export(run, *weights, "-o", place, "--force")
+        assert {path.name for path in place.iterdir()} == {"Left.json", "Right.json"}
     export(run, *weights, "--behavior", "Right", "-o", tmp_path / "right.json")
     assert (tmp_path / "right.json").read_text() == (place / "Right.json").read_text()
     refused = export(run, *weights, "--behavior", "Lfet", expect=EXIT_CONFIG)
@@ -148,7 +148,7 @@ def test_what_is_there_is_not_replaced(export: Any, directory: Path, tmp_path: P
         ([], "there are several exporters; choose one with --format: stub_exporter/absent or stub", EXIT_CONFIG),
         (["--format", "absent"], "exporter 'absent' of plugin 'stub_exporter' (local) failed to import", EXIT_PLUGIN),
         (["--format", "weights", "-o", "none/x.json"], "none/x.json: there is no directory none", EXIT_CONFIG),
-        (["--format", "weights", "-o", "none/"], "none/: is not a directory; make it", EXIT_CONFIG),
+        (["--format", "weights", "-o", "none/none/"], "none/none/: there is no directory none", EXIT_CONFIG),
         (["--format", "weights", "--checkpoint", "7"], "there is no checkpoint '7'; there are 40, 80", EXIT_RUN_STATE),
         (
             ["--format", "weights", "--set", "export.weights.wrongs=x"],
@@ -263,9 +263,9 @@ def test_errors_have_the_classes_that_the_call_documents(directory: Path, tmp_pa
     plugins = load_plugins_for(document_from_mapping({"plugins": {"autoload": False, "local": STUBS}}))
     for wrong, kind in (("refuses", UnsupportedExport), ("raises", PluginError)):
         with pytest.raises(kind):
-            export_policies(directory, "weights", tmp_path / "x", settings={"wrong": wrong}, plugins=plugins)
+            export_policies(directory, "weights", tmp_path / "x.json", settings={"wrong": wrong}, plugins=plugins)
     with pytest.raises(ConfigError, match="unknown key"):
         export_policies(directory, "weights", tmp_path / "x", settings={"no_such_key": 1}, plugins=plugins)
     with pytest.raises(RunStateError):
         export_policies(tmp_path / "nowhere", "weights", plugins=plugins)
-    assert not (tmp_path / "x").exists()
+    assert not (tmp_path / "x").exists() and not (tmp_path / "x.json").exists()

@@ -78,6 +78,10 @@ def test_a_run_that_is_not_there_gets_the_nearest_name(
         with pytest.raises(RunStateError) as raised:
             rlcore.read_run(typed)
         assert str(raised.value) == f"{typed}: neither a run directory nor the id of a run in results/{hint}"
+    with pytest.raises(RunStateError, match=r"^walker\.yaml: a configuration is not a run; name the run that was"):
+        rlcore.read_run("walker.yaml")
+    with pytest.raises(RunStateError, match=r"^Agent\.onnx: an exported policy is not a run; name the run that it"):
+        rlcore.read_run("Agent.onnx")
 
 
 def test_a_run_is_found_by_its_id(make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import os
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import pytest
 import yaml
 
 from rlcore import __version__
+from rlcore.builtin.terminal_text import fitted
 from rlcore.cli.start import aligned
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.plugins.plugin import Plugin
@@ -157,6 +161,22 @@ def test_lines_are_wrapped_to_a_terminal_with_the_texts_in_one_column() -> None:
     assert wrapped == ["a       one two three four", "        five six seven", "behind  x"]
     (name, _) = aligned([("N" * 40, "text"), ("a", "x")], None)
     assert name == f"{'N' * 40}  text"  # a long name does not move the others
+
+
+@pytest.mark.parametrize("columns", [80, 100, 110, 120])
+def test_a_long_line_is_broken_at_words_on_a_terminal_only(columns: int) -> None:
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (40, columns))
+    command = "rlcore run --resume --run-id a-name-that-is-long --results-dir results/here"
+    line = f"interrupted: {'words of some length, ' * 12}; resume with: {command}; and more"
+    with os.fdopen(theirs, "w") as terminal:
+        broken = fitted(line, terminal)
+    os.close(ours)
+    first, *rest = broken.splitlines()
+    assert " ".join([first, *(each.removeprefix("  ") for each in rest)]) == line
+    assert command in broken and all(each.startswith("  ") for each in rest)
+    assert max(map(len, broken.splitlines())) < columns <= len(first) + len("length,") + 1
+    assert fitted(line, io.StringIO()) == fitted(line, None) == line
 
 
 def test_rlcore_run_prints_the_lines_before_the_first_summary(

@@ -86,6 +86,16 @@ def test_a_report_that_is_none_names_its_plugin_and_costs_no_checkpoint(make_run
     assert files().steps == [40]
 
 
+def test_several_plugins_add_keys_to_the_section_of_a_behavior(make_run: Any, files: Any) -> None:
+    run = with_plugin(make_run(PACED), Reports({"Agent": {"elo": 3}}), "other")
+    with_plugin(run, Reports({"Agent": {"rank": 4}})).train()
+    section = files().status["Agent"]
+    assert (section["elo"], section["rank"]) == (3, 4) and section["checkpoints"]
+    run = with_plugin(make_run({**PACED, "checkpoint_settings.force": True}), Reports({"Agent": {"elo": 3}}), "other")
+    with pytest.raises(PluginError, match="both report the status section 'Agent'"):
+        with_plugin(run, Reports({"Agent": {"elo": 4}})).train()
+
+
 def test_what_is_not_finite_is_null_in_every_file(make_run: Any, files: Any) -> None:
     with_plugin(make_run(), Reports({"rating": {"elo": [float("nan"), 1.5]}})).train()
     assert files().status["rating"] == {"elo": [None, 1.5]}

@@ -177,8 +177,7 @@ def test_a_fresh_run_starts_an_empty_file(tmp_path) -> None:
 def test_console_line_is_that_of_ml_agents_with_the_speed_at_its_end() -> None:
     line = console_line("Walker", 1000, 12.3456, stats(**{STEPS_PER_SECOND: 4321.7}))
     assert line == (
-        "Walker. Step: 1000. Time Elapsed: 12.346 s. Mean Reward: 2.000. Std of Reward: 1.000. Training."
-        " Steps per Second: 4322."
+        "Walker. Step: 1000. Time Elapsed: 12.346 s. Mean Reward: 2.000. Std of Reward: 1.000. Training. 4322 steps/s."
     )
 
 
@@ -205,7 +204,7 @@ LESSONS = {"Environment/Lesson Number/length": 2.0, "Environment/Lesson Number/w
 
 def test_console_line_names_the_lesson_of_each_parameter() -> None:
     line = console_line("Walker", 5, 1.0, stats(**LESSONS, **{STEPS_PER_SECOND: 7.0}))
-    assert line.endswith(" Training. Lesson: length 2, wind speed 0. Steps per Second: 7.")
+    assert line.endswith(" Training. Lesson: length 2, wind speed 0. 7 steps/s.")
 
 
 def test_console_line_is_silent_about_what_stays_in_one_lesson() -> None:

@@ -10,8 +10,8 @@ import pytest
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
 from rlcore.workers.arrays import RunArrays
-from rlcore.workers.environment import split
 from rlcore.workers.layout import Layout
+from rlcore.workers.overlap import split
 
 SEEN = ObservationSpec("seen", (2,), np.float32)
 

@@ -15,10 +15,13 @@ from gymnasium.vector import AutoresetMode
 from rlcore.environment import Actions
 from rlcore.errors import ConfigError, EnvironmentFailed, UnsupportedSpace
 from rlcore.seeding import EpisodeSeeds
+from rlcore.testing.fixtures import RunRlcore, run_rlcore
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import NextStepEnvironment
 from rlcore_gymnasium.plugin import rlcore_environments
+
+__all__ = ["run_rlcore"]
 
 
 def register(env_id: str, **how: object) -> str:
@@ -100,6 +103,46 @@ def test_options_reach_the_constructor_of_either_form(make) -> None:
     act = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
     assert native.step(act)["Agent"].reward.tolist() == [0.0, 0.0]
     assert make("Pendulum-v1", g=3.5).vector.envs[0].unwrapped.g == 3.5
+
+
+OTHER_PACKAGE = " (an environment of another package is written 'its_module:Name-v0')"
+
+
+@pytest.mark.parametrize(
+    ("env_id", "message"),
+    [
+        ("CartPol-v1", f"'CartPol-v1' is not registered with Gymnasium; did you mean 'CartPole-v1'?{OTHER_PACKAGE}"),
+        ("cartpole-V1", f"'cartpole-V1' is not registered with Gymnasium; did you mean 'CartPole-v1'?{OTHER_PACKAGE}"),
+        ("ALE/Zaxxon-v5", "'ALE/Zaxxon-v5' is not registered with Gymnasium; did you mean 'ale_py:ALE/Zaxxon-v5'?"),
+        ("sys:CartPol-v1", "'sys:CartPol-v1' is not registered with Gymnasium; did you mean 'sys:CartPole-v1'?"),
+        ("no_such.module:Maze-v0", "'no_such.module:Maze-v0': cannot import 'no_such.module': it is not installed"),
+        (".:Maze-v0", "'.:Maze-v0': cannot import '.': it is not installed"),
+        ("", "missing; name a Gymnasium environment, such as CartPole-v1"),
+    ],
+)
+@pytest.mark.parametrize("block", ["environment", "evaluation.environment"])
+def test_a_wrong_id_is_refused_before_anything_is_made(
+    run_rlcore: RunRlcore, tmp_path, monkeypatch, env_id: str, message: str, block: str
+) -> None:
+    of_ale = [name for name, spec in gymnasium.registry.items() if "ale_py" in str(spec.entry_point)]
+    for name in of_ale:  # a test imported ale_py
+        monkeypatch.delitem(gymnasium.registry, name)
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "environment: {type: gymnasium, id: CartPole-v1}\nevaluation: {interval: 9}\nbehaviors: {A: {}}\n"
+    )
+    refused = run_rlcore("validate", str(config), "--set", f"{block}.id='{env_id}'")
+    assert refused.exit_code == 2 and f"--set {block}.id: {message}" in refused.stdout
+
+
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "acme:Maze-v0", "SomethingThatAPluginRegisters-v3"])
+def test_an_id_that_may_be_one_is_not_refused_and_its_module_not_imported(
+    run_rlcore: RunRlcore, tmp_path, monkeypatch, env_id: str
+) -> None:
+    (tmp_path / "acme.py").write_text("raise AssertionError\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "config.yaml").write_text(f"environment: {{type: gymnasium, id: '{env_id}'}}\nbehaviors: {{A: {{}}}}\n")
+    assert run_rlcore("validate", str(tmp_path / "config.yaml")).stdout.endswith(": valid\n")
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])

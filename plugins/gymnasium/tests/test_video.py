@@ -116,7 +116,7 @@ def test_an_environment_without_pictures_is_refused(
         (
             RuntimeError("an OpenGL platform library has not been loaded\ninto this process"),
             "cannot be rendered: RuntimeError: an OpenGL platform library has not been loaded into this process; "
-            "without a display, set the environment variable MUJOCO_GL=egl (or osmesa) for MuJoCo",
+            "without a display, set the environment variable MUJOCO_GL=egl for MuJoCo",
         ),
         (
             gymnasium.error.DependencyNotInstalled("pygame is not installed"),

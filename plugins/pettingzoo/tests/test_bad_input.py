@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -14,7 +15,10 @@ import pytest
 from rlcore.environment import Actions
 from rlcore.errors import ConfigError, EnvironmentFailed, UnsupportedSpace
 from rlcore.seeding import EpisodeSeeds
+from rlcore.testing.fixtures import RunRlcore, run_rlcore
 from rlcore_pettingzoo.games import find_game
+
+__all__ = ["run_rlcore"]
 
 Make = Callable[..., Any]
 
@@ -46,6 +50,18 @@ def test_an_id_that_names_no_game_is_answered_with_the_nearest(make: Make, case:
         make(env_id)
     assert message in str(caught.value) and "\n" not in str(caught.value)
     assert caught.value.key == ("environment", "id")
+
+
+@pytest.mark.parametrize("block", ["environment", "evaluation.environment"])
+def test_validate_refuses_an_id_that_is_close_to_a_game(run_rlcore: RunRlcore, tmp_path: Path, block: str) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "environment: {type: pettingzoo, id: classic/tictactoe-v3}\nevaluation: {interval: 9}\nbehaviors: {A: {}}\n"
+    )
+    refused = run_rlcore("validate", str(config), "--set", f"{block}.id=tictacto_v3")
+    assert f"--set {block}.id: 'tictacto_v3' is not registered with PettingZoo; did you mean" in refused.stdout
+    for possible in ("no_such_module:game", "of_a_plugin"):
+        assert run_rlcore("validate", str(config), "--set", f"{block}.id={possible}").exit_code == 0
 
 
 def test_a_name_with_underscore_and_without_namespace_is_the_registered_one() -> None:

@@ -16,8 +16,8 @@ from rlcore.settings import BehaviorSettings
 from rlcore.trainer import Trainer
 from rlcore_ghost.controller import CONTROLLER, Controller
 from rlcore_ghost.league import League, MainExploiterSampler, main_exploiter_guests, shares
-from rlcore_ghost.plugin import NAME
 from rlcore_ghost.pool import Member
+from rlcore_ghost.records import NAME
 from rlcore_ghost.samplers import OpponentSampler, PrioritizedSampler
 from rlcore_ghost.seats import Seats
 from rlcore_ghost.settings import SHARED, PrioritizedParameters, SelfPlaySettings
@@ -220,7 +220,8 @@ def controller_of(run: RunContext, behaviors: Mapping[str, tuple[BehaviorSpec, S
 def status(run: RunContext) -> dict[str, Any] | None:
     """The section of the training status: who learns, and live ratings; ``elo`` has those of the learning policies.
 
-    The match log has all opponents; the section has the newest ones.
+    The match log has all opponents; the section has the newest ones. A behavior's own section has its ``elo``, where
+    ML-Agents writes it.
     """
     if CONTROLLER not in run.stash:
         return None
@@ -229,11 +230,12 @@ def status(run: RunContext) -> dict[str, Any] | None:
     ratings = {name: round(controller.elo.rating(index), 1) for index, name in enumerate(controller.log.names)}
     opponents = [name for name in ratings if name not in learners][-NEWEST:]
     return {
+        **{name: {"elo": ratings[name]} for name in controller.behaviors},
         ENTRY: {
             "learning_team": None if team < 0 else controller.teams[team],
             "team_changes": controller.changes,
             "rated_games": controller.rated,
             "elo": {name: rating for name, rating in ratings.items() if name in learners},
             "opponents": {"elo": {name: ratings[name] for name in opponents}},
-        }
+        },
     }

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from rlcore.settings import BehaviorSettings
     from rlcore.trainer import Trainer
 
-NAME = "ghost"  # of this plugin
-
 
 @hookimpl
 def rlcore_behavior_sections() -> list[BehaviorSection]:

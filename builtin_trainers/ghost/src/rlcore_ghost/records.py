@@ -10,6 +10,8 @@ from rlcore.plugins import Record
 
 __all__ = ["OpponentSamplerSpec"]
 
+NAME = "ghost"  # of this plugin
+
 
 @attrs.frozen(kw_only=True)
 class OpponentSamplerSpec(Record):

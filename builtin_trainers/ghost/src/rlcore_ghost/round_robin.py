@@ -30,8 +30,8 @@ from rlcore.trainer import Trainer
 from rlcore_ghost.controller import Controller
 from rlcore_ghost.creation import behaviors_with_self_play, controller_of
 from rlcore_ghost.match_log import MatchLog
-from rlcore_ghost.plugin import NAME
 from rlcore_ghost.pool import Member
+from rlcore_ghost.records import NAME
 from rlcore_ghost.samplers import LatestSampler
 from rlcore_ghost.seats import Seats
 from rlcore_ghost.settings import NoParameters, SelfPlaySettings

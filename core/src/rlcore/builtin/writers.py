@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rlcore.builtin.metrics_file import METRICS_FILE, keep_until
-from rlcore.builtin.terminal_text import printable
+from rlcore.builtin.terminal_text import fitted, printable
 from rlcore.files.open_files import WatchedDirectory
 from rlcore.stats import (
     CUMULATIVE_REWARD,
@@ -93,7 +93,8 @@ class ConsoleWriter:
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         line = console_line(behavior, step, time.monotonic() - self._started, stats, self._plays, self._silent)
         # Looked up for each line, because a progress bar may have replaced the stream.
-        print(line, file=self._stream or sys.stdout, flush=True)
+        stream = self._stream or sys.stdout
+        print(fitted(line, stream), file=stream, flush=True)
 
     def close(self) -> None:
         """Do nothing: no file is open."""
@@ -107,7 +108,7 @@ def console_line(
     plays: bool = True,
     silent: Collection[str] = frozenset(),
 ) -> str:
-    """Return ``Walker. Step: 1000. Time Elapsed: 1.500 s. Mean Reward: ... . Training. Steps per Second: 2000.``"""
+    """Return ``Walker. Step: 1000. Time Elapsed: 1.500 s. Mean Reward: ... . Training. 2000 steps/s.``"""
     parts = [f"{behavior}. Step: {step}", f"Time Elapsed: {seconds:0.3f} s"]
     reward = stats.get(CUMULATIVE_REWARD)
     if reward is None:
@@ -135,5 +136,5 @@ def console_line(
         named = f" ({', '.join(against)})" if against else ""
         parts.append(f"Evaluation: {stats[EVALUATION_REWARD].mean:0.3f}{named}")
     if STEPS_PER_SECOND in stats:
-        parts.append(f"Steps per Second: {stats[STEPS_PER_SECOND].mean:.0f}")
+        parts.append(f"{stats[STEPS_PER_SECOND].mean:.0f} steps/s")
     return printable(". ".join(parts) + ".")

@@ -29,7 +29,10 @@ from rlcore.cli.terminal import echo
     help="Policies to export: of the best evaluation, of the last checkpoint, or of the checkpoint of a step.",
 )
 @click.option(
-    "-o", "--output", metavar="PATH", help="A directory for BEHAVIOR.SUFFIX, or the file; without it, this directory."
+    "-o",
+    "--output",
+    metavar="PATH",
+    help="A directory for BEHAVIOR.SUFFIX, made if it is new, or a file, such as agent.onnx; by default, this one.",
 )
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")

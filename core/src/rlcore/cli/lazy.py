@@ -23,12 +23,19 @@ class LazyGroup(click.Group):
 
     ``lazy`` maps names to commands. ``fallback`` names a function for all others: it takes a name and returns its
     command, or None, the names that it knows, and what to add to the message about a name that it does not know.
+    ``synonyms`` maps names that other programs have for commands to ours.
     """
 
     def __init__(
-        self, *args: Any, lazy: dict[str, LazyCommand] | None = None, fallback: str | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        lazy: dict[str, LazyCommand] | None = None,
+        fallback: str | None = None,
+        synonyms: dict[str, str] | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        self.synonyms = synonyms or {}
         self.lazy = lazy or {}
         self.fallback = fallback
 
@@ -57,7 +64,8 @@ class LazyGroup(click.Group):
         if package:
             advice = f"pip install {package}, or turn the plugin on if it is installed"
             raise click.UsageError(f"no command {name!r}: it is a command of {package}; {advice}", ctx)
-        parts = [f"no command {name!r}", f"commands: {', '.join(known)}{did_you_mean(name, known)}", off]
+        hint = did_you_mean(self.synonyms.get(name, name), known)
+        parts = [f"no command {name!r}", f"commands: {', '.join(known)}{hint}", off]
         raise click.UsageError("; ".join(filter(None, parts)), ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -62,6 +62,7 @@ def _lost_pipes() -> Iterator[None]:
     cls=Rlcore,
     lazy=COMMANDS,
     fallback="rlcore.cli.extra:plugin_command",
+    synonyms={"train": "run", "learn": "run", "fit": "run", "test": "evaluate", "enjoy": "evaluate"},
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Installed plugins may add commands: rlcore plugins list --provides",
 )

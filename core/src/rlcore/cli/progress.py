@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rlcore.runs.run import Run
 
 REFRESH_SECONDS = 0.25
+NO_REWARD = "no episode yet"  # in place of a mean reward
 WIDE = 120  # columns; a narrower bar leaves out the names of lessons' parameters
 
 
@@ -54,7 +55,7 @@ def progress_bar(console: Console | None = None) -> Progress:
         BarColumn(),
         MofNCompleteColumn(table_column=Column(no_wrap=True)),  # in 80 columns the bar is shortened, not this
         TextColumn("{task.fields[speed]} steps/s"),
-        TextColumn("reward {task.fields[reward]}{task.fields[score]}{task.fields[lessons]}", markup=False),
+        TextColumn("{task.fields[reward]}{task.fields[score]}{task.fields[lessons]}", markup=False),
         TimeRemainingColumn(),
     )
     # Standard error that goes to a file is left alone: the bar would draw its lines on the terminal.
@@ -89,7 +90,7 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
             if name not in tasks:
                 total = None if inference else behavior.settings.max_steps
                 tasks[name] = progress.add_task(
-                    name, total=total, completed=steps, speed="-", reward="-", score="", lessons=""
+                    name, total=total, completed=steps, speed="-", reward=NO_REWARD, score="", lessons=""
                 )
                 seen[name] = (now, steps)
             before, steps_before = seen[name]
@@ -97,7 +98,7 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
             progress.update(
                 tasks[name],
                 completed=steps,
-                reward="-" if reward is None else f"{reward:.2f}",
+                reward=NO_REWARD if reward is None else f"reward {reward:.2f}",
                 score="" if score is None else f" evaluation {score:.2f}",
                 lessons=lessons,
             )

@@ -32,10 +32,17 @@ if TYPE_CHECKING:
 
 _ADDED = "rlcore.cli.run.options_of_plugins"
 
-# Flags of mlagents-learn, of old versions too, that rlcore lacks, and the message for each.
+# Flags of other programs, mostly of mlagents-learn and old versions of it, that rlcore lacks: the message for each.
 _UNITY = "not supported yet: Unity environments"
-ML_AGENTS_FLAGS: Mapping[str, str] = {
-    **dict.fromkeys(("--env", "--env-args", "--base-port", "--num-areas"), _UNITY),
+_GYMNASIUM = "a Gymnasium environment is environment.id of CONFIG, or --set environment.id=CartPole-v1"
+FOREIGN_FLAGS: Mapping[str, str] = {
+    "--env": f"{_UNITY}; {_GYMNASIUM}",
+    "--env-id": _GYMNASIUM,
+    "--algo": "write trainer_type in the behavior, or --set behaviors.NAME.trainer_type=ppo",
+    "--config": "leave the flag out: rlcore run CONFIG",
+    "--n-envs": "write --num-envs",
+    **dict.fromkeys(("--n-timesteps", "--total-timesteps"), "write --max-steps"),
+    **dict.fromkeys(("--env-args", "--base-port", "--num-areas"), _UNITY),
     **dict.fromkeys(("--no-graphics", "--no-graphics-monitor", "--width", "--height", "--quality-level"), _UNITY),
     **dict.fromkeys(("--time-scale", "--target-frame-rate", "--capture-frame-rate"), _UNITY),
     **dict.fromkeys(("--torch", "--tensorflow"), "each trainer chooses its own framework; leave it out"),
@@ -61,17 +68,24 @@ ML_AGENTS_FLAGS: Mapping[str, str] = {
 
 
 class RunCommand(click.Command):
-    """Has the options of plugins, and refuses ML-Agents' flags before click suggests similar ones."""
+    """Has the options of plugins, and refuses flags of other programs before click suggests similar ones."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = options_of_plugins(args, self.params)
         added = {option for each in options for option in each.opts}
         for word in before_double_dash(args):
             flag = word.partition("=")[0]
-            if flag in ML_AGENTS_FLAGS and flag not in added:
-                raise ConfigError(f"{flag}: {ML_AGENTS_FLAGS[flag]}")
+            if flag in FOREIGN_FLAGS and flag not in added:
+                raise ConfigError(f"{flag}: {FOREIGN_FLAGS[flag]}")
         ctx.meta[_ADDED] = options
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
+            advice = "keys of CONFIG are set with --set, such as --set behaviors.NAME.time_horizon=128"
+            message = f"No such option {error.option_name!r}; {advice}."
+            raise click.NoSuchOption(error.option_name, message, error.possibilities, ctx) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         own = super().get_params(ctx)
@@ -90,6 +104,7 @@ class RunCommand(click.Command):
 @click.option("--inference", is_flag=True, help="Act with the saved policy, without learning, until interrupted.")
 @click.option("--deterministic", is_flag=True, help="Take the mean or most likely action instead of sampling.")
 @click.option("--initialize-from", metavar="RUN_ID", help="Start from the weights of another run.")
+@click.option("--max-steps", type=float, help="Agent steps to train, for every behavior, such as 1e6.")
 @click.option("--seed", type=int, help="Seed of the run; -1 draws one.")
 @click.option("--num-envs", type=int, help="Copies of the environment stepped together.")
 @click.option("--device", help="Device of the trainers, such as cpu or cuda:0.")
@@ -247,14 +262,19 @@ def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[st
         typed["env_settings", "num_envs"] = flags["num_envs"]
         if data.get("environment") is not None:
             typed["environment", "num_envs"] = flags["num_envs"]
+    of_behaviors: dict[tuple[str, ...], Any] = {}
     if flags.get("deterministic"):
+        of_behaviors["network_settings", "deterministic"] = True
+    if flags.get("max_steps") is not None:
+        of_behaviors["max_steps",] = flags["max_steps"]
+    if of_behaviors:
         behaviors = data.get("behaviors")
         blocks: list[tuple[str, ...]] = []
         if isinstance(behaviors, Mapping):
             blocks += [("behaviors", name) for name in behaviors]
         if data.get("default_settings") is not None:
             blocks.append(("default_settings",))
-        typed |= {(*block, "network_settings", "deterministic"): True for block in blocks}
+        typed |= {(*block, *key): value for block in blocks for key, value in of_behaviors.items()}
     return typed
 
 
@@ -335,10 +355,10 @@ def closing_line(run: Run) -> str:
 
 
 def reward_text(name: str, behavior: BehaviorRun) -> str:
-    """``CartPole mean reward 498.20 of the last 100 episodes``; with ``-`` before the first episode ended."""
+    """``CartPole mean reward 498.20 of the last 100 episodes``; says so before the first episode ended."""
     mean, count = behavior.mean_reward, len(behavior.recent)
     if mean is None:
-        return f"{name} mean reward - (no episode ended)"
+        return f"{name} no mean reward, because no episode has ended"
     if count == behavior.episodes.finished:
         return f"{name} mean reward {mean:.2f} of {'the only episode' if count == 1 else f'all {count} episodes'}"
     return f"{name} mean reward {mean:.2f} of the last {count} episode{'' if count == 1 else 's'}"

@@ -238,7 +238,7 @@ def _print(
             name,
             steps,
             f"{target} ({100 * steps // target}%)" if target else "-",
-            "-" if reward is None else f"{reward:.2f}",
+            ("no episode yet" if entries else "-") if reward is None else f"{reward:.2f}",
             " ".join(str(entry["steps"]) for entry in entries) or "none yet",
         )
         table.add_row(*row)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from rlcore.builtin.terminal_text import printable
+from rlcore.builtin.terminal_text import fitted, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,8 +20,12 @@ __all__ = ["cells", "echo", "plain_console"]
 
 
 def echo(text: object = "", *, err: bool = False, file: TextIO | None = None) -> None:
-    """Prints a line that may contain text from files; use it instead of :func:`click.echo`."""
-    click.echo(printable(str(text)), err=err, file=file)
+    """Prints a line that may contain text from files; use it instead of :func:`click.echo`.
+
+    On a terminal, a long line is broken at words.
+    """
+    stream = file or (sys.stderr if err else sys.stdout)
+    click.echo(fitted(printable(str(text)), stream), err=err, file=file)
 
 
 def plain_console() -> Console:

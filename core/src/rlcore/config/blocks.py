@@ -12,7 +12,7 @@ import attrs
 from rlcore.config.classes import TYPED_BLOCKS, default_of, settings_fields, type_key
 from rlcore.config.collected import INVALID, OwnedProblems, Problems
 from rlcore.config.dump import plain
-from rlcore.config.export_block import add_problems
+from rlcore.config.export_block import EXPORT
 from rlcore.config.hints import (
     OLD_SAMPLER,
     OLD_SAMPLERS,
@@ -316,7 +316,7 @@ class Blocks:
         """The settings of the exporters by name, or INVALID."""
         if isinstance(data, Mapping):
             return self._each(data, ("export",), self._exporter)
-        add_problems(data, self.problems)
+        _add_export_problems(data, self.problems)
         return INVALID
 
     def _exporter(self, data: Any, path: KeyPath) -> Any:
@@ -517,3 +517,23 @@ class Blocks:
 def _has_network(cls: type) -> bool:
     """Whether the settings class of a reward has a network, as :class:`RewardSettings` does."""
     return isinstance(cls, type) and issubclass(cls, RewardSettings)
+
+
+def _add_export_problems(block: Any, problems: Problems) -> None:
+    """Add what is wrong with an ``export`` block that is not a mapping."""
+    if not isinstance(block, list):
+        problems.add(
+            (EXPORT,), f"must be a list of exporters, or a mapping from exporters to settings, not {shown(block)}"
+        )
+        return
+    first: dict[str, int] = {}
+    for index, name in enumerate(block):
+        if isinstance(name, str):
+            if first.setdefault(name, index) != index:
+                problems.add((EXPORT, index), f"{name!r} is in the list already; delete one of them")
+        else:
+            problems.add(
+                (EXPORT, index),
+                f"must be the name of an exporter, not {shown(name)}; to give settings, write export as a mapping from "
+                "exporters to settings",
+            )

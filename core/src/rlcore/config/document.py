@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from rlcore.config.export_block import with_export_block
 from rlcore.config.nodes import Block, Items, Origin, nearest_origin, placed
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, shown
 from rlcore.config.seal import is_broken
-from rlcore.errors import ConfigError, KeyPath, dotted
+from rlcore.errors import ConfigError, KeyPath, dotted, nearest
 
 if TYPE_CHECKING:
     import yaml
@@ -111,9 +111,11 @@ def _read_text(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise _refused(f"{path}", "no such file") from None
+        raise _refused(f"{path}", f"no such file{_nearest_file(path)}") from None
     except OSError as error:
-        raise _refused(f"{path}", f"cannot be read: {error.strerror}") from None
+        is_run = (path / "configuration.yaml").is_file()
+        advice = f"; it is a run: resume it with --resume --run-id {path.name}" if is_run else ""
+        raise _refused(f"{path}", f"cannot be read: {error.strerror}{advice}") from None
     if len(content) > MAX_BYTES:
         raise _refused(f"{path}:1", f"larger than {MAX_BYTES:,} bytes; this is not a configuration file")
     try:
@@ -121,6 +123,17 @@ def _read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise _refused(f"{path}:{line}", "not UTF-8 text; save the file as UTF-8") from None
+
+
+def _nearest_file(path: Path) -> str:
+    """``"; did you mean 'examples/cartpole.yaml'?"`` if a configuration of such a name is beside it or in examples."""
+    for place in (path.parent, Path("examples")):
+        with suppress(OSError):
+            found = [each for each in place.iterdir() if each.suffix in (".yaml", ".yml")]
+            close = nearest(path.stem, [each.stem for each in found])
+            if close:
+                return f"; did you mean {str(next(each for each in found if each.stem == close))!r}?"
+    return ""
 
 
 def _is_tab(text: str, mark: yaml.Mark | None) -> bool:
@@ -307,5 +320,15 @@ def _plain(value: Any, path: KeyPath) -> Any:
         return [_plain(element, (*path, index)) for index, element in enumerate(value)]
     raise ConfigError(
         f"{dotted(path)}: must be plain data (null, true, number, text, list or mapping), not {shown(value)}; "
-        "the configuration is written to a file"
+        f"the configuration is written to a file{object_hint(value)}"
+    )
+
+
+def object_hint(value: Any) -> str:
+    """Return how a configuration names an environment, if ``value`` is one, or its class; else an empty string."""
+    if not (hasattr(value, "reset") and hasattr(value, "step")):
+        return ""
+    return (
+        "; name the environment, so that every process can make it: environment: {type: gymnasium, id: "
+        "'my_module:Name-v0'}, for a class that my_module registers with gymnasium.register"
     )

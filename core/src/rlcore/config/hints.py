@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rlcore.config.classes import settings_fields
-from rlcore.config.other_frameworks import OF_SB3, OTHER_KEYS, ZOO_FILE, is_of_zoo
+from rlcore.config.other_frameworks import OF_SB3, OTHER_KEYS, RLLIB_FILE, ZOO_FILE, is_of_rllib, is_of_zoo
 from rlcore.errors import KeyPath, dotted
 from rlcore.settings import (
     BehaviorSettings,
@@ -66,7 +66,8 @@ _MEMORY_KEYS = ("memory_size", "sequence_length")  # of the block network_settin
 
 def hints_at_top(behaviors: Iterable[str]) -> dict[str, str]:
     """Return the messages for keys that may stand at the top level by mistake. ``behaviors`` are the file's."""
-    behavior = ("behaviors", next(iter(behaviors), "NAME"))
+    names = list(behaviors)
+    behavior = ("behaviors", next(iter(names), "NAME"))
     blocks: dict[str, type] = {
         "torch_settings": TorchSettings,
         "environment": EnvironmentSettings,
@@ -76,7 +77,9 @@ def hints_at_top(behaviors: Iterable[str]) -> dict[str, str]:
     }
     inner = {key: dotted((*behavior, *block)) for key, block in _inner_places(()).items()}
     outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
-    return _messages({**inner, **outer, "curriculum": "environment_parameters.NAME"})
+    return _messages(
+        {**dict.fromkeys(names, "behaviors"), **inner, **outer, "curriculum": "environment_parameters.NAME"}
+    )
 
 
 def hints_in_behavior(path: KeyPath, block: str | None, hyperparameters: Iterable[str]) -> dict[str, str]:
@@ -142,7 +145,12 @@ def outside_behaviors(data: Mapping[str, Any], known: Container[str]) -> list[tu
 
 def is_behavior(block: Any) -> bool:
     """Return whether a block that is not in ``behaviors`` describes a behavior."""
-    return isinstance(block, Mapping) and _kind_of_block(block, False) in (_BEHAVIOR, _OLD_BEHAVIOR, ZOO_FILE)
+    return isinstance(block, Mapping) and _kind_of_block(block, False) in (
+        _BEHAVIOR,
+        _OLD_BEHAVIOR,
+        ZOO_FILE,
+        RLLIB_FILE,
+    )
 
 
 def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool) -> str:
@@ -155,6 +163,8 @@ def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool) -> str:
         return _BEHAVIOR
     if not has_behaviors and is_of_zoo(block):
         return ZOO_FILE
+    if not has_behaviors and is_of_rllib(block):
+        return RLLIB_FILE
     places = {**_inner_places(()), **dict.fromkeys(settings_fields(BehaviorSettings), ())}
     if "trainer" in block or (not has_behaviors and any(key in places for key in block)):
         return _OLD_BEHAVIOR

@@ -1,4 +1,4 @@
-"""Keys and values of Stable-Baselines3, RL Zoo and Tianshou in a configuration: what rlcore has instead.
+"""Keys and values of Stable-Baselines3, RL Zoo, Tianshou and RLlib in a configuration: what rlcore has instead.
 
 The tables of ``docs/how-to/stable-baselines3.md`` say more about each key; a test compares them with :data:`OF_SB3`.
 """
@@ -14,6 +14,10 @@ from rlcore.errors import KeyPath
 ZOO_FILE = (
     "a file of RL Zoo, whose keys have other names here: docs/how-to/stable-baselines3.md turns such a file into one "
     "of rlcore, step by step"
+)
+RLLIB_FILE = (
+    "a file of RLlib, whose keys have other names here: write environment: {type: gymnasium, id: ...} and behaviors: "
+    "{NAME: {trainer_type: ppo, max_steps: ...}}; keys of RLlib in them are refused with the ones to write instead"
 )
 _LACKS = ", which rlcore lacks: delete this key"
 _UPDATES = (
@@ -71,11 +75,34 @@ _OF_TIANSHOU: Mapping[str, str] = MappingProxyType(
         "eps_clip": "hyperparameters.epsilon",
     }
 )
+_OF_RLLIB: Mapping[str, str] = MappingProxyType(
+    {
+        "env": "environment.id",
+        "env_config": "environment.options",
+        "lr": "hyperparameters.learning_rate",
+        "lambda": "hyperparameters.lambd",
+        "clip_param": "hyperparameters.epsilon",
+        "entropy_coeff": "hyperparameters.beta",
+        "vf_loss_coeff": "hyperparameters.value_coefficient",
+        "fcnet_hiddens": "network_settings.hidden_layers",
+        "rollout_fragment_length": "time_horizon, in the behavior",
+        "num_gpus": "torch_settings.device",
+        **dict.fromkeys(("train_batch_size", "train_batch_size_per_learner"), "hyperparameters.buffer_size"),
+        **dict.fromkeys(("minibatch_size", "sgd_minibatch_size"), "hyperparameters.batch_size"),
+        **dict.fromkeys(("num_epochs", "num_sgd_iter"), "hyperparameters.num_epoch"),
+        **dict.fromkeys(("num_workers", "num_rollout_workers", "num_env_runners"), "environment.workers"),
+        **dict.fromkeys(
+            ("num_envs_per_worker", "num_envs_per_env_runner"),
+            "environment.num_envs, the environments of all workers together",
+        ),
+    }
+)
 # Messages about keys; a key that rlcore has too means what it means in rlcore.
 OTHER_KEYS: Mapping[str, str] = MappingProxyType(
     {
         **{key: f"a key of Stable-Baselines3 and RL Zoo{instead}" for key, instead in OF_SB3.items()},
         **{key: f"a key of Tianshou: write {instead}" for key, instead in _OF_TIANSHOU.items()},
+        **{key: f"a key of RLlib: write {instead}" for key, instead in _OF_RLLIB.items()},
     }
 )
 _ANYONES = {"seed", "device", "verbose"}  # keys that do not say whose file it is
@@ -91,6 +118,12 @@ _FALLING = {
 def is_of_zoo(keys: Iterable[str]) -> bool:
     """Return whether a block at the top level with these keys is an entry of a file of RL Zoo."""
     return not OF_SB3.keys().isdisjoint(set(keys) - _ANYONES)
+
+
+def is_of_rllib(keys: Iterable[str]) -> bool:
+    """Return whether a block at the top level with these keys is an experiment of RLlib."""
+    keys = set(keys)
+    return "run" in keys and not keys.isdisjoint({"env", "config", "stop"})
 
 
 def value_hint(path: KeyPath, value: str) -> str:

@@ -308,7 +308,7 @@ def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | N
     Called once per checkpoint, before it is written: the sections are part of the checkpoint, and of the training
     status written after it. ``rlcore_checkpoint_saved`` is called later, so state that a plugin changes there is
     in its report for the next checkpoint. Two plugins must not report the same section, and no plugin may report a
-    section of rlcore's.
+    section of rlcore's. Under the name of a behavior, plugins may add keys to the section of that behavior.
     """
 
 

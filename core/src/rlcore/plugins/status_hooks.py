@@ -19,8 +19,8 @@ def report_status(
 ) -> dict[str, Any]:
     """The sections that plugins report, by name. Each must be JSON, and only one plugin may report it.
 
-    A plugin may not report the section of an environment parameter, one of ``parameters``. It may add keys to the
-    section of a behavior, one of ``behaviors``.
+    A plugin may not report the section of an environment parameter, one of ``parameters``. Several plugins may add keys
+    to the section of a behavior, one of ``behaviors``.
     """
     from rlcore.files.plain import plain
 
@@ -31,13 +31,16 @@ def report_status(
             kind = type(reported).__name__
             raise PluginError(f"{owner.described}: rlcore_report_status returned a {kind}, not a mapping or None")
         for name, section in (reported or {}).items():
-            if name in sections:
+            earlier = sections.get(name)
+            if not (name in behaviors and isinstance(earlier, dict) and isinstance(section, Mapping)):
+                earlier = None
+            if name in sections and (earlier is None or not earlier.keys().isdisjoint(section)):
                 raise PluginError(
                     f"{owner.described} and {owners[name].described} both report the status section {name!r}"
                 )
             try:
                 # A copy: what is written again when the run ends is what was reported for its last checkpoint.
-                sections[name] = plain(section)
+                sections[name] = plain(section) if earlier is None else {**earlier, **plain(section)}
             except (TypeError, RecursionError) as error:
                 raise PluginError(f"{owner.described}: status section {name!r} is not JSON: {error}") from error
             owners[name] = owner

@@ -119,16 +119,21 @@ class Export:
         return cls(saved, spec, names if behavior is None else (behavior,))
 
     def files(self, output: str | Path | None) -> dict[str, Path]:
-        """The file of each behavior. Raises ConfigError if ``output`` cannot be used."""
+        """The file of each behavior. Raises ConfigError if ``output`` cannot be used.
+
+        ``output`` is a directory if it exists as one, ends in a slash or has no suffix; :meth:`write` makes a new one.
+        """
         place = user_path("." if output is None else output)
-        if place.is_dir():
+        names_directory = str(output).endswith(("/", os.sep)) or (self.spec.suffix and not place.suffix)
+        if not place.is_dir() and not place.parent.is_dir():
+            raise ConfigError(f"{output}: there is no directory {place.parent}")
+        if place.is_dir() or (names_directory and not place.exists()):
             return {name: place / f"{name}{self.spec.suffix}" for name in self.behaviors}
-        if len(self.behaviors) > 1 or str(output).endswith(("/", os.sep)):
+        if len(self.behaviors) > 1:
             raise ConfigError(
-                f"{output}: is not a directory; make it, or name one of the behaviors {', '.join(self.behaviors)}"
+                f"{output}: is not a directory; name one for the files of {', '.join(self.behaviors)}, or name one of "
+                "them with --behavior"
             )
-        if not place.parent.is_dir():
-            raise ConfigError(f"{place}: there is no directory {place.parent}")
         return {self.behaviors[0]: place}
 
     def write(self, output: str | Path | None, force: bool) -> dict[str, WrittenExport]:
@@ -143,6 +148,8 @@ class Export:
         specs = {name: saved.specs[name] for name in files}
         checksum = configuration_sha256(saved.checkpoint)
         written = {}
+        for path in files.values():
+            path.parent.mkdir(exist_ok=True)
         for name, policy in saved.policies(specs).items():
             trainer_type = settings_of(saved.config, name).trainer_type
             about = about_export(saved.context.run_id, saved.step, saved.steps[name], trainer_type, checksum)

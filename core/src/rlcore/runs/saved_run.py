@@ -59,6 +59,13 @@ def find_run(run: Path) -> Path:
     for directory in (run, Path("results") / run):
         if _is_run(directory):
             return directory
+    if run.suffix == ".onnx":
+        raise RunStateError(
+            f"{run}: an exported policy is not a run; name the run that it was exported from, or act with the file in "
+            "Python: rlcore.runtime.load"
+        )
+    if run.suffix in (".yaml", ".yml"):
+        raise RunStateError(f"{run}: a configuration is not a run; name the run that was started with it, by its id")
     raise RunStateError(f"{run}: neither a run directory nor the id of a run in results/{_nearest_run(run)}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,10 +14,11 @@ import numpy as np
 
 from rlcore.config import dump_config, load_plugins_for, read_document
 from rlcore.config.data_source import learns_offline
-from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.document import Document, document_from_mapping, object_hint
 from rlcore.config.load import load_document
 from rlcore.config.names import behavior_name_problems
 from rlcore.config.plugins_block import recorded
+from rlcore.config.problems import shown
 from rlcore.config.rules import behaviors_problem, workers_problem
 from rlcore.curricula.checked import CheckedCurriculum
 from rlcore.curriculum import Curriculum
@@ -53,6 +55,11 @@ def resolve_config(
         return config, plugins, Document(None)
     if isinstance(config, Mapping):
         config = document_from_mapping(config)
+    if not isinstance(config, Document | str | PathLike):
+        raise ConfigError(
+            f"a run is made from a configuration: a mapping, the path of a file, or a RunConfig, not {shown(config)}"
+            + object_hint(config)
+        )
     document = config if isinstance(config, Document) else read_document(Path(config))
     if plugins is None:
         plugins = load_plugins_for(document)
@@ -174,7 +181,7 @@ def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Env
             f"{config.num_envs} environments (environment.num_envs); each worker needs one or more",
             key=("environment", "workers"),
         )
-    from rlcore.workers.environment import make_worker_environment
+    from rlcore.workers.overlap import make_worker_environment
 
     return make_worker_environment(settings.crew, plugins, context, environment_name(settings, plugins))
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlcore.environment import Actions, ObservationSpec
-from rlcore.errors import ConfigError, did_you_mean, repeating
+from rlcore.environment import Actions, checked_observations
+from rlcore.errors import ConfigError, repeating
 from rlcore.runtime.onnx_file import KEY, Layout, inputs_of, open_session, read_metadata
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class OnnxPolicy:
 
         Raises ValueError for arguments that do not fit the behavior, naming the observation and the row.
         """
-        seen = self._observations(observations)
+        seen = checked_observations(self.behavior, observations)
         rows = len(next(iter(seen.values())))
         mask = self._mask(action_mask, rows)
         layout, remembered = self._layout, self._memory(memory, rows)
@@ -132,32 +132,6 @@ class OnnxPolicy:
         return Actions(None if continuous is None else layout.in_units(continuous), discrete)
 
     # ------------------------------------------------------------ arguments
-
-    def _observations(self, observations: Mapping[str, ArrayLike] | ArrayLike) -> dict[str, NDArray[Any]]:
-        """The observations by name, each [R, *shape] of the behavior's type."""
-        specs = self.behavior.observations
-        if not isinstance(observations, Mapping):
-            if len(specs) > 1:
-                raise ValueError(
-                    f"behavior {self.behavior.name!r} has {len(specs)} observations; give a mapping with "
-                    f"{', '.join(repr(spec.name) for spec in specs)}"
-                )
-            observations = {specs[0].name: observations}
-        names = [spec.name for spec in specs]
-        for name in observations:
-            if name not in names:
-                raise ValueError(
-                    f"unknown observation {name!r}{did_you_mean(name, names)}; there are {', '.join(names)}"
-                )
-        for name in names:
-            if name not in observations:
-                raise ValueError(f"observation {name!r} is missing")
-        found = {spec.name: _checked(spec, observations[spec.name]) for spec in specs}
-        rows = {name: len(array) for name, array in found.items()}
-        if len(set(rows.values())) > 1:
-            shown = ", ".join(f"{name!r} has {count}" for name, count in rows.items())
-            raise ValueError(f"the observations must have equally many rows: {shown}")
-        return found
 
     def _mask(self, action_mask: ArrayLike | None, rows: int) -> NDArray[np.bool_]:
         """The mask [R, mask_size], all True if there is none."""
@@ -214,22 +188,3 @@ class OnnxPolicy:
             scores = scores + self._generator.gumbel(size=scores.shape)
         branches = np.split(scores, np.cumsum(behavior.discrete)[:-1], axis=1)
         return continuous, np.stack([branch.argmax(1) for branch in branches], axis=1)
-
-
-def _checked(spec: ObservationSpec, values: ArrayLike) -> NDArray[Any]:
-    """An observation [R, *shape] of the type of ``spec``. Raises ValueError if it does not fit."""
-    array, shape = np.asarray(values), spec.shape
-    wanted = f"[rows, {', '.join(map(str, shape))}]" if shape else "[rows]"
-    if array.ndim == 0 or array.shape[1:] != shape:
-        hint = "; of a single row, give array[None]" if array.shape == shape else ""
-        raise ValueError(f"observation {spec.name!r} has shape {list(array.shape)} and must have {wanted}{hint}")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"observation {spec.name!r} has type {array.dtype} and must have {spec.dtype}")
-    with np.errstate(over="ignore", invalid="ignore"):
-        cast = array.astype(spec.dtype, copy=False)
-    good = np.isfinite(cast) if spec.dtype.kind == "f" else cast == array
-    if not good.all():
-        place = tuple(map(int, np.argwhere(~good)[0]))
-        what = "is not finite" if spec.dtype.kind == "f" else f"is not a value of {spec.dtype}"
-        raise ValueError(f"observation {spec.name!r}: {array[place]} in row {place[0]} {what}")
-    return cast

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.modules.conv import _ConvNd
 
-from rlcore.environment import Actions, BehaviorSpec
+from rlcore.environment import Actions, BehaviorSpec, checked_observations
 from rlcore.torch.actions import ActionLayout, gumbel_noise, masked
 from rlcore.torch.actor_stack import ActorStack, stack_kind
 from rlcore.torch.backend import Backend
@@ -182,16 +182,23 @@ class ActorPolicy:
 
     def act(
         self,
-        observations: Mapping[str, NDArray[Any]],
+        observations: Mapping[str, NDArray[Any]] | NDArray[Any],
         action_mask: NDArray[np.bool_] | None = None,
         deterministic: bool = True,
         memory: NDArray[np.float32] | None = None,
     ) -> Actions:
         """Return actions for R rows of observations, each [R, *shape].
 
-        The arguments are those of :meth:`rlcore.policy.MemoryPolicy.act`.
+        An array alone is the observation of a behavior that has only one. The other arguments are those of
+        :meth:`rlcore.policy.MemoryPolicy.act`. Raises ValueError for observations that do not fit.
         """
-        parameters = self.parameters(observations, action_mask, memory)
+        if not isinstance(observations, Mapping):
+            observations = checked_observations(self.behavior, observations)
+        try:
+            parameters = self.parameters(observations, action_mask, memory)
+        except (LookupError, TypeError, ValueError):
+            checked_observations(self.behavior, observations)  # raises an error that says more, if they are the cause
+            raise
         noise = None
         if not deterministic:
             rows = len(next(iter(observations.values())))

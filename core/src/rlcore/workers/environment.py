@@ -14,54 +14,15 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
 from rlcore.errors import EnvironmentFailed
-from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.targets import call_target, require_protocol
 from rlcore.saved_values import SavedValueError, saved_entry
 from rlcore.seeding import EpisodeSeeds
-from rlcore.settings import WorkerSettings
 from rlcore.stats import ABORTED_EPISODES, WORKER_RESTARTS, WORKER_WAIT
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.contract import Executor, PartMade
 from rlcore.workers.crew import Crew
 from rlcore.workers.layout import Layout
-from rlcore.workers.recipe import make_tasks
 from rlcore.workers.states import join_states, split_state
-
-
-def make_worker_environment(
-    settings: WorkerSettings, plugins: Plugins, context: RunContext, named: str
-) -> WorkerEnvironment:
-    """Start the workers of a run, and make its environments in them. Messages call the environment ``named``.
-
-    Raises what making the environments raises. Workers are started again only once all have made their environments.
-    """
-    spec = plugins.executor(settings.executor)
-    executor: Executor = call_target(spec, "ExecutorSpec.target", settings=settings, run=context)
-    require_protocol(executor, Executor, spec.described)
-    counts = split(context.num_envs, settings.count)
-    crew = Crew(executor, make_tasks(plugins, context, counts), settings, context.config.env_settings, named)
-    try:
-        made, failures = crew.start(range(crew.size))
-        crew.refuse(failures, "create")
-        parts = [made[part] for part in range(crew.size)]
-        for part in parts:
-            context.factories.found |= part.factories
-        saves_state = all(part.saves_state for part in parts)
-        if settings.overlap == "half" or settings.wait_for is not None:
-            from rlcore.workers.overlap import make_overlapping
-
-            return make_overlapping(settings, saves_state, crew, executor, parts, counts, context)
-        return (SavingWorkerEnvironment if saves_state else WorkerEnvironment)(crew, executor, parts, counts, context)
-    except BaseException:
-        executor.close()
-        raise
-
-
-def split(num_envs: int, workers: int) -> list[int]:
-    """Numbers of environments of each worker, as equal as possible: the first ones have one more."""
-    share, more = divmod(num_envs, workers)
-    return [share + (part < more) for part in range(workers)]
 
 
 class WorkerEnvironment:

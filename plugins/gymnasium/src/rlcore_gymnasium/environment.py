@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import SyncVectorEnv
 
 from rlcore.environment import Environment
-from rlcore.errors import ConfigError, EnvironmentFailed, RlcoreError, did_you_mean, one_line, repeating
+from rlcore.errors import EnvironmentFailed, RlcoreError, one_line, repeating
 from rlcore.settings import EnvironmentSettings
+from rlcore_gymnasium.atari import AtariOnFilm, is_atari, scored
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
+from rlcore_gymnasium.ids import registered
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS
 from rlcore_gymnasium.parameter_settings import ParameterRoute
@@ -27,8 +28,6 @@ from rlcore_gymnasium.ways import WayFinder
 if TYPE_CHECKING:
     from rlcore import RunContext
 
-ID = ("environment", "id")
-
 
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:
     """Create ``run.num_envs`` environments with the id ``settings.id``, natively vectorized if possible.
@@ -39,22 +38,25 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     Raises :class:`ConfigError` for an id that is not registered or for unknown parameters, and
     :class:`EnvironmentFailed` if the environment cannot be constructed.
     """
-    env_id = settings.id
-    if not env_id:
-        raise ConfigError("missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
+    spec = registered(settings.id)
+    env_id = str(settings.id)
     options = dict(settings.options or {})
     (behavior,) = run.behavior_names  # the record says that there must be one
-    spec = _registered(env_id)
     parameters = tuple(run.config.environment_parameters)
     if spec.vector_entry_point is not None and not spec.additional_wrappers and run.video is None:
-        native = _native(env_id, behavior, run.num_envs, options, parameters, settings.parameters)
+        native = _native(env_id, behavior, run.num_envs, scored(spec, options), parameters, settings.parameters)
         if native is not None:
             return native
     if spec.entry_point is None:
         raise EnvironmentFailed(f"{env_id}: has only a vectorized form, {_unusable(run, parameters)}")
     film = {} if run.video is None else filming(env_id, run.video)
-    make = _maker(env_id, run.num_envs, "sync", options | film)
-    vector = _made(env_id, options, lambda: make(disable_env_checker=True))
+    if film and is_atari(spec) and not parameters:
+        make_game = partial(gymnasium.make_vec, env_id, num_envs=1, vectorization_mode="vector_entry_point")
+        games = [lambda: film["wrappers"][0](AtariOnFilm(make_game, scored(spec, options)))] * run.num_envs
+        vector = _made(env_id, options, lambda: SyncVectorEnv(games))
+    else:
+        make = _maker(env_id, run.num_envs, "sync", options | film)
+        vector = _made(env_id, options, lambda: make(disable_env_checker=True))
     assert isinstance(vector, SyncVectorEnv)
 
     def make_env(arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
@@ -105,7 +107,8 @@ def _native(
         attributes = native_parameters(parameters, routes)
         if attributes is not None:
             return CartPoleEnvironment(env_id, behavior, vector, attributes)
-    adapter = ADAPTERS.get(vector.metadata.get("autoreset_mode"))
+    # Of the object first: ale-py writes its mode into a mapping that all vectorized forms share.
+    adapter = ADAPTERS.get(getattr(vector, "autoreset_mode", vector.metadata.get("autoreset_mode")))
     if adapter is None or parameters:
         try:
             vector.close()
@@ -147,21 +150,3 @@ def _install_hint(error: BaseException) -> str:
         if word in text:
             return f"; run: pip install 'gymnasium[{extra}]'"
     return ""
-
-
-def _registered(env_id: str) -> EnvSpec:
-    """Return the registration of ``[module:]Name-vN``. Importing the module registers its environments."""
-    module, _, name = env_id.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except (Exception, SystemExit) as error:
-            raise ConfigError(f"{env_id!r}: cannot import {module!r}: {one_line(error)}", key=ID) from error
-    spec = gymnasium.registry.get(name)
-    if spec is None:
-        raise ConfigError(
-            f"{env_id!r} is not registered with Gymnasium{did_you_mean(name, gymnasium.registry)}"
-            + ("" if module else " (an environment of another package is written 'its_module:Name-v0')"),
-            key=ID,
-        )
-    return spec

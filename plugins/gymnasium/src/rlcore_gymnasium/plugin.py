@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rlcore import EnvironmentSpec, hookimpl
+from rlcore.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rlcore.settings import RunConfig
 
 
 @hookimpl
@@ -18,3 +24,15 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             summary="any environment registered with Gymnasium, by its id",
         )
     ]
+
+
+@hookimpl
+def rlcore_check_config(config: RunConfig) -> None:
+    for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
+        if settings is not None and settings.type in ("gymnasium", "rlcore-gymnasium/gymnasium"):
+            from rlcore_gymnasium.ids import check_id
+
+            try:
+                check_id(settings.id)
+            except ConfigError as error:
+                raise ConfigError(error.message, key=(*block, *error.key)) from error

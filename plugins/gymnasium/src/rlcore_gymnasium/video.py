@@ -16,8 +16,7 @@ from rlcore.errors import EnvironmentFailed, RlcoreError, one_line
 RENDER_MODE = "rgb_array"
 _EXTRA = "run: pip install 'rlcore-gymnasium[video]'"
 _NO_DISPLAY = (
-    "; without a display, set the environment variable MUJOCO_GL=egl (or osmesa) for MuJoCo, SDL_VIDEODRIVER=dummy for "
-    "pygame"
+    "; without a display, set the environment variable MUJOCO_GL=egl for MuJoCo, SDL_VIDEODRIVER=dummy for pygame"
 )
 
 

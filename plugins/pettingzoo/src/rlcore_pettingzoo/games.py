@@ -46,6 +46,22 @@ def find_game(env_id: str | None, api: Api | None) -> Game:
     return _registered(env_id, api)
 
 
+def check_id(env_id: str | None) -> None:
+    """Raise ConfigError for an id that cannot be one. No module that the id names is imported.
+
+    An id that is not close to a known one is not refused: code of a plugin may register it when the run starts.
+    """
+    if env_id and ":" in env_id:
+        return
+    try:
+        find_game(env_id, None)
+    except EnvironmentFailed:
+        return  # a package is missing: the file may be right
+    except ConfigError as error:
+        if not env_id or "did you mean" in error.message:
+            raise
+
+
 def _registered(env_id: str, api: Api | None) -> Game:
     registries = {"parallel": pettingzoo.parallel_registry, "aec": pettingzoo.aec_registry}
     wanted = re.sub(r"_v(?=\d+$)", "-v", env_id)

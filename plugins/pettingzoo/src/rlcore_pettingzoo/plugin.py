@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rlcore import CommandSpec, EnvironmentSpec, hookimpl
+from rlcore.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rlcore.settings import RunConfig
 
 
 @hookimpl
@@ -27,3 +33,15 @@ def rlcore_commands() -> list[CommandSpec]:
             summary="Play a turn-based game against the policies of a run.",
         )
     ]
+
+
+@hookimpl
+def rlcore_check_config(config: RunConfig) -> None:
+    for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
+        if settings is not None and settings.type in ("pettingzoo", "rlcore-pettingzoo/pettingzoo"):
+            from rlcore_pettingzoo.games import check_id
+
+            try:
+                check_id(settings.id)
+            except ConfigError as error:
+                raise ConfigError(error.message, key=(*block, *error.key)) from error

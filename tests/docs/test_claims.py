@@ -1,0 +1,243 @@
+"""Compares pages with the code: commands, options, keys, defaults, files, variables, tags, modules and hooks."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from workspace import ROOT
+
+from rlcore.cli.extra import plugin_command
+from rlcore.cli.main import rlcore as command_line
+from rlcore.cli.run import FOREIGN_FLAGS
+from rlcore.config import json_schema
+from rlcore.plugins import load_plugins
+
+LISTED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+TRACKED = [path for path in LISTED.stdout.split("\n") if (ROOT / path).is_file()]
+PAGES = [path for path in TRACKED if path.endswith(".md") and not path.endswith("CHANGELOG.md")]
+if not PAGES:
+    pytest.skip("the pages are listed by git", allow_module_level=True)
+
+FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+# The code in sentences and tables, with its page.
+NAMED = [(page, code) for page in PAGES for code in re.findall(r"`([^`\n]+)`", FENCE.sub("", TEXTS[page]))]
+
+# Options of pip, pytest, torchrun, RL Zoo and an example.
+OF_OTHERS = (
+    *("--index-url", "--extra-index-url", "-k", "--nproc-per-node", "--local-addr", "--standalone", "--rdzv-conf"),
+    *("--rdzv-endpoint", "--hyperparams", "--eval-freq", "--eval-episodes", "-i", "--track", "-optimize"),
+    *("--env-kwargs", "--gym-packages", "--acme-owner"),
+)
+INNER_BLOCKS = ("hyperparameters", "network_settings", "reward_signals", "extrinsic", "self_play", "memory")
+# Keys of plugins that pages write, attributes of Python objects, and placeholders.
+NO_KEYS = (
+    *("a.b", "env_settings.KEY", "acme.owner", "behaviors.CartPole.hyperparameters.schedule", "reward_signals.novelty"),
+    *("environment.behaviors", "evaluation.score"),
+)
+# A misspelled hook, and metadata of an exported file.
+NO_HOOKS = ("rlcore_trainer", "rlcore_version")
+
+
+@cache
+def code() -> str:
+    """The code of the repository, and that of the pages' plugins."""
+    kinds = (".py", ".toml", ".tmpl", ".yml", ".yaml")
+    return "".join((ROOT / path).read_text(encoding="utf-8") for path in TRACKED if path.endswith(kinds))
+
+
+# ---------------------------------------------------------------- commands
+
+
+def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
+    command: click.Command = command_line
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(click.Context(command), words[0]) or plugin_command(words[0])[0]
+        if found is None:
+            raise click.UsageError(f"there is no command {words[0]!r}")
+        command, words = found, words[1:]
+    return command, words
+
+
+def options_of(command: click.Command) -> set[str]:
+    context = click.Context(command)
+    found = {option for each in command.get_params(context) for option in each.opts}
+    inner = command.list_commands(context) if isinstance(command, click.Group) else ()
+    return found.union(*(options_of(command.get_command(context, name)) for name in inner))  # type: ignore[attr-defined]
+
+
+def commands_in(page: str) -> Iterator[str]:
+    for language, body in FENCE.findall(TEXTS[page]):
+        if language not in ("py", "python", "yaml", "toml", "diff"):
+            for line in re.sub(r"\\\n\s*", " ", body).splitlines():
+                yield from re.findall(r"(?:^|&& |\$ |python -m )rlcore (.*?)(?= && | > | 2>|\s+#|\||$)", line.strip())
+
+
+def test_commands_in_blocks_can_be_parsed() -> None:
+    wrong = []
+    for page in PAGES:
+        for text in commands_in(page):
+            if "acme" in text:  # of a plugin that the page is about
+                continue
+            try:
+                command, arguments = find_command(shlex.split(text))
+                command.make_context(text, arguments).close()
+            except click.exceptions.Exit:
+                pass  # --help
+            except click.ClickException as error:
+                wrong.append(f"{page}: rlcore {text}: {error.format_message()}")
+    assert wrong == []
+
+
+def test_options_in_sentences_exist() -> None:
+    ours = (plugin_command(name)[0] for name in ("play", "ratings", "ray", "report"))
+    written = re.findall(r'"(--[a-z-]+)"', code())  # by conftest.py, benchmarks and tools
+    every = options_of(command_line).union(OF_OTHERS, FOREIGN_FLAGS, written, *map(options_of, filter(None, ours)))
+    wrong = []
+    for page, text in NAMED:
+        words = [word.partition("=")[0].strip(",.;()") for word in text.split()]
+        if words[:1] == ["rlcore"] and "acme" not in text:
+            typed = [word for word in words[1:] if not re.match(r"[A-Z.\[]", word)]
+            known = options_of(find_command(typed)[0])
+        elif re.match(r"--?[a-z]", text):
+            known, words = every, words[:1]
+        else:
+            continue
+        options = {word for word in words if re.fullmatch(r"--?[a-z][a-z-]*", word)}
+        wrong += [f"{page}: {option} in {text}" for option in options - known - {"--help"}]
+    assert wrong == []
+
+
+# ---------------------------------------------------------------- configuration
+
+
+@pytest.fixture(scope="module")
+def settings() -> dict[tuple[str, ...], list[Any]]:
+    """The defaults of every key by path, ``...`` without one; ``*`` stands for a name that a user chooses."""
+    schema = json_schema(load_plugins())
+    found: dict[tuple[str, ...], list[Any]] = defaultdict(list)
+
+    def walk(part: Any, path: tuple[str, ...]) -> None:
+        if path:
+            found[path].append(part.get("default", ...))
+        if "$ref" in part:
+            part = schema["$defs"][part["$ref"].rpartition("/")[2]]
+        for each in (*part.get("anyOf", ()), *part.get("oneOf", ()), *part.get("allOf", ())):
+            walk(each, path)
+        for key in ("then", "else", "items"):
+            if isinstance(part.get(key), dict):
+                walk(part[key], path)
+        for key, inner in part.get("properties", {}).items():
+            walk(inner, (*path, key))
+        if isinstance(part.get("additionalProperties"), dict):
+            walk(part["additionalProperties"], (*path, "*"))
+
+    walk(schema, ())
+    return found
+
+
+def test_keys_exist(settings: dict[tuple[str, ...], list[Any]]) -> None:
+    endings = {path[start:] for path in settings for start in range(len(path))}
+    tops = {path[0] for path in settings}.union(INNER_BLOCKS)
+    free = ("options", "parameters", "environment_parameters", "export")  # a user's or a plugin's keys follow
+
+    def is_key(dotted: str) -> bool:
+        parts = dotted.removeprefix("evaluation.").split(".")
+        parts = parts[: next((at + 1 for at, part in enumerate(parts) if part in free), None)]
+        return any(
+            len(ending) == len(parts) and all(key in (part, "*") for key, part in zip(ending, parts, strict=True))
+            for ending in endings
+        )
+
+    found = [(page, key) for page in PAGES for key in re.findall(r"--set[ =]'?([A-Za-z_]+(?:\.\w+)+)=", TEXTS[page])]
+    for page, text in NAMED:
+        found += [(page, key) for key in re.findall(r"(?<![\w/.-])([a-z_]+(?:\.[a-zA-Z_]+)+)(?![\w/(.-])", text)]
+    unknown = {each for each in found if each[1].split(".")[0] in tops and not is_key(each[1])}
+    assert {(page, key) for page, key in unknown if key not in NO_KEYS and not key.endswith(".py")} == set()
+
+
+def test_defaults_in_tables_are_those_of_the_settings(settings: dict[tuple[str, ...], list[Any]]) -> None:
+    wrong, compared = [], 0
+    rows = [
+        (page, row)
+        for page in PAGES
+        for table in re.findall(r"^\| key[^|]*\| default \|.*\n\|[-|]+\n((?:\|.*\n)+)", TEXTS[page], re.MULTILINE)
+        for row in table.splitlines()
+    ]
+    for page, row in rows:
+        keys, cell = re.findall(r"`(\w+)`", row.split("|")[1]), row.split("|")[2]
+        shown = re.findall(r"[\w.+-]+", cell)
+        if len(shown) != len(keys) or re.search(r"[;*()]", cell):
+            continue  # none, or one in words
+        for key, text in zip(keys, shown, strict=True):
+            number = re.sub(r"^(\d+)e", r"\1.0e", text)  # as YAML reads it
+            default = {"required": ..., "none": {}}.get(text, yaml.safe_load(number))
+            known = [each for path, defaults in settings.items() if path[-1] == key for each in defaults]
+            compared += 1
+            if default not in known:
+                wrong.append(f"{page}: {key} is {default!r}, not one of {known}")
+    assert wrong == [] and compared > 50
+
+
+# ---------------------------------------------------------------- files and names
+
+
+def test_files_exist() -> None:
+    """Paths that begin with a folder of this repository, and in the tables of rules those that begin in a package."""
+    folders = {path.split("/")[0] for path in TRACKED if "/" in path}
+    known = set(TRACKED).union(*(map(str, Path(path).parents) for path in TRACKED))
+    packages = [f"{place}/" for place in known if re.search(r"src(/rlcore)?$", place)]
+    found = [(page, text) for page, text in NAMED if re.fullmatch(r"[\w.-]+(?:/[\w.-]+)+/?", text)]
+    run = r"(?:python|pytest|rlcore run|-c|-r) ((?:[\w.-]+/)+[\w.-]+)"
+    found += [(page, path) for page in PAGES for path in re.findall(run, TEXTS[page])]
+    wrong = [
+        f"{page}: {text}"
+        for page, text in found
+        if (text.split("/")[0] in folders or (page == "docs/architecture.md" and text.endswith(".py")))
+        and "NAME" not in text
+        and not any(f"{start}{text}".rstrip("/") in known for start in ("", *packages))
+    ]
+    assert wrong == []
+
+
+def test_variables_and_tags_are_in_the_code() -> None:
+    tag = r"^(?:Losses|Policy|Performance|Self-play)/(?:Extrinsic )?([A-Z][\w ]+)$"  # without the name of a reward
+    patterns = (r"\b[A-Z][A-Z0-9]+_[A-Z0-9_]+\b", tag)
+    found = [(page, name) for page, text in NAMED for each in patterns for name in re.findall(each, text)]
+    assert [f"{page}: {name}" for page, name in found if name not in code()] == []
+
+
+def test_modules_and_hooks_exist() -> None:
+    modules = r"(?<![\w/.-])(rlcore(?:_[a-z]+)?(?:\.\w+)+)"
+    found = [(page, name) for page, text in NAMED for name in re.findall(modules, text) if not name.endswith(".json")]
+    wrong = [f"{page}: {name}" for page, name in found if "acme" not in name and not resolves(name)]
+    hooks = r"(?<![\w/.])rlcore_[a-z_]+[a-z](?![\w./])"
+    found = [(page, name) for page, text in NAMED for name in re.findall(hooks, text) if name not in NO_HOOKS]
+    wrong += [f"{page}: {name}" for page, name in found if not re.search(rf"\b{name}\b", code())]
+    assert wrong == []
+
+
+def resolves(dotted: str) -> bool:
+    parts = dotted.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:end]))
+        except ImportError:
+            continue
+        for name in parts[end:]:
+            if not hasattr(found, name):
+                return name in getattr(found, "__annotations__", {})
+            found = getattr(found, name)
+        return True
+    return False
