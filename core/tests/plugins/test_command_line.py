@@ -31,6 +31,15 @@ import click
 def sweep(times):
     click.echo(f"swept {times} times")
 """
+STORE = """
+from rlcore import hookimpl
+@hookimpl
+def rlcore_write_status(status):
+    return True
+@hookimpl
+def rlcore_read_status(directory):
+    return None
+"""
 BROKEN = "import a_module_that_is_absent\n"
 
 
@@ -349,9 +358,8 @@ def test_doctor_warns_of_a_name_two_plugins_bring(installed_plugin: InstallPlugi
 def test_doctor_calls_two_answers_to_one_factory_an_error(
     installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:
-    source = "from rlcore import hookimpl\n@hookimpl\ndef rlcore_write_status(status):\n    return True\n"
     for name in ("one", "two"):
-        installed_plugin(name, f"acme-{name}", "1", source)
+        installed_plugin(name, f"acme-{name}", "1", STORE)
     code, [(level, message)] = diagnosis(run_rlcore, "two")
     assert (code, level) == (1, "error")
     assert message.startswith("rlcore_write_status is answered by acme-")

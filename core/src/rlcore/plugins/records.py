@@ -81,6 +81,7 @@ class Record:
 
     def resolve(self, attribute: str = "target") -> Any:
         """Import the object that ``attribute`` names. Raises PluginError, naming this record and its plugin."""
+        from rlcore.plugins.contract import renamed
         from rlcore.plugins.failures import failure
 
         module, _, path = getattr(self, attribute).partition(":")
@@ -91,10 +92,10 @@ class Record:
         for part in path.split("."):
             try:
                 target = getattr(target, part)
-            except AttributeError:
+            except AttributeError as error:
                 from rlcore.errors import PluginError
 
-                raise PluginError(f"{self.described}: {module} has no {path!r}") from None
+                raise PluginError(f"{self.described}: {module} has no {path!r}{renamed(error)}") from None
         return target
 
 
