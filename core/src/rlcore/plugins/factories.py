@@ -122,7 +122,7 @@ class Factories:
         return cast(Environment, created)
 
     def _create(self, hook: str, protocol: type, spec: Record, **arguments: Any) -> object:
-        """The first answer to a factory hook, which must fit ``protocol``."""
+        """The first answer to a factory hook, which must fit ``protocol``, or the plugin that made it is named."""
         created: object = self._dispatch.first(hook, spec=spec, **arguments)
-        require_protocol(created, protocol, spec.described)
+        require_protocol(created, protocol, self._dispatch.maker(hook, created, spec))
         return created
