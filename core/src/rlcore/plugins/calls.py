@@ -380,9 +380,8 @@ class Plugins(Factories):
         if len(owners) > 1:
             both = " and ".join(owner.described for owner in owners)
             off = " or ".join(f"-p no:{owner.label}" for owner in owners)
-            raise PluginError(
-                f"{STORES} is answered by {both}, and only one would store the status; turn one off, for example with {off}"
-            )
+            what = f"{STORES} is answered by {both}, and only one would store the status"
+            raise PluginError(f"{what}; turn one off, for example with {off}")
 
     def _leave_out(self, plugin: Plugin, error: PluginError) -> None:
         """Removes a plugin that cannot be used. Raises its error if it was asked for by name, and records it if not."""

@@ -118,6 +118,9 @@ class TrainerSpec(Record):
         critic: Whether it has a critic with a network of its own, as ``network_settings.critic`` describes.
         action_distributions: Whether ``network_settings.action_distribution`` chooses the distribution of continuous
             actions.
+        turns: Whether it learns where agents act in turns: where ``needs_action`` of a batch is False for some rows.
+            With ``turns=False``, the first batch with such a row ends the run before the trainer gets it, usually
+            before the first step, and ``environment.workers`` may not let agents wait for others.
         ranks: Whether it learns as one trainer in several processes: it exchanges what ``run.ranks`` says, and its
             ``steps``, weights and statistics are equal in all of them. The trainers of ``rlcore.torch`` do so if their
             losses are means over rows.
@@ -133,6 +136,7 @@ class TrainerSpec(Record):
     memory: bool = False
     critic: bool = False
     action_distributions: bool = False
+    turns: bool = True
     ranks: bool = False
 
 
