@@ -1,7 +1,8 @@
 """The API reference: which names are public, their pages, and what mkdocstrings must know of this code.
 
 A name is public if a module of one of SOURCES lists it in ``__all__``. The module that defines it decides the page
-(PAGES). mkdocstrings reads the source and imports nothing; :class:`RlcoreDocstrings` is an extension of griffe, its reader.
+(PAGES). mkdocstrings reads the source and imports nothing; :class:`RlcoreDocstrings` is an extension of griffe, its
+reader.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class PPOTrainer(OnPolicyTrainer):
 
     An algorithm that changes a part of PPO derives from this class, with a settings class that derives from
     :class:`PPOSettings`; its distribution requires ``rlcore-ppo``. Override :meth:`loss` for another objective,
-    :meth:`build_model` for another network, and the methods of :class:`rlcore.torch.on_policy.OnPolicyTrainer` for the rest.
+    :meth:`build_model` for another network, and the methods of
+    :class:`rlcore.torch.on_policy.OnPolicyTrainer` for the rest.
 
     Attributes:
         hyperparameters: The settings of the behavior.

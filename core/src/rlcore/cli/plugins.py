@@ -18,6 +18,7 @@ from rlcore.plugins.selection import decide, obstacles, selection_from, unmatche
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.plugins:list_command", "List the installed plugins."),
     "info": LazyCommand("rlcore.cli.plugin_info:info_command", "Show all about one plugin."),
+    "hooks": LazyCommand("rlcore.cli.plugin_hooks:hooks_command", "Show what each hook is for."),
     "doctor": LazyCommand("rlcore.cli.plugin_doctor:doctor_command", "Check plugins, and say how to fix them."),
     "new": LazyCommand("rlcore.cli.plugin_new:new_command", "Write a new plugin package, tests included."),
 }

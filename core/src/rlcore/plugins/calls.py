@@ -174,6 +174,11 @@ class Plugins(Factories):
         """The plugins that answer a factory hook themselves; core and wrappers do not count."""
         return self._dispatch.answering(hook)
 
+    @property
+    def specifications(self) -> dict[str, tuple[str, Callable[..., Any]]]:
+        """The module and the specification of each hook by name: core's, then those that plugins added."""
+        return self._manager.specifications
+
     # ------------------------------------------------------------ registries
 
     @property
