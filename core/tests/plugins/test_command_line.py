@@ -210,7 +210,7 @@ from rlcore.plugins import hookspec
 
 @hookspec
 def rlcore_acme_paid(run, amount: float) -> None:
-    \"""Somebody paid.\"""
+    \"""An invoice was paid.\"""
 
 @hookimpl
 def rlcore_addhooks(manager):
@@ -230,7 +230,7 @@ def test_hooks_are_shown_with_signature_and_text(installed_plugin: InstallPlugin
         assert hooks[name]["signature"] == f"{name}({arguments}) -> {ast.unparse(node.returns)}"
         assert hooks[name]["text"] == ast.get_docstring(node)
     added = hooks["rlcore_acme_paid"]
-    assert (added["kind"], added["of"], added["text"]) == ("added", "acme_hooks", "Somebody paid.")
+    assert (added["kind"], added["of"], added["text"]) == ("added", "acme_hooks", "An invoice was paid.")
     one = run_rlcore("plugins", "hooks", "rlcore_run_started").stdout
     assert one.startswith("rlcore_run_started(run: RunContext) -> None\n    notification hook of rlcore")
     assert "rlcore_trainers" not in one and "\nrlcore_acme_paid(" in run_rlcore("plugins", "hooks").stdout

@@ -111,7 +111,7 @@ def located(module: str) -> ModuleSpec | None:
 
 
 def successor(name: str) -> str | None:
-    """What became of a name of an earlier contract, as half a sentence; None if nothing is known of the name."""
+    """Return the sentence about a name that an earlier contract had; None for any other name."""
     now, since = name, 0
     for contract in contracts():
         if now in contract.removed:
@@ -132,7 +132,7 @@ def added(name: str) -> str | None:
 
 
 def renamed(error: BaseException) -> str:
-    """What to add to the message of an error of a plugin that uses names of earlier contracts; empty for others."""
+    """Return the end of a message about an error of a plugin that uses names of earlier contracts; empty for others."""
     answers = list(filter(None, map(successor, _missing(error))))
     return f"; {'; '.join(answers)}; {PORTING}" if answers else ""
 

@@ -71,7 +71,7 @@ class Plugin:
 
     @property
     def warning(self) -> str | None:
-        """What to say about a plugin that can be used."""
+        """The line about a plugin that can be used, but may not be what was installed; None for most."""
         if not self.hidden:
             return None
         return (
