@@ -506,9 +506,20 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     return markdown if page.file.src_uri.startswith("reference/api/") else api_reference.linked(markdown)
 
 
+def contract_names() -> str:
+    """Return the public names and the hooks of this version, as ``core/tests/plugins/data/`` keeps them by contract."""
+    found: dict[str, set[str]] = {"hooks": {hook.name for hook in HOOKS}}
+    for public in (name for page in api_reference.reference().values() for name in page):
+        for module in public.imports:
+            found.setdefault(module, set()).add(public.label)
+    return "\n".join(f"{module}: {' '.join(sorted(names))}" for module, names in sorted(found.items()))
+
+
 def main(names: Iterable[str]) -> None:
-    """Print the pages with these names, such as ``hooks`` or ``api/rewards``, or all pages."""
+    """Print the pages with these names, such as ``hooks`` or ``api/rewards``, or all pages; or ``contract-names``."""
     wanted = list(names)
+    if wanted == ["contract-names"]:
+        print(contract_names())
     for path, page in PAGES.items():
         if not wanted or path.removeprefix("reference/").removesuffix(".md") in wanted:
             print(page())
