@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -108,6 +109,9 @@ def test_two_stores_of_the_status_refuse_to_start_and_a_mirror_may_wrap_one(inst
         "would store the status; turn one off, for example with -p no:acme-two/two or -p no:acme-one/one"
     )
     plugins = load_plugins(selection_from(None, {}, ["no:one"], False), strict=True)
+    assert [plugin.name for plugin in plugins.answering("rlcore_write_status")] == ["two"]
+    with pytest.raises(PluginError, match=r"plugin 'late' .* and only one would store the status"):
+        plugins.register(sys.modules["acme_one_one_hooks"], "late")
     assert [plugin.name for plugin in plugins.answering("rlcore_write_status")] == ["two"]
 
 

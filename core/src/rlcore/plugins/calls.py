@@ -116,7 +116,11 @@ class Plugins(Factories):
         """Adds an object with hook implementations, such as a test's; calls its ``rlcore_check_config`` if due."""
         owner = Plugin(name, name, distribution, version, why="-p")
         self._manager.admit(plugin, owner)
-        self._refuse_two_stores()
+        try:
+            self._refuse_two_stores()
+        except PluginError:
+            self._manager.expel(owner.label)
+            raise
         if self._checked is not None:
             self._dispatch.require("rlcore_check_config", only=owner.label, config=self._checked)
 
