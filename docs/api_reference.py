@@ -1,7 +1,8 @@
 """The API reference: which names are public, their pages, and what mkdocstrings must know of this code.
 
-A name is public if a module of rlcore lists it in ``__all__``. The module that defines it decides the page (PAGES).
-mkdocstrings reads the source and imports nothing; :class:`RlcoreDocstrings` is an extension of griffe, its reader.
+A name is public if a module of one of SOURCES lists it in ``__all__``. The module that defines it decides the page
+(PAGES). mkdocstrings reads the source and imports nothing; :class:`RlcoreDocstrings` is an extension of griffe, its
+reader.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 import attrs
 import griffe
 
-SOURCE = Path(__file__).parent.parent / "core/src"
+ROOT = Path(__file__).parent.parent
+# Packages with public names, by their folders of sources: the core, and plugins that others derive from.
+SOURCES = {"rlcore": ROOT / "core/src", "rlcore_ppo": ROOT / "builtin_trainers/ppo/src"}
 
 
 @attrs.frozen
@@ -132,6 +135,7 @@ PAGES: Mapping[str, Page] = {
             "rlcore.torch.minibatch_trainer",
             "rlcore.torch.minibatch",
             "rlcore.torch.transition_batch",
+            "rlcore_ppo",
         ),
     ),
     "torch-networks": Page(
@@ -200,9 +204,10 @@ class PublicName:
 
 
 @cache
-def package() -> griffe.Module:
-    """Return rlcore as griffe reads it, with the extension that mkdocstrings uses."""
-    loaded = griffe.load("rlcore", search_paths=[str(SOURCE)], extensions=griffe.load_extensions(RlcoreDocstrings))
+def package(name: str = "rlcore") -> griffe.Module:
+    """Return one of SOURCES as griffe reads it, with the extension that mkdocstrings uses."""
+    sources = [str(folder) for folder in SOURCES.values()]
+    loaded = griffe.load(name, search_paths=sources, extensions=griffe.load_extensions(RlcoreDocstrings))
     assert isinstance(loaded, griffe.Module)
     return loaded
 
@@ -211,15 +216,17 @@ def package() -> griffe.Module:
 def reference() -> Mapping[str, tuple[PublicName, ...]]:
     """Return the public names of each page."""
     pages: dict[str, list[tuple[int, PublicName]]] = {page: [] for page in PAGES}
-    for name in public_names(package()).values():
-        page, place = page_of(name.target)
-        pages[page].append((place, name))
+    for source in SOURCES:
+        for name in public_names(package(source)).values():
+            page, place = page_of(name.target)
+            pages[page].append((place, name))
     return {page: tuple(name for _, name in sorted(names, key=lambda each: each[0])) for page, names in pages.items()}
 
 
 def definition(name: PublicName) -> griffe.Object:
     """Return the object itself, as griffe reads it."""
-    found = package()[name.target.partition(".")[2]]
+    source, _, path = name.target.partition(".")
+    found = package(source)[path]
     assert isinstance(found, griffe.Object)
     return found
 
@@ -344,8 +351,8 @@ class RlcoreDocstrings(griffe.Extension):
     """Roles of docstrings become links, attrs classes get their signature, settings fields their descriptions."""
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
-        """Change the docstrings and classes of rlcore after it was read."""
-        if pkg.name != "rlcore":
+        """Change the docstrings and classes of a package after it was read."""
+        if pkg.name not in SOURCES:
             return
         public = {name.target for name in public_names(pkg).values()}
         for documented in list(objects(pkg)):

@@ -26,6 +26,7 @@ import plugin_list
 
 from rlcore.config.classes import default_of, field_types, settings_fields
 from rlcore.plugins import HOOKS, HookInfo, hookspecs, load_plugins
+from rlcore.plugins.contract import Contract, contracts
 from rlcore.plugins.markers import registered
 from rlcore.settings import (
     BehavioralCloningSettings,
@@ -142,6 +143,25 @@ PLUGIN_BLOCKS = (
     ("section", "{name}", "target"),
     ("behavior", "behaviors.NAME.{name}", "target"),
 )
+
+
+# ---------------------------------------------------------------- contracts
+
+
+def ported(markdown: str) -> str:
+    """Return the page about porting with the changes of all contracts, the newest first."""
+    parts = [_changes(each) for each in reversed(contracts()) if each.moved or each.removed or each.added]
+    return markdown.replace("<!-- the changes of all contracts -->", "\n\n".join(parts))
+
+
+def _changes(contract: Contract) -> str:
+    lines = [f"### Contract {contract.number}, {contract.date}", "", f"| before | in contract {contract.number} |"]
+    lines += ["|---|---|", *(f"| `{old}` | `{new}` |" for old, new in contract.moved.items())]
+    lines += ["", "| removed | instead |", "|---|---|"]
+    lines += [f"| `{old}` | {advice} |" for old, advice in contract.removed.items()]
+    lines += ["", "| new | what it is for |", "|---|---|"]
+    lines += [f"| `{name}` | {text} |" for name, text in contract.added.items()]
+    return "\n".join(lines)
 
 
 # ---------------------------------------------------------------- hooks
@@ -481,12 +501,25 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Link the names of code in sentences to the API reference; a hook of MkDocs."""
+    if page.file.src_uri == "how-to/porting.md":
+        return ported(markdown)  # its names are those of other contracts
     return markdown if page.file.src_uri.startswith("reference/api/") else api_reference.linked(markdown)
 
 
+def contract_names() -> str:
+    """Return the public names and the hooks of this version, as ``core/tests/plugins/data/`` keeps them by contract."""
+    found: dict[str, set[str]] = {"hooks": {hook.name for hook in HOOKS}}
+    for public in (name for page in api_reference.reference().values() for name in page):
+        for module in public.imports:
+            found.setdefault(module, set()).add(public.label)
+    return "\n".join(f"{module}: {' '.join(sorted(names))}" for module, names in sorted(found.items()))
+
+
 def main(names: Iterable[str]) -> None:
-    """Print the pages with these names, such as ``hooks`` or ``api/rewards``, or all pages."""
+    """Print the pages with these names, such as ``hooks`` or ``api/rewards``, or all pages; or ``contract-names``."""
     wanted = list(names)
+    if wanted == ["contract-names"]:
+        print(contract_names())
     for path, page in PAGES.items():
         if not wanted or path.removeprefix("reference/").removesuffix(".md") in wanted:
             print(page())

@@ -18,6 +18,7 @@ from packaging.version import Version
 from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, pyproject
 
 import rlcore
+from rlcore.plugins.contract import CONTRACT, declared
 
 every_member = pytest.mark.parametrize("member", MEMBERS, ids=str)
 every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
@@ -78,6 +79,13 @@ def test_a_plugin_bounds_the_rlcore_it_was_made_for(member: Member) -> None:
     assert bounds
     for specifier in bounds:
         assert specifier.contains(current) and not specifier.contains(following)
+
+
+def test_plugins_and_examples_declare_the_contract_of_this_core() -> None:
+    found = [member.directory for member in PLUGINS] + [each.parent for each in ROOT.glob("examples/*/pyproject.toml")]
+    assert len(found) > 20
+    wrong = [path for path in found if declared(" ".join(pyproject(path)["project"]["keywords"])) != (CONTRACT,)]
+    assert wrong == []
 
 
 def conformance_classes(member: Member) -> Iterator[tuple[str, bool]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import api_reference
 import griffe
-from api_reference import PublicName, definition, package, public_names, reference
+from api_reference import SOURCES, PublicName, definition, package, public_names, reference
 from pages import blocks
 from workspace import PLUGINS, ROOT
 
@@ -69,6 +69,7 @@ def test_the_contracts_of_the_documentation_are_on_the_pages_where_readers_look(
     assert where["rlcore.Run"] == where["rlcore.load_policies"] == "runs"
     assert where["rlcore.torch.on_policy.OnPolicyTrainer"] == "torch-templates"
     assert where["rlcore.torch.networks.ActorCritic"] == "torch-networks"
+    assert where["rlcore_ppo.trainer.PPOTrainer"] == where["rlcore_ppo.settings.PPOSettings"] == "torch-templates"
     assert where["rlcore.testing.TrainerConformance"] == "testing"
 
 
@@ -93,7 +94,7 @@ def test_a_new_name_in_all_is_in_the_reference(tmp_path: Path) -> None:
 
 
 def test_every_prefix_of_a_page_is_a_module() -> None:
-    modules = {module.path for module in api_reference.modules(package())}
+    modules = {module.path for name in SOURCES for module in api_reference.modules(package(name))}
     assert [prefix for page in api_reference.PAGES.values() for prefix in page.modules if prefix not in modules] == []
 
 
@@ -209,7 +210,7 @@ ROLE = re.compile(r":(?:class|meth|func|mod|attr|data|exc):`~?([^`]+)`")
 
 
 def test_roles_in_docstrings_name_what_exists() -> None:
-    plain = griffe.load("rlcore", search_paths=[str(api_reference.SOURCE)])
+    plain = griffe.load("rlcore", search_paths=[str(SOURCES["rlcore"])])
     assert isinstance(plain, griffe.Module)
     everything = {each.path for each in api_reference.objects(plain)}
     wrong = []

@@ -11,6 +11,7 @@ import pytest
 from pages import RunPage
 from workspace import ROOT
 
+from rlcore.plugins import CONTRACT
 from rlcore.testing.fixtures import InstallPlugin, RunRlcore, installed_plugin, run_rlcore
 
 __all__ = ["installed_plugin", "run_rlcore"]
@@ -32,6 +33,7 @@ from rlcore import hookimpl
 def rlcore_check_config(config): raise ZeroDivisionError
 """
 UNKNOWN = CHECK.replace("check_config(config)", "trainer()")
+OLD = "from rlcore.config import setting\n" + CHECK
 CONFIG = """
 environment: {type: gymnasium, id: CartPole-v1}
 behaviors: {Pole: {trainer_type: ppo}}
@@ -47,6 +49,7 @@ class Case:
     source: Mapping[str, str] = {}  # of plugins, by NAME or DIST/NAME
     config: str = ""
     requires: str = "rlcore"
+    contract: int | None = CONTRACT
     env: Mapping[str, str] = {}
 
 
@@ -54,6 +57,9 @@ CASES = (
     Case("plugin 'x' (asked for by -p) is not installed", ("-p", "x")),
     Case("warning: plugin 'x' (turned off by -p) is not installed", ("-p", "no:x")),
     Case("acme-ppo 3.2 needs rlcore<0.1, this is rlcore", ("-p", "acme-ppo/x"), {"x": CHECK}, requires="rlcore<0.1"),
+    Case("acme-ppo 3.2 is written for contract 1 of rlcore, and this rlcore has contract 2",
+         (), {"x": OLD}, contract=1),
+    Case("acme-ppo 3.2 declares no contract and is written for an earlier one", (), {"x": OLD}, contract=None),
     Case("2 plugins are named 'ppo': ...", (), {"ppo": CHECK}),
     Case("trainer 'ppo' is provided by plugin ... and plugin ...", (), {"x": TRAINER}),
     Case("the configuration section 'acme' is claimed by plugin ... and plugin ...", (), {"x": SECTION, "y": SECTION}),
@@ -89,7 +95,8 @@ def test_a_message_of_the_table_is_printed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for number, (name, source) in enumerate(case.source.items()):
-        installed_plugin(name, "acme-ppo" if not number else "acme-other", "3.2", source, requires=[case.requires])
+        distribution = "acme-other" if number else "acme-ppo"
+        installed_plugin(name, distribution, "3.2", source, [case.requires], contract=case.contract)
     for name, text in case.env.items():
         monkeypatch.setenv(name, text)
     (tmp_path / "working/run.yaml").write_text(CONFIG + case.config + "\n")

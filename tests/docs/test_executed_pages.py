@@ -105,7 +105,7 @@ def test_the_second_tutorial_changes_what_the_trainer_does(tmp_path: Path, monke
     assert as_written.split("\n\n\n")[1] in (source / "settings.py").read_text()
     (source / "settings.py").write_text(changed)
     text = (source / "trainer.py").read_text()
-    for block in blocks("diff"):
+    for block in (each for each in blocks("diff") if each.page == page):
         lines = block.text.splitlines(keepends=True)
         before, after = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
         assert text.count(before) == 1, block

@@ -67,7 +67,7 @@ def test_a_hook_is_documented_with_its_exact_signature(name: str) -> None:
 def test_the_hooks_that_plugins_of_this_repository_add_are_documented() -> None:
     section = hook_section("rlcore_opponent_samplers")
     assert "From `rlcore-ghost`." in section
-    assert "def rlcore_opponent_samplers() -> Iterable[OpponentSamplerSpec] | None" in section
+    assert "def rlcore_opponent_samplers() -> Iterable[OpponentSamplerSpec]" in section
     text = inspect.getdoc(hooks_of_ghost.rlcore_opponent_samplers) or ""
     assert len(words := set(re.findall(r"\w+", text))) > 5 and words <= set(re.findall(r"\w+", section))
 

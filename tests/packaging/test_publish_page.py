@@ -126,7 +126,7 @@ def test_the_commands_of_the_page_publish_a_plugin_and_use_it_elsewhere(
             serve(line, shell)
         else:
             printed[line] = shell.run(line)
-    assert "rlcore-acme/acme: ok" in printed["rlcore plugins doctor acme --import"]
+    assert "rlcore-acme/acme: ok" in printed["rlcore plugins doctor acme"]
     assert "rlcore-acme" in user.distributions() and "twine" not in user.distributions()
     assert json.loads((tmp_path / "results/walk/result.json").read_text())["outcome"] == "done"
     check_the_list_of_plugins(port, capsys)

@@ -146,7 +146,7 @@ def test_others_work_without_a_plugin_and_what_needs_it_says_what_to_install(
             assert len(told) == 1, what
             assert "Traceback" not in what
     if deep:
-        venv.rlcore("plugins", "doctor", "--import", cwd=tmp_path)
+        venv.rlcore("plugins", "doctor", cwd=tmp_path)
 
 
 def test_removing_a_plugin_hides_it_for_real(without: Callable[[str], Venv], tmp_path: Path) -> None:

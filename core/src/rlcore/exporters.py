@@ -17,7 +17,7 @@ from rlcore.environment import BehaviorSpec
 from rlcore.errors import UnsupportedExport
 from rlcore.policy import Policy
 
-__all__ = ["ExportAbout", "Exporter", "policy_module"]
+__all__ = ["ChecksPolicies", "ExportAbout", "Exporter", "policy_module"]
 
 
 @attrs.frozen(kw_only=True)
@@ -62,6 +62,18 @@ class Exporter(Protocol):
 
         Raise :class:`rlcore.errors.UnsupportedExport` for a policy that the format cannot represent, with the reason.
         Any other exception counts as a failure of the exporter.
+        """
+        ...
+
+
+@runtime_checkable
+class ChecksPolicies(Exporter, Protocol):
+    """An exporter that may need more for some policies, such as another package."""
+
+    def check(self, policy: Policy, behavior: BehaviorSpec) -> None:
+        """Raise :class:`rlcore.errors.ConfigError` if an export of ``policy`` needs what is not installed.
+
+        Called for each behavior before the first step of a run. ``policy`` has the networks that will be exported.
         """
         ...
 

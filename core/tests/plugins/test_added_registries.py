@@ -97,7 +97,7 @@ def test_what_such_a_plugin_brings_is_listed_and_shown(registry: InstallPlugin, 
 def test_what_such_a_plugin_brings_is_diagnosed(registry: InstallPlugin, run_rlcore: RunRlcore) -> None:
     registry("one")
     registry("two")
-    told = json.loads(run_rlcore("plugins", "doctor", "one", "--import", "--json").stdout)["findings"]
+    told = json.loads(run_rlcore("plugins", "doctor", "one", "--json").stdout)["findings"]
     messages = [each["message"] for each in told]
     assert "umpire 'past' is provided by 2 plugins; users must write acme-one/past or acme-two/past" in messages
     assert (

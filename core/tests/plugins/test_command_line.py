@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import os
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 from rlcore.cli import main as main_module
 from rlcore.cli.options import debug_option
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
+from rlcore.plugins import hookspecs
 from rlcore.testing.fixtures import CleanImport, InstallPlugin, RunRlcore
 
 HEAVY = ("torch", "numpy", "yaml", "rich", "cattrs")
@@ -30,6 +33,15 @@ import click
 @click.option("--times", default=1)
 def sweep(times):
     click.echo(f"swept {times} times")
+"""
+STORE = """
+from rlcore import hookimpl
+@hookimpl
+def rlcore_write_status(status):
+    return True
+@hookimpl
+def rlcore_read_status(directory):
+    return None
 """
 BROKEN = "import a_module_that_is_absent\n"
 
@@ -177,6 +189,56 @@ def test_a_plugin_may_add_a_command(installed_plugin: InstallPlugin, run_rlcore:
     assert "command:sweep" in run_rlcore("plugins", "list", "--provides").stdout
 
 
+def test_help_lists_the_commands_of_installed_plugins_and_imports_none(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    specs = "CommandSpec(name='one', target='a:b', summary='it\\'s'), CommandSpec(\n name=\"two\", target='a:b')"
+    installed_plugin("acme", "acme-rl", "1", f"raise RuntimeError('imported')\nSPECS = [{specs}]\n")
+    installed_plugin("taker", "acme-taker", "1", COMMAND.format(module="acme_taker").replace("sweep", "plugins"))
+    install_sweep(installed_plugin)
+    helped = run_rlcore("--help")
+    own, added = helped.stdout.split("Commands of installed plugins:\n")
+    listed = [line.split(maxsplit=1) for line in added.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert helped.stderr == "" and ["sweep", "many runs"] in listed and ["two"] in listed
+    assert "plugins" in own and "plugins" not in [line[0] for line in listed]
+    assert "Commands of installed plugins" not in run_rlcore("plugins", "--help").stdout
+
+
+ADDED = """
+import sys
+from rlcore import hookimpl
+from rlcore.plugins import hookspec
+
+@hookspec
+def rlcore_acme_paid(run, amount: float) -> None:
+    \"""An invoice was paid.\"""
+
+@hookimpl
+def rlcore_addhooks(manager):
+    manager.add_hookspecs(sys.modules[__name__])
+"""
+
+
+def test_hooks_are_shown_with_signature_and_text(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    installed_plugin("acme", "acme-rl", "1", ADDED, module="acme_hooks")
+    hooks = {hook["name"]: hook for hook in json.loads(run_rlcore("plugins", "hooks", "--json").stdout)["hooks"]}
+    source = {
+        node.name: node for node in ast.parse(inspect.getsource(hookspecs)).body if isinstance(node, ast.FunctionDef)
+    }
+    for name, node in source.items():
+        arguments = ", ".join(map(ast.unparse, node.args.args))
+        assert node.returns is not None
+        assert hooks[name]["signature"] == f"{name}({arguments}) -> {ast.unparse(node.returns)}"
+        assert hooks[name]["text"] == ast.get_docstring(node)
+    added = hooks["rlcore_acme_paid"]
+    assert (added["kind"], added["of"], added["text"]) == ("added", "acme_hooks", "An invoice was paid.")
+    one = run_rlcore("plugins", "hooks", "rlcore_run_started").stdout
+    assert one.startswith("rlcore_run_started(run: RunContext) -> None\n    notification hook of rlcore")
+    assert "rlcore_trainers" not in one and "\nrlcore_acme_paid(" in run_rlcore("plugins", "hooks").stdout
+    unknown = run_rlcore("plugins", "hooks", "rlcore_trainer")
+    assert unknown.exit_code == 4 and "no hook 'rlcore_trainer'; did you mean 'rlcore_trainers'?" in unknown.stderr
+
+
 @pytest.mark.parametrize("variable", [("RLCORE_PLUGINS", "no:sweep"), ("RLCORE_PLUGIN_AUTOLOAD", "0")])
 def test_a_command_of_a_strangers_plugin_that_is_off_says_how_to_turn_it_on(
     installed_plugin: InstallPlugin,
@@ -291,7 +353,7 @@ def diagnosis(run_rlcore: RunRlcore, *arguments: str) -> tuple[int, list[tuple[s
 
 def test_doctor_finds_nothing_wrong_with_a_sound_plugin(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
     installed_plugin("tiny", "acme-tiny", "1.2", TRAINER.format(target="json:loads"))
-    assert diagnosis(run_rlcore, "tiny", "--import") == (0, [])
+    assert diagnosis(run_rlcore, "tiny") == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -317,7 +379,7 @@ def test_doctor_says_what_is_wrong(
     expected: str,
 ) -> None:
     installed_plugin("tiny", "acme-tiny", "1.2", source, requires)
-    result = run_rlcore("plugins", "doctor", "--json", "tiny", "--import")
+    result = run_rlcore("plugins", "doctor", "--json", "tiny")
     assert result.exit_code == (1 if level == "error" else 0)
     [finding] = json.loads(result.stdout)["findings"]
     assert (finding["plugin"], finding["level"], finding["rule"]) == ("acme-tiny/tiny", level, rule)
@@ -350,9 +412,8 @@ def test_doctor_warns_of_a_name_two_plugins_bring(installed_plugin: InstallPlugi
 def test_doctor_calls_two_answers_to_one_factory_an_error(
     installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:
-    source = "from rlcore import hookimpl\n@hookimpl\ndef rlcore_write_status(status):\n    return True\n"
     for name in ("one", "two"):
-        installed_plugin(name, f"acme-{name}", "1", source)
+        installed_plugin(name, f"acme-{name}", "1", STORE)
     code, [(level, message)] = diagnosis(run_rlcore, "two")
     assert (code, level) == (1, "error")
     assert message.startswith("rlcore_write_status is answered by acme-")

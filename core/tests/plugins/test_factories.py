@@ -145,6 +145,41 @@ def test_what_a_factory_returns_must_keep_the_protocol(making: Any) -> None:
     )
 
 
+class Answers:
+    """Answers the factory with 5, or replaces any other answer by it."""
+
+    @hookimpl
+    def rlcore_create_trainer(self) -> Any:
+        return 5
+
+
+class Wraps:
+    @hookimpl(wrapper=True)
+    def rlcore_create_trainer(self) -> Any:
+        yield
+        return 5
+
+
+class Silent:
+    @hookimpl
+    def rlcore_create_trainer(self) -> None: ...
+
+
+@pytest.mark.parametrize("other", [Answers, Wraps])
+def test_a_plugin_that_answers_with_something_else_is_named_not_the_owner_of_the_record(
+    making: Any, other: Any
+) -> None:
+    with pytest.raises(
+        PluginError, match=r"^plugin 'other0' \(acme-other0 1\): rlcore_create_trainer returned a int, "
+    ):
+        making(FakeTrainer, other())
+
+
+def test_a_plugin_that_leaves_the_answer_to_the_record_is_not_named(making: Any) -> None:
+    with pytest.raises(PluginError, match=r"^trainer 'x' of plugin 'acme' \(acme-rl 3.1\) returned a int, "):
+        making(lambda **arguments: 5, Silent())
+
+
 @pytest.mark.parametrize(
     ("continuous", "discrete", "kind"), [(2, (), "continuous"), (2, (3,), "hybrid"), (0, (3, 2), "discrete")]
 )

@@ -74,10 +74,13 @@ def test_a_plugin_adds_defaults_that_the_file_and_its_inheritance_keep(with_trai
         document["default_settings"].setdefault("max_steps", 7)
         document["default_settings"].setdefault("summary_freq", 50)
         document["behaviors"]["A"]["time_horizon"] = 8
+        document["behaviors"]["A"].setdefault("max_steps", 9)  # the user wrote it, for all behaviors
+        document["behaviors"]["A"].setdefault("keep_checkpoints", 3)
 
     config = load(with_trainers, change)
     settings = config.behaviors["A"]
     assert (settings.max_steps, settings.summary_freq, settings.time_horizon) == (100, 50, 8)
+    assert settings.keep_checkpoints == 3
     assert config.sections["acme"].team == dump_config(config)["acme"]["team"] == "vision"
 
 

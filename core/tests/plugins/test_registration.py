@@ -68,6 +68,14 @@ MISTAKES = {
         "ModuleNotFoundError: No module named 'a_module_that_is_absent'",
     ),
     "syntax error": ("def :\n", "SyntaxError"),
+    "no return": (
+        "@hookimpl\ndef rlcore_stats_writers():\n    []\n",
+        "rlcore_stats_writers returned None, so its return is missing",
+    ),
+    "status without a reader": (
+        "@hookimpl\ndef rlcore_write_status(status):\n    return True\n",
+        "rlcore_write_status needs rlcore_read_status beside it",
+    ),
 }
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from rlcore.errors import ConfigError
+from rlcore.plugins import CONTRACT
 from rlcore.plugins.scaffold import writing
 from rlcore.plugins.scaffold.about import LICENSES, About, new_about
 from rlcore.plugins.scaffold.kinds import KINDS
@@ -243,7 +244,7 @@ def test_pages_have_labels(tmp_path: Path) -> None:
 def test_a_description_replaces_that_of_the_template(tmp_path: Path) -> None:
     project = project_of(written(tmp_path, About(description='Walks "far" \\ fast')))
     assert project["description"] == 'Walks "far" \\ fast'
-    assert project["keywords"] == ["reinforcement-learning", "rlcore", "rlcore-plugin"]
+    assert project["keywords"] == ["reinforcement-learning", "rlcore", "rlcore-plugin", f"rlcore-contract-{CONTRACT}"]
 
 
 DESCRIPTIONS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -238,6 +239,32 @@ def test_a_clash_is_resolved_by_turning_one_off(installed_plugin: InstallPlugin)
     installed_plugin("twin", "acme-two", "2.0", EMPTY)
     plugins = load_plugins(selection_from(None, {}, ["no:acme-one/twin"], False), strict=True)
     assert "acme-two/twin" in [plugin.label for plugin in plugins.loaded]
+
+
+def test_a_distribution_that_is_there_twice_and_one_without_its_module_are_reported(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    for version in ("1.0", "1.0", "2.0"):  # the last is the first on the path
+        installed = installed_plugin("twice", "acme-twice", version, EMPTY, module="acme_twice")
+    (installed.directory / "acme_twice.py").touch()
+    (installed_plugin("gone", "acme-gone", "1", EMPTY).directory / "acme_gone_gone_hooks.py").unlink()
+    twice = (
+        "plugin 'twice' (acme-twice 2.0): acme-twice 1.0 is on the path too, and Python uses the first that it finds; "
+        "pip uninstall acme-twice until one is left"
+    )
+    gone = "plugin 'gone' (acme-gone 1): acme-gone 1 has no module 'acme_gone_gone_hooks', which its entry point names"
+    warnings = load_plugins().warnings
+    assert any(each.startswith(gone) for each in warnings) and twice in warnings
+    listed = run_rlcore("plugins", "list")
+    assert f"warning: {twice}\n" in listed.stderr and gone in listed.stderr
+    assert re.search(r"^gone +acme-gone 1 +refused ", listed.stdout, re.MULTILINE)
+
+
+def test_what_cannot_be_imported_is_refused_where_it_is_imported(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    installed_plugin("bad", "acme-bad", "1", EXPLODES)
+    assert re.search(r"^bad +acme-bad 1 +refused ", run_rlcore("plugins", "list", "--provides").stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("asked", [False, True])

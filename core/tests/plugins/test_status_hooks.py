@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import PluginError, RunStateError
-from rlcore.plugins import Plugins
+from rlcore.plugins import Plugins, load_plugins, selection_from
+from rlcore.testing.fixtures import InstallPlugin
 
 pytestmark = pytest.mark.smoke
 
@@ -86,9 +88,31 @@ def test_a_status_that_nobody_says_is_stored_is_no_success(plugins: Plugins, tmp
         def rlcore_write_status(self) -> Any:
             return answer
 
+        @hookimpl
+        def rlcore_read_status(self) -> None: ...
+
     plugins.register(Keeps(), "store", "acme-store", "1")
     with pytest.raises(PluginError, match=rf"answered {answer!r}, so the .*; it is answered by .*\(acme-store 1\)"):
         plugins.write_status({}, tmp_path)
+
+
+def test_two_stores_of_the_status_refuse_to_start_and_a_mirror_may_wrap_one(installed_plugin: InstallPlugin) -> None:
+    read = "@hookimpl\ndef rlcore_read_status():\n    return None\n"
+    store = "from rlcore import hookimpl\n{read}@hookimpl{how}\ndef rlcore_write_status(status):\n    {answer}\n"
+    for name in ("one", "two"):
+        installed_plugin(name, f"acme-{name}", "1", store.format(read=read, how="", answer="return True"))
+    installed_plugin("three", "acme-three", "1", store.format(read="", how="(wrapper=True)", answer="return (yield)"))
+    with pytest.raises(PluginError) as caught:
+        load_plugins()
+    assert str(caught.value) == (
+        "rlcore_write_status is answered by plugin 'two' (acme-two 1) and plugin 'one' (acme-one 1), and only one "
+        "would store the status; turn one off, for example with -p no:acme-two/two or -p no:acme-one/one"
+    )
+    plugins = load_plugins(selection_from(None, {}, ["no:one"], False), strict=True)
+    assert [plugin.name for plugin in plugins.answering("rlcore_write_status")] == ["two"]
+    with pytest.raises(PluginError, match=r"plugin 'late' .* and only one would store the status"):
+        plugins.register(sys.modules["acme_one_one_hooks"], "late")
+    assert [plugin.name for plugin in plugins.answering("rlcore_write_status")] == ["two"]
 
 
 def test_a_wrapper_that_swallows_the_answer_is_told(plugins: Plugins, tmp_path: Path) -> None:
@@ -98,7 +122,9 @@ def test_a_wrapper_that_swallows_the_answer_is_told(plugins: Plugins, tmp_path: 
             yield
 
     plugins.register(Mirrors(), "mirror")
-    with pytest.raises(PluginError, match=r"rlcore_write_status answered None.* a wrapper what it was given$"):
+    with pytest.raises(
+        PluginError, match=r"rlcore_write_status answered None.* a wrapper what it was given; .* 'mirror'"
+    ):
         plugins.write_status({}, tmp_path)
 
 

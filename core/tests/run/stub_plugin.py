@@ -26,6 +26,9 @@ def rlcore_trainers() -> list[TrainerSpec]:
     return [
         TrainerSpec(name="numpy", target="stub_plugin:NumpyTrainer", settings="stub_plugin:NumpySettings"),
         TrainerSpec(
+            name="together", target="stub_plugin:NumpyTrainer", settings="stub_plugin:NumpySettings", turns=False
+        ),
+        TrainerSpec(
             name="recorded", target="stub_plugin:RecordedTrainer", settings="stub_plugin:RecordedSettings", offline=True
         ),
         TrainerSpec(

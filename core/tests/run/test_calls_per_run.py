@@ -40,16 +40,17 @@ class Calls:
         self.counted: Counter[str] = Counter()
 
 
-def counting(name: str, wrapper: bool) -> Any:
+def counting(name: str, kind: str) -> Any:
     arguments = ", ".join(inspect.signature(getattr(hookspecs, name)).parameters)
-    body = "return (yield)" if wrapper else "return None"
+    wrapper = kind == "factory" and "create" in name
+    body = "return (yield)" if wrapper else "return []" if kind == "registry" else "return None"
     scope: dict[str, Any] = {}
     exec(f"def {name}(self, {arguments}):\n    self.counted[{name!r}] += 1\n    {body}", scope)
     return hookimpl(scope[name], wrapper=wrapper) if wrapper else hookimpl(scope[name])
 
 
 for each in HOOKS:
-    setattr(Calls, each.name, counting(each.name, each.kind == "factory" and "create" in each.name))
+    setattr(Calls, each.name, counting(each.name, each.kind))
 
 
 @pytest.fixture

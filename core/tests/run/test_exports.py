@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.errors import EXIT_PLUGIN, PluginError, RunStateError
+from rlcore.errors import EXIT_PLUGIN, ConfigError, PluginError, RunStateError
 from rlcore.runs.run import Run
 from rlcore.storage.run_files import read_mark
 from rlcore.testing.fixtures import RunRlcore
@@ -289,3 +289,10 @@ def test_an_edited_mark_does_not_reach_beyond_its_run(make_run: Any, files: Any,
     for wrong in ({"Agent.json": -1}, {"Agent.json": "one"}, ["Agent.json"]):
         path.write_text(json.dumps(mark | {"exports": wrong}))
         assert read_mark(files().path) is None
+
+
+def test_what_an_exporter_lacks_is_an_error_of_the_start_at_its_key(make_run: Any, files: Any) -> None:
+    run = make_run(exporting(wrong="lacks a package"))
+    with pytest.raises(ConfigError, match=r"export.weights: Agent with 3 weights needs acme-weights$"):
+        run.train()
+    assert files().steps == []

@@ -273,6 +273,9 @@ def test_status_shows_what_the_checkpoint_holds_where_the_plugin_that_keeps_it_i
         def rlcore_write_status(self) -> bool:
             return True
 
+        @hookimpl
+        def rlcore_read_status(self) -> None: ...
+
     run = make_run(PACED)
     run.plugins.register(Keeps(), "keeps")
     run.train()

@@ -26,6 +26,13 @@ LOOP["loop"] = LOOP
 WHO = r"^plugin 'rating' \(acme-rating 1.0\)"
 
 
+class Reads:
+    """Reads no status, as a plugin that writes one must be able to."""
+
+    @hookimpl
+    def rlcore_read_status(self) -> None: ...
+
+
 class Reports:
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -35,7 +42,7 @@ class Reports:
         return self.answer
 
 
-class Spoils:
+class Spoils(Reads):
     """Empties what it is given, and stores nothing."""
 
     @hookimpl
@@ -155,7 +162,7 @@ def test_a_wrapper_still_sees_the_status_and_the_answer(make_run: Any, files: An
 def test_whatever_keeps_the_status_from_being_written_the_checkpoint_is_saved_and_told(
     make_run: Any, files: Any, error: Exception
 ) -> None:
-    class Fails:
+    class Fails(Reads):
         @hookimpl
         def rlcore_write_status(self) -> None:
             raise error
@@ -205,7 +212,7 @@ def test_a_plugin_that_leaves_the_process_is_named(make_run: Any, hook: str) -> 
         raise SystemExit(3)
 
     leave.__name__ = hook
-    run = with_plugin(make_run(), type("Leaves", (), {hook: hookimpl(leave)})())
+    run = with_plugin(make_run(), type("Leaves", (Reads,), {hook: hookimpl(leave)})())
     with pytest.raises(PluginError, match=rf"plugin 'rating' \(acme-rating 1.0\) failed in {hook}: SystemExit: 3"):
         run.train()
 

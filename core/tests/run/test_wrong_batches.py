@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlcore.environment import AgentBatch
-from rlcore.errors import EnvironmentFailed
+from rlcore.errors import ConfigError, EnvironmentFailed, UnsupportedSpace
 from rlcore.runs.run import Run
 from rlcore.testing import TinyCorridor
 
@@ -67,6 +67,34 @@ def test_nothing_is_learned_from_a_batch_of_another_shape_or_kind(
         make_run().train()
     assert caught.value.exit_code == 3
     assert files().steps == ([40] if at else [])
+
+
+@pytest.mark.parametrize("at", [0, 31])
+def test_a_trainer_that_takes_no_agents_in_turns_never_gets_a_batch_with_turns(
+    make_run: Any, files: Any, tampered: Any, at: int
+) -> None:
+    def second_waits(batch: AgentBatch) -> None:
+        batch.needs_action = np.arange(len(batch.reward)) != 1
+
+    tampered(within(second_waits), at)
+    trainer = {"behaviors.Agent.trainer_type": "together"}
+    with pytest.raises(UnsupportedSpace) as caught:
+        make_run(trainer).train()
+    assert str(caught.value) == (
+        "behavior 'Agent': trainer 'together' of plugin 'stub_plugin' (local) does not learn where agents act in "
+        f"turns, and slot 1 (environment 1) needs no action at step {2 * max(at - 1, 0)}; choose another trainer_type"
+    )
+    assert files().steps == ([40] if at else [])
+    tampered(lambda batches: batches, 0)
+    make_run({"behaviors.Agent.trainer_type": "numpy", "checkpoint_settings.run_id": "other"}).train()
+
+
+def test_workers_that_let_agents_wait_are_refused_for_it_by_the_configuration(make_run: Any) -> None:
+    given = {"behaviors.Agent.trainer_type": "together", "environment.workers": {"count": 2, "overlap": "half"}}
+    with pytest.raises(
+        ConfigError, match=r"environment.workers.overlap: .*'together' of .* of behavior 'Agent' needs all"
+    ):
+        make_run(given)
 
 
 def test_late_in_a_run_it_is_refused_too(make_run: Any, tampered: Any) -> None:

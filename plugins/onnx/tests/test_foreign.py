@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import attrs
 import numpy as np
 import onnx
 import pytest
@@ -17,8 +16,8 @@ from torch import Tensor, nn
 
 from rlcore import RunContext
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
-from rlcore.errors import UnsupportedExport
-from rlcore.settings import BehaviorSettings, NetworkSettings, RunConfig
+from rlcore.errors import ConfigError, UnsupportedExport
+from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout, mask_logits
 from rlcore.torch.backend import Backend
 from rlcore.torch.distributions import ActionDistribution
@@ -247,18 +246,14 @@ def test_without_onnxscript_the_message_says_what_to_install(
         export(policy)
 
 
-def test_a_run_with_foreign_parts_and_no_onnxscript_warns_before_it_starts(
-    run_context: RunContext, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_foreign_part_without_onnxscript_is_refused_before_the_first_step(
+    make_behavior: Any, run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network = with_encoder(Pooled)
-    run = attrs.evolve(run_context, config=RunConfig(behaviors={"A": BehaviorSettings(network_settings=network)}))
-    OnnxExporter(OnnxSettings(), run)
-    assert not caplog.messages
+    behavior = make_behavior("discrete", CAMERA)
+    own, foreign = (untrained_policy(behavior, each, 1) for each in (NetworkSettings(), with_encoder(Pooled)))
+    exporter = OnnxExporter(OnnxSettings(), run_context)
+    exporter.check(foreign, behavior)
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    OnnxExporter(OnnxSettings(), run)
-    assert caplog.messages == [
-        "an export of Pooled of plugin 'acme' of behavior 'A' may need onnxscript; "
-        "pip install 'rlcore-onnx[torch-export]'"
-    ]
-    OnnxExporter(OnnxSettings(), run_context)
-    assert len(caplog.messages) == 1
+    exporter.check(own, behavior)
+    with pytest.raises(ConfigError, match=r"^behavior 'Walker' .*encoder Pooled.*'rlcore-onnx\[torch-export\]'$"):
+        exporter.check(foreign, behavior)

@@ -6,10 +6,12 @@ import attrs
 
 from rlcore.settings import OnPolicySettings, setting
 
+__all__ = ["PPOSettings"]
+
 
 @attrs.frozen(kw_only=True)
 class PPOSettings(OnPolicySettings):
-    """How PPO collects and learns."""
+    """How PPO collects and learns. A trainer that derives from PPOTrainer derives its settings from this class."""
 
     beta: float = setting(
         5e-3, "Weight of the entropy bonus; beta_schedule says how it falls to final_beta.", minimum=0.0

@@ -23,13 +23,27 @@ from rlcore.torch.on_policy import OnPolicyTrainer
 from rlcore.torch.schedules import create_schedule
 from rlcore_ppo.settings import PPOSettings
 
+__all__ = ["PPOTrainer"]
+
 
 class PPOTrainer(OnPolicyTrainer):
-    """PPO for continuous, discrete and hybrid actions, with one value head for each reward provider."""
+    """PPO for continuous, discrete and hybrid actions, with one value head for each reward provider.
+
+    An algorithm that changes a part of PPO derives from this class, with a settings class that derives from
+    :class:`PPOSettings`; its distribution requires ``rlcore-ppo``. Override :meth:`loss` for another objective,
+    :meth:`build_model` for another network, and the methods of
+    :class:`rlcore.torch.on_policy.OnPolicyTrainer` for the rest.
+
+    Attributes:
+        hyperparameters: The settings of the behavior.
+        clip_range: Tensor [] with the clip range of the probability ratio, as its schedule has it now.
+        entropy_weight: Tensor [] with the weight of the entropy bonus, as its schedule has it now.
+    """
 
     hyperparameters: PPOSettings
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        """Make the model, the optimizer and the schedules. Called by rlcore with keywords."""
         super().__init__(settings, behavior, run)
         h = self.hyperparameters
         self._epsilon = create_schedule(h.epsilon_schedule, h.epsilon, h.final_epsilon, settings.max_steps, run)
@@ -41,18 +55,21 @@ class PPOTrainer(OnPolicyTrainer):
         self._value_weight = h.value_coefficient * len(self.providers)
 
     def build_model(self, value_heads: int) -> ActorCritic:
+        """The network of policy and values, with a value head for each reward provider."""
         h = self.hyperparameters
         return ActorCritic(
             self.behavior, self.settings.network_settings, value_heads, h.shared_critic, h.initial_log_std
         )
 
     def schedules(self) -> Mapping[str, float]:
+        """Set :attr:`clip_range` and :attr:`entropy_weight` for this update, and return both by tag."""
         epsilon, beta = self._epsilon(self.rollout_start), self._beta(self.rollout_start)
         self.clip_range.fill_(epsilon)
         self.entropy_weight.fill_(beta)
         return {"Policy/Epsilon": epsilon, "Policy/Beta": beta}
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
+        """Statistics of a gradient step, of ``log_ratio`` [B]: those of the template, and the share that is clipped."""
         clipped = log_ratio.expm1().abs() > self.clip_range
         return {
             **super().diagnostics(log_ratio),

@@ -24,6 +24,7 @@ class LazyGroup(click.Group):
     ``lazy`` maps names to commands. ``fallback`` names a function for all others: it takes a name and returns its
     command, or None, the names that it knows, and what to add to the message about a name that it does not know.
     ``synonyms`` maps names that other programs have for commands to ours.
+    ``others`` names a function that returns the names and lines of other commands for ``--help``.
     """
 
     def __init__(
@@ -32,12 +33,14 @@ class LazyGroup(click.Group):
         lazy: dict[str, LazyCommand] | None = None,
         fallback: str | None = None,
         synonyms: dict[str, str] | None = None,
+        others: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.synonyms = synonyms or {}
         self.lazy = lazy or {}
         self.fallback = fallback
+        self.others = others
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lazy)
@@ -71,6 +74,10 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in self.lazy.items()])
+        others = [] if self.others is None else [each for each in _load(self.others)() if each[0] not in self.lazy]
+        if others:
+            with formatter.section("Commands of installed plugins"):
+                formatter.write_dl(others)
 
 
 def _load(target: str) -> Any:

@@ -63,8 +63,9 @@ def _lost_pipes() -> Iterator[None]:
     lazy=COMMANDS,
     fallback="rlcore.cli.extra:plugin_command",
     synonyms={"train": "run", "learn": "run", "fit": "run", "test": "evaluate", "enjoy": "evaluate"},
+    others="rlcore.cli.extra:listed_commands",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Installed plugins may add commands: rlcore plugins list --provides",
+    epilog="Which plugin has which command: rlcore plugins list --provides",
 )
 @click.version_option(__version__, prog_name="rlcore")
 @click.option("--debug", is_flag=True, expose_value=False, help=f"Show tracebacks ({ENV_DEBUG}=1 does the same).")

@@ -16,15 +16,22 @@ from rlcore.plugins.diagnosis import Finding, diagnose, diagnose_together
 
 @click.command("doctor")
 @click.argument("name", required=False)
-@click.option("--import", "import_targets", is_flag=True, help="Import every target too (torch among them).")
+@click.option(
+    "--import/--no-import",
+    "import_targets",
+    default=True,
+    show_default=True,
+    help="Import every target too (torch among them).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context
 def doctor_command(context: click.Context, name: str | None, import_targets: bool, as_json: bool) -> None:
     """Check plugins, and say how to fix them. Exits with 1 if there is an error.
 
-    Checks all plugins, or NAME (DIST/NAME, module:acme.hooks): its bounds on rlcore, what importing it costs and
-    imports, its hooks and records, clashes with others, and entry points that were not reinstalled.
+    Checks all plugins, or NAME (DIST/NAME, module:acme.hooks): its bounds on rlcore and its contract, what importing
+    it costs and imports, its hooks and records with all that they name, clashes with others, and entry points that were
+    not reinstalled.
     """
     plugins = plugins_called(name)
     findings = [finding for plugin in plugins for finding in diagnose(plugin, import_targets, COMMANDS)]

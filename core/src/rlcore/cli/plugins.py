@@ -18,6 +18,7 @@ from rlcore.plugins.selection import decide, obstacles, selection_from, unmatche
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.plugins:list_command", "List the installed plugins."),
     "info": LazyCommand("rlcore.cli.plugin_info:info_command", "Show all about one plugin."),
+    "hooks": LazyCommand("rlcore.cli.plugin_hooks:hooks_command", "Show what each hook is for."),
     "doctor": LazyCommand("rlcore.cli.plugin_doctor:doctor_command", "Check plugins, and say how to fix them."),
     "new": LazyCommand("rlcore.cli.plugin_new:new_command", "Write a new plugin package, tests included."),
 }
@@ -36,14 +37,15 @@ def plugins_command() -> None:
 def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_json: bool) -> None:
     """List the installed plugins.
 
-    STATE is on, off or refused (built for another rlcore); WHY says what decided it. Without --provides nothing of a
-    plugin is imported.
+    STATE is on, off or refused (written for another rlcore, or its module is missing); WHY says what decided it.
+    Without --provides nothing of a plugin is imported; with it, a plugin that cannot be loaded is refused too.
     """
     selection = selection_from(None, os.environ, dash_p, no_plugins)
     found = decide(installed(), selection)
     rows = [_row(plugin) for plugin in found]
     notes = [*(obstacle.message for obstacle in obstacles(found, selection)), *unmatched(found, selection)]
     notes += [f"{plugin.described}: {plugin.refused}" for plugin in found if plugin.state == "refused"]
+    notes += [plugin.warning for plugin in found if plugin.state == "on" and plugin.warning and not provides]
     if provides:
         notes += _add_provided(rows, found)
     if as_json:
@@ -73,6 +75,8 @@ def _add_provided(rows: list[dict[str, Any]], found: tuple[Plugin, ...]) -> list
     plugins = Plugins(found=tuple(plugin for plugin in found if plugin.state == "on"), tolerant=True)
     plugins.load()
     for row, plugin in zip(rows, found, strict=True):
+        if plugin.label in plugins.broken:
+            row["state"] = "refused"
         row["provides"] = [f"{record.kind}:{record.name}" for record in plugins.records_of(plugin.label)]
     return list(plugins.warnings)
 

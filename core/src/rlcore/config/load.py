@@ -61,8 +61,9 @@ def load_document(
     sections may be absent, because measuring policies does not need them. Its ``export`` has the settings of
     ``exporter`` only. Raises :class:`rlcore.config.ConfigErrors` with every problem.
     """
-    document = modified_by_plugins(document, plugins)
-    problems = Problems(with_parameter_blocks(inherit_defaults(document)))
+    # Before, so that what a plugin adds to a behavior is not taken for the user's; after, for what it adds to defaults.
+    document = inherit_defaults(modified_by_plugins(inherit_defaults(document), plugins))
+    problems = Problems(with_parameter_blocks(document))
     config = Blocks(plugins, problems, measuring, exporter).run_config()
     if isinstance(config, RunConfig):
         check_data_source(config, plugins, problems)
@@ -74,7 +75,7 @@ def load_document(
         check_critics(config, plugins, problems)
         check_action_distributions(config, plugins, problems)
         check_routes(config, problems)
-        check_workers(config, problems)
+        check_workers(config, plugins, problems)
         check_behaviors(config, plugins, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
     check_names(problems)

@@ -96,11 +96,19 @@ def behaviors_problem(environment: EnvironmentSpec, config: RunConfig) -> str | 
     )
 
 
-def check_workers(config: RunConfig, problems: Problems) -> None:
-    """Check that every worker has an environment, and that evaluations have no workers."""
+def check_workers(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Check that every worker has an environment, that trainers can wait for some, and that evaluations have none."""
     problem = workers_problem(config)
     if problem:
         problems.add(("environment", "workers"), problem)
+    crew = None if config.environment is None else config.environment.crew
+    if crew is not None and (crew.overlap == "half" or crew.wait_for):
+        for name, behavior in config.behaviors.items():
+            record = plugins.trainer(behavior.trainer_type)
+            if not record.turns:
+                problem = f"agents wait for others then, and {record.described} of behavior {name!r} needs all to act"
+                at = ("environment", "workers", "wait_for" if crew.wait_for else "overlap")
+                problems.add(at, f"{problem}; leave it out, or choose another trainer_type")
     played = None if config.evaluation is None else config.evaluation.environment
     if played is not None and played.crew is not None:
         problem = "the environments of evaluations are stepped in the process of the run; leave it out"

@@ -2,7 +2,8 @@
 
 In reading order: :mod:`~rlcore.plugins.hookspecs` (the hooks that a plugin may implement),
 :mod:`~rlcore.plugins.records` (the records that it returns), :mod:`~rlcore.plugins.plugin` (a plugin),
-:mod:`~rlcore.plugins.discovery` (the installed plugins), :mod:`~rlcore.plugins.selection` (which of them are on),
+:mod:`~rlcore.plugins.discovery` (the installed plugins), :mod:`~rlcore.plugins.contract` (what they
+were written for), :mod:`~rlcore.plugins.selection` (which of them are on),
 :mod:`~rlcore.plugins.loading` and :mod:`~rlcore.plugins.manager` (import, checks, registration),
 :mod:`~rlcore.plugins.registry`, :mod:`~rlcore.plugins.lookup` (records: collected, found by name) and
 :mod:`~rlcore.plugins.calls` (the facade that the rest of rlcore uses), with :mod:`~rlcore.plugins.factories` (its part
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins, load_plugins
     from rlcore.plugins.catalog import HOOKS, HookInfo
+    from rlcore.plugins.contract import CONTRACT
     from rlcore.plugins.failures import blame, blamed
     from rlcore.plugins.markers import hookspec, registry_of
     from rlcore.plugins.plugin import Plugin
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rlcore.plugins.selection import Selection, selection_from
 
 __all__ = [
+    "CONTRACT",
     "HOOKS",
     "HookInfo",
     "Plugin",
@@ -44,6 +47,7 @@ __all__ = [
 
 # A plugin's light module imports this package on its way to the markers, so importing this package must cost nothing.
 _LAZY = {
+    "CONTRACT": "rlcore.plugins.contract",
     "HOOKS": "rlcore.plugins.catalog",
     "HookInfo": "rlcore.plugins.catalog",
     "Plugin": "rlcore.plugins.plugin",

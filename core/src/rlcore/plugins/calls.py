@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from rlcore.errors import PluginError
 from rlcore.plugins import discovery, status_hooks
 from rlcore.plugins.catalog import deprecations
+from rlcore.plugins.checks import STORES
 from rlcore.plugins.defaults import DEFAULTS_NAME, CoreDefaults
 from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.factories import Factories
@@ -106,6 +107,8 @@ class Plugins(Factories):
         Records are collected at once, so that a plugin whose registry fails is left out before any of it is used.
         """
         load(self._manager, self.found, self._leave_out)
+        if not self.tolerant:
+            self._refuse_two_stores()
         for kind in self.kinds:
             self.records(kind)
 
@@ -113,6 +116,11 @@ class Plugins(Factories):
         """Adds an object with hook implementations, such as a test's; calls its ``rlcore_check_config`` if due."""
         owner = Plugin(name, name, distribution, version, why="-p")
         self._manager.admit(plugin, owner)
+        try:
+            self._refuse_two_stores()
+        except PluginError:
+            self._manager.expel(owner.label)
+            raise
         if self._checked is not None:
             self._dispatch.require("rlcore_check_config", only=owner.label, config=self._checked)
 
@@ -130,14 +138,16 @@ class Plugins(Factories):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line for each plugin that was left out, each unknown name turned off, and each deprecated hook."""
+        """One line for each plugin that was left out, each unknown name turned off, each distribution
+        that is on the path twice, and each deprecated hook."""
         deprecated = (
             f"{plugin.described}: {text}"
             for plugin in self.loaded
             for text in deprecations(self.implemented(plugin.label))
         )
         asked = (*unmatched(self.found, self.selection), *not_needed(self.found, self.selection))
-        return (*self._left_out, *asked, *deprecated)
+        doubts = (plugin.warning for plugin in self.loaded if plugin.warning)
+        return (*self._left_out, *asked, *doubts, *deprecated)
 
     @property
     def _left_out(self) -> tuple[str, ...]:
@@ -167,6 +177,11 @@ class Plugins(Factories):
     def answering(self, hook: str) -> tuple[Plugin, ...]:
         """The plugins that answer a factory hook themselves; core and wrappers do not count."""
         return self._dispatch.answering(hook)
+
+    @property
+    def specifications(self) -> dict[str, tuple[str, Callable[..., Any]]]:
+        """The module and the specification of each hook by name: core's, then those that plugins added."""
+        return self._manager.specifications
 
     # ------------------------------------------------------------ registries
 
@@ -368,6 +383,14 @@ class Plugins(Factories):
         self._dispatch.notify("rlcore_run_finished", run=run, outcome=outcome, error=error, results=results)
 
     # ------------------------------------------------------------ inside
+
+    def _refuse_two_stores(self) -> None:
+        owners = self.answering(STORES)
+        if len(owners) > 1:
+            both = " and ".join(owner.described for owner in owners)
+            off = " or ".join(f"-p no:{owner.label}" for owner in owners)
+            what = f"{STORES} is answered by {both}, and only one would store the status"
+            raise PluginError(f"{what}; turn one off, for example with {off}")
 
     def _leave_out(self, plugin: Plugin, error: PluginError) -> None:
         """Removes a plugin that cannot be used. Raises its error if it was asked for by name, and records it if not."""

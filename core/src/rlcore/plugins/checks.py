@@ -14,14 +14,17 @@ import pluggy
 
 from rlcore.errors import did_you_mean, nearest
 from rlcore.plugins.catalog import HOOKS, KINDS
+from rlcore.plugins.contract import PORTING, successor
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
 
 HOOK_PREFIX = "rlcore_"
+STORES = "rlcore_write_status"  # one plugin alone can answer it, and must be able to read what it stored
 
 
 def problems(plugin: object, manager: pluggy.PluginManager, only: str | None = None) -> list[str]:
     """One sentence for each mistake; ``only`` restricts the check to one hook."""
     found: list[str] = []
+    answered: set[str] = set()
     for name, function, options in _marked(plugin):
         hook = (options or {}).get("specname") or name
         if only is not None and hook != only:
@@ -33,9 +36,13 @@ def problems(plugin: object, manager: pluggy.PluginManager, only: str | None = N
         elif options["optionalhook"] and not _is_specified(manager, hook):
             continue
         elif not _is_specified(manager, hook):
-            found.append(f"unknown hook {hook!r}{_close_hook(hook, manager)}")
+            answer = successor(hook)
+            found.append(f"unknown hook {hook!r}{f'; {answer}; {PORTING}' if answer else _close_hook(hook, manager)}")
         else:
             found += _signature_problems(manager, hook, function) + _option_problems(hook, options)
+            answered |= set() if options["wrapper"] else {hook}
+    if STORES in answered and "rlcore_read_status" not in answered:
+        found.append(f"{STORES} needs rlcore_read_status beside it: no command can read what it stores")
     return found
 
 

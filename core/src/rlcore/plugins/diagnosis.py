@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlparse
 from rlcore.errors import PluginError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.catalog import HOOKS, deprecations
+from rlcore.plugins.contract import CONTRACT, KEYWORD
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.local_file import is_file
 from rlcore.plugins.lookup import section_clash
@@ -43,6 +44,8 @@ print(json.dumps({"seconds": time.perf_counter() - start, "heavy": [m for m in s
 Rule = Literal[
     "fits rlcore",
     "bounds",
+    "contract",
+    "versions",
     "entry points",
     "loads",
     "hooks",
@@ -81,6 +84,11 @@ def diagnose(plugin: Plugin, import_targets: bool, own_commands: Collection[str]
         return
     if plugin.distribution and not plugin.essential and not any(_bounded(text) for text in plugin.requires):
         yield Finding(label, "warning", "bounds", "sets no bounds on rlcore; require for example 'rlcore>=0.1,<0.2'")
+    if plugin.distribution and not plugin.essential and not plugin.contracts:
+        message = f"declares no contract; add the keyword {KEYWORD}{CONTRACT} to its metadata, and install it again"
+        yield Finding(label, "warning", "contract", message)
+    if plugin.warning:
+        yield Finding(label, "warning", "versions", plugin.warning)
     yield from _stale_entry_points(plugin)
     plugins = loaded_among_others(plugin)
     records = plugins.records_of(label)
@@ -126,7 +134,8 @@ def diagnose_together(found: Sequence[Plugin], only: set[str]) -> Iterator[Findi
                     if record.plugin is not None and record.plugin.label in only:
                         yield Finding(record.plugin.label, "error" if kind in _BLOCKS else "warning", "clash", advice)
     for hook in HOOKS:
-        answering = plugins.answering(hook.name) if hook.kind == "factory" else ()
+        exclusive = hook.kind == "factory" and hook.name != "rlcore_read_status"  # a reader answers for its own only
+        answering = plugins.answering(hook.name) if exclusive else ()
         for owner in answering if len(answering) > 1 else ():
             if owner.label in only:
                 yield Finding(

@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from rlcore._version import __version__
+from rlcore.plugins.contract import contract_problem, declared, located, undeclared_problem
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
 from rlcore.plugins.plugin import CORE_DISTRIBUTION, PLUGIN_NAME, Plugin, canonical
 
@@ -31,7 +32,26 @@ def installed() -> tuple[Plugin, ...]:
 
 
 def handshake(plugin: Plugin, version: str = __version__) -> str | None:
-    """Why this plugin does not fit the running rlcore, or None. pip only warns when it breaks such a bound."""
+    """Why this plugin cannot be loaded by the running rlcore, or None. Nothing of the plugin is imported.
+
+    Checks its bounds, because pip only warns when it breaks them, its contract, and that its module is there.
+    """
+    return _bounds_problem(plugin, version) or _contract_problem(plugin)
+
+
+def _contract_problem(plugin: Plugin) -> str | None:
+    if plugin.essential or not plugin.distribution:
+        return None
+    module = plugin.module.partition(":")[0].strip()
+    if located(module) is None:
+        what = f"{plugin.distribution} {plugin.version}"
+        return f"{what} has no module {module!r}, which its entry point names; install it again"
+    if not plugin.contracts:
+        return undeclared_problem(module, plugin.distribution, plugin.version)
+    return contract_problem(plugin.contracts, plugin.distribution, plugin.version)
+
+
+def _bounds_problem(plugin: Plugin, version: str) -> str | None:
     if not plugin.requires:
         return None
     from packaging.requirements import InvalidRequirement, Requirement
@@ -93,9 +113,12 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
     try:
         if distribution is None:
             raise ValueError("no distribution")
-        name, version = str(distribution.name), str(distribution.version)
+        about = distribution.metadata  # every property of a distribution parses its file again
+        name, version = str(about["Name"]), str(about["Version"])
+        contracts = declared(about["Keywords"])
         requires = tuple(text for text in distribution.requires or () if _ON_RLCORE.match(text))
         editable = _editable(distribution)
+        every = {str(each.version) for each in metadata.distributions(name=name)}
     except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
         return Plugin(
             entry_point.name, entry_point.value, "unknown", "?", refused=f"unreadable metadata ({type(error).__name__})"
@@ -103,7 +126,10 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
     refused = None
     if not PLUGIN_NAME.fullmatch(entry_point.name):
         refused = f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}"
-    return Plugin(entry_point.name, entry_point.value, name, version, requires, editable, refused=refused)
+    hidden = tuple(sorted(every - {version}))
+    return Plugin(
+        entry_point.name, entry_point.value, name, version, requires, contracts, editable, hidden, refused=refused
+    )
 
 
 def _editable(distribution: metadata.Distribution) -> bool:

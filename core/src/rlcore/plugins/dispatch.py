@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 import pluggy
 
 from rlcore.errors import ConfigError, PluginError, RlcoreError, did_you_mean, traceback_hint
-from rlcore.plugins.defaults import DEFAULTS_NAME
+from rlcore.plugins.defaults import DEFAULTS_NAME, CoreDefaults
 from rlcore.plugins.failures import blame, failure
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.records import Record
 
 
 class Dispatch:
@@ -40,6 +41,23 @@ class Dispatch:
             for implementation in self._manager.implementations(hook)
             if not implementation.wrapper and implementation.plugin_name != DEFAULTS_NAME
         )
+
+    def answerers(self, hook: str) -> str:
+        """The plugins that answer or wrap a factory hook, for a message about what it returned; empty if none does."""
+        named: dict[str, None] = {}
+        for implementation in self._manager.implementations(hook):
+            if implementation.plugin_name != DEFAULTS_NAME and implementation.plugin not in self._left_out:
+                named[self._manager.owner(implementation.plugin_name).described] = None
+        return " or ".join(named)
+
+    def maker(self, hook: str, made: object, record: Record) -> str:
+        """Whose object ``made`` is, which :meth:`first` of ``hook`` returned for ``record``."""
+        defaults = self._manager.get_plugin(DEFAULTS_NAME)
+        own = isinstance(defaults, CoreDefaults) and defaults.made is made
+        if isinstance(defaults, CoreDefaults):
+            defaults.made = None  # or it would outlive the run
+        plugins = "" if own else self.answerers(hook)
+        return f"{plugins}: {hook}" if plugins else record.described
 
     def one(self, implementation: pluggy.HookImpl, hook: str, **arguments: Any) -> Any:
         """Calls one implementation; what it raises becomes a PluginError that names its plugin."""

@@ -137,7 +137,7 @@ class Factories:
             now = self._dispatch.implementing(hook)
             run.factories.check(hook, run.purpose == "train", now, self.found, self.selection)
         created, took_part = self._dispatch.create(hook, spec=spec, **arguments)
-        require_protocol(created, protocol, spec.described)
+        require_protocol(created, protocol, self._dispatch.maker(hook, created, spec))
         if isinstance(run, RunContext):
             # A measurement does without a block of a behavior whose plugin is absent, and training refuses the block.
             blocks = arguments["settings"].sections if hook == "rlcore_create_trainer" else {}

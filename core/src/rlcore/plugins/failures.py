@@ -37,9 +37,17 @@ Kind = Callable[[str], RlcoreError]
 
 
 def failure(owner: str, doing: str, error: BaseException, kind: Kind = PluginError) -> RlcoreError:
-    """The error "<owner> failed <doing>: <error>", with ``error`` as its cause. Wraps an RlcoreError too."""
+    """The error "<owner> failed <doing>: <error>", with ``error`` as its cause. Wraps an RlcoreError too.
+
+    A name of an earlier contract that ``error`` misses is answered with its successor.
+    """
     what = f"{owner} failed {doing}"
-    made = kind(f"{what}: {error}") if isinstance(error, RlcoreError) else repeating(error, what, kind)
+    if isinstance(error, RlcoreError):
+        made = kind(f"{what}: {error}")
+    else:
+        from rlcore.plugins.contract import renamed
+
+        made = repeating(error, what, lambda text: kind(text + renamed(error)))
     made.__cause__ = error
     return made
 

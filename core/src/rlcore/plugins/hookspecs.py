@@ -4,7 +4,7 @@ This module is the reference documentation; the docs are rendered from it and a 
 most names says how the hook is called:
 
 * a plural noun (``rlcore_trainers``) is a *registry*: no arguments, returns records, called at most once per loading
-  of plugins;
+  of plugins; None is refused, because it means that ``return`` was forgotten;
 * ``rlcore_create_*``, ``rlcore_write_*`` and ``rlcore_read_*`` are *factories*: the first answer that is not None
   wins; core's own answer comes last, and an implementation marked ``wrapper=True`` may decorate any answer;
 * a past participle (``rlcore_run_started``) is a *notification*: its return value is ignored, implementations are
@@ -23,6 +23,8 @@ change this order.
 An implementation may name any subset of a hook's arguments. Default values are not allowed, in specifications and
 implementations alike (pluggy 1.6 and 1.7 treat them differently). No hook is called per environment step.
 """
+
+# mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
 
 
 @registry_of(TrainerSpec)
-def rlcore_trainers() -> Iterable[TrainerSpec] | None:
+def rlcore_trainers() -> Iterable[TrainerSpec]:
     """The trainers that this plugin provides, for ``trainer_type``.
 
     Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
@@ -78,7 +80,7 @@ def rlcore_trainers() -> Iterable[TrainerSpec] | None:
 
 
 @registry_of(RewardProviderSpec)
-def rlcore_reward_providers() -> Iterable[RewardProviderSpec] | None:
+def rlcore_reward_providers() -> Iterable[RewardProviderSpec]:
     """The rewards that this plugin provides, for the keys of ``reward_signals``.
 
     Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
@@ -86,7 +88,7 @@ def rlcore_reward_providers() -> Iterable[RewardProviderSpec] | None:
 
 
 @registry_of(StatsWriterSpec)
-def rlcore_stats_writers() -> Iterable[StatsWriterSpec] | None:
+def rlcore_stats_writers() -> Iterable[StatsWriterSpec]:
     """The statistics writers that this plugin provides, for the keys of ``stats``.
 
     Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
@@ -94,7 +96,7 @@ def rlcore_stats_writers() -> Iterable[StatsWriterSpec] | None:
 
 
 @registry_of(EnvironmentSpec)
-def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
+def rlcore_environments() -> Iterable[EnvironmentSpec]:
     """The kinds of environment that this plugin provides, for ``environment.type``.
 
     Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
@@ -102,7 +104,7 @@ def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
 
 
 @registry_of(ExecutorSpec)
-def rlcore_executors() -> Iterable[ExecutorSpec] | None:
+def rlcore_executors() -> Iterable[ExecutorSpec]:
     """The ways of running workers that this plugin provides, for ``environment.workers.executor``.
 
     Called once per loading of plugins, at the latest when a configuration has workers. Must not import torch or numpy.
@@ -110,7 +112,7 @@ def rlcore_executors() -> Iterable[ExecutorSpec] | None:
 
 
 @registry_of(CurriculumSpec)
-def rlcore_curricula() -> Iterable[CurriculumSpec] | None:
+def rlcore_curricula() -> Iterable[CurriculumSpec]:
     """The curricula that this plugin provides, for ``curriculum.type``.
 
     Called once per loading of plugins, if the configuration has ``environment_parameters``. Must not import torch or
@@ -119,7 +121,7 @@ def rlcore_curricula() -> Iterable[CurriculumSpec] | None:
 
 
 @registry_of(EncoderSpec)
-def rlcore_encoders() -> Iterable[EncoderSpec] | None:
+def rlcore_encoders() -> Iterable[EncoderSpec]:
     """The encoders of observations that this plugin provides, for ``vis_encode_type`` and ``vector_encode_type``.
 
     Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
@@ -127,7 +129,7 @@ def rlcore_encoders() -> Iterable[EncoderSpec] | None:
 
 
 @registry_of(ActionDistributionSpec)
-def rlcore_action_distributions() -> Iterable[ActionDistributionSpec] | None:
+def rlcore_action_distributions() -> Iterable[ActionDistributionSpec]:
     """The distributions of continuous actions that this plugin provides, for ``action_distribution``.
 
     Called once per loading of plugins, at the latest when a configuration chooses a distribution. Must not import torch
@@ -136,7 +138,7 @@ def rlcore_action_distributions() -> Iterable[ActionDistributionSpec] | None:
 
 
 @registry_of(ReplaySamplerSpec)
-def rlcore_replay_buffer_samplers() -> Iterable[ReplaySamplerSpec] | None:
+def rlcore_replay_buffer_samplers() -> Iterable[ReplaySamplerSpec]:
     """The ways of drawing minibatches from a replay buffer that this plugin provides, for ``replay_sampler.type``.
 
     Called once per loading of plugins, at the latest when a configuration chooses a replay sampler. Must not import
@@ -145,7 +147,7 @@ def rlcore_replay_buffer_samplers() -> Iterable[ReplaySamplerSpec] | None:
 
 
 @registry_of(ExporterSpec)
-def rlcore_exporters() -> Iterable[ExporterSpec] | None:
+def rlcore_exporters() -> Iterable[ExporterSpec]:
     """The exporters of policies that this plugin provides, for the keys of ``export`` and ``rlcore export --format``.
 
     Called once per loading of plugins, at the latest when a configuration or a command names an exporter. Must not
@@ -154,7 +156,7 @@ def rlcore_exporters() -> Iterable[ExporterSpec] | None:
 
 
 @registry_of(OpponentSpec)
-def rlcore_opponents() -> Iterable[OpponentSpec] | None:
+def rlcore_opponents() -> Iterable[OpponentSpec]:
     """The opponents that this plugin provides, for ``evaluation.opponents`` and similar blocks of plugins.
 
     Called once per loading of plugins, at the latest when a configuration names an opponent. Must not import torch or
@@ -163,7 +165,7 @@ def rlcore_opponents() -> Iterable[OpponentSpec] | None:
 
 
 @registry_of(OptimizerSpec)
-def rlcore_optimizers() -> Iterable[OptimizerSpec] | None:
+def rlcore_optimizers() -> Iterable[OptimizerSpec]:
     """The optimizers that this plugin provides, for ``optimizer.type``.
 
     Called once per loading of plugins, at the latest when a configuration chooses an optimizer. Must not import torch
@@ -172,7 +174,7 @@ def rlcore_optimizers() -> Iterable[OptimizerSpec] | None:
 
 
 @registry_of(ScheduleSpec)
-def rlcore_schedules() -> Iterable[ScheduleSpec] | None:
+def rlcore_schedules() -> Iterable[ScheduleSpec]:
     """The schedules that this plugin provides, for ``learning_rate_schedule`` and similar keys.
 
     Called once per loading of plugins, at the latest when a configuration names a schedule. Must not import torch or
@@ -181,7 +183,7 @@ def rlcore_schedules() -> Iterable[ScheduleSpec] | None:
 
 
 @registry_of(RecordingFormatSpec)
-def rlcore_recording_formats() -> Iterable[RecordingFormatSpec] | None:
+def rlcore_recording_formats() -> Iterable[RecordingFormatSpec]:
     """The file formats of recorded episodes that this plugin reads and writes.
 
     Called once per loading of plugins, when a trainer asks for recorded episodes or ``rlcore evaluate --record`` writes
@@ -190,7 +192,7 @@ def rlcore_recording_formats() -> Iterable[RecordingFormatSpec] | None:
 
 
 @registry_of(CommandSpec)
-def rlcore_commands() -> Iterable[CommandSpec] | None:
+def rlcore_commands() -> Iterable[CommandSpec]:
     """The commands that this plugin adds to ``rlcore``.
 
     Called once per loading of plugins, but only if the command line names a command that is not core's own, or by
@@ -199,7 +201,7 @@ def rlcore_commands() -> Iterable[CommandSpec] | None:
 
 
 @registry_of(RunOptionSpec)
-def rlcore_run_options() -> Iterable[RunOptionSpec] | None:
+def rlcore_run_options() -> Iterable[RunOptionSpec]:
     """The options that this plugin adds to ``rlcore run``.
 
     Called once per loading of plugins, but only for a command line with an option that is not core's own, and by
@@ -210,7 +212,7 @@ def rlcore_run_options() -> Iterable[RunOptionSpec] | None:
 
 
 @registry_of(ConfigSection)
-def rlcore_config_sections() -> Iterable[ConfigSection] | None:
+def rlcore_config_sections() -> Iterable[ConfigSection]:
     """The top-level blocks of the configuration file that belong to this plugin.
 
     Called once per loading of plugins, before the configuration is checked. A plugin cannot take a block of core's.
@@ -218,7 +220,7 @@ def rlcore_config_sections() -> Iterable[ConfigSection] | None:
 
 
 @registry_of(BehaviorSection)
-def rlcore_behavior_sections() -> Iterable[BehaviorSection] | None:
+def rlcore_behavior_sections() -> Iterable[BehaviorSection]:
     """The keys of a behavior that belong to this plugin, such as ``self_play``.
 
     Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
@@ -329,6 +331,9 @@ def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | No
     Called once after each checkpoint, and again after its exports if there are any, before
     ``rlcore_checkpoint_saved``; and again when the training is done. The status is a view of the newest checkpoint: a
     resumed run does not read it. Core's own answer writes ``training_status.json`` atomically.
+
+    A plugin that implements this hook implements ``rlcore_read_status`` too, or it is refused; a wrapper need not. Two
+    plugins that implement it cannot both be on.
     """
 
 
@@ -350,7 +355,11 @@ def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
 def rlcore_modify_config(document: dict[str, Any]) -> None:
     """Change the parsed configuration before it is checked: add defaults of a company, or secrets.
 
-    ``document`` is the file with the options of the command line, as nested dicts and lists; change it in place. A
+    ``document`` is the file with the options of the command line, as nested dicts and lists; change it in place. Each
+    behavior already has what ``default_settings`` gives it, so that ``setdefault`` keeps all that the user wrote. A key
+    that a plugin adds to ``default_settings`` is given to the behaviors that do not have the key after the hook; to
+    overrule the user, change each behavior. Plugins are called one after another, local ones first, then installed ones
+    from z to a, and each gets the changes of those before it: of several that use ``setdefault``, the first decides. A
     mistake in a changed key is reported with the name of the plugin. What was changed is in the written
     ``configuration.yaml``, except fields declared with ``setting(..., secret=True)``.
 

@@ -6,6 +6,7 @@ with default arguments and with a plugin that fails validation (1.6 leaves it ha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -81,12 +82,19 @@ class HookManager(pluggy.PluginManager):
                 )
 
     @property
+    def specifications(self) -> dict[str, tuple[str, Callable[..., Any]]]:
+        """The module and the specification of each hook by name: core's, then those that plugins added."""
+        core = list(KINDS)
+        names = sorted(vars(self.hook), key=lambda name: core.index(name) if name in KINDS else len(core))
+        callers = ((name, getattr(self.hook, name)) for name in names)
+        return {name: (each.spec.function.__module__, each.spec.function) for name, each in callers if each.spec}
+
+    @property
     def registries(self) -> dict[str, tuple[str, type[Record]]]:
         """The hook and the record class of each kind of record, core's before those that plugins added."""
         found: dict[str, tuple[str, type[Record]]] = {}
-        core = list(KINDS)
-        for name in sorted(vars(self.hook), key=lambda name: core.index(name) if name in KINDS else len(core)):
-            record_class = self._registered(name)
+        for name, (_, function) in self.specifications.items():
+            record_class = registered(function)
             if record_class is not None:
                 found.setdefault(record_class.kind, (name, record_class))
         return found

@@ -29,7 +29,9 @@ class Plugin:
         distribution: The distribution; empty for a local plugin.
         version: Version of the distribution.
         requires: The distribution's requirements on rlcore.
+        contracts: The contracts with rlcore that the distribution declares.
         editable: Whether the distribution is an editable install.
+        hidden: Other versions of the distribution on the path, which Python does not use because this one comes first.
         on: Whether the plugin is turned on.
         why: The source that turned the plugin on or off.
         refused: The reason why a plugin that is on cannot be used; None if it can.
@@ -40,7 +42,9 @@ class Plugin:
     distribution: str = ""
     version: str = ""
     requires: tuple[str, ...] = ()
+    contracts: tuple[int, ...] = ()
     editable: bool = False
+    hidden: tuple[str, ...] = ()
     on: bool = True
     why: Why = "autoload"
     refused: str | None = None
@@ -64,6 +68,16 @@ class Plugin:
     def essential(self) -> bool:
         """Whether this is rlcore's own plugin, which cannot be turned off."""
         return canonical(self.distribution) == CORE_DISTRIBUTION
+
+    @property
+    def warning(self) -> str | None:
+        """The line about a plugin that can be used, but may not be what was installed; None for most."""
+        if not self.hidden:
+            return None
+        return (
+            f"{self.described}: {self.distribution} {' and '.join(self.hidden)} is on the path too, and Python uses "
+            f"the first that it finds; pip uninstall {self.distribution} until one is left"
+        )
 
     @property
     def state(self) -> Literal["on", "off", "refused"]:

@@ -81,6 +81,7 @@ class Record:
 
     def resolve(self, attribute: str = "target") -> Any:
         """Import the object that ``attribute`` names. Raises PluginError, naming this record and its plugin."""
+        from rlcore.plugins.contract import renamed
         from rlcore.plugins.failures import failure
 
         module, _, path = getattr(self, attribute).partition(":")
@@ -91,10 +92,10 @@ class Record:
         for part in path.split("."):
             try:
                 target = getattr(target, part)
-            except AttributeError:
+            except AttributeError as error:
                 from rlcore.errors import PluginError
 
-                raise PluginError(f"{self.described}: {module} has no {path!r}") from None
+                raise PluginError(f"{self.described}: {module} has no {path!r}{renamed(error)}") from None
         return target
 
 
@@ -117,6 +118,9 @@ class TrainerSpec(Record):
         critic: Whether it has a critic with a network of its own, as ``network_settings.critic`` describes.
         action_distributions: Whether ``network_settings.action_distribution`` chooses the distribution of continuous
             actions.
+        turns: Whether it learns where agents act in turns: where ``needs_action`` of a batch is False for some rows.
+            With ``turns=False``, the first batch with such a row ends the run before the trainer gets it, usually
+            before the first step, and ``environment.workers`` may not let agents wait for others.
         ranks: Whether it learns as one trainer in several processes: it exchanges what ``run.ranks`` says, and its
             ``steps``, weights and statistics are equal in all of them. The trainers of ``rlcore.torch`` do so if their
             losses are means over rows.
@@ -132,6 +136,7 @@ class TrainerSpec(Record):
     memory: bool = False
     critic: bool = False
     action_distributions: bool = False
+    turns: bool = True
     ranks: bool = False
 
 

@@ -43,8 +43,12 @@ class Registry:
         owner = self._manager.owner(implementation.plugin_name)
         self._dispatch.calls[hook] += 1
         answer = self._dispatch.one(implementation, hook)
+        if answer is None:
+            raise PluginError(
+                f"{owner.described}: {hook} returned None, so its return is missing; return [] for no records"
+            )
         try:
-            records = list(answer) if answer is not None else []  # a generator runs only here
+            records = list(answer)  # a generator runs only here
         except (Exception, SystemExit) as error:
             raise failure(owner.described, f"in {hook}", error) from error
         names: set[str] = set()

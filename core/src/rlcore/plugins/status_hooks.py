@@ -77,8 +77,8 @@ def read_status(dispatch: Dispatch, directory: Path) -> Mapping[str, Any] | None
 
 
 def _answered_by(dispatch: Dispatch, hook: str) -> str:
-    named = [owner.described for owner in dispatch.answering(hook)]
-    return f"; it is answered by {', '.join(named)}" if named else ""
+    named = dispatch.answerers(hook)
+    return f"; it is answered by {named}" if named else ""
 
 
 def _section_problem(name: Any, section: Any, parameters: Collection[str], behaviors: Collection[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rlcore.errors import PluginError, UnsupportedSpace
+from rlcore.plugins.contract import PORTING, added
 from rlcore.plugins.failures import blamed, failure
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def require_protocol(value: object, protocol: type, described: str) -> None:
     except (Exception, SystemExit) as error:  # a property may raise anything
         raise failure(f"{described} returned a {type(value).__name__} that", "in a property", error) from error
     if missing:
+        new = [*filter(None, (added(f"{protocol.__name__}.{member}") for member in missing))]
+        hint = "; ".join(["", *new, PORTING]) if len(new) == len(missing) else ""
         raise PluginError(
             f"{described} returned a {type(value).__name__}, which is not a {protocol.__name__}: "
-            f"it lacks {', '.join(missing)}"
+            f"it lacks {', '.join(missing)}{hint}"
         )

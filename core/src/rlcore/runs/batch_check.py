@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.errors import EnvironmentFailed, NonFiniteError
+from rlcore.errors import EnvironmentFailed, NonFiniteError, UnsupportedSpace
 from rlcore.finite import LARGEST, not_finite_as_float32
 from rlcore.runs.bounds_check import BoundsCheck, slot_named
 
@@ -82,6 +82,7 @@ class BatchCheck:
         self._observed = [_Observed(o, (slots, *o.shape), o.dtype) for o in spec.observations]
         self._bounds = BoundsCheck(spec, when)
         self._warned_of_lost = False
+        self.takes_no_turns: str | None = None  # who learns the behavior and needs all agents to act in every step
 
     def check(self, batch: AgentBatch) -> None:
         """Raise EnvironmentFailed for a batch that breaks its contract, NonFiniteError for a NaN or an infinity."""
@@ -188,8 +189,15 @@ class BatchCheck:
                 self._check_array(what, array, kind)
         if batch.action_mask is not None:
             self._check_mask("action_mask", batch.action_mask, self._mask_shape)
-        if batch.needs_action is not None and not self._warned_of_lost:
-            self._warn_of_lost_rewards(batch)
+        if batch.needs_action is not None:
+            if self.takes_no_turns is not None and not batch.needs_action.all():
+                slot = slot_named(self._spec, int(batch.needs_action.argmin()))
+                raise UnsupportedSpace(
+                    f"behavior {self._spec.name!r}: {self.takes_no_turns} does not learn where agents act in turns, "
+                    f"and {slot} needs no action {self._when()}; choose another trainer_type"
+                )
+            if not self._warned_of_lost:
+                self._warn_of_lost_rewards(batch)
         shared = batch.group_reward
         if shared is not None and not shared.dot(shared) <= _most_squared(shared.dtype):
             self._refuse_non_finite("group reward", shared)

@@ -13,9 +13,9 @@ import attrs
 from rlcore._version import __version__
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, PluginError, UnsupportedExport
-from rlcore.exporters import ExportAbout, Exporter
+from rlcore.exporters import ChecksPolicies, ExportAbout, Exporter
 from rlcore.files.atomic import TEMPORARY, fsync_directory, fsync_file
-from rlcore.plugins.failures import failure
+from rlcore.plugins.failures import blamed, failure
 from rlcore.plugins.records import ExporterSpec
 from rlcore.policy import Policy
 from rlcore.settings import ExportSettings
@@ -28,6 +28,12 @@ class OpenExporter:
     exporter: Exporter
     spec: ExporterSpec
     settings: ExportSettings
+
+    def check(self, policy: Policy, behavior: BehaviorSpec) -> None:
+        """Raise ConfigError if the exporter knows that it cannot export ``policy`` for want of a package."""
+        if isinstance(self.exporter, ChecksPolicies):
+            with blamed(self.spec.described, f"to check behavior {behavior.name!r}"):
+                self.exporter.check(policy, behavior)
 
     def write(
         self, policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout, workplace: Path

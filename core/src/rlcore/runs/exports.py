@@ -13,10 +13,12 @@ from typing import Any
 
 import attrs
 
-from rlcore.errors import PluginError, RlcoreError, RunStateError, UnsupportedExport
+from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport
+from rlcore.exporters import ChecksPolicies
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.plugins.run_context import RunContext
+from rlcore.policy import Policy
 from rlcore.results import ExportResult
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.exported_file import OpenExporter, about_export
@@ -28,15 +30,28 @@ from rlcore.storage.store import RunStore
 log = logging.getLogger(__name__)
 
 
-def make_exporters(config: RunConfig, plugins: Plugins, context: RunContext) -> list[OpenExporter]:
-    """The exporters of the ``export`` block; none if nothing is learned."""
+def make_exporters(
+    config: RunConfig, plugins: Plugins, context: RunContext, behaviors: Iterable[BehaviorRun]
+) -> list[OpenExporter]:
+    """The exporters of the ``export`` block; none if nothing is learned. ConfigError if one lacks a package."""
     if context.inference or context.ranks.rank:
         return []
     made = []
     for reference, settings in config.export.items():
         spec = plugins.exporter(reference)
-        made.append(OpenExporter(plugins.create_exporter(spec, settings, context), spec, settings))
+        opened = OpenExporter(plugins.create_exporter(spec, settings, context), spec, settings)
+        made.append(opened)
+        for behavior in behaviors if isinstance(opened.exporter, ChecksPolicies) else ():
+            try:
+                opened.check(_policy_of(behavior), behavior.spec)
+            except ConfigError as error:
+                raise ConfigError(error.message, key=("export", reference)) from error
     return made
+
+
+def _policy_of(behavior: BehaviorRun) -> Policy:
+    with blamed(trainer_named(behavior), "in snapshot"):
+        return behavior.trainer.snapshot()
 
 
 class RunExports:
@@ -126,8 +141,7 @@ class RunExports:
         ``of`` is the step of the policy's checkpoint; None for an export at the end of the run.
         """
         path = self._directory.path / file
-        with blamed(trainer_named(behavior), "in snapshot"):
-            policy = behavior.trainer.snapshot()
+        policy = _policy_of(behavior)
         trainer_type, checksum = behavior.settings.trainer_type, self._store.configuration_sha256
         about = about_export(self._context.run_id, step, behavior.steps, trainer_type, checksum)
         self._directory.declare_export(file, of)

@@ -265,6 +265,8 @@ def make_behavior_runs(
         if context.ranks.size > 1:
             refuse_wrappers(trainer, name)
         runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed, offline)
+        if not record.turns and not context.inference:
+            runs[name].checks.takes_no_turns = record.described
     return runs
 
 

@@ -79,7 +79,7 @@ class Start:
                 made, config, saved = self._make(environments)
                 files = partial(_plugin_files, made.context, tuple(made.behaviors))
                 self._restore(made, saved)
-                made.exports.exporters = make_exporters(config, self.plugins, made.context)
+                made.exports.exporters = make_exporters(config, self.plugins, made.context, made.behaviors.values())
                 made.summaries.writers = make_writers(config, self.plugins, made.context)
             for writer in reversed(made.summaries.writers):
                 deadline = self.control.current_deadline

@@ -23,6 +23,7 @@ import pytest
 from rlcore.plugins import discovery
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.catalog import KINDS
+from rlcore.plugins.contract import CONTRACT, KEYWORD
 from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.manager import HookManager
 
@@ -104,7 +105,8 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Plugins:
 def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InstallPlugin]:
     """Install a plugin in a millisecond: ``installed_plugin(name, distribution, version, source, requires=...)``.
 
-    ``source`` is the text of its light module. Write further modules into ``directory`` of the result.
+    ``source`` is the text of its light module. ``contract`` is the number that the distribution declares, by default
+    that of the running rlcore; None for none. Write further modules into ``directory`` of the result.
     """
     modules: list[str] = []
 
@@ -115,6 +117,7 @@ def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         source: str,
         requires: Sequence[str] = DEFAULT_REQUIRES,
         module: str | None = None,
+        contract: int | None = CONTRACT,
     ) -> InstalledPlugin:
         module = module or f"{distribution}_{name}_hooks".replace("-", "_").lower()
         # One directory each: importlib.metadata caches listings by modification time, which is too coarse for tests.
@@ -125,6 +128,7 @@ def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         (information / "entry_points.txt").write_text(f"[rlcore]\n{name} = {module}\n", encoding="utf-8")
         lines = ["Metadata-Version: 2.1", f"Name: {distribution}", f"Version: {version}"]
         lines += [f"Requires-Dist: {requirement}" for requirement in requires]
+        lines += [] if contract is None else [f"Keywords: {KEYWORD}{contract}"]
         (information / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")
         monkeypatch.syspath_prepend(directory)
         importlib.invalidate_caches()

@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.errors import ConfigError
-from rlcore.exporters import ExportAbout
+from rlcore.errors import ConfigError, UnsupportedExport
+from rlcore.exporters import ExportAbout, policy_module
 from rlcore_onnx.packages import missing_packages
 from rlcore_onnx.settings import OnnxSettings
 
@@ -31,9 +31,25 @@ class OnnxExporter:
             raise ConfigError(
                 f"exporter 'onnx' needs packages that cannot be imported: {', '.join(missing)}; pip install rlcore-onnx"
             )
-        warn_of_foreign_modules(run)
         self.settings = settings
         import_module("rlcore_onnx.file")
+
+    def check(self, policy: Policy, behavior: BehaviorSpec) -> None:
+        """Raise ConfigError if ``policy`` has parts that only torch.onnx converts, and onnxscript is missing."""
+        if not missing_packages(("onnxscript",)):
+            return
+        from rlcore_onnx.conversion import convert
+        from rlcore_onnx.torch_export import MissingPackage
+
+        about = ExportAbout(
+            run_id="", step=0, behavior_steps=0, trainer_type="", rlcore_version="", configuration_sha256=""
+        )
+        try:
+            convert(policy_module(policy), behavior, about, self.settings.profile)
+        except MissingPackage as error:
+            raise ConfigError(f"behavior {behavior.name!r} cannot be exported: {error}") from error
+        except UnsupportedExport:  # no package would change this: the export says so
+            pass
 
     def export(self, policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout) -> str:
         """Write the file ``path``, and compare it with ``policy``; return how much both differ."""
@@ -43,18 +59,4 @@ class OnnxExporter:
         return (
             f"profile {self.settings.profile}, opset {written.opset}; onnxruntime and the policy differ by at most "
             f"{written.difference:.2g}"
-        )
-
-
-def warn_of_foreign_modules(run: RunContext) -> None:
-    """Warn if the configuration has encoders or distributions of other packages, and onnxscript is missing."""
-    found = []
-    for name, settings in run.config.behaviors.items():
-        network = settings.network_settings
-        records = [*network.encoders.values(), network.distribution]
-        foreign = [each.described for each in records if each is not None and not each.target.startswith("rlcore.")]
-        found += [f"{described} of behavior {name!r}" for described in foreign]
-    if found and missing_packages(("onnxscript",)):
-        run.logger("onnx").warning(
-            "an export of %s may need onnxscript; pip install 'rlcore-onnx[torch-export]'", " and ".join(found)
         )

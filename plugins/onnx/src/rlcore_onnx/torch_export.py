@@ -19,10 +19,14 @@ from rlcore.errors import UnsupportedExport
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.packages import missing_packages
 
-__all__ = ["foreign"]
+__all__ = ["MissingPackage", "foreign"]
 
 TORCH_OPSET = 18  # the lowest that torch.onnx writes
 ROWS = 3  # of the example; torch.onnx treats sizes 0 and 1 as fixed
+
+
+class MissingPackage(UnsupportedExport):
+    """A policy that could be exported if a package were installed."""
 
 
 def foreign(graph: Graph, module: nn.Module, what: str, inputs: Mapping[str, NDArray[Any]], results: int) -> list[str]:
@@ -34,7 +38,7 @@ def foreign(graph: Graph, module: nn.Module, what: str, inputs: Mapping[str, NDA
     """
     missing = missing_packages(("onnxscript",))
     if missing:
-        raise UnsupportedExport(
+        raise MissingPackage(
             f"{what} is not one of rlcore's, and is converted by torch.onnx, which needs onnxscript; "
             "pip install 'rlcore-onnx[torch-export]'"
         )

@@ -15,6 +15,7 @@ from string import Template
 
 from rlcore._version import __version__
 from rlcore.errors import ConfigError
+from rlcore.plugins.contract import CONTRACT
 from rlcore.plugins.scaffold.about import About, toml_text
 from rlcore.plugins.scaffold.kinds import KINDS, Kind
 from rlcore.plugins.scaffold.names import Package, kinds_of
@@ -126,6 +127,7 @@ def _values(package: Package, about: About) -> dict[str, str]:
         "key": package.key,
         "agent": "".join(part.capitalize() for part in package.name.split("-")),
         "distribution": package.distribution,
+        "contract": str(CONTRACT),
         "module": package.module,
         "title": title.rstrip("."),
         "description": toml_text(title),

@@ -1,0 +1,166 @@
+"""The contract between rlcore and plugins: its number, and what each number changed.
+
+The distribution of a plugin declares the contracts that it was written for by keywords in its metadata, such as
+``rlcore-contract-2``, so that they can be compared before anything of the plugin is imported. A distribution that
+declares none is refused only if its files import a name that an earlier contract had; any other one is tried.
+
+``contracts.toml`` is the dated list of what moved; messages, ``rlcore plugins doctor`` and the page "Porting a plugin"
+are made from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    import datetime
+
+CONTRACT = 2
+"""The number of the contract between this rlcore and plugins; it is raised when public names move."""
+KEYWORD = "rlcore-contract-"
+PORTING = "the page 'Porting a plugin' has the steps"
+
+_DECLARED = re.compile(rf"(?<![\w-]){KEYWORD}(\d+)(?![\w-])")
+# At the start of a line only: an indented import may be for type checkers, or have an alternative.
+_USED = re.compile(r"^from (rlcore[\w.]*) import (\([^)]*\)|[^\n]*)|^(?:async )?def (rlcore_\w+)", re.MULTILINE)
+_NAME_IN_MODULE = re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'")
+_ARGUMENT = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
+
+
+@attrs.frozen
+class Contract:
+    """A part of ``contracts.toml``, which explains the entries."""
+
+    number: int
+    date: datetime.date
+    moved: dict[str, str] = attrs.field(factory=dict)
+    removed: dict[str, str] = attrs.field(factory=dict)
+    added: dict[str, str] = attrs.field(factory=dict)
+
+
+@cache
+def contracts() -> tuple[Contract, ...]:
+    """All contracts, the first one first."""
+    import tomllib
+
+    text = (Path(__file__).parent / "contracts.toml").read_text(encoding="utf-8")
+    return tuple(Contract(**each) for each in tomllib.loads(text)["contract"])
+
+
+def declared(keywords: str | None) -> tuple[int, ...]:
+    """The contracts among the keywords of a distribution, however its build backend separates them."""
+    return tuple(map(int, _DECLARED.findall(keywords or "")))
+
+
+def contract_problem(numbers: Sequence[int], distribution: str, version: str) -> str | None:
+    """Why a distribution that declares the contracts ``numbers`` does not fit, or None."""
+    if not numbers or CONTRACT in numbers:
+        return None
+    what = f"{distribution} {version} is written for contract {' and '.join(map(str, numbers))} of rlcore"
+    if max(numbers) > CONTRACT:
+        return f"{what}, and this rlcore has contract {CONTRACT}; pip install -U rlcore"
+    return f"{what}, and this rlcore has contract {CONTRACT}; pip install -U {distribution}, or port it: {PORTING}"
+
+
+def undeclared_problem(module: str, distribution: str, version: str) -> str | None:
+    """Why a distribution that declares no contract must be of an earlier one, or None. Reads its files only."""
+    package = located(module.partition(".")[0])
+    if package is None:
+        return None
+    folders = package.submodule_search_locations
+    files = (
+        [Path(package.origin or "")] if folders is None else (f for each in folders for f in Path(each).rglob("*.py"))
+    )
+    for path in sorted(files):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            continue
+        for name in _names(text):
+            answer = successor(name)
+            if answer is not None:
+                return (
+                    f"{distribution} {version} declares no contract and is written for an earlier one, this rlcore "
+                    f"has contract {CONTRACT}: in {path.name}, {answer}; {PORTING}"
+                )
+    return None
+
+
+def located(module: str) -> ModuleSpec | None:
+    """Where a module is, without importing it or its packages; None if it is nowhere."""
+    first, *rest = module.split(".")
+    try:
+        found = find_spec(first)
+        for count in range(len(rest)):
+            if found is None:
+                break
+            name = ".".join([first, *rest[: count + 1]])
+            found = PathFinder.find_spec(name, found.submodule_search_locations or [])
+    except (ImportError, ValueError):
+        return None
+    return found
+
+
+def successor(name: str) -> str | None:
+    """Return the sentence about a name that an earlier contract had; None for any other name."""
+    now, since = name, 0
+    for contract in contracts():
+        if now in contract.removed:
+            return f"{name} was removed in contract {contract.number}: {contract.removed[now]}"
+        parts = now.split(".")
+        for count in range(len(parts), 0, -1):  # the name, else the modules that it is in
+            renamed = contract.moved.get(".".join(parts[:count]))
+            if renamed is not None:
+                now, since = ".".join([renamed, *parts[count:]]), contract.number
+                break
+    return f"{name} was renamed to {now} in contract {since}" if since else None
+
+
+def added(name: str) -> str | None:
+    """Since which contract an object of a plugin must have ``Class.member``; None if it always had to."""
+    number = next((each.number for each in contracts() if name in each.added), None)
+    return None if number is None else f"{name} is new in contract {number}"
+
+
+def renamed(error: BaseException) -> str:
+    """Return the end of a message about an error of a plugin that uses names of earlier contracts; empty for others."""
+    answers = list(filter(None, map(successor, _missing(error))))
+    return f"; {'; '.join(answers)}; {PORTING}" if answers else ""
+
+
+def _missing(error: BaseException) -> Iterator[str]:
+    """The names whose absence ``error`` may report."""
+    text = str(error)
+    if isinstance(error, ModuleNotFoundError):
+        module = error.name or ""
+        yield module
+        yield from (name for each in contracts() for name in each.moved if name.startswith(f"{module}."))
+    elif isinstance(error, ImportError) and (found := _NAME_IN_MODULE.search(text)):
+        yield f"{found[2]}.{found[1]}"
+    elif isinstance(error, AttributeError) and error.name is not None:
+        owner: Any = error.obj
+        if isinstance(owner, ModuleType):
+            yield f"{owner.__name__}.{error.name}"
+        else:
+            classes = (owner if isinstance(owner, type) else type(owner)).__mro__
+            yield from (f"{each.__name__}.{error.name}" for each in classes if each.__module__.startswith("rlcore"))
+    elif isinstance(error, TypeError) and (found := _ARGUMENT.search(text)):
+        yield f"{found[1]}.{found[2]}"
+
+
+def _names(text: str) -> Iterator[str]:
+    """The names of rlcore that the source of a module imports, and the hooks that it implements."""
+    for module, imported, hook in _USED.findall(text):
+        if hook:
+            yield hook
+        for name in re.findall(r"(\w+)(?: as \w+)?", re.sub(r"#.*", "", imported)):
+            yield f"{module}.{name}"

@@ -1,0 +1,227 @@
+"""The contract between rlcore and plugins: its number is compared before imports, and what moved is answered."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import RunContext, TrainerSpec
+from rlcore.errors import PluginError
+from rlcore.plugins import CONTRACT, HOOKS, Plugins, Record, load_plugins, selection_from
+from rlcore.plugins import contract as contract_module
+from rlcore.plugins.contract import Contract, contracts, declared, renamed, successor
+from rlcore.plugins.failures import failure
+from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+
+HEAD = "from rlcore import TrainerSpec, hookimpl\n"
+NONE = HEAD + "@hookimpl\ndef rlcore_trainers():\n    return []\n"
+EXPLODES = "raise RuntimeError('imported before it was refused')\n"
+
+
+CLASSES = {"Plugins": Plugins, "RunContext": RunContext}  # those whose members have moved
+
+
+def exists(name: str) -> bool:
+    """Whether rlcore has a module, a name in a module, or a hook."""
+    if name in {hook.name for hook in HOOKS}:
+        return True
+    parts = name.split(".")
+    if parts[0] in CLASSES:
+        return hasattr(CLASSES[parts[0]], parts[1])
+    for count in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            found = getattr(found, part, None)
+        return found is not None
+    return False
+
+
+def is_answered(name: str) -> bool:
+    """Whether there is an answer about ``name``, and the successor that it names exists."""
+    answer = successor(name)
+    new = re.search(r" was renamed to (\S+) in contract", answer or "")
+    return answer is not None and (new is None or exists(new[1]))
+
+
+# ---------------------------------------------------------------- the table
+
+
+def names_of(number: int) -> Iterator[str]:
+    """Every public name and hook of an earlier contract, as the history of the repository has them."""
+    text = (Path(__file__).parent / f"data/contract-{number}.txt").read_text(encoding="utf-8")
+    for module, names in re.findall(r"^([\w.]+): (.*)$", text, re.MULTILINE):
+        yield from (name if module == "hooks" else f"{module}.{name}" for name in names.split())
+
+
+@pytest.mark.parametrize("number", range(1, CONTRACT))
+def test_every_public_name_of_an_earlier_contract_is_there_or_is_answered(number: int) -> None:
+    pytest.importorskip("torch", reason="has names of rlcore.torch")
+    names = list(names_of(number))
+    assert len(names) > 500
+    unanswered = [name for name in names if not exists(name) and not is_answered(name)]
+    assert not unanswered, f"contracts.toml does not say what became of {', '.join(unanswered)}"
+
+
+def test_every_successor_exists_and_no_old_name_does() -> None:
+    assert [each.number for each in contracts()] == list(range(1, CONTRACT + 1))
+    assert all(isinstance(each.date, datetime.date) for each in contracts())
+    for each in contracts():
+        assert not [old for old in each.moved if not is_answered(old)]
+        assert not [old for old in (*each.moved, *each.removed) if exists(old)]
+
+
+def test_a_name_that_moves_twice_is_answered_with_its_last_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    day = datetime.date(2027, 1, 1)
+    later = [
+        Contract(3, day, {"rlcore.settings": "rlcore.keys", "rlcore.keys.RunConfig": "rlcore.Config"}),
+        Contract(4, day, {"rlcore.keys.setting": "rlcore.keys.key"}, {"rlcore_check_config": "use a settings class"}),
+    ]
+    table = (*contracts(), *later)
+    monkeypatch.setattr(contract_module, "contracts", lambda: table)
+    assert successor("rlcore.config.setting") == "rlcore.config.setting was renamed to rlcore.keys.key in contract 4"
+    assert successor("rlcore.settings.RewardSettings") == (
+        "rlcore.settings.RewardSettings was renamed to rlcore.keys.RewardSettings in contract 3"
+    )
+    assert successor("rlcore_configured") == "rlcore_configured was removed in contract 4: use a settings class"
+    assert successor("rlcore.environment.Actions") is None
+
+
+# ---------------------------------------------------------------- before anything is imported
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (CONTRACT - 1, "pip install -U acme-old, or port it: the page 'Porting a plugin' has the steps"),
+        (CONTRACT + 1, "pip install -U rlcore"),
+    ],
+)
+def test_a_plugin_of_another_contract_is_refused_before_import(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore, number: int, advice: str
+) -> None:
+    installed_plugin("old", "acme-old", "3.2", EXPLODES, contract=number)
+    expected = (
+        f"plugin 'old' (acme-old 3.2): acme-old 3.2 is written for contract {number} of rlcore, and this rlcore has "
+        f"contract {CONTRACT}; {advice}"
+    )
+    with pytest.raises(PluginError, match=f"^{re.escape(expected)}$"):
+        load_plugins(selection_from(None, {}, ["old"], False))
+    assert load_plugins().warnings == (f"{expected}; run rlcore plugins doctor",)
+    listed = run_rlcore("plugins", "list")
+    assert expected in listed.stderr and re.search(r"^old +acme-old 3.2 +refused ", listed.stdout, re.MULTILINE)
+    doctor = run_rlcore("plugins", "doctor", "old")
+    assert doctor.exit_code == 1 and advice in doctor.stdout
+
+
+@pytest.mark.parametrize(
+    ("keywords", "numbers"),
+    [
+        (None, ()),
+        ("reinforcement-learning,rlcore-plugin", ()),
+        ("rlcore-contract-2,rlcore-plugin", (2,)),  # hatchling, flit, setuptools, poetry
+        ("rlcore-plugin rlcore-contract-12", (12,)),  # separated by spaces, as old setuptools has it
+        ("rlcore-contract-1, rlcore-contract-2", (1, 2)),
+        ("my-rlcore-contract-2, rlcore-contract-2x", ()),
+    ],
+)
+def test_contracts_are_read_from_keywords_of_every_build_backend(keywords: str | None, numbers: tuple[int]) -> None:
+    assert declared(keywords) == numbers
+
+
+OLD_USES = {
+    "from rlcore.config import (\n    RewardSettings,\n    setting,  # a field\n)": "rlcore.config.RewardSettings was",
+    "from rlcore.run import RunContext as Run": "rlcore.run.RunContext was renamed to rlcore.RunContext in contract 2",
+    "def rlcore_configured(config):\n    pass": "rlcore_configured was renamed to rlcore_check_config in contract 2",
+}
+
+
+@pytest.mark.parametrize("use", OLD_USES)
+def test_an_undeclared_package_that_uses_old_names_is_refused_before_import(
+    installed_plugin: InstallPlugin, use: str
+) -> None:
+    installed_plugin("old", "acme-old", "1", f"{EXPLODES}{use}\n", contract=None)
+    with pytest.raises(PluginError) as caught:
+        load_plugins(selection_from(None, {}, ["old"], False))
+    assert "declares no contract and is written for an earlier one" in str(caught.value)
+    assert f"in acme_old_old_hooks.py, {OLD_USES[use]}" in str(caught.value)
+    installed_plugin(
+        "old", "acme-old", "1", f"{NONE}if 0:\n    {use}\n".replace("\n    R", "\n        R"), contract=CONTRACT
+    )
+
+
+def test_an_undeclared_package_that_uses_no_old_name_is_loaded_and_told_by_doctor(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    guarded = (
+        "try:\n    from rlcore.settings import setting\nexcept ImportError:\n    from rlcore.config import setting\n"
+    )
+    installed_plugin("tiny", "acme-tiny", "1", NONE + guarded, contract=None)
+    assert "tiny" in [plugin.name for plugin in load_plugins(strict=True).loaded]
+    doctor = run_rlcore("plugins", "doctor", "tiny")
+    assert doctor.exit_code == 0
+    assert f"warning: declares no contract; add the keyword rlcore-contract-{CONTRACT} to its metadata" in doctor.stdout
+
+
+# ---------------------------------------------------------------- errors
+
+
+def raised(code: str) -> BaseException:
+    try:
+        exec(code, {})
+    except Exception as error:
+        return error
+    raise AssertionError(f"{code} raises nothing")
+
+
+STEPS = "; the page 'Porting a plugin' has the steps"
+SETTING = "rlcore.config.setting was renamed to rlcore.settings.setting in contract 2"
+RAISED = {
+    "from rlcore.config import setting": SETTING,
+    "import rlcore.config as c\nc.setting": SETTING,
+    "import rlcore.json_files": "rlcore.json_files was renamed to rlcore.files.json_files in contract 2",
+    "from rlcore.run_context import RunContext": (
+        "rlcore.run_context.RunContext was renamed to rlcore.RunContext in contract 2"
+    ),
+    "import rlcore; rlcore.TrainerSpec(name='x', target='a:b', settings='a:b', on_policy=True)": (
+        "TrainerSpec.on_policy was removed in contract 2: leave it out"
+    ),
+    "import rlcore.plugins; rlcore.plugins.Plugins().section": (
+        "Plugins.section was removed in contract 2: use config.sections.get"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", RAISED)
+def test_an_error_about_an_old_name_names_its_successor(code: str) -> None:
+    assert str(failure("plugin 'x' (local)", "to load", raised(code))).endswith(f"; {RAISED[code]}{STEPS}")
+
+
+@pytest.mark.parametrize(
+    "code", ["import absent", "1 / 0", "import json; json.absent", "from json import setting", "int(x=1)"]
+)
+def test_other_errors_are_left_as_they_are(code: str) -> None:
+    assert renamed(raised(code)) == ""
+
+
+def test_a_target_and_a_hook_of_an_earlier_contract_are_answered(installed_plugin: InstallPlugin) -> None:
+    record: Record = TrainerSpec(name="x", target="rlcore.config:RewardSettings", settings="a:b")
+    expected = "rlcore.config.RewardSettings was renamed to rlcore.settings.RewardSettings in contract 2" + STEPS
+    with pytest.raises(PluginError, match=f"rlcore.config has no 'RewardSettings'; {re.escape(expected)}$"):
+        record.resolve()
+    source = HEAD + "@hookimpl\ndef rlcore_configured(config):\n    pass\n"
+    installed_plugin("old", "acme-old", "1", source)
+    with pytest.raises(
+        PluginError, match="unknown hook 'rlcore_configured'; rlcore_configured was renamed to rlcore_check"
+    ):
+        load_plugins(selection_from(None, {}, ["old"], False))
+    assert "acme_old_old_hooks" in sys.modules

@@ -1,0 +1,5 @@
+from rlcore.testing import PluginConformance
+
+
+class TestPlugin(PluginConformance):
+    plugin = "rlcore-old-stats/old-stats"
