@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from rlcore import StashKey
 from rlcore.distributed import OneRank, Ranks
+from rlcore.distributed.step_count import IDLE_STEPS, IdleGroups
 from rlcore.saved_values import (
     SavedValueError,
     saved_array,
@@ -58,6 +59,8 @@ class Controller:
         log: The match log.
         elo: The live ratings.
         exchange: The processes of the run.
+        acting: Which teams act. A team that is idle does not learn while another one can.
+        first: The behavior whose trainer saves the controller.
         first_env: Number, in the run, of the first of the N environments.
         games: [B, players] rated games of learning policies against each player as a ghost of each behavior, in the
             order of their names; later games count more.
@@ -87,6 +90,9 @@ class Controller:
         self.changes = 0
         self.retired: list[int] = []  # indices of teams whose trainers have reached max_steps
         envs, count = len(agents), len(self.teams)
+        self.acting = IdleGroups(self.exchange, count)
+        self._named_idle = np.zeros(count, np.bool_)  # in the log of this process
+        self.first = ""
         self.team = np.zeros(envs, np.int64)  # [N]
         self.game = np.zeros(envs, np.int64)  # [N] number of the latest game
         self.resets = 0  # of all environments at once
@@ -119,6 +125,7 @@ class Controller:
         """
         self._reported[name] = np.zeros(len(env_index), np.bool_)
         self._envs[name], self._teams[name] = env_index, team
+        self.first = self.behaviors[0]
         for owner, behavior in enumerate(self.behaviors):
             self._owner[self._envs[behavior], self._teams[behavior]] = owner
         self.games, self.score = (np.zeros((len(self._reported), self.games.shape[1])) for _ in range(2))
@@ -136,11 +143,6 @@ class Controller:
         """The B behaviors by name, sorted."""
         return sorted(self._reported)
 
-    @property
-    def first(self) -> str:
-        """The behavior whose trainer saves the controller."""
-        return self.behaviors[0]
-
     def player(self, name: str, like: int | None = None) -> int:
         """The index of a player in the log; a new one begins with the rating of the player ``like``.
 
@@ -157,8 +159,9 @@ class Controller:
     # ------------------------------------------------------------ who learns
 
     def change_team(self) -> None:
-        """Let the next team learn, in games that begin from now on."""
+        """Let the next team that acts learn, in games that begin from now on."""
         left = [team for team in range(len(self.teams)) if team not in self.retired]
+        left = [team for team in left if not self.acting.idle[team]] or left
         after = [team for team in left if team > self.learning_team]
         self.learning_team = -1 if not left else after[0] if after else left[0]
         self.changes += 1
@@ -194,9 +197,23 @@ class Controller:
 
     # ------------------------------------------------------------ results
 
-    def observed(self) -> None:
-        """A behavior observed a step of the environments; games that end in it are reported after this."""
+    def observed(self, name: str) -> None:
+        """The behavior ``name`` observed a step of the environments; games that end in it are reported after this."""
         self._finished.step += 1
+        if name != self.first or not self.acting.after_step():
+            return
+        idle = self.acting.idle
+        if self.learning_team >= 0 and idle[self.learning_team] and not idle.all():
+            self.change_team()
+        for team in np.flatnonzero(idle & ~self._named_idle).tolist():
+            self._named_idle[team] = True
+            if team not in self.retired and not self.exchange.rank:
+                behavior = next(name for name, teams in self._teams.items() if (teams == team).any())
+                log.warning(
+                    "self-play: the agents of team %d, behavior %r, have not acted for %d steps of the environments; "
+                    "other teams learn until they act (reported once)",
+                    self.teams[team], behavior, IDLE_STEPS,
+                )  # fmt: skip
 
     def report(
         self,
@@ -343,6 +360,7 @@ class Controller:
             "rated": self.rated,
             "not_zero_sum": self.not_zero_sum,
             "warned": self._warned,
+            "acting": self.acting.state_dict(),
         }
 
     def saved(self, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -354,6 +372,9 @@ class Controller:
             for name, array in vars(self).items()
             if name in ARRAYS
         }
+        acting = IdleGroups(self.exchange, len(self.teams))
+        if "acting" in state:  # of earlier versions without
+            acting.load_state_dict(saved_mapping(state, "acting"))
         playing = arrays["_players"]
         if playing.size and not 0 <= playing.min() <= playing.max() < players:
             raise SavedValueError("the entry 'players' has a player without a name")
@@ -361,6 +382,7 @@ class Controller:
             "finished": self._finished.saved(saved_mapping(state, "pending"), len(self._reported), players),
             **learned,
             **arrays,
+            "acting": acting,
             "_reported": {
                 name: saved_array(behaviors, name, np.bool_, array.shape).copy()
                 for name, array in self._reported.items()

@@ -194,6 +194,8 @@ class GhostTrainer(TrainerWrapper):
                 self._rows, self._rows_of = self.seats.batch(batch), batch
             self.seats.place(self.trainer.act(self._rows), actions)
         ghosts, needed = self._ghosts, batch.needs_action
+        if not self.controller.acting.acted.all():
+            self.controller.acting.acted[self._team if needed is None else self._team[needed]] = True
         if needed is not None:
             ghosts = ghosts[needed[ghosts]]
         if ghosts.size:
@@ -229,7 +231,7 @@ class GhostTrainer(TrainerWrapper):
             closed, shared = batch.transition_closed, batch.group_reward
             reward = batch.reward if shared is None else batch.reward + shared
             self._returns += reward if closed is None else np.where(closed, reward, 0)
-        self.controller.observed()
+        self.controller.observed(self.name)
         over = batch.ended
         if batch.aborted is not None:
             over = np.flatnonzero(batch.terminated | batch.truncated | batch.aborted)

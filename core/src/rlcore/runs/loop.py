@@ -10,6 +10,7 @@ from time import perf_counter
 
 import attrs
 
+from rlcore.distributed.step_count import IdleGroups
 from rlcore.environment import Actions, AgentBatch, SendsSteps
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
 from rlcore.plugins.failures import blame, blamed, trainer_named
@@ -58,6 +59,7 @@ def learn(
     """
     clock = perf_counter
     environment, behaviors = state.environment, tuple(state.behaviors.values())
+    idle = state.acting
     ahead = environment if state.updates_ahead and isinstance(environment, SendsSteps) else None
     learning = tuple((behavior, behavior.trainer) for behavior in behaviors if behavior.learning)
     actions: dict[str, Actions] = {}
@@ -71,6 +73,8 @@ def learn(
         while True:
             if environment is not None:
                 _act(behaviors, actions)
+                if idle is not None:
+                    _note_who_acts(behaviors, idle)
                 if not checked:
                     check_all_actions(behaviors, actions)
                     checked = True
@@ -96,7 +100,8 @@ def learn(
                 recording += recorded - stepped
                 start = recorded
                 steps += 1
-            boundary = updated = False
+            updated = False
+            boundary = idle is not None and idle.after_step() and state.ending
             if ahead is None and _update_ready(learning, times):
                 updated, checked = True, False
             for behavior, trainer in learning:
@@ -150,6 +155,13 @@ def _act(behaviors: Sequence[BehaviorRun], actions: dict[str, Actions]) -> None:
             actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.playing else behavior.act_frozen()
         except (Exception, SystemExit) as error:
             blame(trainer_named(behavior), "in act", error)
+
+
+def _note_who_acts(behaviors: Sequence[BehaviorRun], idle: IdleGroups) -> None:
+    for number, behavior in enumerate(behaviors):
+        acts = behavior.batch.needs_action
+        if acts is None or acts.any():
+            idle.acted[number] = True
 
 
 def _observe(

@@ -31,7 +31,7 @@ from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.notifications import Notifications
 from rlcore.runs.promise import ResumePromise, promise_of
 from rlcore.runs.rank_stops import StopAgreement
-from rlcore.runs.state import RunState, cut_warning, endless_warning, unlearned_warning
+from rlcore.runs.state import RunState, cut_warning, endless_warning, idle_warning, unlearned_warning
 from rlcore.runs.step_watch import StepWatch
 from rlcore.runs.summaries import RunSummaries
 from rlcore.runs.timers import Timer, Timers
@@ -105,10 +105,12 @@ class Training:
 
     @property
     def finished(self) -> bool:
-        """Whether every behavior has reached its ``max_steps``, or an evaluation ``stop_at``."""
+        """Whether every behavior that acts has reached its ``max_steps``, or an evaluation ``stop_at``."""
         if self.context.inference:
             return False
-        return self.evaluation.scores.stopped or not any(behavior.learning for behavior in self.behaviors.values())
+        idle = self.state.idle
+        waits = any(behavior.learning and behavior not in idle for behavior in self.behaviors.values())
+        return self.evaluation.scores.stopped or not waits
 
     @property
     def resume(self) -> ResumePromise:
@@ -201,11 +203,11 @@ class Training:
     def _summary_due(self) -> bool:
         self._settle_save()
         evaluation, state, behaviors = self.evaluation, self.state, self.behaviors.values()
-        ending = all(behavior.steps >= behavior.settings.max_steps for behavior in behaviors)
+        ending = state.ending
         if evaluation.due(state.steps, ending) and not self._evaluate():
             return True
         evaluation.overdue = None
-        if any(self.summaries.due(behavior, evaluation) for behavior in behaviors):
+        if ending or any(self.summaries.due(behavior, evaluation) for behavior in behaviors):
             return True
         if any(behavior.checkpoint_due for behavior in behaviors):
             self._save_checkpoint()
@@ -326,6 +328,8 @@ class Training:
                     self._export(self.exports.at_end, self.state.steps, self._timers.root)
                 if outcome == "done":
                     self._store.write_status(final=True)
+                    for behavior in self.state.idle:
+                        log.warning("%s", idle_warning(behavior))
                     for behavior in self.behaviors.values():
                         if behavior.updates == 0 and behavior.steps >= behavior.settings.max_steps:
                             log.warning("%s", unlearned_warning(behavior))
