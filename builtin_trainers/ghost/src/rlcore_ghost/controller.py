@@ -45,7 +45,7 @@ log = logging.getLogger("rlcore.plugin.ghost")
 
 MEMORY_OF_RESULTS = 0.99  # by how much a game's weight shrinks with each later game against the same opponent
 ARRAYS = ("team", "game", "_open", "_value", "_counted", "_players", "_void")  # attributes [N, ...] of the state
-UNRATED_GAMES = 100  # of a game that is not zero-sum, before the run says so
+UNRATED_GAMES = 100  # of a game that is not zero-sum, or that a time limit ends, before the run says so
 
 
 class Controller:
@@ -117,6 +117,7 @@ class Controller:
         self.rated = 0  # games
         self.not_zero_sum = 0  # of them
         self._warned = False
+        self._cut_off = 0  # games of this process that a time limit ended, so that they were not rated; -1: reported
 
     def join(self, name: str, env_index: NDArray[np.int64], team: NDArray[np.int64], steps: Callable[[], int]) -> int:
         """Add the behavior called ``name``, whose slots have these environments [S]. Returns its player.
@@ -223,27 +224,32 @@ class Controller:
         player: NDArray[np.int64],
         value: NDArray[np.float64],
         void: NDArray[np.bool_],
+        cut_off: NDArray[np.bool_],
     ) -> None:
         """The episodes of these ``slots`` [K] of a behavior ended; all arguments are [K].
 
         ``team`` is an index in :attr:`teams`, ``player`` an index in the log, ``value`` the result for the agent, NaN
-        for none, and a game with a ``void`` episode is not rated. Games that are over wait for :meth:`settle`.
+        for none. A game with an episode that is ``void``, or ``cut_off`` by a time limit, is not rated. Games that are
+        over wait for :meth:`settle`.
         """
         reported = self._reported[name]
         new = ~reported[slots]
-        slots, team, player, value, void = slots[new], team[new], player[new], value[new], void[new]
+        slots, team, player, value = slots[new], team[new], player[new], value[new]
+        void, cut_off = void[new], cut_off[new]
         reported[slots] = True
         env = self._envs[name][slots]
         number = ~np.isnan(value)
         np.add.at(self._value, (env[number], team[number]), value[number])
         np.add.at(self._counted, (env[number], team[number]), 1)
         self._players[env, team] = player
-        np.logical_or.at(self._void, env, void)
+        np.logical_or.at(self._void, env, void | cut_off)
         self._open -= np.bincount(env, minlength=len(self._open))
         over = (self._open == 0) & (self._agents > 0)
         if not over.any():
             return
         rated = over & ~self._void & self._counted.all(1)
+        if not self.rated and self._cut_off >= 0 and cut_off.any():
+            self._note_cut_off(int(np.count_nonzero(over[np.unique(env[cut_off])])))
         players, owners = self._players[rated], self._owner[rated]
         values = self._value[rated] / self._counted[rated]
         self._clear(over)
@@ -259,6 +265,19 @@ class Controller:
         self._void[over] = False
         for name, reported in self._reported.items():
             reported[over[self._envs[name]]] = False
+
+    def _note_cut_off(self, games: int) -> None:
+        """Note ``games`` that a time limit ended; nothing has been rated in this run."""
+        self._cut_off += games
+        if self._cut_off < UNRATED_GAMES or len(self._finished):
+            return
+        if not self.exchange.rank:
+            log.warning(
+                "self-play: no game has been rated: a time limit ended %d games, and such games are not rated; set "
+                "self_play.truncated_games: rate if their results are to count (reported once)",
+                self._cut_off,
+            )  # fmt: skip
+        self._cut_off = -1
 
     def _note_zero_sum(self, uneven: NDArray[np.bool_]) -> None:
         self.rated += len(uneven)

@@ -324,17 +324,12 @@ class GhostTrainer(TrainerWrapper):
         names = np.array([self._player, *(-1 if each is None else each.player for each in self.pool.members)])
         self.controller.report(
             self.name, over, self._team[over], names[self.place[over] + 1], self._value(over, batch),
-            self._void(over, batch),
+            self._void(over, batch), batch.truncated[over] & (self.settings.truncated_games == "skip"),
         )  # fmt: skip
 
     def _void(self, over: NDArray[np.intp], batch: AgentBatch) -> NDArray[np.bool_]:
-        """Whether the game of each of these slots [K] is not to be rated."""
-        void = np.zeros(len(over), np.bool_)
-        if batch.aborted is not None:
-            void |= batch.aborted[over]
-        if self.settings.truncated_games == "skip":
-            void |= batch.truncated[over]
-        return void
+        """Whether the game of each of these slots [K] is not to be rated, however long it took."""
+        return np.zeros(len(over), np.bool_) if batch.aborted is None else batch.aborted[over]
 
     def _value(self, over: NDArray[np.intp], batch: AgentBatch) -> NDArray[np.float64]:
         """The result [K] for each of the agents whose episode ended."""
