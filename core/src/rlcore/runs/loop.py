@@ -39,6 +39,11 @@ class PhaseTimes:
     def collecting(self) -> float:
         return self.acting + self.stepping + self.recording
 
+    def plus(self, other: PhaseTimes, factor: int = 1) -> PhaseTimes:
+        """These seconds and counts, and ``factor`` times those of ``other``."""
+        names = [name for name in attrs.fields_dict(PhaseTimes) if name != "updating_now"]
+        return PhaseTimes(**{name: getattr(self, name) + factor * getattr(other, name) for name in names})
+
     def add_to(self, tree: Timer) -> None:
         """Add the times to a run's timers, under ML-Agents' names."""
         tree.add(self.collecting + self.updating)
@@ -49,13 +54,18 @@ class PhaseTimes:
 
 
 def learn(
-    state: RunState, stop_requested: Callable[[], bool], boundary_reached: Callable[[], bool], times: PhaseTimes
+    state: RunState,
+    stop_requested: Callable[[], bool],
+    boundary_reached: Callable[[], bool],
+    times: PhaseTimes,
+    updated_after: Callable[[PhaseTimes], bool] | None = None,
 ) -> None:
     """Step the environment and update trainers until ``boundary_reached`` or ``stopping`` returns True.
 
     Without an environment, every behavior learns from recorded data: there are only updates, and they advance the
     steps. ``boundary_reached`` is called whenever the steps of a behavior reach its ``next_boundary``. The seconds are
-    added to ``times``, also if an error ends the loop. No behavior starts or stops learning within one call.
+    added to ``times``, also if an error ends the loop. ``updated_after`` gets the times until an update, until it
+    returns True. No behavior starts or stops learning within one call.
     """
     clock = perf_counter
     environment, behaviors = state.environment, tuple(state.behaviors.values())
@@ -107,6 +117,10 @@ def learn(
             for behavior, trainer in learning:
                 if trainer.steps >= behavior.next_boundary:
                     boundary = True
+            if updated and updated_after is not None:
+                now = PhaseTimes(acting, stepping, recording, environment_steps=steps)
+                if updated_after(now.plus(times)):
+                    updated_after = None
             if environment is None and not updated:
                 raise nothing_to_learn(behaviors)
             if boundary and state.joined is not None:

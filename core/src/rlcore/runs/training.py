@@ -31,6 +31,7 @@ from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.notifications import Notifications
 from rlcore.runs.promise import ResumePromise, promise_of
 from rlcore.runs.rank_stops import StopAgreement
+from rlcore.runs.speed_advice import Setting, SpeedAdvice
 from rlcore.runs.state import RunState, cut_warning, endless_warning, idle_warning, unlearned_warning
 from rlcore.runs.step_watch import StepWatch
 from rlcore.runs.summaries import RunSummaries
@@ -88,6 +89,7 @@ class Training:
         self._warned_of_cuts = False
         self._warned_of_endless = False
         self._watch = StepWatch(self._progress)
+        self._advice = _speed_advice(context, state)
         self._agreement: StopAgreement | None = None  # of all ranks, if there are several
         if state.joined is not None:
             self._agreement = StopAgreement(context.ranks, state.joined, self.stopping, control.stops)
@@ -144,8 +146,10 @@ class Training:
                 evaluation.watch(state.behaviors, state.steps)
                 stopping = self.stopping if self._agreement is None else self._agreement.after_step
                 with self._watch.watching():
-                    learn(state, stopping, self._boundary_reached, times)
+                    advice = None if self._advice.done else self._updated
+                    learn(state, stopping, self._boundary_reached, times, advice)
         finally:
+            self._advice.epoch_over(times)
             times.add_to(self._timers.root.child("TrainerController.start_learning"))
         seconds = perf_counter() - started
         taken = state.steps - steps_before
@@ -183,6 +187,11 @@ class Training:
         steps = 0 if joined is None else joined.steps  # because the ranks count agent steps now and then
         where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
         return (*(behavior.steps + behavior.inferred for behavior in behaviors), steps, times.updates), where
+
+    def _updated(self, times: PhaseTimes) -> bool:
+        ranks, environment = self.context.ranks, self.state.environment
+        elsewhere = ranks.exchange_seconds if ranks.size > 1 else getattr(environment, "busy_seconds", 0.0)
+        return self._advice.updated(times, elsewhere)
 
     def _warn_of_endless(self) -> None:
         if self._warned_of_endless:
@@ -410,6 +419,15 @@ class Training:
 
     def _wall_seconds(self) -> float:
         return self.seconds_before + perf_counter() - self._started_at
+
+
+def _speed_advice(context: RunContext, state: RunState) -> SpeedAdvice:
+    settings = context.config.environment
+    crew = None if settings is None else settings.crew
+    overlaps = crew is not None and crew.overlap != "none"
+    workers = None if overlaps or state.environment is None else 0 if crew is None else crew.count
+    envs = 0 if state.environment is None else state.environment.num_envs
+    return SpeedAdvice(Setting(context.ranks.size, workers, envs), context.ranks.rank == 0)
 
 
 def outcome_of(error: BaseException) -> Outcome:
