@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from resumed_games import Play, Rules, difference
 from worlds_of_games import KINDS
 
-import rlcore.distributed.step_count
+from rlcore.distributed.step_count import IdleGroups
 from rlcore.errors import RunStateError
 from rlcore_ghost.match_log import STATE_ENTRY
 from rlcore_ghost.trainer import ENTRY
@@ -79,7 +79,7 @@ def test_a_play_continued_from_a_checkpoint_equals_the_play_never_stopped(
 def test_a_team_that_never_acts_does_not_learn_until_it_acts(
     behaviors: dict[str, tuple[int, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr(rlcore.distributed.step_count, "IDLE_STEPS", 40)
+    monkeypatch.setattr(IdleGroups, "window", 40)
     made = Rules("asleep", envs=4, behaviors=behaviors, settings={"team_change": 60, "swap_steps": 10})
     whole, play = Play(made), Play(made)
     names = {team: name for name, teams in behaviors.items() for team in teams}
@@ -98,7 +98,7 @@ def test_a_team_that_never_acts_does_not_learn_until_it_acts(
     # Noticed after 40 steps: team 0 learns in the games that begin then, with 4 agents.
     assert learned() - before >= 4 * (300 - 5 - 20)
     assert [record.getMessage() for record in caplog.records if "have not acted" in record.getMessage()] == 2 * [
-        f"self-play: the agents of team 1, behavior {names[1]!r}, have not acted for 10000 steps of the environments; "
+        f"self-play: the agents of team 1, behavior {names[1]!r}, have not acted for 40 steps of the environments; "
         "other teams learn until they act (reported once)"
     ]  # of both plays
     whole.world.asleep = play.world.asleep = False

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import rlcore.distributed.step_count
 from rlcore import hookimpl
 from rlcore.distributed.ranks import OneRank
 from rlcore.distributed.step_count import IdleGroups
@@ -29,7 +28,7 @@ def summaries(files: Any, behavior: str = "Agent") -> list[int]:
 @pytest.mark.parametrize(
     ("wakes", "right", "taken"),
     [  # agents of Right act from a step of the environment on: its agent steps, and the steps of the environment
-        (10**6, 0, 80),  # after 60 steps, Left has learned; after 80, nobody waits for Right
+        (10**6, 0, 80),  # after 60 steps, Left has learned; after 80, the run does not wait for Right
         (79, 60, 79 + 29),  # it acts in time, and learns from 2 agents in each step
     ],
 )
@@ -37,8 +36,7 @@ def summaries(files: Any, behavior: str = "Agent") -> list[int]:
 def test_a_run_does_not_wait_for_a_behavior_that_never_acts(
     make_run: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any, wakes: int, right: int, taken: int, stopped: bool
 ) -> None:
-    monkeypatch.setattr(rlcore.distributed.step_count, "IDLE_STEPS", 80)
-    monkeypatch.setattr(rlcore.runs.state, "IDLE_STEPS", 80)
+    monkeypatch.setattr(IdleGroups, "window", 80)
     steps = []
 
     def asleep(run: Any) -> Any:
@@ -78,7 +76,7 @@ def test_a_run_does_not_wait_for_a_behavior_that_never_acts(
 
 
 def test_a_group_acts_where_its_agents_act_in_any_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rlcore.distributed.step_count, "IDLE_STEPS", 3)
+    monkeypatch.setattr(IdleGroups, "window", 3)
 
     class Other(OneRank):  # in the other rank, the second group acts
         def sum(self, values: Any) -> Any:

@@ -236,7 +236,7 @@ def expected(history: History, gamma: float, lambd: float, time_horizon: int) ->
         for one in transitions:  # where trajectories end
             age += 1
             over, last = one["terminated"] or one["truncated"], one is transitions[-1]
-            # With `ignore_done`, as in the second head, a trajectory goes on where an episode ends.
+            # With `ignore_done`, as in the second head, a trajectory continues after an episode.
             one["end"] = (over or age == time_horizon or last, (age == time_horizon and not over) or last)
             age = 0 if one["end"][0] else age
         for head, (discount, strength) in enumerate(((gamma, 2.0), (0.8, 0.5))):

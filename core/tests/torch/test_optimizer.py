@@ -146,7 +146,7 @@ def test_a_parameter_without_a_gradient_stays(kind: type[FlatAdam]) -> None:
 def test_parameters_that_lack_gradients_now_and_then_move_as_with_torch_adam(
     kind: type[FlatAdam], saved: type[FlatAdam] | None
 ) -> None:
-    """Which layers have gradients is drawn; the state goes through ``saved`` in the middle."""
+    """Layers with gradients are drawn; the state goes through ``saved`` in the middle."""
     plain, owned = model(), model()
     theirs, ours = torch.optim.Adam(plain.parameters(), lr=0.01, eps=1e-5), kind(owned.parameters(), 0.01, 1e-5)
     draws = torch.rand(12, 4, generator=torch.Generator().manual_seed(3)) < 0.6

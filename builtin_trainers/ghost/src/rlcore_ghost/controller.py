@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from rlcore import StashKey
 from rlcore.distributed import OneRank, Ranks
-from rlcore.distributed.step_count import IDLE_STEPS, IdleGroups
+from rlcore.distributed.step_count import IdleGroups
 from rlcore.saved_values import (
     SavedValueError,
     saved_array,
@@ -213,7 +213,7 @@ class Controller:
                 log.warning(
                     "self-play: the agents of team %d, behavior %r, have not acted for %d steps of the environments; "
                     "other teams learn until they act (reported once)",
-                    self.teams[team], behavior, IDLE_STEPS,
+                    self.teams[team], behavior, self.acting.window,
                 )  # fmt: skip
 
     def report(

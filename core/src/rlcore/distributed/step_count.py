@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 from rlcore.distributed.ranks import Ranks
 from rlcore.saved_values import saved_array, saved_count
 
-__all__ = ["IDLE_STEPS", "IdleGroups", "StepCount"]
-
-# Steps of the environments in which no agent of a group acts, after which the group is idle.
-IDLE_STEPS = 10_000
+__all__ = ["IdleGroups", "StepCount"]
 
 
 class StepCount:
@@ -63,13 +60,16 @@ class StepCount:
 class IdleGroups:
     """Finds out which of G groups of agents do not act.
 
-    After every ``IDLE_STEPS`` steps of the environments, a group is idle if none of its agents, in any rank, acted in
+    After every ``window`` steps of the environments, a group is idle if none of its agents, in any rank, acted in
     these steps. It is idle until it was found to act.
 
     Attributes:
+        window: Steps of the environments between two looks.
         idle: [G] whether each group is idle; equal in all ranks.
         acted: [G] whether an agent of each group acted, in this rank, since the last look. The user sets it.
     """
+
+    window = 10_000
 
     def __init__(self, ranks: Ranks, groups: int) -> None:
         self.idle: NDArray[np.bool_] = np.zeros(groups, np.bool_)
@@ -80,7 +80,7 @@ class IdleGroups:
     def after_step(self) -> bool:
         """Count a step of the environments; all ranks call it in each. Returns whether the groups were looked at."""
         self._steps += 1
-        if self._steps < IDLE_STEPS:
+        if self._steps < self.window:
             return False
         self._steps = 0
         self.idle = self._ranks.sum(self.acted.astype(np.int64)) == 0

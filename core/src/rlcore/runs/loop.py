@@ -40,7 +40,7 @@ class PhaseTimes:
         return self.acting + self.stepping + self.recording
 
     def plus(self, other: PhaseTimes, factor: int = 1) -> PhaseTimes:
-        """These seconds and counts, and ``factor`` times those of ``other``."""
+        """Add ``factor`` times the seconds and counts of ``other``."""
         names = [name for name in attrs.fields_dict(PhaseTimes) if name != "updating_now"]
         return PhaseTimes(**{name: getattr(self, name) + factor * getattr(other, name) for name in names})
 

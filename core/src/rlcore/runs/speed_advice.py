@@ -24,7 +24,7 @@ MOSTLY = 0.6
 
 @attrs.frozen
 class Setting:
-    """What a run uses: K ``ranks``, the ``workers`` and the ``envs`` of each rank, and the ``cores`` of this process.
+    """The K ``ranks`` of a run, the ``workers`` and the ``envs`` of each rank, and the ``cores`` of the machine.
 
     ``workers`` is 0 in one process, and None if steps and updates overlap, so that a step cannot be measured.
     """
@@ -68,7 +68,7 @@ class SpeedAdvice:
 
 
 def speed_advice(times: PhaseTimes, elsewhere: float, setting: Setting) -> str | None:
-    """What ``times``, and seconds ``elsewhere``, say about ranks and workers; None if nothing.
+    """Return what ``times``, and seconds ``elsewhere``, say about ranks and workers; None if nothing.
 
     K ranks do the work of one process, and exchange: one process needs at most K times their time without exchanges.
     One process needs at most the seconds that workers spend in steps of their environments.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.curriculum import LessonChange
-from rlcore.distributed.step_count import IDLE_STEPS, IdleGroups
+from rlcore.distributed.step_count import IdleGroups
 from rlcore.environment import AgentBatch, Environment, SavesState
 from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
 from rlcore.plugins.calls import Plugins
@@ -361,8 +361,8 @@ def endless_warning(behavior: BehaviorRun) -> str:
 def idle_warning(behavior: BehaviorRun) -> str:
     """The warning if the run ends without ``behavior``, because its agents do not act."""
     return (
-        f"behavior {behavior.name!r}: its agents have not acted for {IDLE_STEPS} steps of the environments, and the "
-        f"run does not wait for them: it ends with {behavior.steps} of {behavior.settings.max_steps} steps"
+        f"behavior {behavior.name!r}: its agents have not acted for {IdleGroups.window} steps of the environments, and "
+        f"the run does not wait for them: it ends with {behavior.steps} of {behavior.settings.max_steps} steps"
     )
 
 

@@ -60,7 +60,7 @@ class StepsBetween:
 
 @attrs.frozen(eq=False)
 class AfterEnds:
-    """What follows the ends of B stretches for rewards with ``ignore_done``: no episode ends for them.
+    """The observations after the ends of B stretches for rewards with ``ignore_done``: no episode ends for them.
 
     Where the episode ended, that is the first observation of the agent's next one, as in the code of RND (Burda et al.
     2018, arXiv:1810.12894, section 2.3); the final observation only where the agent has not seen the next one yet.
