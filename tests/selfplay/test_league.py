@@ -128,7 +128,9 @@ def test_results_of_a_leagues_policies_are_told_apart(tmp_path: Path) -> None:
         trainer = league.trainer if behavior == main else league.exploiters["main_exploiter_1"].trainer
         slots = np.arange(len(trainer.place))
         team, players = slots % 2, np.where(slots % 2, ghost, controller.player(behavior))
-        controller.report(behavior, slots, team, players, np.where(team, 0.5, value), np.zeros(len(slots), np.bool_))
+        controller.report(
+            behavior, slots, team, players, np.where(team, 0.5, value), *np.zeros((2, len(slots)), np.bool_)
+        )
     controller.settle()
     results = {behavior: controller.results_against(behavior, [ghost]) for behavior in (main, weak)}
     assert {behavior: score.tolist() for behavior, (_, score) in results.items()} == {main: [1.0], weak: [0.0]}

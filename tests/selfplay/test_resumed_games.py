@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from resumed_games import Play, Rules, difference
 from worlds_of_games import KINDS
 
+from rlcore.distributed.step_count import IdleGroups
 from rlcore.errors import RunStateError
 from rlcore_ghost.match_log import STATE_ENTRY
 from rlcore_ghost.trainer import ENTRY
@@ -72,6 +73,41 @@ def test_a_play_continued_from_a_checkpoint_equals_the_play_never_stopped(
     for _ in range(after):
         assert whole.step() == resumed.step()
     assert difference(whole.state(), resumed.state()) is None
+
+
+@pytest.mark.parametrize("behaviors", TEAMS[1, 1])
+def test_a_team_that_never_acts_does_not_learn_until_it_acts(
+    behaviors: dict[str, tuple[int, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr(IdleGroups, "window", 40)
+    made = Rules("asleep", envs=4, behaviors=behaviors, settings={"team_change": 60, "swap_steps": 10})
+    whole, play = Play(made), Play(made)
+    names = {team: name for name, teams in behaviors.items() for team in teams}
+
+    def learned() -> int:
+        return whole.trainers[names[0]].steps
+
+    for each in (whole, play):
+        each.begin()
+        each.run(35)
+    before = learned()
+    assert whole.controller.learning_team == 1 and 60 <= before < 35 * 4  # nothing has been learned from then on
+    done = whole.run(300)
+    play = play.resumed(tmp_path / "1")
+    assert done == play.run(300)
+    # Noticed after 40 steps: team 0 learns in the games that begin then, with 4 agents.
+    assert learned() - before >= 4 * (300 - 5 - 20)
+    assert [record.getMessage() for record in caplog.records if "have not acted" in record.getMessage()] == 2 * [
+        f"self-play: the agents of team 1, behavior {names[1]!r}, have not acted for 40 steps of the environments; "
+        "other teams learn until they act (reported once)"
+    ]  # of both plays
+    whole.world.asleep = play.world.asleep = False
+    assert whole.run(60) == play.resumed(tmp_path / "2").run(60)
+    teams = []
+    for _ in range(100):
+        whole.step()
+        teams.append(whole.controller.learning_team)
+    assert set(teams) == {0, 1}
 
 
 PLAYS = [

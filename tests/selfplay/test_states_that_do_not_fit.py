@@ -83,6 +83,8 @@ def test_every_damaged_entry_raises_and_changes_nothing() -> None:
                 continue
             if path[-1] == "initial":  # for those who read the state of another run
                 continue
+            if damage is DELETED and path[-1] == "acting":  # earlier checkpoints are without
+                continue
             if "generator" in path and isinstance(damage, int | float):  # numpy converts them
                 continue
             what = f"{'/'.join(path)} is {damage!r}"

@@ -104,6 +104,19 @@ def test_a_time_limit_decides_a_game_only_on_request(rule: str, rated: int, cut:
     assert play_one_game(trainer, world, terminated=~truncated, truncated=truncated)[0] == rated
 
 
+@pytest.mark.parametrize(("rule", "complete", "told"), [("skip", None, 1), ("skip", 20, 0), ("rate", None, 0)])
+def test_games_that_all_end_by_a_time_limit_are_named_once(
+    rule: str, complete: int | None, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World("together", 4, (1, 1), seed=1)
+    trainer = made(world.spec, 4, truncated_games=rule)
+    for number in range(60):  # of 4 games each
+        cut = np.full(8, number != complete)
+        play_one_game(trainer, world, terminated=~cut, truncated=cut)
+    said = [text for text in caplog.messages if "truncated_games: rate" in text]
+    assert len(said) == told and all("a time limit ended 100 games" in text for text in said)
+
+
 def test_returns_of_one_game_do_not_count_in_the_next() -> None:
     world = World("together", 1, (1, 1), seed=1)
     trainer = made(world.spec, 1, result="return")
@@ -129,7 +142,7 @@ def test_a_snapshot_begins_with_the_rating_after_all_games_before_it() -> None:
     controller, both = trainer.controller, np.arange(2)
     learner, ghost = controller.player("Agent"), controller.player("Agent@0")
     players = np.array([learner, ghost])
-    controller.report("Agent", both, both, players, np.array([1.0, -1.0]), both > 1)
+    controller.report("Agent", both, both, players, np.array([1.0, -1.0]), both > 1, both > 1)
     snapshot = controller.player("Agent@100", learner)
     assert [controller.elo.rating(player) for player in (learner, snapshot, ghost)] == [1208, 1208, 1192]
 
@@ -141,7 +154,9 @@ def test_later_games_against_a_player_count_more() -> None:
     controller, both = trainer.controller, np.arange(2)
     learner, ghost = controller.player("Agent"), controller.player("Agent@0")
     for value in (1.0, -1.0, -1.0):
-        controller.report("Agent", both, both, np.array([learner, ghost]), np.array([value, -value]), both > 1)
+        controller.report(
+            "Agent", both, both, np.array([learner, ghost]), np.array([value, -value]), both > 1, both > 1
+        )
         controller.settle()
     games, score = controller.results_against("Agent", [ghost])
     np.testing.assert_allclose(games, [1 + 0.99 + 0.99**2])

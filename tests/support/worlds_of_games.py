@@ -9,18 +9,19 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 
-KINDS = ("together", "turns", "deaths", "independent")
+KINDS = ("together", "turns", "deaths", "independent")  # "asleep" is not among them
 
 
 class World:
     """N environments with some agents in each of T teams; observations are unique numbers.
 
     ``together``: all agents of an environment end their episodes at once. ``turns``: so do these, and one team acts at
-    a time. ``deaths``: agents end one by one, and wait for the last one. ``independent``: they do not wait.
+    a time. ``deaths``: agents end one by one, and wait for the last one. ``independent``: they do not wait. ``asleep``:
+    all end at once, and team 1 never acts while it is ``asleep``.
     """
 
     def __init__(self, kind: str, envs: int, sizes: tuple[int, ...], seed: int, aborts: bool = False) -> None:
-        self.kind, self.aborts = kind, aborts
+        self.kind, self.aborts, self.asleep = kind, aborts, True
         self.random = np.random.default_rng(seed)
         per_env = sum(sizes)
         self.env = np.repeat(np.arange(envs), per_env)
@@ -43,6 +44,8 @@ class World:
             acts = self.team == self.turn[self.env]
         elif self.kind == "deaths":
             acts = ~self.waits
+        elif self.kind == "asleep":
+            acts = (self.team != 1) | (not self.asleep)
         else:
             acts = None
         closed = np.ones(slots, np.bool_) if acts is None else acts | ended
@@ -73,7 +76,7 @@ class World:
         aborted = np.zeros(slots, np.bool_)
         if self.aborts:
             aborted = (random.random(envs) < 0.05)[self.env]
-        if self.kind in ("together", "turns"):
+        if self.kind in ("together", "turns", "asleep"):
             over = random.random(envs) < 0.3
             ended = over[self.env]
             self.turn = np.where(over, 0, (self.turn + 1) % len(self.sizes))

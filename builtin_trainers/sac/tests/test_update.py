@@ -23,7 +23,7 @@ from rlcore.testing.environments import IdentityEnvironment
 from rlcore.torch import discrete_options
 from rlcore.torch.cpu.pair import Pair
 from rlcore.torch.distributions import LOG_STD_RANGE
-from rlcore.torch.transition_batch import TransitionBatch
+from rlcore.torch.transition_batch import AfterEnds, TransitionBatch
 from rlcore_sac.trainer import SACTrainer
 
 MakeTrainer = Callable[..., SACTrainer]
@@ -83,6 +83,7 @@ def random_batch(trainer: SACTrainer, masked: bool, weighted: bool, seed: int) -
         reward=normal(ROWS, rewards),
         discount=torch.tensor([0.9, 0.7][:rewards]) * (torch.rand((ROWS, rewards), generator=generator) < 0.7),
         weight=torch.rand(ROWS, generator=generator) if weighted else None,
+        after_ends=AfterEnds((normal(ROWS, width),), mask(), torch.tensor([False, True])) if rewards == 2 else None,
     )
 
 
@@ -173,6 +174,13 @@ class Plain:
             return None
         return torch.from_numpy(self.generator.standard_normal((ROWS, self.continuous), np.float32)).double()
 
+    def soft_value(self, x: Tensor, mask: Tensor | None, noise: Tensor | None) -> Tensor:
+        action, log_prob, branches, chance = self.policy(x, mask, noise)
+        one, two = (self.columns(f"targets.{k}", x, action) for k in (0, 1))
+        lesser = torch.where((one.sum(1) < two.sum(1))[:, None].expand_as(one), one, two)
+        value = (self.of_combinations(lesser) * chance[:, None]).sum(2)
+        return value + self.bonus(log_prob, branches)[:, None] / self.rewards
+
     def gradient_step(self, batch: TransitionBatch) -> tuple[dict[str, float], Tensor]:
         self.steps += 1
         x, following = batch.inputs[0].double(), batch.next_inputs[0].double()
@@ -181,11 +189,10 @@ class Plain:
         names = {part: [name for name in self.p if name.startswith(start)] for part, start in starts.items()}
 
         with torch.no_grad():
-            action, log_prob, branches, chance = self.policy(following, batch.next_mask, noise_after)
-            one, two = (self.columns(f"targets.{k}", following, action) for k in (0, 1))
-            lesser = torch.where((one.sum(1) < two.sum(1))[:, None].expand_as(one), one, two)
-            value = (self.of_combinations(lesser) * chance[:, None]).sum(2)
-            soft = value + self.bonus(log_prob, branches)[:, None] / self.rewards
+            soft = self.soft_value(following, batch.next_mask, noise_after)
+            if batch.after_ends is not None:  # of the second reward
+                goes_on = self.soft_value(batch.after_ends.inputs[0].double(), batch.after_ends.mask, noise_after)
+                soft = torch.stack([soft[:, 0], goes_on[:, 1]], dim=1)
             target = batch.reward + batch.discount * soft
 
         # The policy's gradient is of the critics as they were; theirs, of targets made by the policy as it was.

@@ -51,7 +51,8 @@ class EndedEpisodes:
         slots: [K] slots of the behavior whose episode ended, ascending.
         env_index: [K] index of the environment of each slot.
         numbers: [K] number of each episode in the order in which the behavior's episodes started, from 0 over the run.
-        settled: All episodes of the behavior with smaller numbers are over.
+        settled: All episodes of the behavior with smaller numbers are over, or are not waited for: after one began, 64
+            others for each agent have begun, and 256 at least. It is reported when it ends.
         returns: [K] sum of the agent's own rewards.
         group_returns: [K] sum of the rewards that the agent's group shares; zeros if no rewards are shared.
         lengths: [K] agent steps.

@@ -64,7 +64,8 @@ class RewardProvider(Protocol):
         name: The key under ``reward_signals``.
         gamma: Discount factor of this reward, in [0, 1].
         strength: Factor on this reward.
-        ignore_done: Whether the value of this reward continues past the end of an episode, as for curiosity and RND.
+        ignore_done: Whether the value of this reward continues past the end of an episode, with the first observation
+            of the next one, as for curiosity and RND.
     """
 
     name: str

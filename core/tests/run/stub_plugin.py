@@ -103,7 +103,7 @@ class NumpyTrainer:
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         self.buffer.append(float(batch.reward.sum()) + sum(float(o.sum()) for o in batch.observations.values()))
-        self.steps += self.spec.slots
+        self.steps += self.spec.slots if batch.needs_action is None else int(batch.needs_action.sum())
 
     def ready(self) -> bool:
         return len(self.buffer) * self.spec.slots >= self.settings.buffer_size

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rlcore import hookimpl
+from rlcore.distributed.ranks import OneRank
+from rlcore.distributed.step_count import IdleGroups
 from rlcore.errors import EnvironmentFailed
 from rlcore.testing import TinyCorridor
 
@@ -17,6 +20,72 @@ BOTH: dict[str, Any] = {"behaviors": ("Left", "Right")}
 
 def summaries(files: Any, behavior: str = "Agent") -> list[int]:
     return [line["step"] for line in files.metrics if line["behavior"] == behavior]
+
+
+# ---------------------------------------------------------------- behaviors that do not act
+
+
+@pytest.mark.parametrize(
+    ("wakes", "right", "taken"),
+    [  # agents of Right act from a step of the environment on: its agent steps, and the steps of the environment
+        (10**6, 0, 80),  # after 60 steps, Left has learned; after 80, the run does not wait for Right
+        (79, 60, 79 + 29),  # it acts in time, and learns from 2 agents in each step
+    ],
+)
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_run_does_not_wait_for_a_behavior_that_never_acts(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any, wakes: int, right: int, taken: int, stopped: bool
+) -> None:
+    monkeypatch.setattr(IdleGroups, "window", 80)
+    steps = []
+
+    def asleep(run: Any) -> Any:
+        """The run, whose environment has the agents of Right act from the step ``wakes`` on."""
+        run.start()
+        step, reset = run.environment.step, run.environment.reset
+
+        def changed(batches: Any) -> Any:
+            batches["Right"].needs_action = np.full(2, len(steps) >= wakes)
+            return batches
+
+        def count(actions: Any) -> Any:
+            steps.append(1)
+            return changed(step(actions))
+
+        run.environment.step, run.environment.reset = count, lambda *arguments: changed(reset(*arguments))
+        changed({"Right": run.behaviors["Right"].batch})
+        return run
+
+    changes = {**PAIR, "environment.num_envs": 1}
+    keys = {"max_steps": 60, "checkpoint_interval": 60, "summary_freq": 20, "behaviors": ("Left", "Right")}
+    run = asleep(make_run(changes, **keys))
+    if stopped:  # and resumed: the count of steps goes on
+        next(iter(run))
+        run.close("interrupted")
+        assert len(steps) == 20
+        run = asleep(make_run({**changes, "checkpoint_settings.resume": True}, **keys))
+    results = run.train()
+    assert run.outcome == "done"
+    assert (results["Left"].steps, results["Right"].steps) == (60, right)
+    assert len(steps) == taken
+    told = [text for text in caplog.messages if "have not acted" in text]
+    assert told == ([] if right else [
+        "behavior 'Right': its agents have not acted for 80 steps of the environments, and the run does not wait for "
+        "them: it ends with 0 of 60 steps"
+    ])  # fmt: skip
+
+
+def test_a_group_acts_where_its_agents_act_in_any_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(IdleGroups, "window", 3)
+
+    class Other(OneRank):  # in the other rank, the second group acts
+        def sum(self, values: Any) -> Any:
+            return values + np.array([0, 1, 0])
+
+    groups = IdleGroups(Other(), 3)
+    groups.acted[0] = True
+    assert [groups.after_step() for _ in range(3)] == [False, False, True]
+    assert groups.idle.tolist() == [False, False, True] and not groups.acted.any()
 
 
 # ---------------------------------------------------------------- summaries

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from rlcore.curricula.episodes_in_order import EpisodesInOrder
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.environment import AgentBatch
 from rlcore.runs.episode_statistics import EpisodeStatistics
@@ -57,6 +58,9 @@ class Numbered:
 
     def stats(self) -> dict[str, float]:
         return {}
+
+    def status(self) -> dict[str, Any]:
+        return {parameter: {} for parameter in self.parameters}
 
     def state_dict(self) -> dict[str, Any]:
         return {"stage": self.stage}
@@ -172,6 +176,30 @@ def test_episodes_are_numbered_as_they_begin_and_settled_when_all_before_are_ove
     stage.step(aborted=(1,))
     stage.step(ended=(0, 2), begins=(1,))
     assert stage.curriculum.numbers == [([2], 0), ([0], 1), ([4, 3], 5)]
+
+
+def test_an_episode_that_does_not_end_is_waited_for_so_long_and_counts_when_it_ends(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Slot 2 began the episode 2; in each step, the two others begin two."""
+    order, told = EpisodesInOrder(1), []
+    for step in range(1, 301):
+        stage.step(ended=(0, 1), begins=(0,))
+        numbers, settled = stage.curriculum.numbers[-1]
+        begun = 3 + 2 * step
+        assert settled == (2 if begun - 2 <= 256 else begun - 2)  # the others have just begun
+        order.add(np.array(numbers), np.array(numbers, float))
+        taken = order.pop(settled)
+        told.append(0 if taken is None else len(taken))
+        if step in (100, 200):
+            stage.resume()
+    assert told == [2] + 126 * [0] + [2 * 127] + 172 * [2]
+    assert stage.run.status()["size"] == {"not_waited_for": {"A": [1]}}
+    assert [text.split(";")[0] for text in caplog.messages] == [
+        "behavior 'A': an episode of environment 1 has not ended while 256 later ones began"
+    ]
+    stage.step(ended=(2,), begins=(1,))
+    assert stage.curriculum.numbers[-1][0] == [2]
 
 
 def test_a_lost_episode_is_nobodys_and_the_next_one_has_its_own_draw(stage: Stage) -> None:

@@ -185,6 +185,7 @@ def test_the_table_fits_80_columns_and_takes_names_literally(capsys: pytest.Capt
         "value": 1203.125,
         "threshold": 1250.0,
         "episodes_left": 250,
+        "not_waited_for": {"[b]Agent": [3, 7]},
     }
     document = document_from_mapping({"environment_parameters": {"[red]big_wall_height": LESSONS}})
     print_parameters(document, {"[red]big_wall_height": section, "metadata": {"run_steps": 5000}})
@@ -201,6 +202,7 @@ def test_the_table_fits_80_columns_and_takes_names_literally(capsys: pytest.Capt
         "250episodes",
     ]
     assert len(HEADINGS) == len(joined)
+    assert lines[-1] == "not waited for: too long episodes of [b]Agent in the environments [3, 7]"
 
 
 def test_a_run_without_parameters_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:

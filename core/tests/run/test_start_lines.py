@@ -22,7 +22,9 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.plugins.plugin import Plugin
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.description import BehaviorDescription, EnvironmentDescription, RunDescription
-from rlcore.runs.promise import ResumePromise
+from rlcore.runs.loop import PhaseTimes
+from rlcore.runs.promise import ResumePromise, promise_of
+from rlcore.runs.speed_advice import Setting, SpeedAdvice, speed_advice
 from rlcore.settings import BehaviorSettings
 from rlcore.testing.fixtures import RunRlcore
 from rlcore.trainer import NetworkSize
@@ -262,3 +264,58 @@ def test_a_quick_run_shows_no_sign_of_life(configure: Any, tmp_path: Path, run_r
 
 def test_a_run_without_the_console_writer_shows_no_sign_of_life(spoken: Any) -> None:
     assert len(spoken({"stats.console": False}, max_steps=60, summary_freq=60)) == 1
+
+
+# ---------------------------------------------------------------- what the measured times say
+
+
+@pytest.mark.parametrize(
+    ("stepping", "updating", "steps", "elsewhere", "setting", "said"),
+    [  # of a second
+        (0.1, 0.8, 1000, 0.75, Setting(2, 0, 8), "2 ranks are at most 0.5 times as fast as one process; one"),
+        (0.7, 0.2, 100, 0.1, Setting(4, 0, 4), "at most 3.6 times as fast as one process; ranks may pay"),
+        (0.7, 0.2, 5000, 0.35, Setting(1, 4, 16), "0.14 ms for a step of all: 4 workers make it at most 0.5 times"),
+        (0.7, 0.2, 100, 2.1, Setting(1, 4, 16), "at most 3 times as fast as one process; workers may pay"),
+        (0.7, 0.2, 100, 0.0, Setting(1, 4, 16), None),  # workers without shared memory
+        (0.75, 0.2, 100, 0.0, Setting(1, 0, 8, 3), "7.5 ms for a step of all; environment.workers: 3 may make"),
+        (0.75, 0.2, 100, 0.0, Setting(1, 0, 1, 3), None),  # one environment
+        (0.75, 0.2, 100, 0.0, Setting(1, None, 8, 3), None),
+        (0.75, 0.2, 100, 0.0, Setting(1, 0, 8, 1), None),  # one core
+        (0.75, 0.2, 600, 0.0, Setting(1, 0, 8, 3), None),  # 0.42 ms for each worker
+        (0.5, 0.4, 100, 0.0, Setting(1, 0, 8, 3), None),
+    ],
+)  # fmt: skip
+def test_measured_times_say_whether_ranks_and_workers_pay(
+    stepping: float, updating: float, steps: int, elsewhere: float, setting: Setting, said: str | None
+) -> None:
+    times = PhaseTimes(1 - stepping - updating, stepping, 0.0, updating, environment_steps=steps, updates=3)
+    line = speed_advice(times, elsewhere, setting)
+    assert line is None if said is None else line is not None and said in line
+
+
+def test_times_are_measured_after_the_first_update_and_over_epochs(caplog: pytest.LogCaptureFixture) -> None:
+    """The first update takes 9 s; then, each second has 0.9 s of steps, until one second is measured."""
+    caplog.set_level("INFO")
+    advice = SpeedAdvice(Setting(1, 0, 8, 4), leads=True)
+    assert not advice.updated(PhaseTimes(0.1, 0.9, updating=9.0, environment_steps=10), 0.0)
+    advice.epoch_over(PhaseTimes(0.1, 0.9, updating=9.0, environment_steps=10))
+    assert not advice.updated(PhaseTimes(0.05, 0.45, environment_steps=5), 0.0)
+    assert advice.updated(PhaseTimes(0.1, 0.9, environment_steps=10), 0.0)
+    assert advice.updated(PhaseTimes(0.2, 1.8, environment_steps=20), 0.0) and advice.done
+    assert SpeedAdvice(Setting(2, 0, 8), leads=False).done
+    [line] = caplog.messages
+    assert line == (
+        "speed: 90% of the time goes into steps of the environments, 90 ms for a step of all; environment.workers: 4 "
+        "may make the run up to 3.1 times as fast"
+    )
+
+
+def test_a_run_that_mostly_waits_for_its_environments_says_so_once(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("rlcore.runs.speed_advice.MEASURED_SECONDS", 0.05)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    caplog.set_level("INFO")
+    make_run({"environment.options": {"seconds": 0.004}, "environment.num_envs": 2}, max_steps=120).train()
+    lines = [text for text in caplog.messages if text.startswith("speed: ")]
+    assert len(lines) == 1 and "environment.workers: 2 may make the run up to" in lines[0]

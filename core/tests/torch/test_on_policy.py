@@ -223,7 +223,11 @@ class History:
 
 def expected(history: History, gamma: float, lambd: float, time_horizon: int) -> dict[bytes, Transition]:
     """Every transition by its observation, with advantages from a scalar recursion."""
-    everything = [one[key] for transitions in history.closed for one in transitions for key in ("seen", "next")]
+    for slot, transitions in enumerate(history.closed):
+        waits = history.open[slot] or history.now[slot]
+        for one, after in zip(transitions, [*transitions[1:], waits], strict=False):
+            one["then"] = one["next"] if after is None else after["seen"]  # what the agent acts on next
+    everything = [one[key] for slot in history.closed for one in slot for key in ("seen", "next", "then")]
     with torch.no_grad():
         values = history.trainer.model.value((torch.from_numpy(np.stack(everything)),)).tolist()
     value_of = {seen.tobytes(): value for seen, value in zip(everything, values, strict=True)}
@@ -236,16 +240,18 @@ def expected(history: History, gamma: float, lambd: float, time_horizon: int) ->
         age = 0
         for one in transitions:  # where trajectories end
             age += 1
-            one["end"] = one["terminated"] or one["truncated"] or age == time_horizon or one is transitions[-1]
-            age = 0 if one["end"] else age
+            over, last = one["terminated"] or one["truncated"], one is transitions[-1]
+            # With `ignore_done`, as in the second head, a trajectory continues after an episode.
+            one["end"] = (over or age == time_horizon or last, (age == time_horizon and not over) or last)
+            age = 0 if one["end"][0] else age
         for head, (discount, strength) in enumerate(((gamma, 2.0), (0.8, 0.5))):
             following = 0.0
             for one in reversed(transitions):
                 one.setdefault("advantage", []).insert(head, 0.0)
                 reward = one["reward"] + one["group_reward"] if head == 0 else float(one["seen"].sum())
-                after = 0.0 if head == 0 and one["terminated"] else value(one["next"], head)
+                after = value(one["then" if head else "next"], head) if head or not one["terminated"] else 0.0
                 delta = strength * reward + discount * after - value(one["seen"], head)
-                following = delta + (0.0 if one["end"] else discount * lambd * following)
+                following = delta + (0.0 if one["end"][head] else discount * lambd * following)
                 one["advantage"][head] = following
         for one in transitions:
             one["value"] = [value(one["seen"], head) for head in (0, 1)]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -138,6 +139,58 @@ def test_a_parameter_without_a_gradient_stays(kind: type[FlatAdam]) -> None:
     optimizer.step()
     moved = [not p.equal(old) for p, old in zip(owned.parameters(), before, strict=True)]
     assert moved == [False, False, True, True]
+
+
+@BOTH
+@pytest.mark.parametrize("saved", [None, TorchAdam, FlatAdam])
+def test_parameters_that_lack_gradients_now_and_then_move_as_with_torch_adam(
+    kind: type[FlatAdam], saved: type[FlatAdam] | None
+) -> None:
+    """Layers with gradients are drawn; the state goes through ``saved`` in the middle."""
+    plain, owned = model(), model()
+    theirs, ours = torch.optim.Adam(plain.parameters(), lr=0.01, eps=1e-5), kind(owned.parameters(), 0.01, 1e-5)
+    draws = torch.rand(12, 4, generator=torch.Generator().manual_seed(3)) < 0.6
+    draws[0], draws[1], draws[2] = False, True, torch.tensor([True, True, False, False])
+    for step, drawn in enumerate(draws.tolist()):
+        if step == 6 and saved is not None:
+            other = saved(owned.parameters(), 0.01, 1e-5)
+            other.load_state_dict(ours.state_dict())
+            ours = other
+        before = [p.detach().clone() for p in owned.parameters()]
+        for net, optimizer in ((plain, theirs), (owned, ours)):
+            optimizer.zero_grad()
+            loss(net, step).backward()
+            for p, there in zip(net.parameters(), drawn, strict=True):
+                if not there:
+                    p.grad = None
+            norm = nn.utils.clip_grad_norm_(net.parameters(), 0.5) if net is plain else ours.clip_grad_norm(0.5)
+            assert norm > 0.5 or not any(drawn)
+            optimizer.step()
+        assert [not p.equal(old) for p, old in zip(owned.parameters(), before, strict=True)] == drawn
+        for mine, its in zip(owned.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-6)
+
+
+@BOTH
+def test_two_optimizers_share_a_parameter(kind: type[FlatAdam]) -> None:
+    """An encoder that two losses train: each optimizer has it, and a head of its own."""
+    ours, theirs = ([model(), nn.Linear(5, 2)] for _ in range(2))
+    theirs[1].load_state_dict(ours[1].state_dict())
+    made: dict[bool, list[Any]] = {}
+    for mine, (both, head) in ((True, ours), (False, theirs)):
+        parameters = [list(both.parameters()), [*both[0].parameters(), *head.parameters()]]
+        adam = kind if mine else lambda each, rate, eps: torch.optim.Adam(each, lr=rate, eps=eps)
+        made[mine] = [adam(each, rate, 1e-5) for each, rate in zip(parameters, (0.01, 0.03), strict=True)]
+    for step in range(6):
+        x = torch.randn(8, 3, generator=torch.Generator().manual_seed(step))
+        for mine, (both, head) in ((True, ours), (False, theirs)):
+            optimizer = made[mine][step % 2]
+            optimizer.zero_grad()
+            (head(torch.tanh(both[0](x))) if step % 2 else both(x)).square().sum().backward()
+            optimizer.step()
+    for own, its in zip(ours, theirs, strict=True):
+        for p, q in zip(own.parameters(), its.parameters(), strict=True):
+            torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
 
 
 @BOTH

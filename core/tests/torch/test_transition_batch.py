@@ -73,6 +73,7 @@ class Story:
         self.buffer = ReplayBuffer(BEHAVIOR, SLOTS * ROWS)
         self.episodes: list[list[Step]] = []
         self.open: list[list[Step]] = [[] for _ in range(SLOTS)]
+        self.latest: list[Step] = [{} for _ in range(SLOTS)]
         self.optional = self.random.random() < 0.7  # masks and group rewards come up
         batch = self.batch(first=True)
         self.buffer.begin(batch)
@@ -117,6 +118,7 @@ class Story:
             if batch.aborted[slot]:  # this step is lost, and what led to it can be continued from where it led
                 if self.open[slot]:
                     self.open[slot][-1]["truncated"] = True
+                self.latest[slot]["then"] = after[slot]
                 self.episodes.append(self.open[slot])
                 self.open[slot] = []
                 continue
@@ -134,10 +136,12 @@ class Story:
                     "reward": float(batch.reward[slot]) + group,
                     "next": following["seen"],
                     "next_mask": following["mask"],
+                    "then": after[slot],  # what the agent acts on next
                     "terminated": bool(batch.terminated[slot]),
                     "truncated": bool(batch.truncated[slot]),
                 }
             )
+            self.latest[slot] = self.open[slot][-1]
             if ended:
                 self.episodes.append(self.open[slot])
                 self.open[slot] = []
@@ -171,6 +175,8 @@ def test_a_batch_is_what_a_walk_through_the_episodes_finds(seed: int, n_steps: i
     assert batch.raw is not None and batch.choices is not None and batch.weight is not None
     assert batch.reward.dtype == batch.discount.dtype == torch.float32
     known, kinds = story.stretches(n_steps), set()
+    after = batch.after_ends
+    assert after is not None and after.rewards.tolist() == [False, True]
     for b, seen in enumerate(batch.inputs[0].numpy()):
         stretch = known[seen.tobytes()]
         first, last = stretch[0], stretch[-1]
@@ -179,6 +185,8 @@ def test_a_batch_is_what_a_walk_through_the_episodes_finds(seed: int, n_steps: i
         np.testing.assert_array_equal(batch.next_inputs[0][b], last["next"])
         np.testing.assert_array_equal(True if batch.mask is None else batch.mask[b], first["mask"])
         np.testing.assert_array_equal(True if batch.next_mask is None else batch.next_mask[b], last["next_mask"])
+        np.testing.assert_array_equal(after.inputs[0][b], last["then"]["seen"])
+        np.testing.assert_array_equal(True if after.mask is None else after.mask[b], last["then"]["mask"])
         own = sum(2.0 * 0.9**k * step["reward"] for k, step in enumerate(stretch))
         all_in_all = sum(0.5 * 0.6**k * everything.of(step) for k, step in enumerate(stretch))
         np.testing.assert_allclose(batch.reward[b], [own, all_in_all], rtol=1e-4, atol=1e-4)
@@ -191,6 +199,15 @@ def test_a_batch_is_what_a_walk_through_the_episodes_finds(seed: int, n_steps: i
         assert expected <= kinds, "every end at every length came up"
     newest = [episode[-1]["seen"].tobytes() for episode in story.open if episode]
     assert {seen.tobytes() for seen in batch.inputs[0].numpy()} >= set(newest), "the newest transition is read too"
+
+
+def test_values_that_end_with_their_episodes_have_nothing_after_the_ends() -> None:
+    story = Story(5, steps=60)
+    parts = (ObservationInputs(BEHAVIOR.observations, normalize=False), ActionLayout(BEHAVIOR))
+    rows = np.flatnonzero(story.buffer.flags)
+    inside = rows[story.buffer.flags[rows] == 1]
+    for providers, of in (([ExtrinsicReward()], rows), ([ExtrinsicReward(), EverythingReward()], inside)):
+        assert BatchReader(story.buffer, *parts, providers, torch.device("cpu")).read(of).after_ends is None
 
 
 @pytest.mark.parametrize("n_steps", [1, 3])
@@ -216,7 +233,7 @@ class CountedArray(np.ndarray):
 
 
 @pytest.mark.parametrize(
-    ("rewards", "copies"), [([ExtrinsicReward()], 2), ([ExtrinsicReward(), EverythingReward()], 8)]
+    ("rewards", "copies"), [([ExtrinsicReward()], 2), ([ExtrinsicReward(), EverythingReward()], 9)]
 )
 def test_observations_in_between_are_gathered_for_rewards_that_look_at_them(
     monkeypatch: pytest.MonkeyPatch, rewards: list[Any], copies: int

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from rlcore import StashKey
 from rlcore.distributed import OneRank, Ranks
+from rlcore.distributed.step_count import IdleGroups
 from rlcore.saved_values import (
     SavedValueError,
     saved_array,
@@ -44,7 +45,7 @@ log = logging.getLogger("rlcore.plugin.ghost")
 
 MEMORY_OF_RESULTS = 0.99  # by how much a game's weight shrinks with each later game against the same opponent
 ARRAYS = ("team", "game", "_open", "_value", "_counted", "_players", "_void")  # attributes [N, ...] of the state
-UNRATED_GAMES = 100  # of a game that is not zero-sum, before the run says so
+UNRATED_GAMES = 100  # of a game that is not zero-sum, or that a time limit ends, before the run says so
 
 
 class Controller:
@@ -58,6 +59,8 @@ class Controller:
         log: The match log.
         elo: The live ratings.
         exchange: The processes of the run.
+        acting: Which teams act. A team that is idle does not learn while another one can.
+        first: The behavior whose trainer saves the controller.
         first_env: Number, in the run, of the first of the N environments.
         games: [B, players] rated games of learning policies against each player as a ghost of each behavior, in the
             order of their names; later games count more.
@@ -87,6 +90,9 @@ class Controller:
         self.changes = 0
         self.retired: list[int] = []  # indices of teams whose trainers have reached max_steps
         envs, count = len(agents), len(self.teams)
+        self.acting = IdleGroups(self.exchange, count)
+        self._named_idle = np.zeros(count, np.bool_)  # in the log of this process
+        self.first = ""
         self.team = np.zeros(envs, np.int64)  # [N]
         self.game = np.zeros(envs, np.int64)  # [N] number of the latest game
         self.resets = 0  # of all environments at once
@@ -111,6 +117,7 @@ class Controller:
         self.rated = 0  # games
         self.not_zero_sum = 0  # of them
         self._warned = False
+        self._cut_off = 0  # games of this process that a time limit ended, so that they were not rated; -1: reported
 
     def join(self, name: str, env_index: NDArray[np.int64], team: NDArray[np.int64], steps: Callable[[], int]) -> int:
         """Add the behavior called ``name``, whose slots have these environments [S]. Returns its player.
@@ -119,6 +126,7 @@ class Controller:
         """
         self._reported[name] = np.zeros(len(env_index), np.bool_)
         self._envs[name], self._teams[name] = env_index, team
+        self.first = self.behaviors[0]
         for owner, behavior in enumerate(self.behaviors):
             self._owner[self._envs[behavior], self._teams[behavior]] = owner
         self.games, self.score = (np.zeros((len(self._reported), self.games.shape[1])) for _ in range(2))
@@ -136,11 +144,6 @@ class Controller:
         """The B behaviors by name, sorted."""
         return sorted(self._reported)
 
-    @property
-    def first(self) -> str:
-        """The behavior whose trainer saves the controller."""
-        return self.behaviors[0]
-
     def player(self, name: str, like: int | None = None) -> int:
         """The index of a player in the log; a new one begins with the rating of the player ``like``.
 
@@ -157,8 +160,9 @@ class Controller:
     # ------------------------------------------------------------ who learns
 
     def change_team(self) -> None:
-        """Let the next team learn, in games that begin from now on."""
+        """Let the next team that acts learn, in games that begin from now on."""
         left = [team for team in range(len(self.teams)) if team not in self.retired]
+        left = [team for team in left if not self.acting.idle[team]] or left
         after = [team for team in left if team > self.learning_team]
         self.learning_team = -1 if not left else after[0] if after else left[0]
         self.changes += 1
@@ -194,9 +198,23 @@ class Controller:
 
     # ------------------------------------------------------------ results
 
-    def observed(self) -> None:
-        """A behavior observed a step of the environments; games that end in it are reported after this."""
+    def observed(self, name: str) -> None:
+        """The behavior ``name`` observed a step of the environments; games that end in it are reported after this."""
         self._finished.step += 1
+        if name != self.first or not self.acting.after_step():
+            return
+        idle = self.acting.idle
+        if self.learning_team >= 0 and idle[self.learning_team] and not idle.all():
+            self.change_team()
+        for team in np.flatnonzero(idle & ~self._named_idle).tolist():
+            self._named_idle[team] = True
+            if team not in self.retired and not self.exchange.rank:
+                behavior = next(name for name, teams in self._teams.items() if (teams == team).any())
+                log.warning(
+                    "self-play: the agents of team %d, behavior %r, have not acted for %d steps of the environments; "
+                    "other teams learn until they act (reported once)",
+                    self.teams[team], behavior, self.acting.window,
+                )  # fmt: skip
 
     def report(
         self,
@@ -206,27 +224,32 @@ class Controller:
         player: NDArray[np.int64],
         value: NDArray[np.float64],
         void: NDArray[np.bool_],
+        cut_off: NDArray[np.bool_],
     ) -> None:
         """The episodes of these ``slots`` [K] of a behavior ended; all arguments are [K].
 
         ``team`` is an index in :attr:`teams`, ``player`` an index in the log, ``value`` the result for the agent, NaN
-        for none, and a game with a ``void`` episode is not rated. Games that are over wait for :meth:`settle`.
+        for none. A game with an episode that is ``void``, or ``cut_off`` by a time limit, is not rated. Games that are
+        over wait for :meth:`settle`.
         """
         reported = self._reported[name]
         new = ~reported[slots]
-        slots, team, player, value, void = slots[new], team[new], player[new], value[new], void[new]
+        slots, team, player, value = slots[new], team[new], player[new], value[new]
+        void, cut_off = void[new], cut_off[new]
         reported[slots] = True
         env = self._envs[name][slots]
         number = ~np.isnan(value)
         np.add.at(self._value, (env[number], team[number]), value[number])
         np.add.at(self._counted, (env[number], team[number]), 1)
         self._players[env, team] = player
-        np.logical_or.at(self._void, env, void)
+        np.logical_or.at(self._void, env, void | cut_off)
         self._open -= np.bincount(env, minlength=len(self._open))
         over = (self._open == 0) & (self._agents > 0)
         if not over.any():
             return
         rated = over & ~self._void & self._counted.all(1)
+        if not self.rated and self._cut_off >= 0 and cut_off.any():
+            self._note_cut_off(int(np.count_nonzero(over[np.unique(env[cut_off])])))
         players, owners = self._players[rated], self._owner[rated]
         values = self._value[rated] / self._counted[rated]
         self._clear(over)
@@ -242,6 +265,19 @@ class Controller:
         self._void[over] = False
         for name, reported in self._reported.items():
             reported[over[self._envs[name]]] = False
+
+    def _note_cut_off(self, games: int) -> None:
+        """Note ``games`` that a time limit ended; nothing has been rated in this run."""
+        self._cut_off += games
+        if self._cut_off < UNRATED_GAMES or len(self._finished):
+            return
+        if not self.exchange.rank:
+            log.warning(
+                "self-play: no game has been rated: a time limit ended %d games, and such games are not rated; set "
+                "self_play.truncated_games: rate if their results are to count (reported once)",
+                self._cut_off,
+            )  # fmt: skip
+        self._cut_off = -1
 
     def _note_zero_sum(self, uneven: NDArray[np.bool_]) -> None:
         self.rated += len(uneven)
@@ -343,6 +379,7 @@ class Controller:
             "rated": self.rated,
             "not_zero_sum": self.not_zero_sum,
             "warned": self._warned,
+            "acting": self.acting.state_dict(),
         }
 
     def saved(self, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -354,6 +391,9 @@ class Controller:
             for name, array in vars(self).items()
             if name in ARRAYS
         }
+        acting = IdleGroups(self.exchange, len(self.teams))
+        if "acting" in state:  # of earlier versions without
+            acting.load_state_dict(saved_mapping(state, "acting"))
         playing = arrays["_players"]
         if playing.size and not 0 <= playing.min() <= playing.max() < players:
             raise SavedValueError("the entry 'players' has a player without a name")
@@ -361,6 +401,7 @@ class Controller:
             "finished": self._finished.saved(saved_mapping(state, "pending"), len(self._reported), players),
             **learned,
             **arrays,
+            "acting": acting,
             "_reported": {
                 name: saved_array(behaviors, name, np.bool_, array.shape).copy()
                 for name, array in self._reported.items()

@@ -61,6 +61,9 @@ class FinishedGames:
         self._parts: list[Games] = []
         self.step = 0
 
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
     def add(self, env: Ints, players: Ints, ranks: Ints, owners: Ints, uneven: NDArray[np.bool_]) -> None:
         """Games ended in the environments ``env`` [M] of this process, which are ascending."""
         order = np.stack([np.full(len(env), self.step), env + self._first_env], 1)

@@ -196,6 +196,8 @@ class GhostTrainer(TrainerWrapper):
                 self._rows, self._rows_of = self.seats.batch(batch), batch
             self.seats.place(self.trainer.act(self._rows), actions)
         ghosts, needed = self._ghosts, batch.needs_action
+        if not self.controller.acting.acted.all():
+            self.controller.acting.acted[self._team if needed is None else self._team[needed]] = True
         if needed is not None:
             ghosts = ghosts[needed[ghosts]]
         if ghosts.size:
@@ -231,7 +233,7 @@ class GhostTrainer(TrainerWrapper):
             closed, shared = batch.transition_closed, batch.group_reward
             reward = batch.reward if shared is None else batch.reward + shared
             self._returns += reward if closed is None else np.where(closed, reward, 0)
-        self.controller.observed()
+        self.controller.observed(self.name)
         over = batch.ended
         if batch.aborted is not None:
             over = np.flatnonzero(batch.terminated | batch.truncated | batch.aborted)
@@ -324,17 +326,12 @@ class GhostTrainer(TrainerWrapper):
         names = np.array([self._player, *(-1 if each is None else each.player for each in self.pool.members)])
         self.controller.report(
             self.name, over, self._team[over], names[self.place[over] + 1], self._value(over, batch),
-            self._void(over, batch),
+            self._void(over, batch), batch.truncated[over] & (self.settings.truncated_games == "skip"),
         )  # fmt: skip
 
     def _void(self, over: NDArray[np.intp], batch: AgentBatch) -> NDArray[np.bool_]:
-        """Whether the game of each of these slots [K] is not to be rated."""
-        void = np.zeros(len(over), np.bool_)
-        if batch.aborted is not None:
-            void |= batch.aborted[over]
-        if self.settings.truncated_games == "skip":
-            void |= batch.truncated[over]
-        return void
+        """Whether the game of each of these slots [K] is not to be rated, however long it took."""
+        return np.zeros(len(over), np.bool_) if batch.aborted is None else batch.aborted[over]
 
     def _value(self, over: NDArray[np.intp], batch: AgentBatch) -> NDArray[np.float64]:
         """The result [K] for each of the agents whose episode ended."""

@@ -128,10 +128,10 @@ class SACTrainer(OffPolicyTrainer):
         """Half the squared difference between each critic and the target: reward + discount * soft value (eq. 5, 3)."""
         model, options = self.model, self.model.options
         with torch.no_grad():
-            next_draw = model.draw(batch.next_inputs, batch.next_mask, next_noise)
-            next_q = min_q(*model.q_values(model.targets, batch.next_inputs, next_draw.action))  # [B, R, columns]
-            bonus = model.entropy_bonus(next_draw) / len(self.providers)
-            next_value = options.expected(next_q, next_draw.probabilities) + bonus.unsqueeze(1)
+            next_value = self._soft_value(batch.next_inputs, batch.next_mask, next_noise)
+            if (after := batch.after_ends) is not None:
+                goes_on = self._soft_value(after.inputs, after.mask, next_noise)
+                next_value = torch.where(after.rewards, goes_on, next_value)
             target_q = batch.reward + batch.discount * next_value  # [B, R]
             if (steps := batch.between) is not None:
                 drawn = model.draw(steps.inputs, steps.mask, between_noise)
@@ -147,6 +147,14 @@ class SACTrainer(OffPolicyTrainer):
         total = 0.5 * (batch.weight.unsqueeze(1) * (error1.square() + error2.square())).mean()
         td_error = 0.5 * (error1.detach().sum(1).abs() + error2.detach().sum(1).abs())
         return CriticLoss(total, (q1_loss.detach(), q2_loss.detach()), q1.detach(), td_error)
+
+    def _soft_value(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> Tensor:
+        """The value [B, R] of observations by the target critics, with the bonus for the policy's entropy (eq. 3)."""
+        model = self.model
+        drawn = model.draw(inputs, mask, noise)
+        q = min_q(*model.q_values(model.targets, inputs, drawn.action))  # [B, R, columns]
+        bonus = model.entropy_bonus(drawn) / len(self.providers)
+        return model.options.expected(q, drawn.probabilities) + bonus.unsqueeze(1)
 
     def policy_loss(self, batch: TransitionBatch, noise: Tensor | None) -> tuple[PolicyDraw, Tensor]:
         """Minus the smaller critic's value of the policy's actions, minus the entropy bonus (eq. 7)."""

@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 from rlcore.curricula.parameter_feed import ParameterFeed, as_slice
 from rlcore.saved_values import fill, saved_count
 
+# An open episode is not waited for after this many later ones began: for each agent, and in all at least.
+WAITS = 64
+WAITS_AT_LEAST = 256
+
 
 @attrs.frozen
 class Beginnings:
@@ -39,11 +43,20 @@ class AgentEpisodes:
         self._draw_id = feed.draw_id if self._alone else np.zeros((slots, columns), np.int64)  # [S, P]
         self._numbers: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S]
         self._begun = 0  # episodes, ever
+        self.patience = max(WAITS_AT_LEAST, WAITS * slots)  # episodes that may begin while one is waited for
 
     @property
     def settled(self) -> int:
-        """All episodes with smaller numbers are over."""
-        return int(np.minimum.reduce(self._numbers))
+        """All episodes with smaller numbers are over, or :attr:`not_waited_for`."""
+        oldest, waited_for = int(np.minimum.reduce(self._numbers)), self._begun - self.patience
+        if oldest >= waited_for:
+            return oldest
+        return int(self._numbers[self._numbers >= waited_for].min(initial=self._begun))
+
+    @property
+    def not_waited_for(self) -> NDArray[np.intp]:
+        """Agents [K] with an open episode that more than :attr:`patience` later ones have outrun, ascending."""
+        return np.flatnonzero(self._numbers < self._begun - self.patience)
 
     def beginnings(self, rows: NDArray[np.intp]) -> Beginnings:
         """Return the draws of the episodes of agents ``rows`` [K], before :meth:`begin` replaces them."""

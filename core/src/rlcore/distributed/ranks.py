@@ -27,7 +27,13 @@ class Ranks(Protocol):
     Attributes:
         rank: Number of this process, from 0. Rank 0 alone writes files.
         size: K, the number of processes.
+        exchange_seconds: Seconds that exchanges took so far, with those in which this process waited for others.
     """
+
+    @property
+    def exchange_seconds(self) -> float:
+        """Seconds that exchanges took so far."""
+        ...
 
     @property
     def rank(self) -> int:
@@ -82,10 +88,12 @@ class OneRank:
     Attributes:
         rank: 0.
         size: 1.
+        exchange_seconds: 0.
     """
 
     rank: int = 0
     size: int = 1
+    exchange_seconds: float = 0.0
 
     def sum(self, values: NDArray[Number]) -> NDArray[Number]:
         """Return ``values``, of any shape."""

@@ -1,12 +1,17 @@
-"""Counts the agent steps of all ranks with few exchanges."""
+"""Counts the agent steps of all ranks, and finds agents that take none, with few exchanges."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from rlcore.distributed.ranks import Ranks
+from rlcore.saved_values import saved_array, saved_count
 
-__all__ = ["StepCount"]
+__all__ = ["IdleGroups", "StepCount"]
 
 
 class StepCount:
@@ -50,3 +55,44 @@ class StepCount:
         """Make ``steps`` exact: ``total`` is the sum of ``uncounted`` over all ranks."""
         self.steps += total
         self.uncounted = self._possible = 0
+
+
+class IdleGroups:
+    """Finds out which of G groups of agents do not act.
+
+    After every ``window`` steps of the environments, a group is idle if none of its agents, in any rank, acted in
+    these steps. It is idle until it was found to act.
+
+    Attributes:
+        window: Steps of the environments between two looks.
+        idle: [G] whether each group is idle; equal in all ranks.
+        acted: [G] whether an agent of each group acted, in this rank, since the last look. The user sets it.
+    """
+
+    window = 10_000
+
+    def __init__(self, ranks: Ranks, groups: int) -> None:
+        self.idle: NDArray[np.bool_] = np.zeros(groups, np.bool_)
+        self.acted: NDArray[np.bool_] = np.zeros(groups, np.bool_)
+        self._ranks = ranks
+        self._steps = 0  # since the groups were looked at
+
+    def after_step(self) -> bool:
+        """Count a step of the environments; all ranks call it in each. Returns whether the groups were looked at."""
+        self._steps += 1
+        if self._steps < self.window:
+            return False
+        self._steps = 0
+        self.idle = self._ranks.sum(self.acted.astype(np.int64)) == 0
+        self.acted[:] = False
+        return True
+
+    def state_dict(self) -> dict[str, Any]:
+        """The groups that are idle, and what was seen since they were looked at."""
+        return {"idle": self.idle.copy(), "acted": self.acted.copy(), "steps": self._steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load the state of an object with as many groups. Raises SavedValueError if it does not fit."""
+        idle, acted = (saved_array(state, name, np.bool_, self.idle.shape).copy() for name in ("idle", "acted"))
+        self._steps = saved_count(state, "steps")
+        self.idle, self.acted = idle, acted

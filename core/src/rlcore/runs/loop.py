@@ -10,6 +10,7 @@ from time import perf_counter
 
 import attrs
 
+from rlcore.distributed.step_count import IdleGroups
 from rlcore.environment import Actions, AgentBatch, SendsSteps
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
 from rlcore.plugins.failures import blame, blamed, trainer_named
@@ -38,6 +39,11 @@ class PhaseTimes:
     def collecting(self) -> float:
         return self.acting + self.stepping + self.recording
 
+    def plus(self, other: PhaseTimes, factor: int = 1) -> PhaseTimes:
+        """Add ``factor`` times the seconds and counts of ``other``."""
+        names = [name for name in attrs.fields_dict(PhaseTimes) if name != "updating_now"]
+        return PhaseTimes(**{name: getattr(self, name) + factor * getattr(other, name) for name in names})
+
     def add_to(self, tree: Timer) -> None:
         """Add the times to a run's timers, under ML-Agents' names."""
         tree.add(self.collecting + self.updating)
@@ -48,16 +54,22 @@ class PhaseTimes:
 
 
 def learn(
-    state: RunState, stop_requested: Callable[[], bool], boundary_reached: Callable[[], bool], times: PhaseTimes
+    state: RunState,
+    stop_requested: Callable[[], bool],
+    boundary_reached: Callable[[], bool],
+    times: PhaseTimes,
+    updated_after: Callable[[PhaseTimes], bool] | None = None,
 ) -> None:
     """Step the environment and update trainers until ``boundary_reached`` or ``stopping`` returns True.
 
     Without an environment, every behavior learns from recorded data: there are only updates, and they advance the
     steps. ``boundary_reached`` is called whenever the steps of a behavior reach its ``next_boundary``. The seconds are
-    added to ``times``, also if an error ends the loop. No behavior starts or stops learning within one call.
+    added to ``times``, also if an error ends the loop. ``updated_after`` gets the times until an update, until it
+    returns True. No behavior starts or stops learning within one call.
     """
     clock = perf_counter
     environment, behaviors = state.environment, tuple(state.behaviors.values())
+    idle = state.acting
     ahead = environment if state.updates_ahead and isinstance(environment, SendsSteps) else None
     learning = tuple((behavior, behavior.trainer) for behavior in behaviors if behavior.learning)
     actions: dict[str, Actions] = {}
@@ -71,6 +83,8 @@ def learn(
         while True:
             if environment is not None:
                 _act(behaviors, actions)
+                if idle is not None:
+                    _note_who_acts(behaviors, idle)
                 if not checked:
                     check_all_actions(behaviors, actions)
                     checked = True
@@ -96,12 +110,17 @@ def learn(
                 recording += recorded - stepped
                 start = recorded
                 steps += 1
-            boundary = updated = False
+            updated = False
+            boundary = idle is not None and idle.after_step() and state.ending
             if ahead is None and _update_ready(learning, times):
                 updated, checked = True, False
             for behavior, trainer in learning:
                 if trainer.steps >= behavior.next_boundary:
                     boundary = True
+            if updated and updated_after is not None:
+                now = PhaseTimes(acting, stepping, recording, environment_steps=steps)
+                if updated_after(now.plus(times)):
+                    updated_after = None
             if environment is None and not updated:
                 raise nothing_to_learn(behaviors)
             if boundary and state.joined is not None:
@@ -150,6 +169,13 @@ def _act(behaviors: Sequence[BehaviorRun], actions: dict[str, Actions]) -> None:
             actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.playing else behavior.act_frozen()
         except (Exception, SystemExit) as error:
             blame(trainer_named(behavior), "in act", error)
+
+
+def _note_who_acts(behaviors: Sequence[BehaviorRun], idle: IdleGroups) -> None:
+    for number, behavior in enumerate(behaviors):
+        acts = behavior.batch.needs_action
+        if acts is None or acts.any():
+            idle.acted[number] = True
 
 
 def _observe(

@@ -210,7 +210,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether every behavior has reached its ``max_steps``, or an evaluation ``stop_at``."""
+        """Whether every behavior that acts has reached its ``max_steps``, or an evaluation ``stop_at``."""
         return self._started.finished
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -30,6 +31,8 @@ from rlcore.stats import (
     StatSummary,
     lesson_numbers,
 )
+
+log = logging.getLogger(__name__)
 
 # Tags of summaries that are not for curricula to give.
 _TAKEN = frozenset(
@@ -96,6 +99,8 @@ class RunCurricula:
             name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
         }
         self._pairs = tuple((behavior, self._agents[name]) for name, behavior in behaviors.items())
+        # By behavior, environments with an episode that was so long that it was not waited for, in the whole run.
+        self._not_waited_for: dict[str, list[int]] = {}
         # What ended in the environment step that `after_step` is yet to close.
         self._finished: list[tuple[CurriculumBehavior, FinishedEpisodes, Beginnings]] = []
         # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
@@ -148,8 +153,11 @@ class RunCurricula:
             self._feed.restage(began)
 
     def _report(self, behavior: CurriculumBehavior, finished: FinishedEpisodes, of: Beginnings) -> None:
-        slots, shared = finished.slots, finished.group_returns
-        env_index, settled = behavior.spec.env_index.take(slots), self._agents[behavior.name].settled
+        slots, shared, agents = finished.slots, finished.group_returns, self._agents[behavior.name]
+        env_index, settled = behavior.spec.env_index.take(slots), agents.settled
+        late = agents.not_waited_for
+        if late.size:
+            self._note_late(behavior, behavior.spec.env_index[late].tolist(), agents.patience)
         if shared is None:
             shared = np.zeros(len(slots))
         alone = len(self._curricula) == 1
@@ -162,6 +170,17 @@ class RunCurricula:
                     values, draw_id,
                 )
             )  # fmt: skip
+
+    def _note_late(self, behavior: CurriculumBehavior, envs: list[int], patience: int) -> None:
+        known = self._not_waited_for.get(behavior.name, [])
+        if not self._not_waited_for:
+            log.warning(
+                "behavior %r: an episode of environment %d has not ended while %d later ones began; lessons and other "
+                "curricula go on without it, and count it when it ends; if it should end, have the environment "
+                "terminate or truncate it, for example with environment.max_episode_steps (reported once)",
+                behavior.name, envs[0], patience,
+            )  # fmt: skip
+        self._not_waited_for[behavior.name] = sorted({*known, *envs})
 
     def _advance(self, began: NDArray[np.int64] | None) -> bool:
         """``began`` are environments [K] that need a new draw whether or not anything changes; None: none do."""
@@ -221,12 +240,16 @@ class RunCurricula:
             curriculum.summarised(behavior, MappingProxyType(stats))
 
     def status(self) -> dict[str, Mapping[str, Any]]:
-        """A section of JSON values for each parameter, by its name; what is not finite is null."""
+        """A section of JSON values for each parameter, by its name; what is not finite is null.
+
+        ``not_waited_for`` in it has environments by behavior: an episode there was so long that it was not waited for.
+        """
         sections: dict[str, Mapping[str, Any]] = {}
+        late = self._not_waited_for
         for curriculum in self._curricula.values():
             for name, section in curriculum.status().items():
                 try:
-                    sections[name] = plain(section)
+                    sections[name] = plain({**section, "not_waited_for": late} if late else section)
                 except (TypeError, RecursionError) as error:
                     curriculum.refuse("status", f"returned a section {name!r} that is not JSON: {error}")
         return sections
@@ -251,7 +274,12 @@ class RunCurricula:
             for kind, curriculum in self._curricula.items()
         }
         agents = {name: each.state_dict() for name, each in self._agents.items()}
-        return {"curricula": states, "feed": self._feed.state_dict(), "agents": agents}
+        return {
+            "curricula": states,
+            "feed": self._feed.state_dict(),
+            "agents": agents,
+            "not_waited_for": {name: list(envs) for name, envs in self._not_waited_for.items()},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load everything; :meth:`replay` or :meth:`resume` follows. Raises RunStateError for other parameters."""
@@ -259,6 +287,10 @@ class RunCurricula:
         self._feed.load_state_dict(saved_mapping(state, "feed"))
         for name, agents in self._agents.items():
             agents.load_state_dict(saved_mapping(saved_mapping(state, "agents"), name))
+        late = (
+            saved_mapping(state, "not_waited_for") if "not_waited_for" in state else {}
+        )  # of earlier versions without
+        self._not_waited_for = {name: [int(env) for env in envs] for name, envs in late.items()}
 
     def load_curricula(self, state: Mapping[str, Any]) -> None:
         """Load the curricula alone, without the episodes that were open."""

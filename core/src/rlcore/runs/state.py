@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.curriculum import LessonChange
+from rlcore.distributed.step_count import IdleGroups
 from rlcore.environment import AgentBatch, Environment, SavesState
 from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
 from rlcore.plugins.calls import Plugins
@@ -57,6 +58,7 @@ class RunState:
     joined: JoinedEpisodes | None = None  # of all ranks, if there are several
     in_workers: bool = False  # whether workers step the environment
     updates_ahead: bool = False  # whether trainers update while a step is under way
+    acting: IdleGroups | None = None  # which of several behaviors have agents that act
 
     @classmethod
     def make(
@@ -87,6 +89,8 @@ class RunState:
             state.updates_ahead = workers is not None and workers.overlap == "updates"
             if state.updates_ahead and not context.inference:
                 _require_updates_ahead(behaviors)
+            if len(behaviors) > 1:
+                state.acting = IdleGroups(context.ranks, len(behaviors))
             if context.ranks.size > 1:
                 state.joined = JoinedEpisodes(context.ranks, environment, behaviors, context.first_env, config.num_envs)
             if config.environment_parameters:
@@ -113,6 +117,29 @@ class RunState:
     def steps(self) -> int:
         """Agent steps of all behaviors."""
         return sum(behavior.steps for behavior in self.behaviors.values())
+
+    @property
+    def ending(self) -> bool:
+        """Whether every behavior has reached its ``max_steps``, except for those that :attr:`idle` says."""
+        idle = self.idle
+        return all(
+            behavior.steps >= behavior.settings.max_steps or behavior in idle for behavior in self.behaviors.values()
+        )
+
+    @property
+    def idle(self) -> list[BehaviorRun]:
+        """Behaviors whose agents do not act, so that nothing waits for them, where another one has learned to its end.
+
+        All ranks get the same: see :class:`rlcore.distributed.step_count.IdleGroups`.
+        """
+        behaviors = list(self.behaviors.values())
+        if self.acting is None or all(each.steps < each.settings.max_steps for each in behaviors):
+            return []
+        return [
+            each
+            for each, idle in zip(behaviors, self.acting.idle.tolist(), strict=True)
+            if idle and each.steps < each.settings.max_steps
+        ]
 
     def results(self) -> dict[str, BehaviorResult]:
         """The current result of every behavior."""
@@ -203,6 +230,7 @@ class RunState:
             "curricula": None if self.curricula is None else self.curricula.state_dict(),
             "evaluation": evaluation,
             "wall_seconds": wall_seconds,
+            **({} if self.acting is None else {"acting": self.acting.state_dict()}),
         }
         return state
 
@@ -224,6 +252,9 @@ class RunState:
                 behavior.trainer.load_state_dict(saved[name])
             with state_taken_up(checkpoint, f"behavior {name!r}"):
                 behavior.load_state_dict(state["behaviors"][name])
+        if self.acting is not None and "acting" in state:  # of earlier versions without
+            with state_taken_up(checkpoint, "acting"):
+                self.acting.load_state_dict(state["acting"])
         if environment is None:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
@@ -326,6 +357,14 @@ def endless_warning(behavior: BehaviorRun) -> str:
         f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps: the "
         "mean reward is missing, and nothing that waits for the end of episodes happens; if they should end, have the "
         "environment terminate or truncate them, for example with environment.max_episode_steps (reported once)"
+    )
+
+
+def idle_warning(behavior: BehaviorRun) -> str:
+    """The warning if the run ends without ``behavior``, because its agents do not act."""
+    return (
+        f"behavior {behavior.name!r}: its agents have not acted for {IdleGroups.window} steps of the environments, and "
+        f"the run does not wait for them: it ends with {behavior.steps} of {behavior.settings.max_steps} steps"
     )
 
 

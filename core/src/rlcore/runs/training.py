@@ -33,7 +33,8 @@ from rlcore.runs.notifications import Notifications
 from rlcore.runs.promise import ResumePromise, promise_of
 from rlcore.runs.rank_stops import StopAgreement
 from rlcore.runs.setup import fresh_start, with_intervals
-from rlcore.runs.state import RunState, cut_warning, endless_warning, unlearned_warning
+from rlcore.runs.speed_advice import Setting, SpeedAdvice
+from rlcore.runs.state import RunState, cut_warning, endless_warning, idle_warning, unlearned_warning
 from rlcore.runs.step_watch import StepWatch
 from rlcore.runs.summaries import RunSummaries
 from rlcore.runs.timers import Timer, Timers
@@ -89,6 +90,7 @@ class Training:
         self._warned_of_cuts = False
         self._warned_of_endless = False
         self._watch = StepWatch(self._progress)
+        self._advice = _speed_advice(context, state)
         self._agreement: StopAgreement | None = None  # of all ranks, if there are several
         if state.joined is not None:
             self._agreement = StopAgreement(context.ranks, state.joined, self.stopping, control.stops)
@@ -106,10 +108,12 @@ class Training:
 
     @property
     def finished(self) -> bool:
-        """Whether every behavior has reached its ``max_steps``, or an evaluation ``stop_at``."""
+        """Whether every behavior that acts has reached its ``max_steps``, or an evaluation ``stop_at``."""
         if self.context.inference:
             return False
-        return self.evaluation.scores.stopped or not any(behavior.learning for behavior in self.behaviors.values())
+        idle = self.state.idle
+        waits = any(behavior.learning and behavior not in idle for behavior in self.behaviors.values())
+        return self.evaluation.scores.stopped or not waits
 
     @property
     def promise(self) -> ResumePromise:
@@ -148,8 +152,10 @@ class Training:
                 evaluation.watch(state.behaviors, state.steps)
                 stopping = self.stopping if self._agreement is None else self._agreement.after_step
                 with self._watch.watching():
-                    learn(state, stopping, self._boundary_reached, times)
+                    advice = None if self._advice.done else self._updated
+                    learn(state, stopping, self._boundary_reached, times, advice)
         finally:
+            self._advice.epoch_over(times)
             times.add_to(self._timers.root.child("TrainerController.start_learning"))
         seconds = perf_counter() - started
         taken = state.steps - steps_before
@@ -188,6 +194,11 @@ class Training:
         where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
         return (*(behavior.steps + behavior.inferred for behavior in behaviors), steps, times.updates), where
 
+    def _updated(self, times: PhaseTimes) -> bool:
+        ranks, environment = self.context.ranks, self.state.environment
+        elsewhere = ranks.exchange_seconds if ranks.size > 1 else getattr(environment, "busy_seconds", 0.0)
+        return self._advice.updated(times, elsewhere)
+
     def _warn_of_endless(self) -> None:
         if self._warned_of_endless:
             return
@@ -207,11 +218,11 @@ class Training:
     def _summary_due(self) -> bool:
         self._settle_save()
         evaluation, state, behaviors = self.evaluation, self.state, self.behaviors.values()
-        ending = all(behavior.steps >= behavior.settings.max_steps for behavior in behaviors)
+        ending = state.ending
         if evaluation.due(state.steps, ending) and not self._evaluate():
             return True
         evaluation.overdue = None
-        if any(self.summaries.due(behavior, evaluation) for behavior in behaviors):
+        if ending or any(self.summaries.due(behavior, evaluation) for behavior in behaviors):
             return True
         if self._checkpoint_due():
             self._save_checkpoint()
@@ -354,6 +365,8 @@ class Training:
                     self._export(self.exports.at_end, self.state.steps, self._timers.root)
                 if outcome == "done":
                     self._store.write_status(final=True)
+                    for behavior in self.state.idle:
+                        log.warning("%s", idle_warning(behavior))
                     for behavior in self.behaviors.values():
                         if behavior.updates == 0 and behavior.steps >= behavior.settings.max_steps:
                             log.warning("%s", unlearned_warning(behavior))
@@ -434,6 +447,15 @@ class Training:
 
     def _wall_seconds(self) -> float:
         return self.seconds_before + perf_counter() - self._started_at
+
+
+def _speed_advice(context: RunContext, state: RunState) -> SpeedAdvice:
+    settings = context.config.environment
+    crew = None if settings is None else settings.crew
+    overlaps = crew is not None and crew.overlap != "none"
+    workers = None if overlaps or state.environment is None else 0 if crew is None else crew.count
+    envs = 0 if state.environment is None else state.environment.num_envs
+    return SpeedAdvice(Setting(context.ranks.size, workers, envs), context.ranks.rank == 0)
 
 
 def outcome_of(error: BaseException) -> Outcome:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
-from time import monotonic, sleep
+from time import monotonic, perf_counter, sleep
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -50,6 +50,7 @@ class TorchRanks:
         rank: Number of this process.
         size: Number of processes.
         timeout: Seconds that an exchange waits for the other ranks.
+        exchange_seconds: Seconds that exchanges took so far, those included in which this rank waited for others.
     """
 
     def __init__(self, launch: Launch, timeout: float, stop_requested: Callable[[], bool]) -> None:
@@ -60,6 +61,7 @@ class TorchRanks:
         self.rank = launch.rank
         self.size = launch.size
         self.timeout = timeout
+        self.exchange_seconds = 0.0
         self._stop_requested = stop_requested
         self._waits = 0
         self._gpus: dist.ProcessGroup | None = None
@@ -234,11 +236,14 @@ class TorchRanks:
     @contextmanager
     def _exchange(self) -> Iterator[None]:
         """Turn an error of the exchange into one that names the rank."""
+        started = perf_counter()
         try:
             yield
         except RuntimeError as error:
             self._failed = True
             raise RanksFailed(self._why(error)) from error
+        finally:
+            self.exchange_seconds += perf_counter() - started
 
     def _why(self, error: RuntimeError) -> str:
         """Name the ranks that ended: every rank whose exchange failed says that it is there, the others do not."""

@@ -78,7 +78,10 @@ class Adam(Optimizer):
     epsilon: float
 
     def moments(self) -> dict[str, Tensor]:
-        """Return ``mean`` and ``square``, both [P] for all P numbers of the parameters, and the ``step``, []."""
+        """Return ``mean`` and ``square``, both [P] for all P numbers of the parameters, and the ``step``.
+
+        The step is [], or has one for each parameter where some had no gradient in a step.
+        """
         raise NotImplementedError
 
     def load_moments(self, moments: dict[str, Any]) -> None:
@@ -91,9 +94,10 @@ class Adam(Optimizer):
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         """Raise RunStateError if the moments belong to another model, or are not finite."""
+        each = (len(self.parameters),)
         for name, tensor in self.moments().items():
             saved = saved_array(state, name, np.float32)
-            if saved.shape != tuple(tensor.shape):
+            if saved.shape not in (((), each) if name == "step" else (tuple(tensor.shape),)):
                 raise RunStateError(
                     f"the saved optimizer's {name} has shape {saved.shape} and this model's "
                     f"{tuple(tensor.shape)}; use the network_settings the checkpoint was made with"
@@ -176,17 +180,19 @@ class TorchAdam(TorchOptimizer, Adam):
             ]
             return torch.cat([part.detach().reshape(-1) for part in parts])
 
-        # Parameters that never had a gradient have no state: zero moments, whatever the step.
-        steps = [float(s["step"]) for s in states if s is not None]
-        return {"mean": row("exp_avg"), "square": row("exp_avg_sq"), "step": torch.tensor(max(steps, default=0.0))}
+        # A parameter counts the steps in which it had a gradient.
+        steps = torch.tensor([0.0 if s is None else float(s["step"]) for s in states])
+        step = steps[0] if bool((steps == steps[0]).all()) else steps
+        return {"mean": row("exp_avg"), "square": row("exp_avg_sq"), "step": step}
 
     def load_moments(self, moments: dict[str, Any]) -> None:
         sizes = [p.numel() for p in self.parameters]
         columns = [moments[name].split(sizes) for name in ("mean", "square")]
-        for p, mean, square in zip(self.parameters, *columns, strict=True):
+        steps = moments["step"].expand(len(self.parameters))
+        for p, mean, square, step in zip(self.parameters, *columns, steps, strict=True):
             device = p.device
             self._optimizer.state[p] = {
-                "step": moments["step"].clone().to(device),
+                "step": step.clone().to(device),
                 "exp_avg": mean.view_as(p).clone().to(device),
                 "exp_avg_sq": square.view_as(p).clone().to(device),
             }

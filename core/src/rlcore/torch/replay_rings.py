@@ -125,6 +125,14 @@ class ReplayRings:
         following: Rows = (rows + self.slots) % self.capacity
         return following
 
+    def rows_after_ends(self, rows: Rows) -> Rows:
+        """The rows that follow, past the final observations of episodes that ended, where the next one has begun."""
+        following = self.next_rows(rows)
+        first, slots = self.next_rows(following), rows % self.slots
+        unseen = (first == self.head[slots]) & ~(self.open | self.awaiting)[slots]
+        ended = (self.flags[rows] & (TERMINATED | TRUNCATED)) != 0
+        return np.where(ended & ~unseen, first, following)
+
     # ------------------------------------------------------------ writing
 
     def begin(self, batch: AgentBatch) -> None:

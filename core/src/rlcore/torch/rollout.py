@@ -178,6 +178,12 @@ class RolloutBuffer:
         joined = {name: np.concatenate([kept[name] for kept in self.final_observations]) for name in names}
         return np.concatenate(self.final_rows), joined
 
+    def followed(self, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the next observation on which its agent acts is stored after each of these transitions [K]."""
+        if not self.ragged:
+            return np.ones(len(rows), np.bool_)
+        return (rows + 1 < self.cursor[slots]) | self.open[slots] | self.awaiting[slots]
+
     def cut_rows(self) -> NDArray[np.int64]:
         """``(row, slot)`` pairs [k, 2] after which an episode was cut: truncated for learning, not an end."""
         return np.concatenate(self.cuts) if self.cuts else np.empty((0, 2), np.int64)

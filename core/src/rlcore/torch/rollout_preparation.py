@@ -126,7 +126,11 @@ class RolloutPreparation:
     def _value_estimates(
         self, inputs: Inputs, num_rows: int
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], RolloutSequences | None]:
-        """Values of the observations acted on and of those that followed, final ones included: both [T, S, R].
+        """Values of the observations acted on and of those that followed, both [T, S, R].
+
+        After the end of an episode, its final observation follows. For a reward with ``ignore_done``, the first one of
+        the next episode does, as in the code of RND (Burda et al. 2018, arXiv:1810.12894, section 2.3), whether the
+        episode terminated or was truncated; the final one only where the agent has not seen the next yet.
 
         With memory, also the sequences of the rollout.
         """
@@ -145,7 +149,10 @@ class RolloutPreparation:
         all_values = to_numpy(values).reshape(num_rows + 1, self._behavior.slots, -1)
         next_values = all_values[1:].copy()
         if final_values is not None and len(finals):
-            next_values[finals[:, 0], finals[:, 1]] = to_numpy(final_values)
+            ended = finals[:, 0], finals[:, 1]
+            goes_on = np.array([provider.ignore_done for provider in self._providers.values()])  # [R]
+            goes_on = goes_on & self._buffer.followed(*ended)[:, None]  # [K, R]
+            next_values[ended] = np.where(goes_on, next_values[ended], to_numpy(final_values))
         return all_values[:-1], next_values, sequences
 
     def _whole_minibatch(
@@ -235,8 +242,10 @@ class RolloutPreparation:
         carry = ~ended
         if self._settings.time_horizon < num_rows:
             carry &= ~trajectory_cuts(ended, np.zeros(len(lengths), np.int64), self._settings.time_horizon)
+        across = ended.copy()  # rows that end an episode before another row
         if buffer.ragged:
             carry[lengths[lengths > 0] - 1, np.flatnonzero(lengths > 0)] = False
+            across[lengths[lengths > 0] - 1, np.flatnonzero(lengths > 0)] = False
         transitions = self._transitions(num_rows, rows)
         advantages = np.zeros_like(values[..., 0])
         returns = np.empty_like(values)
@@ -245,11 +254,13 @@ class RolloutPreparation:
             reward = np.zeros_like(advantages)
             reward[rows] = provider.evaluate(transitions) * np.float32(provider.strength)
             value, next_value = values[..., k], next_values[..., k]
-            if not provider.ignore_done:
+            if provider.ignore_done:
+                carried = carry | across  # one trajectory goes through all episodes
+            else:
                 # Truncated episodes bootstrap from their final observation, terminated ones have no future.
-                next_value = np.where(terminated, np.float32(0), next_value)
+                carried, next_value = carry, np.where(terminated, np.float32(0), next_value)
             advantage = generalized_advantages(
-                reward, value, next_value, carry, provider.gamma, self._hyperparameters.lambd
+                reward, value, next_value, carried, provider.gamma, self._hyperparameters.lambd
             )
             advantages += advantage
             returns[..., k] = advantage + value

@@ -18,7 +18,7 @@ from rlcore.torch.networks import Inputs, ObservationInputs
 from rlcore.torch.replay import ReplayBuffer, Rows, Steps
 from rlcore.torch.replay_rings import TERMINATED, TRUNCATED
 
-__all__ = ["ActionBatch", "BatchReader", "StepsBetween", "TransitionBatch"]
+__all__ = ["ActionBatch", "AfterEnds", "BatchReader", "StepsBetween", "TransitionBatch"]
 
 FloatArray = NDArray[np.float32]
 
@@ -58,6 +58,24 @@ class StepsBetween:
     discount: Tensor
 
 
+@attrs.frozen(eq=False)
+class AfterEnds:
+    """The observations after the ends of B stretches for rewards with ``ignore_done``: no episode ends for them.
+
+    Where the episode ended, that is the first observation of the agent's next one, as in the code of RND (Burda et al.
+    2018, arXiv:1810.12894, section 2.3); the final observation only where the agent has not seen the next one yet.
+
+    Attributes:
+        inputs: Normalized observations, each [B, ...]; those of ``next_inputs`` where the episode did not end.
+        mask: [B, logits] whether each option is allowed; None: every option is.
+        rewards: [R] whether each reward has ``ignore_done``.
+    """
+
+    inputs: Inputs
+    mask: Tensor | None
+    rewards: Tensor
+
+
 @attrs.define(eq=False)
 class TransitionBatch(ActionBatch):
     """B stretches of n steps (n is 1 unless ``n_steps`` says otherwise) with R rewards.
@@ -74,6 +92,8 @@ class TransitionBatch(ActionBatch):
         weight: [B] importance weight of each transition in the loss, under prioritized replay; None: all equal.
         between: The steps between; None if n is 1, or if the trainer does not read them.
         rows: The rows of this rank in the minibatch of all ranks; None in one process.
+        after_ends: Where the values of rewards with ``ignore_done`` continue; None if ``next_inputs`` have it: without
+            such a reward, and without the end of an episode among the stretches.
     """
 
     next_inputs: Inputs
@@ -83,6 +103,7 @@ class TransitionBatch(ActionBatch):
     weight: Tensor | None = None
     between: StepsBetween | None = None
     rows: RowShare | None = None
+    after_ends: AfterEnds | None = None
 
 
 class TakenRows(Mapping[str, NDArray[Any]]):
@@ -139,7 +160,9 @@ class BatchReader:
         ``weight`` [B] are importance weights. ``steps`` replace the stored transitions, which needs n = 1.
         """
         indices, valid, last = self.buffer.stretches(rows, self.n_steps)
+        after_ends = None
         if steps is None:
+            after_ends = self._after_ends(last)
             steps = self.buffer.transitions(rows, last)
         reward, discount = self._rewards(indices, valid, steps)
         return TransitionBatch(
@@ -153,6 +176,7 @@ class BatchReader:
             discount=self._tensor(discount),
             weight=None if weight is None else self._tensor(weight),
             between=self._between(indices[1:], valid[1:]) if self.between else None,
+            after_ends=after_ends,
         )
 
     def actions(self, rows: Rows) -> ActionBatch:
@@ -203,6 +227,17 @@ class BatchReader:
             truncated=steps.truncated,
             group_reward=steps.group_reward,
             following=lambda: steps.next_observations,
+        )
+
+    def _after_ends(self, last: Rows) -> AfterEnds | None:
+        buffer, goes_on = self.buffer, [provider.ignore_done for provider in self.providers]
+        if not any(goes_on) or not (buffer.flags.take(last) & (TERMINATED | TRUNCATED)).any():
+            return None
+        rows = buffer.rows_after_ends(last)
+        return AfterEnds(
+            self._inputs(TakenRows(buffer.observations, rows)),
+            None if buffer.masks is None else self._tensor(buffer.masks.take(rows, 0)),
+            self._tensor(np.array(goes_on)),
         )
 
     def _between(self, indices: Rows, valid: NDArray[np.bool_]) -> StepsBetween:

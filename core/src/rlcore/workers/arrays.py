@@ -30,6 +30,7 @@ class RunArrays:
         episodes: [N] number of the episode that each environment is in.
         begin: [N] number of the episode that ``reset`` starts in each environment.
         parameters: [N, P] values of the environment parameters in the next episode of each environment.
+        busy: [parts] seconds that each worker has spent in steps of its environments; 0 where it shares no memory.
     """
 
     def __init__(self, layout: Layout, memory: Any) -> None:
@@ -40,6 +41,7 @@ class RunArrays:
         self.episodes: NDArray[np.int64] = self.fields["episodes",]
         self.begin: NDArray[np.int64] = self.fields["begin",]
         self.parameters: NDArray[np.float64] = self.fields["parameters",]
+        self.busy: NDArray[np.float64] = self.fields["busy",]
         self._behaviors = {name: _BehaviorArrays(self.fields, spec) for name, spec in layout.behaviors.items()}
 
     def fill_defaults(self) -> None:
@@ -229,6 +231,7 @@ class PartArrays:
         envs = slice(layout.bounds[number], layout.bounds[number + 1])
         self.begin: NDArray[np.int64] = arrays.begin[envs]
         self.parameters: NDArray[np.float64] = arrays.parameters[envs]
+        self.busy: NDArray[np.float64] = arrays.busy[number : number + 1]
         self._episodes: NDArray[np.int64] = arrays.episodes[envs]
         self._behaviors = {
             name: _PartOfBehavior(arrays._behaviors[name], layout.rows[number][name], number)

@@ -191,6 +191,11 @@ class WorkerEnvironment:
             if changed[self._envs(part)].any():
                 self._stale.add(part)
 
+    @property
+    def busy_seconds(self) -> float:
+        """Seconds that the workers together have spent in steps of their environments."""
+        return float(self._arrays.busy.sum())
+
     def stats(self) -> dict[str, float]:
         """Workers that were started again, agents' episodes that were dropped, and seconds spent waiting."""
         return {

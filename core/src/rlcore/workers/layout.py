@@ -77,6 +77,7 @@ def _arrays(
     yield ("episodes",), (num_envs,), np.int64  # that the environments are in
     yield ("begin",), (num_envs,), np.int64  # that `reset` is to start
     yield ("parameters",), (num_envs, parameters), np.float64  # of the next episodes
+    yield ("busy",), (parts,), np.float64  # seconds that each worker has spent in steps of its environments
     for name, spec in behaviors.items():
         slots = spec.slots
         yield (name, "present"), (parts, len(OPTIONAL)), np.bool_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,9 @@ class Part:
         """Step with the actions in the arrays; ``names`` are those of parameters that changed since, None: none."""
         if names is not None:
             self._set_parameters(names)
-        batches = self._environment.step(self._arrays.actions())
+        actions, started = self._arrays.actions(), perf_counter()
+        batches = self._environment.step(actions)
+        self._arrays.busy += perf_counter() - started
         return self._arrays.put(batches, self._environment.episodes)
 
     def state_dict(self) -> dict[str, Any]:
