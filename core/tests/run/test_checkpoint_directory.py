@@ -125,7 +125,7 @@ def test_a_step_reached_again_replaces_its_checkpoint(tmp_path: Path, save_steps
 
 def test_leftovers_of_killed_processes_are_no_checkpoints_and_are_swept(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 5)
-    for name in (".rlcore-tmp-6-123", ".rlcore-tmp-deleted-4-123"):
+    for name in (".rlcore-tmp-6-0123456789abcdef", ".rlcore-tmp-deleted-4-fedcba9876543210"):
         shutil.copytree(tmp_path / "5", tmp_path / name)
     assert [each.step for each in find_checkpoints(tmp_path)] == [5]
     sweep(tmp_path)

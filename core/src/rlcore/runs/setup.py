@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -107,6 +107,15 @@ def run_context(
         working_directory=working_directory,
         stops=StopRequests() if stops is None else stops,
     )
+
+
+def plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
+    """Patterns of the files that plugins write, one for each behavior if a pattern names it."""
+    return [
+        pattern.replace("{behavior}", name)
+        for pattern in context.files
+        for name in (behaviors if "{behavior}" in pattern else ("",))
+    ]
 
 
 def environment_settings(config: RunConfig) -> EnvironmentSettings:

@@ -31,6 +31,7 @@ from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.notifications import Notifications
 from rlcore.runs.promise import ResumePromise, promise_of
 from rlcore.runs.rank_stops import StopAgreement
+from rlcore.runs.setup import plugin_files
 from rlcore.runs.state import RunState, cut_warning, endless_warning, unlearned_warning
 from rlcore.runs.step_watch import StepWatch
 from rlcore.runs.summaries import RunSummaries
@@ -155,6 +156,7 @@ class Training:
         for behavior in behaviors:
             due = self.summaries.due(behavior, evaluation)
             results[behavior.name] = behavior.result(self.summaries.summarize(behavior, speed) if due else {})
+        self._directory.declare_files(plugin_files(self.context, self.behaviors))
         if evaluation.overdue is None:  # else everything that is due at this step is left to the resumed run
             if any(behavior.checkpoint_due for behavior in behaviors):
                 self._save_checkpoint()
