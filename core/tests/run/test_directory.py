@@ -370,6 +370,18 @@ def test_a_plugin_declares_files_of_its_own_alone(make_run: Any, pattern: str) -
     assert run.plugins.failures == []
 
 
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_link_in_the_place_of_the_lock_empties_no_file(make_run: Any, files: Any, tmp_path: Path, link: str) -> None:
+    make_run().train()
+    (tmp_path / "mine").write_text("mine")
+    (files().path / ".lock").unlink()
+    getattr(files().path / ".lock", link)(tmp_path / "mine")
+    for changes in (RESUME, FORCE):
+        with pytest.raises(RunStateError, match=r"\.lock: leads to another file|\.lock: is a symbolic link"):
+            make_run(changes, max_steps=400).train()
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
 def test_a_lock_of_another_program_is_not_emptied(make_run: Any, files: Any) -> None:
     files().path.mkdir(parents=True)
     (files().path / ".lock").write_text("pid 7")

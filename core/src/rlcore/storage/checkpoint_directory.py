@@ -61,8 +61,13 @@ def find_checkpoints(directory: Path) -> list[Checkpoint]:
     """
     if not directory.is_dir():
         return []
-    found = [Checkpoint(int(p.name), p) for p in directory.iterdir() if _STEP_NAME.fullmatch(p.name)]
-    return sorted((each for each in found if is_checkpoint(each.path)), key=lambda checkpoint: checkpoint.step)
+    found = [Checkpoint(int(path.name), path) for path in directory.iterdir() if is_step(path)]
+    return sorted(found, key=lambda checkpoint: checkpoint.step)
+
+
+def is_step(path: Path) -> bool:
+    """Whether ``path`` is a checkpoint, which has its step as its name; its files may be damaged."""
+    return _STEP_NAME.fullmatch(path.name) is not None and is_checkpoint(path)
 
 
 def newest_intact(

@@ -108,6 +108,15 @@ def is_declared(relative: str, mark: Mark) -> bool:
     return relative in _FILES or mark.patterns.match(relative)
 
 
+def is_own_name(relative: str, mark: Mark) -> bool:
+    """Whether the run may write a file or a folder of that name; a name that differs in case alone counts too."""
+    for part in (PurePosixPath(relative), *PurePosixPath(relative).parents):  # a pattern may match a folder
+        if is_declared(str(part), mark) or is_leftover(part.name):
+            return True
+    names = Patterns(name.casefold() for name in (*_FILES, *_FOLDERS, *mark.files, *mark.exports))
+    return names.match(relative.casefold())
+
+
 def write_mark(directory: Path, mark: Mark) -> None:
     """Writes the mark of a run. Raises OSError."""
     from rlcore._version import __version__
