@@ -108,7 +108,7 @@ def test_force_does_not_follow_links_out_of_the_run(make_run: Any, files: Any, t
     assert (outside / "kept").exists() and (files().path / "link").is_symlink()
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "checkpoints/best", "run_logs", "metrics.jsonl", "Agent"])
+@pytest.mark.parametrize("name", ["checkpoints", "checkpoints/best", "run_logs", "metrics.jsonl", "Agent", "tables"])
 def test_a_run_never_follows_a_link_to_the_files_of_another_run(
     make_run: Any, files: Any, run_rlcore: RunRlcore, name: str
 ) -> None:
@@ -126,8 +126,10 @@ def test_a_run_never_follows_a_link_to_the_files_of_another_run(
         make_run(RESUME, keep_checkpoints=1, max_steps=400).train()
     pruned = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
     assert pruned.exit_code == 5 and f"{name}: is a symbolic link" in pruned.stderr
-    make_run(FORCE, keep_checkpoints=1, max_steps=100).train()
-    assert files("other").everything() == before
+    forced = make_run(FORCE, keep_checkpoints=1, max_steps=100)
+    forced.plugins.register(Events(), "events")
+    forced.train()
+    assert files("other").everything() == before and not mine.is_symlink(), "it stays with the earlier run"
 
 
 def test_checkpoints_behind_a_link_are_not_lost(make_run: Any, files: Any, tmp_path: Path) -> None:

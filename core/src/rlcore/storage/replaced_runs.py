@@ -28,6 +28,7 @@ from rlcore.storage.run_files import (
     MARK,
     Mark,
     foreign_files,
+    is_link_of_run,
     outcome_in,
     read_mark,
     remove_if_empty,
@@ -163,9 +164,12 @@ def _delete(path: Path, lock: RunLock, run: str, successor: Path) -> bool:
 def _move_foreign_files(path: Path, mark: Mark, successor: Path) -> None:
     """Moves files that rlcore did not write to the same place in ``successor`` if that is free.
 
-    Nothing moves into its ``checkpoints``, where a name may be that of a step.
+    Nothing moves into its ``checkpoints``, where a name may be that of a step, and no link that the new run would
+    follow.
     """
     for foreign in foreign_files(path, mark):
+        if is_link_of_run(path, foreign, mark):
+            continue
         relative = foreign.relative_to(path)
         place = successor / relative
         if relative.parts[0] != CHECKPOINTS and not (place.exists() or place.is_symlink()):

@@ -147,12 +147,17 @@ def own_files_in(directory: Path, mark: Mark) -> list[Path]:
     return [path for path, own in _entries(directory, mark) if own and not path.is_relative_to(checkpoints)]
 
 
+def is_link_of_run(directory: Path, path: Path, mark: Mark) -> bool:
+    """Whether ``path`` is a symbolic link with the name of a file or a folder that the run writes."""
+    relative = _relative(directory, path)
+    known = is_declared(relative, mark) or relative in mark.exports or _is_folder(relative, mark)
+    return known and path.is_symlink()
+
+
 def require_no_links(directory: Path, mark: Mark) -> None:
     """Raises RunStateError if a symbolic link stands where the run writes: it may lead to the files of another run."""
-    for path, _ in _entries(directory, mark):
-        relative = _relative(directory, path)
-        known = is_declared(relative, mark) or relative in mark.exports or _is_folder(relative, mark)
-        if known and path.is_symlink():
+    for path in foreign_files(directory, mark):
+        if is_link_of_run(directory, path, mark):
             raise RunStateError(
                 f"{path}: is a symbolic link, and a run writes and deletes only in its own directory; move what it "
                 "leads to here, or link the whole results directory"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
 
+from rlcore.errors import RunStateError
 from rlcore.files.open_files import WatchedDirectory
 from rlcore.stats import CUMULATIVE_REWARD, StatSummary
 from rlcore_tensorboard.event_file import EventFile
@@ -79,6 +80,8 @@ class TensorBoardWriter:
             return file
         self._directory.require()
         directory = self._directory.path / behavior
+        if directory.is_symlink():
+            raise RunStateError(f"{directory}: is a symbolic link, and a run writes only in its directory; move it")
         directory.mkdir(exist_ok=True)
         first = self._resumed_steps.get(behavior, -1) + 1 if file is None else step
         self._files[behavior] = made = EventFile(directory, first)
