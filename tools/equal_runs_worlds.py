@@ -1,4 +1,4 @@
-"""Small environments for tools/equal_runs.py: masks with hybrid actions, and images."""
+"""Small environments for tools/equal_runs.py: masks, hybrid actions, and images."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import numpy as np
 from gymnasium import spaces
 
 
-class Hybrid(gymnasium.Env[Any, Any]):
-    """Rewards the allowed option with the largest observed value, and a number close to that value."""
+class Masked(gymnasium.Env[Any, Any]):
+    """Rewards the allowed option with the largest observed value; episodes end by chance, or at a time limit."""
 
+    metadata: ClassVar[dict[str, Any]] = {}
     observation_space = spaces.Box(-1, 1, (4,), np.float32)
-    action_space = spaces.Tuple((spaces.Discrete(4), spaces.Box(-1, 1, (1,), np.float32)))
+    action_space: spaces.Space[Any] = spaces.Discrete(4)
 
     def _look(self) -> tuple[np.ndarray, dict[str, Any]]:
         self.values = self.np_random.uniform(-1, 1, 4).astype(np.float32)
-        self.allowed = self.np_random.random(4) < 0.6
-        self.allowed[self.np_random.integers(4)] = True
-        return self.values, {"action_mask": self.allowed}
+        allowed = (self.np_random.random(4) < 0.6).astype(np.int8)
+        allowed[self.np_random.integers(4)] = 1
+        return self.values, {"action_mask": allowed}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
@@ -27,11 +28,26 @@ class Hybrid(gymnasium.Env[Any, Any]):
         return self._look()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        option, number = action
-        reward = float(self.values[option]) - abs(float(number[0]) - float(self.values[option]))
+        reward = self._reward(action)
         self.left -= 1
         observation, info = self._look()
         return observation, reward, bool(self.np_random.random() < 0.02), self.left == 0, info
+
+    def _reward(self, action: Any) -> float:
+        return float(self.values[action])
+
+
+class Hybrid(Masked):
+    """Rewards an option with a large observed value, and a number close to that value; nothing is masked."""
+
+    action_space = spaces.Tuple((spaces.Discrete(4), spaces.Box(-1, 1, (1,), np.float32)))
+
+    def _look(self) -> tuple[np.ndarray, dict[str, Any]]:
+        return super()._look()[0], {}
+
+    def _reward(self, action: Any) -> float:
+        option, number = action
+        return float(self.values[option]) - abs(float(number[0]) - float(self.values[option]))
 
 
 class Spot(gymnasium.Env[Any, Any]):
@@ -59,5 +75,6 @@ class Spot(gymnasium.Env[Any, Any]):
         return self._look(), reward, self.left == 0, False, {}
 
 
+gymnasium.register("Masked-v0", lambda **options: Masked())
 gymnasium.register("Hybrid-v0", lambda **options: Hybrid())
 gymnasium.register("Spot-v0", lambda **options: Spot())
