@@ -11,6 +11,8 @@ from filelock import FileLock, Timeout
 from rlcore.errors import RunStateError
 from rlcore.files.json_files import DamagedFile, open_regular
 
+__all__ = ["require_lock_file"]
+
 LOCK = ".lock"
 
 
@@ -63,7 +65,7 @@ class RunLock:
 
 
 def require_lock_file(file: Path) -> None:
-    """Raises RunStateError if a lock on ``file`` would empty a file that has another name: a link leads to it."""
+    """Raise RunStateError if a lock on ``file`` would empty another file, because ``file`` is a link to it."""
     try:
         found = file.lstat()
     except FileNotFoundError:

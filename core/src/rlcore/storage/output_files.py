@@ -9,12 +9,14 @@ from rlcore.errors import ConfigError
 from rlcore.storage.checkpoint_directory import find_checkpoints, is_step
 from rlcore.storage.run_files import CHECKPOINTS, MARK, Mark, is_own_name, read_mark
 
+__all__ = ["require_output"]
+
 
 def require_output(path: Path, force: bool, place: str | None = None, existing: str = "exists") -> None:
     """Raise ConfigError unless a command may write a file at ``path``; call it before the work.
 
-    Never allowed are a run's own files and what lies in its checkpoints, see :func:`require_outside_runs`, a symbolic
-    link, and anything that is not a regular file. A file that exists needs ``force``. ``place`` is ``path`` in
+    Never allowed are a run's own files and what lies in its checkpoints, whatever way leads there, a symbolic link, and
+    anything that is not a regular file. A file that exists needs ``force``. ``place`` is ``path`` in
     messages, with the option that has it; ``existing`` says why a file that exists stays.
 
     Write the file with ``write_atomically``, which replaces one name of a file that has several.
