@@ -24,7 +24,7 @@ RUN = {"max_steps": 800}
 
 def ends_well(place: Any, whole: Any, code: int, cause: str) -> None:
     """The run went on, or it ended with one line that has the cause; either way, it can be brought to its end."""
-    lines = [line for line in place.stderr.splitlines() if "are not learned from" not in line]
+    lines = place.stderr.splitlines()
     assert code in (0, 5), lines
     if code == 5:
         errors = [line for line in lines if line.startswith("error: ")]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from selfplay_cases import DUELS
 from worlds_of_games import KINDS, Numbered, Recorder, World
 
+from rlcore import Run
 from rlcore.environment import AgentBatch, BehaviorSpec
 from rlcore_ghost.controller import Controller
 from rlcore_ghost.samplers import UniformSampler
@@ -61,6 +64,22 @@ def play(world: World, trainer: GhostTrainer, steps: int) -> list[tuple[Any, ...
         if step % 11 == 0:
             trainer.update()
     return done
+
+
+def test_the_first_snapshot_normalizes_by_the_first_observations(tmp_path: Path) -> None:
+    """Cues are indicators: the mean of a column is the share of the learning team that sees the cue."""
+    self_play = {"save_steps": 1000, "swap_steps": 1000, "team_change": 1000}
+    block = {"trainer_type": "ppo", "network_settings": {"normalize": True, "hidden_units": 4}, "self_play": self_play}
+    with Run({
+        "plugins": DUELS, "environment": {"type": "duel", "num_envs": 16}, "behaviors": {"Player": block},
+        "checkpoint_settings": {"results_dir": str(tmp_path)}, "stats": {"console": False},
+    }) as run:  # fmt: skip
+        run.start()
+        behavior = run.behaviors["Player"]
+        first = behavior.batch.observations["seen"][np.flatnonzero(behavior.spec.team == 0)]
+        snapshot: Any = behavior.trainer.pool.member(behavior.trainer.pool.window[0]).policy  # type: ignore[attr-defined]
+        assert snapshot.model.inputs.normalizer.count > 0
+        np.testing.assert_allclose(snapshot.model.inputs.normalizer.mean, first.mean(0), atol=1e-9)
 
 
 SHAPES = [(1, 1), (2, 1), (3, 1, 2)]

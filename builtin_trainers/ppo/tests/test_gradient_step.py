@@ -120,7 +120,7 @@ def test_schedules_change_the_tensors_that_a_captured_step_reads(make_trainer: M
         IdentityEnvironment(3, continuous=1), block={"max_steps": 1000}, epsilon=0.3, beta=0.1, **schedules
     )
     read = trainer.clip_range, trainer.entropy_weight
-    trainer.steps = 500
+    trainer.rollout_start = 500
     assert trainer.schedules() == {"Policy/Epsilon": pytest.approx(0.2), "Policy/Beta": pytest.approx(0.05, abs=1e-4)}
     assert [each.item() for each in read] == [pytest.approx(0.2), pytest.approx(0.05, abs=1e-4)]
 

@@ -151,7 +151,7 @@ def test_plain_gradient_descent_by_hand(make_trainer: MakeTrainer, plugins: Plug
     rates, step = set(), trainer.optimizer.step
 
     def checked() -> None:
-        progress = trainer.steps / trainer.settings.max_steps
+        progress = (trainer.steps - trainer.hyperparameters.buffer_size) / trainer.settings.max_steps
         rate = (0.1 - 1e-10) * (1.0 - progress**2) + 1e-10
         rates.add(rate)
         for own, p in zip(by_hand, trainer.model.parameters(), strict=True):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rlcore import Run
-from rlcore.environment import Actions, Environment
+from rlcore.environment import Actions
 from rlcore.errors import TrainingDiverged, UnsupportedSpace
 from rlcore.testing.conformance.states import assert_equal
 from rlcore.testing.conformance.trainer import learn, play
@@ -23,7 +23,7 @@ from rlcore.testing.environments import (
     identity_hybrid,
 )
 from rlcore.torch.encoders import MINIMUM_SIZE
-from rlcore.torch.minibatch import Loss, Minibatch, approximate_kl
+from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore_ppo.settings import PPOSettings
 from rlcore_ppo.trainer import PPOTrainer
 
@@ -46,17 +46,29 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Minibatch, Loss]]:
     return seen
 
 
+class Scaled(IdentityEnvironment):
+    """Observations in another unit, and with another zero."""
+
+    scale, offset = 1.0, 0.0
+
+    def observe(self) -> dict[str, Any]:
+        seen = super().observe()
+        return {**seen, "reals": seen["reals"] * np.float32(self.scale) + np.float32(self.offset)}
+
+
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_first_ratio_of_every_update_is_one(
     make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]], masked: bool, normalize: bool
 ) -> None:
-    """But the first one of all with a normalizer: its actions were drawn from raw observations."""
-    environment: Environment = TinyCorridor(8, masked=True) if masked else identity_hybrid(8)
-    trainer = make_trainer(environment, network={"normalize": normalize}, num_epoch=3)
+    """Observations are far beyond the normalizer's limit; the ReLUs would show a difference of the inputs."""
+    environment: Any = TinyCorridor(8, masked=True) if masked else Scaled(8, continuous=2, discrete=(3,))
+    if normalize:
+        environment.scale, environment.offset = 1000.0, 300.0
+    trainer = make_trainer(environment, network={"normalize": normalize, "activation": "relu"}, num_epoch=3)
     updates = learn(trainer, environment, 4 * 32)
     assert len(updates) == 4 and len(losses) == 4 * 3 * 4
-    for first in range(12 if normalize else 0, len(losses), 12):
+    for first in range(0, len(losses), 12):
         ratio = losses[first][1].log_ratio.detach().exp().numpy()
         np.testing.assert_allclose(ratio, 1.0, atol=2e-5)
         assert np.abs(losses[first + 1][1].log_ratio.detach().numpy()).max() > 1e-4, "the weights moved"
@@ -119,8 +131,8 @@ def test_linear_schedules_follow_the_step_and_end_where_ml_agents_ends_them(make
     linear = {"learning_rate_schedule": "linear", "learning_rate": 1e-3, "beta": 0.01, "epsilon": 0.3}
     trainer = make_trainer(environment, block={"max_steps": 1024}, **linear)
     updates = [(stats, trainer.optimizer.learning_rate) for _, _, stats in play(trainer, environment, 5 * 32) if stats]
-    for k, (stats, learning_rate) in enumerate(updates, start=1):
-        left = max(0.0, 1 - 256 * k / 1024)
+    for k, (stats, learning_rate) in enumerate(updates):
+        left = 1 - 256 * k / 1024  # at the step where the rollout began
         assert stats["Policy/Learning Rate"] == pytest.approx(1e-10 + (1e-3 - 1e-10) * left)
         assert stats["Policy/Beta"] == pytest.approx(1e-5 + (0.01 - 1e-5) * left)
         assert stats["Policy/Epsilon"] == pytest.approx(0.1 + 0.2 * left)
@@ -132,9 +144,9 @@ def test_linear_schedules_end_where_they_are_told_to(make_trainer: MakeTrainer) 
     environment = identity_hybrid(8)
     finals = {"learning_rate_schedule": "linear", "beta": 0.01, "final_beta": 0.0, "epsilon": 0.2, "final_epsilon": 0.0}
     trainer = make_trainer(environment, block={"max_steps": 1024}, **finals)
-    updates = [stats for _, _, stats in play(trainer, environment, 4 * 32) if stats]
-    assert [stats["Policy/Epsilon"] for stats in updates] == pytest.approx([0.15, 0.1, 0.05, 0.0])
-    assert [stats["Policy/Beta"] for stats in updates] == pytest.approx([0.0075, 0.005, 0.0025, 0.0])
+    updates = [stats for _, _, stats in play(trainer, environment, 5 * 32) if stats]
+    assert [stats["Policy/Epsilon"] for stats in updates] == pytest.approx([0.2, 0.15, 0.1, 0.05, 0.0])
+    assert [stats["Policy/Beta"] for stats in updates] == pytest.approx([0.01, 0.0075, 0.005, 0.0025, 0.0])
     assert all(np.isfinite(value) for value in updates[-1].values())
 
 
@@ -145,17 +157,31 @@ def test_schedules_of_beta_and_epsilon_follow_that_of_the_learning_rate_unless_g
     assert (own.beta_schedule, own.epsilon_schedule) == ("linear", "constant")
 
 
-def test_an_update_stops_after_the_epoch_that_passes_the_target_kl(
+def test_an_update_stops_before_the_minibatch_that_passes_the_target_kl(
     make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]]
 ) -> None:
+    """The weights are those of an update without a target that has no more minibatches."""
+    settings = {"learning_rate": 3e-3, "batch_size": 64}
     environment = identity_hybrid(8)
-    learn(make_trainer(environment, num_epoch=6, learning_rate=3e-3, target_kl=0.01), environment, 32)
-    assert len(losses) % 4 == 0 and 4 < len(losses) < 24, "neither at once nor never"
-    kl = [
-        float(approximate_kl(torch.cat([found.log_ratio.detach() for _, found in losses[k : k + 4]])))
-        for k in range(0, len(losses), 4)
-    ]
+    trainer = make_trainer(environment, num_epoch=6, target_kl=0.01, **settings)
+    [stats] = learn(trainer, environment, 32)
+    kl = [float((found.log_ratio.exp() - 1 - found.log_ratio).detach().mean()) for _, found in losses]
+    assert 4 < len(kl) < 24 and len(kl) % 4 != 1, "neither at once nor never, and within a pass"
     assert all(value <= 0.015 for value in kl[:-1]) and kl[-1] > 0.015
+    assert all(np.isfinite(value) for value in stats.values())
+    plain, steps = make_trainer(environment, num_epoch=6, **settings), 0
+    step = plain.optimizer.step
+
+    def until() -> None:
+        nonlocal steps
+        steps += 1
+        if steps < len(kl):
+            step()
+
+    plain.optimizer.step = until  # type: ignore[method-assign]
+    learn(plain, identity_hybrid(8), 32)
+    assert steps == 24
+    assert_equal(trainer.state_dict()["model"], plain.state_dict()["model"])
 
 
 def test_the_gradient_that_moves_the_weights_is_clipped(make_trainer: MakeTrainer) -> None:
@@ -187,11 +213,27 @@ def test_the_normalizer_has_seen_every_transition_once(make_trainer: MakeTrainer
 
     trainer.update = recording  # type: ignore[method-assign]
     learn(trainer, environment, 3 * 32)
-    everything = np.concatenate(seen).astype(np.float64)
+    everything = np.concatenate([seen[0][:8], *seen]).astype(np.float64)  # the first ones before they are acted on too
     normalizer = trainer.model.inputs.normalizer
-    assert normalizer is not None and len(everything) == 3 * 256 == normalizer.count
+    assert normalizer is not None and len(everything) == 8 + 3 * 256 == normalizer.count
     np.testing.assert_allclose(normalizer.mean.numpy(), everything.mean(0), atol=1e-9)
     np.testing.assert_allclose(normalizer.m2.numpy() / len(everything), everything.var(0), atol=1e-9)
+
+
+def test_a_rollout_that_an_earlier_version_began_without_statistics_ends_without_them(
+    make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = Scaled(8, continuous=2)
+    environment.scale = 1000.0
+    network = {"normalize": True, "activation": "relu"}
+    older = make_trainer(environment, network=network)
+    monkeypatch.setattr(older, "normalize", lambda batch: None)
+    assert not learn(older, environment, 16)
+    resumed = make_trainer(environment, network=network)
+    resumed.load_state_dict(older.state_dict())
+    assert len(learn(resumed, environment, 16)) == 1
+    np.testing.assert_allclose(losses[0][1].log_ratio.detach().numpy(), 0.0, atol=2e-5)
+    assert resumed.model.inputs.normalizer is not None and resumed.model.inputs.normalizer.count == 256
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_with_advice(make_trainer: MakeTrainer) -> None:
@@ -214,21 +256,19 @@ def test_a_batch_larger_than_the_buffer_is_the_whole_rollout(make_trainer: MakeT
         assert_equal(states[0]["model"], state["model"])
 
 
-@pytest.mark.parametrize(("max_steps", "left"), [(100, 32), (96, 0), (60, None)])
-def test_steps_that_fill_no_rollout_are_reported_once(
-    make_trainer: MakeTrainer, caplog: pytest.LogCaptureFixture, max_steps: int, left: int | None
-) -> None:
-    """8 agents: 96 steps are three rollouts of 32, 104 leave 8. Nothing was learned at all from rollouts of 1000."""
+@pytest.mark.parametrize(("max_steps", "rollouts"), [(100, [32, 32, 32, 8]), (96, [32, 32, 32]), (60, [32, 32])])
+def test_the_last_rollout_is_learned_from_although_it_is_short(
+    make_run: MakeRun, losses: list[tuple[Minibatch, Loss]], max_steps: int, rollouts: list[int],
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """8 agents: 100 steps end at 104, and 60 at 64."""
     caplog.set_level(logging.INFO, "rlcore")
-    environment = identity_hybrid(8)
-    buffer_size = 1000 if left is None else 32
-    trainer = make_trainer(environment, batch_size=32, buffer_size=buffer_size, block={"max_steps": max_steps})
-    learn(trainer, environment, 30)
-    expected = [
-        "behavior 'Identity': the last 8 of 104 steps are not learned from: they fill no rollout of buffer_size 32; "
-        "max_steps at a multiple of buffer_size leaves none"
-    ]
-    assert [record.getMessage() for record in caplog.records] == (expected if left else [])
+    hyperparameters = {"batch_size": 32, "buffer_size": 32, "num_epoch": 1}
+    with make_run("identity_hybrid", num_envs=8, hyperparameters=hyperparameters, max_steps=max_steps) as run:
+        run.train()
+        assert run.steps == sum(rollouts)
+    assert [len(batch.advantage) for batch, _ in losses] == rollouts
+    assert not [record for record in caplog.records if "learned" in record.getMessage()]
 
 
 # ---------------------------------------------------------------- time limits

@@ -1,11 +1,12 @@
 # mypy: allow-untyped-calls
-"""An optimizer of a plugin under SAC: each of its four optimizers is one, and resumes bit for bit."""
+"""Optimizers under SAC: one of a plugin, which resumes bit for bit, and the rates that a schedule gives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -69,3 +70,13 @@ def test_a_checkpoint_of_adam_is_refused(make_trainer: MakeTrainer, plugins: Plu
     state = copied(made(make_trainer, plugins, None).state_dict())
     with pytest.raises(RunStateError, match=r"optimizer.type 'adam' and this run has 'rmsprop'; resume with the opt"):
         made(make_trainer, plugins, {"type": "rmsprop"}).load_state_dict(state)
+
+
+def test_the_learning_rate_is_that_of_the_step_where_an_update_began_to_be_due(make_trainer: MakeTrainer) -> None:
+    """Each update of 8 agents has the rate of 8 steps ago; none comes before step 304."""
+    settings = {"buffer_init_steps": 304, "learning_rate_schedule": "linear", "learning_rate": 0.1, "batch_size": 1}
+    environment = identity_hybrid(8)
+    trainer = make_trainer(environment, block={"max_steps": 400}, **settings)
+    rates = [stats["Policy/Learning Rate"] for stats in learn(trainer, environment, 50)]
+    assert trainer.steps == 400
+    np.testing.assert_allclose(rates, 0.1 * (1 - np.arange(304, 400, 8) / 400), rtol=1e-6)

@@ -154,9 +154,16 @@ class TrainingDiverged(RlcoreError):
     """A loss or an action that became NaN or infinite although the environment's values were finite. Exit code 3.
 
     The message names behavior and step.
+
+    Attributes:
+        ADVICE: What helps, where the numbers that were learned from are not known.
     """
 
     exit_code = EXIT_ENVIRONMENT
+    ADVICE: ClassVar[str] = (
+        "network_settings.normalize: true helps where observations are large, "
+        "reward_signals.extrinsic.strength below 1 where rewards are large, and else a lower learning_rate"
+    )
 
 
 class PluginError(RlcoreError):

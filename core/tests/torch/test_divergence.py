@@ -53,7 +53,7 @@ def experience(reward: float = 1.0, observation: float = 1.0, group_reward: floa
             f"{SPEED} 1e+38, too large to learn from: scale the observation down in "
             "the cave",
         ),
-        ({"observation": 300.0}, False, 1.0, f"{LOWER}, or {NORMALIZE} ({SPEED} 300)"),
+        ({"observation": 300.0}, False, 1.0, f"{NORMALIZE} ({SPEED} 300), or {LOWER}"),
         ({"observation": 300.0}, True, 1.0, LOWER),
         ({"reward": 1e8}, True, 1.0, f"{LOWER}, or scale rewards down in the cave (the largest reward is 1e+08)"),
     ],

@@ -54,6 +54,17 @@ def test_the_limit_of_normalized_values_is_a_setting(limit: float) -> None:
     assert shown.flatten().tolist() == pytest.approx([limit, -limit, 0.25])
 
 
+def test_a_column_that_has_not_varied_is_shifted_and_an_empty_batch_changes_nothing() -> None:
+    normalizer = RunningNormalizer(2)
+    normalizer.update(torch.empty(0, 2))
+    normalizer.update(torch.tensor([[1000.0, -1.0]]))
+    assert normalizer(torch.tensor([[1002.0, -1.5]])).tolist() == [[2.0, -0.5]]
+    normalizer.update(torch.tensor([[1000.0, 1.0]]))
+    normalizer.update(torch.empty(0, 2))
+    assert normalizer(torch.tensor([[1002.0, 1.0]])).tolist() == [[2.0, 1.0]]
+    assert normalizer.count == 2
+
+
 def test_values_pass_through_before_there_is_data() -> None:
     x = torch.tensor([[1.5, -3.0]])
     assert RunningNormalizer(2)(x).equal(x)

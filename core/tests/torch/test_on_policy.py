@@ -94,7 +94,12 @@ def recorder(slots: int, gamma: float, lambd: float, time_horizon: int, buffer_s
     )
     providers = [ExtrinsicReward(gamma, strength=2.0), ObservationReward()]
     run: Any = SimpleNamespace(
-        config=RunConfig(), seed=1, ranks=OneRank(), first_env=0, create_reward_providers=lambda *_: providers
+        config=RunConfig(),
+        seed=1,
+        ranks=OneRank(),
+        first_env=0,
+        inference=False,
+        create_reward_providers=lambda *_: providers,
     )
     return Recorder(behavior_settings, behavior_of(slots), run)
 
@@ -307,7 +312,10 @@ def check_rollout(history: History, gamma: float, lambd: float, time_horizon: in
     pairs = [one["seen"].tobytes() + one["next"].tobytes() for slot in history.closed for one in slot]
     assert sorted(seen.tobytes() + then.tobytes() for seen, then in followed) == sorted(pairs)
     close([stats["Policy/Extrinsic Value Estimate"], stats["Policy/Seen Value Estimate"]], value.mean(axis=0))
-    close(stats["Losses/Explained Variance"], 1 - advantage.var() / (advantage + value).var())
+    heads = [*np.split(advantage, 2, axis=1), advantage.sum(axis=1)], [*np.split(value, 2, axis=1), value.sum(axis=1)]
+    for name, missed, estimate in zip(("Extrinsic ", "Seen ", ""), *heads, strict=True):
+        if (missed + estimate).var() > 1e-6:
+            close(stats[f"Losses/{name}Explained Variance"], 1 - missed.var() / (missed + estimate).var())
     close(sorted(stats.get("Policy/Extrinsic Reward", [])), sorted(history.finished_rewards()))
     history.closed = [[] for _ in range(history.slots)]
 

@@ -164,6 +164,8 @@ class GhostTrainer(TrainerWrapper):
     def begin(self, batch: AgentBatch) -> None:
         """Begin a new game in every environment; open games are not rated."""
         if not self.pool.window:
+            # First observations of the learner, so that the first snapshot does not normalize without statistics.
+            self.trainer.begin(batch.take(self.seats.slot))
             self._save()
             self._draw_at_begin = True
         if self._draw_at_begin:

@@ -47,7 +47,7 @@ class PPOTrainer(OnPolicyTrainer):
         )
 
     def schedules(self) -> Mapping[str, float]:
-        epsilon, beta = self._epsilon(self.steps), self._beta(self.steps)
+        epsilon, beta = self._epsilon(self.rollout_start), self._beta(self.rollout_start)
         self.clip_range.fill_(epsilon)
         self.entropy_weight.fill_(beta)
         return {"Policy/Epsilon": epsilon, "Policy/Beta": beta}

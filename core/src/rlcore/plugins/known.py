@@ -47,7 +47,7 @@ RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if
 # Examples in messages.
 ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"
 ENVIRONMENT_OPTIONS_EXAMPLE = "--set environment.type=gymnasium --set environment.id=..."
-FIRST_UPDATE_EXAMPLE = "hyperparameters.buffer_size of ppo or buffer_init_steps of sac"
+FIRST_UPDATE_EXAMPLE = "hyperparameters.buffer_init_steps of sac"
 
 # Names that ML-Agents knows and no plugin of rlcore provides yet, by kind and name.
 NOT_BUILT = {

@@ -57,8 +57,7 @@ def _check_values(behavior: BehaviorRun, part: str, array: NDArray[Any]) -> None
     if real:
         raise TrainingDiverged(
             f"behavior {behavior.name!r}: the action of {place} at step {behavior.steps}, although observations and "
-            "rewards are finite: its policy has diverged; a lower learning_rate helps, as does "
-            "reward_signals.extrinsic.strength below 1 where rewards are large"
+            f"rewards are finite: its policy has diverged; {TrainingDiverged.ADVICE}"
         )
     _refuse(behavior, f"the action of {place}, and that branch has {options[column]} options")
 

@@ -190,8 +190,8 @@ class BehaviorRun:
         for tag, value in stats.items():
             if tag.startswith(LOSSES) and not isinstance(value, Sequence) and not isfinite(value):
                 raise TrainingDiverged(
-                    f"behavior {self.name!r}: {tag} is {value:g} after the update at step {self.steps}; a lower "
-                    "learning_rate helps, as does reward_signals.extrinsic.strength below 1 where rewards are large"
+                    f"behavior {self.name!r}: {tag} is {value:g} after the update at step {self.steps}; "
+                    f"{TrainingDiverged.ADVICE}"
                 )
         self.window.add(stats)
         self.epoch_updates.add(stats)

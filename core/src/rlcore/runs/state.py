@@ -184,8 +184,8 @@ class RunState:
             found = non_finite(state[name])
             if found is not None:
                 raise TrainingDiverged(
-                    f"behavior {name!r}: {found} is not finite at step {behavior.steps}, and is not saved; a lower "
-                    "learning_rate helps, as does reward_signals.extrinsic.strength below 1 where rewards are large"
+                    f"behavior {name!r}: {found} is not finite at step {behavior.steps}, and is not saved; "
+                    f"{TrainingDiverged.ADVICE}"
                 )
         where = None
         if isinstance(environment, SavesState):

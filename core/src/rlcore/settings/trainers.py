@@ -205,7 +205,7 @@ class OnPolicySettings:
     )
     target_kl: float | None = setting(
         None,
-        "An update stops after the first pass whose KL divergence exceeds 1.5 times this (an rlcore key).",
+        "An update stops before the first minibatch whose KL divergence exceeds 1.5 times this (an rlcore key).",
         exclusive_minimum=0.0,
     )
     advantage_normalization: str = setting(

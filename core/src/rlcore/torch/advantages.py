@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,7 +49,23 @@ def trajectory_cuts(ended: NDArray[np.bool_], age: NDArray[np.int64], horizon: i
     return cuts
 
 
-def explained_variance(values: NDArray[np.float32], returns: NDArray[np.float32]) -> float:
-    """1 - Var(returns - values) / Var(returns) over all heads; 0 where the returns do not vary."""
+def explained_variances(
+    values: NDArray[np.float32], returns: NDArray[np.float32], names: Sequence[str]
+) -> dict[str, float]:
+    """The share of the variance of ``returns`` [..., R] that ``values`` [..., R] explain, by tag.
+
+    It is that of the sums over the R heads ``names``, as the policy learns from the sum of their advantages; with
+    several heads also that of each, whose means and scales differ.
+    """
+    shares = {"Losses/Explained Variance": _explained_variance(values.sum(-1), returns.sum(-1))}
+    if len(names) > 1:
+        for k, name in enumerate(names):
+            tag = f"Losses/{name.capitalize()} Explained Variance"
+            shares[tag] = _explained_variance(values[..., k], returns[..., k])
+    return shares
+
+
+def _explained_variance(values: NDArray[np.float32], returns: NDArray[np.float32]) -> float:
+    """1 - Var(returns - values) / Var(returns); 0 where the returns do not vary."""
     variance = float(np.var(returns))
     return 1.0 - float(np.var(returns - values)) / variance if variance > 0 else 0.0

@@ -60,7 +60,7 @@ def remedy(
         return "; ".join(causes)
     advice = f"lower {lower}"
     if sizes[name] > LARGE_OBSERVATION and not normalized:
-        advice += f", or {normalize} ({observations})"
+        advice = f"{normalize} ({observations}), or {advice}"
     if reward > LARGE_REWARD:
         advice += f", or {shrink} ({rewards})"
     return advice

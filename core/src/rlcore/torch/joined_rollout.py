@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rlcore.distributed.ranks import Ranks
 from rlcore.distributed.shares import SlotShare
-from rlcore.torch.advantages import explained_variance
+from rlcore.torch.advantages import explained_variances
 from rlcore.torch.minibatch import Minibatch, minibatch_rows, standardize
 from rlcore.torch.rollout import valid_rows
 from rlcore.torch.rollout_memory import RolloutSequences
@@ -111,7 +111,7 @@ class JoinedRollout:
             found[f"Policy/{name.capitalize()} Value Estimate"] = float(whole_values[:, k].mean())
         for tag in sorted({tag for each in gathered for tag in each["lists"]}):
             found[tag] = [number for each in gathered for number in each["lists"].get(tag, ())]
-        found["Losses/Explained Variance"] = explained_variance(whole_values, whole_returns)
+        found |= explained_variances(whole_values, whole_returns, provider_names)
         advantage = torch.from_numpy(joined("advantages")).to(device)
         return cls(own, numbers, advantage, starts, all_valid, own_slots, found)
 

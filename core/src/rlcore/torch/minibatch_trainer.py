@@ -113,9 +113,12 @@ class MinibatchTrainer(TorchTrainer):
 
     # ------------------------------------------------------------ for subclasses
 
-    def set_learning_rates(self) -> dict[str, float]:
-        """Set the schedule's value of this step in every optimizer, and return it as a statistic."""
-        rate = self.learning_rate(self.steps)
+    def set_learning_rates(self, step: int | None = None) -> dict[str, float]:
+        """Set the schedule's value of ``step``, by default the current one, in every optimizer.
+
+        Returns it as a statistic.
+        """
+        rate = self.learning_rate(self.steps if step is None else step)
         for optimizer in self.optimizers.values():
             optimizer.learning_rate = rate
         return {"Policy/Learning Rate": rate}

@@ -1,6 +1,7 @@
 """Observation normalization as a part of the model, so that export, evaluation and resume cannot diverge from it.
 
-:class:`rlcore.torch.networks.ObservationInputs` decides which observations are normalized.
+:class:`rlcore.torch.networks.ObservationInputs` decides which observations are normalized. A trainer that acts gives it
+the first observations before it acts on them, so that no action depends on an observation without statistics.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class RunningNormalizer(nn.Module):
 
     Means and variances of batches are joined exactly (Chan, Golub and LeVeque 1979, eq. 2.1), in float64: the sums
     run over a whole training. They stay on the CPU, because some devices have no float64 (``mps``); ``forward`` uses
-    ``shift`` and ``inverse_std``, in float32 on the device of the model. Before the first batch it passes values
-    through.
+    ``shift`` and ``inverse_std``, in float32 on the device of the model. A column that has not varied yet is only
+    shifted. Before the first batch values are only clipped.
 
     Attributes:
         mean: [size] mean of the inputs so far, float64.
@@ -55,18 +56,16 @@ class RunningNormalizer(nn.Module):
     def update(self, x: Tensor, ranks: Ranks | None = None) -> None:
         """Update mean and variance with a batch ``x`` of shape [B, size], on any device.
 
-        With ``ranks``, with the batches of all ranks; that of one of them may be empty.
+        With ``ranks``, with the batches of all ranks. An empty batch changes nothing.
         """
         x = x.cpu().to(torch.float64)
         count = x.shape[0]
         mean = x.mean(0)
         m2 = (x - mean).square().sum(0)
-        if ranks is None or ranks.size == 1:
-            self._join(count, mean, m2)
-        else:
-            for each in ranks.all_gather({"count": count, "mean": mean.numpy(), "m2": m2.numpy()}):
-                if each["count"]:
-                    self._join(each["count"], torch.from_numpy(each["mean"]), torch.from_numpy(each["m2"]))
+        own: dict[str, Any] = {"count": count, "mean": mean.numpy(), "m2": m2.numpy()}
+        for each in [own] if ranks is None or ranks.size == 1 else ranks.all_gather(own):
+            if each["count"]:
+                self._join(each["count"], torch.from_numpy(each["mean"]), torch.from_numpy(each["m2"]))
         self.refresh()
 
     def _join(self, count: int, mean: Tensor, m2: Tensor) -> None:
@@ -80,13 +79,9 @@ class RunningNormalizer(nn.Module):
     @torch.no_grad()
     def refresh(self) -> None:
         """Compute ``shift`` and ``inverse_std``. Call it after ``mean``, ``m2`` or ``count`` changed."""
-        if self.count < 2:
-            self.shift.zero_()
-            self.inverse_std.fill_(1.0)
-            return
-        variance = self.m2 / self.count
+        variance = self.m2 / self.count.clamp(min=1)
         self.shift.copy_(self.mean.to(torch.float32))
-        self.inverse_std.copy_((variance + 1e-8).rsqrt().to(torch.float32))
+        self.inverse_std.copy_(torch.where(variance > 0, (variance + 1e-8).rsqrt(), 1.0).to(torch.float32))
 
     def scale(self) -> tuple[Tensor, Tensor]:
         """Return ``(mean, inverse standard deviation)``, float32, each [size]."""

@@ -82,7 +82,6 @@ class OffPolicyTrainer(MinibatchTrainer):
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator, self.model.policy_head.noise_size, share)
         self._begun = False  # whether the buffer holds the current observation
-        self._inference = run.inference
 
     # ------------------------------------------------------------ what a subclass may change
 
@@ -121,7 +120,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._episode_rewards.begin()
         self.buffer.begin(batch)
         self._begun = True
-        self._normalize(batch)
+        self.normalize(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
         """Return random actions before ``buffer_init_steps``, and those of :meth:`explore` afterwards."""
@@ -138,7 +137,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         starting = self.hyperparameters.buffer_init_steps
         needed_from = starting if self.steps < starting else self._ratio.next
         self.step_count.add(self._episode_rewards.observe(batch), needed_from)
-        self._normalize(batch)
+        self.normalize(batch)
 
     def ready(self) -> bool:
         """Return whether a gradient step is due."""
@@ -154,7 +153,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         report: Mapping[str, Sequence[float]] = self._episode_rewards.report()
         if self._joined is not None:
             report = self._joined.exchange({tag: list(sums) for tag, sums in report.items()})
-        stats: dict[str, float | Sequence[float]] = {**self.set_learning_rates(), **report}
+        stats: dict[str, float | Sequence[float]] = {**self.set_learning_rates(self._ratio.latest), **report}
         steps: list[GradientStep] = []
         shares: list[float] = []
         for _ in range(self._ratio.due(self.steps)):
@@ -224,18 +223,6 @@ class OffPolicyTrainer(MinibatchTrainer):
             self._reward_ratio.done += 1
         return mean_by_tag(found)
 
-    def _normalize(self, batch: AgentBatch) -> None:
-        """Add the current observations of slots that act next to the running mean and variance."""
-        inputs = self.model.inputs
-        if inputs.normalizer is None or self._inference:
-            return
-        seen = batch.observations
-        if batch.needs_action is not None:
-            seen = {name: array[batch.needs_action] for name, array in seen.items()}
-        if len(next(iter(seen.values()))) or self.ranks.size > 1:
-            inputs.update_normalizer(inputs.raw(seen), self.ranks)
-            self.policy.refresh()
-
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
@@ -301,7 +288,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._episode_rewards.require_fit(saved_mapping(state, "episode_rewards"))
         if "buffer" in state:
             saved = saved_mapping(state, "sampler")
-            if saved.get("type") != self._sampler_type and not self._inference:
+            if saved.get("type") != self._sampler_type and not self.inference:
                 raise RunStateError(
                     f"behavior {self.behavior.name!r}: the checkpoint was saved with replay_sampler.type "
                     f"{saved.get('type')!r} and this run has {self._sampler_type!r}; resume with the sampler of the "

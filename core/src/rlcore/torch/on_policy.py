@@ -10,15 +10,13 @@ update, in order:
 4. the observation normalizer adds the rollout to its statistics. It comes last so that acting, step 1 and step 3 all
    see the same inputs.
 
-The first update of a run with ``normalize`` differs: its actions were drawn from raw observations, because there were
-no statistics yet. The log-probabilities of step 1 are those of the raw observations; then comes step 4, and values and
-losses are those of normalized observations.
+The statistics of the first rollout are those of the observations that the first actions are chosen for.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -51,8 +49,6 @@ from rlcore.torch.template import TorchTrainer
 
 __all__ = ["Loss", "Minibatch", "OnPolicyTrainer"]
 
-log = logging.getLogger(__name__)
-
 
 class OnPolicyTrainer(TorchTrainer):
     """A trainer that learns from what its current policy does.
@@ -63,6 +59,8 @@ class OnPolicyTrainer(TorchTrainer):
         optimizer: The optimizer of all parameters of the network.
         policy: The current policy.
         buffer: The rollout that is collected.
+        rollout_start: Agent steps of all ranks at which the rollout began. Schedules are evaluated there, so that a
+            rollout is learned from as it was collected, and the last one not with the values of the end.
     """
 
     hyperparameters: OnPolicySettings
@@ -77,7 +75,7 @@ class OnPolicyTrainer(TorchTrainer):
         if self.ranks.size > 1:
             collected = -(-collected // self.share.total) * behavior.slots
         self.buffer = RolloutBuffer(behavior, collected, self.model.memory_size, noise_size)
-        self._learned_from = 0  # agent steps of all ranks until the latest update
+        self.rollout_start = 0
         self._memory = None
         if self.model.memory is not None:
             memory = self.model.memory
@@ -92,7 +90,8 @@ class OnPolicyTrainer(TorchTrainer):
                 "summed over ranks; run it in one process, without torchrun"
             )
         self._most_rows = self.backend.most_rows(self.model) if in_pieces else None
-        self._step = self.captured(self.gradient_step)
+        # With target_kl, whether a step follows a gradient depends on values.
+        self._step = self.captured(self.gradient_step) if self.hyperparameters.target_kl is None else self.gradient
         self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
         providers = dict(zip(self.provider_names, self.providers, strict=True))
         self.preparation = RolloutPreparation(
@@ -126,7 +125,10 @@ class OnPolicyTrainer(TorchTrainer):
         raise NotImplementedError
 
     def schedules(self) -> Mapping[str, float]:
-        """Return the current values of what changes with the steps, by tag; called at the start of an update."""
+        """Return the values at :attr:`rollout_start` of what changes with the steps, by tag.
+
+        Called at the start of an update.
+        """
         return {}
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
@@ -143,6 +145,7 @@ class OnPolicyTrainer(TorchTrainer):
         """Implement :meth:`rlcore.trainer.Trainer.begin`."""
         self._forget(np.ones(self.behavior.slots, np.bool_))
         self.buffer.begin(batch)
+        self._begin_statistics(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
         """Implement :meth:`rlcore.trainer.Trainer.act`."""
@@ -165,21 +168,17 @@ class OnPolicyTrainer(TorchTrainer):
             self._forget(batch.aborted)
         if self._memory is not None:
             self._memory.observe(batch)
-        before = self.steps
-        full = self._learned_from + self.hyperparameters.buffer_size
-        self.step_count.add(self.buffer.observe(batch), full)
-        if before < self.settings.max_steps <= self.steps:
-            self._report_unlearned()
+        full = self.rollout_start + self.hyperparameters.buffer_size
+        self.step_count.add(self.buffer.observe(batch), min(full, self.settings.max_steps))
+        self._begin_statistics(batch)
 
-    def _report_unlearned(self) -> None:
-        """Log how many steps at the end of the run fill no rollout. A run reports by itself if it learned nothing."""
-        collected = self.steps - self._learned_from
-        if not self.ready() and 0 < collected < self.steps and self.ranks.rank == 0:
-            log.info(
-                "behavior %r: the last %d of %d steps are not learned from: they fill no rollout of buffer_size %d; "
-                "max_steps at a multiple of buffer_size leaves none",
-                self.behavior.name, collected, self.steps, self.hyperparameters.buffer_size,
-            )  # fmt: skip
+    def _begin_statistics(self, batch: AgentBatch) -> None:
+        """Give the normalizer the first observations that are acted on; it then changes with updates alone.
+
+        A rollout that an earlier version began without statistics ends without them.
+        """
+        if not self.model.inputs.has_statistics and self.steps == self.rollout_start:
+            self.normalize(batch)
 
     def _forget(self, cut: NDArray[np.bool_]) -> None:
         """Forget what was remembered and earned in the episodes of these slots [S], which are cut.
@@ -193,16 +192,25 @@ class OnPolicyTrainer(TorchTrainer):
             self._memory.forget(cut, lengths)
 
     def ready(self) -> bool:
-        """Return whether the rollout is full."""
-        return self.steps - self._learned_from >= self.hyperparameters.buffer_size
+        """Return whether the rollout is full, or is the last one before ``max_steps``, which may be shorter.
+
+        Of a short rollout, every rank needs a part.
+        """
+        if self.steps - self.rollout_start >= self.hyperparameters.buffer_size:
+            return True
+        last = self.rollout_start < self.settings.max_steps <= self.steps
+        return last and not self.ranks.any(self.buffer.size == 0)
 
     def update(self) -> Mapping[str, Statistic]:
         """Take ``num_epoch`` passes over the rollout, then start an empty one.
 
+        With ``target_kl``, no step is taken from the first minibatch whose KL divergence exceeds 1.5 times as much, nor
+        from those after it.
+
         Raises TrainingDiverged if a loss is not finite.
         """
         h = self.hyperparameters
-        schedules = {"Policy/Learning Rate": self.learning_rate(self.steps), **self.schedules()}
+        schedules = {"Policy/Learning Rate": self.learning_rate(self.rollout_start), **self.schedules()}
         self.optimizer.learning_rate = schedules["Policy/Learning Rate"]
         open_log_probs = self.preparation.open_log_probs() if self.buffer.ragged else None
         rollout = self.preparation.prepare()
@@ -210,38 +218,44 @@ class OnPolicyTrainer(TorchTrainer):
         losses: list[Loss] = []
         norms: list[Tensor] = []
         shares: list[float] = []
-        for _ in range(h.num_epoch):
-            first = len(losses)
-            for minibatch in rollout.minibatches(h, self._minibatch_generator):
-                loss, norm = self._step(minibatch)
-                losses.append(loss)
-                norms.append(norm)
-                shares.append(minibatch.share)
+        passes = (rollout.minibatches(h, self._minibatch_generator) for _ in range(h.num_epoch))
+        for minibatch in chain.from_iterable(passes):
+            loss, norm = self._step(minibatch)
+            losses.append(loss)
+            norms.append(norm)
+            shares.append(minibatch.share)
             if h.target_kl is not None:
-                last_epoch = gather_rows(self.ranks, torch.cat([loss.log_ratio for loss in losses[first:]]))
-                if float(approximate_kl(last_epoch)) > 1.5 * h.target_kl:
+                if float(approximate_kl(gather_rows(self.ranks, loss.log_ratio))) > 1.5 * h.target_kl:
                     break
+                self.optimizer.step()
 
         learned = self._summarize(losses, norms, shares)
-        if rollout.unseen is not None:
-            self.model.inputs.update_normalizer(rollout.unseen, self.ranks)
+        self.model.inputs.update_normalizer(rollout.raw_inputs, self.ranks)
         self.policy.refresh()
         self.buffer.restart(open_log_probs)
-        self._learned_from = self.steps
+        self.rollout_start = self.steps
         return {**learned, **schedules, **rollout.stats}
 
     def gradient_step(self, minibatch: Minibatch) -> tuple[Loss, Tensor]:
-        """Move the parameters along the gradient of one minibatch.
+        """Move the parameters along the gradient of one minibatch; called without ``target_kl``.
 
-        Returns the loss, detached, and the gradient's norm, []. A function of tensors: nothing in it depends on their
-        values or waits for a device, so it can be compiled, or captured in a CUDA graph.
+        Returns what :meth:`gradient` does. A function of tensors: nothing in it depends on their values or waits for a
+        device, so it can be compiled, or captured in a CUDA graph.
+        """
+        found = self.gradient(minibatch)
+        self.optimizer.step()
+        return found
+
+    def gradient(self, minibatch: Minibatch) -> tuple[Loss, Tensor]:
+        """Leave the clipped gradient of one minibatch in the parameters.
+
+        Returns the loss, detached, and the gradient's norm before it was clipped, []. With ``target_kl``, it is called
+        in place of :meth:`gradient_step`.
         """
         self.optimizer.zero_grad()
         loss = self._backward(minibatch)
         sum_gradients(self.ranks, self.optimizer.parameters, minibatch.share)
-        norm = self.optimizer.clip_grad_norm(self.hyperparameters.max_grad_norm)
-        self.optimizer.step()
-        return loss, norm
+        return loss, self.optimizer.clip_grad_norm(self.hyperparameters.max_grad_norm)
 
     def _backward(self, minibatch: Minibatch) -> Loss:
         """Leave the gradient of the loss in the parameters. A large minibatch is taken in pieces if the loss allows."""
@@ -316,7 +330,7 @@ class OnPolicyTrainer(TorchTrainer):
         self.forget_captured()
         self.buffer.load_state_dict(state["buffer"])
         self.steps = saved_count(state, "steps")
-        self._learned_from = self.steps - total_of(self.ranks, self.buffer.size)
+        self.rollout_start = self.steps - total_of(self.ranks, self.buffer.size)
         restore_generator(self._noise_generator, state["generators"]["actions"])
         restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
         self._noise.load_state_dict(state["noise"])
@@ -334,7 +348,7 @@ class OnPolicyTrainer(TorchTrainer):
         load_model_state(self.model, state["model"], self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
         self.forget_captured()
-        self.steps = self._learned_from = saved_count(state, "steps")
+        self.steps = self.rollout_start = saved_count(state, "steps")
         restore_generator(self._noise_generator, state["generators"]["actions"])
         restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
         self.load_providers(state["providers"])

@@ -21,7 +21,7 @@ from rlcore.distributed.shares import SlotShare
 from rlcore.rewards import RewardProvider, Transitions, recording_gradients
 from rlcore.settings import BehaviorSettings, OnPolicySettings
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
-from rlcore.torch.advantages import explained_variance, generalized_advantages, trajectory_cuts
+from rlcore.torch.advantages import explained_variances, generalized_advantages, trajectory_cuts
 from rlcore.torch.joined_rollout import JoinedRollout
 from rlcore.torch.minibatch import Minibatch, minibatch_rows, minibatches, rollout_rows, standardize
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
@@ -39,7 +39,7 @@ class PreparedRollout:
 
     transitions: Minibatch  # all N
     sequences: RolloutSequences | None  # with memory
-    unseen: Inputs | None  # inputs that the normalizer has not seen yet
+    raw_inputs: Inputs  # inputs of all N before they are normalized
     stats: Mapping[str, Statistic]
     joined: JoinedRollout | None = None  # with those of other ranks
 
@@ -97,7 +97,7 @@ class RolloutPreparation:
         stored = None
         if self._buffer.ragged:
             stored = torch.from_numpy(np.flatnonzero(valid_rows(num_rows, lengths))).to(self._device)
-        inputs, acted_on, unseen = self._network_inputs(num_rows, stored)
+        inputs, raw_inputs = self._network_inputs(num_rows, stored)
         values, next_values, sequences = self._value_estimates(inputs, num_rows)
         advantages, returns, stats = self._advantages(values, next_values, lengths)
         joined = None
@@ -107,26 +107,21 @@ class RolloutPreparation:
                 stats, self._device,
             )  # fmt: skip
             stats = dict(joined.stats)
-        rollout = self._whole_minibatch(inputs, acted_on, stored, values, advantages, returns, sequences, joined)
+        rollout = self._whole_minibatch(inputs, stored, values, advantages, returns, sequences, joined)
         if self._buffer.ragged:
             rows, log_probs = self._buffer.kept_log_probs()
             rollout.old_log_prob[torch.from_numpy(rows)] = torch.from_numpy(log_probs).to(self._device)
-        return PreparedRollout(rollout, sequences, unseen, stats, joined)
+        return PreparedRollout(rollout, sequences, raw_inputs, stats, joined)
 
-    def _network_inputs(self, num_rows: int, stored: Tensor | None) -> tuple[Inputs, Inputs, Inputs | None]:
-        """Normalized observations [(T + 1) * S, ...], the inputs that were acted on, and those new to the normalizer.
+    def _network_inputs(self, num_rows: int, stored: Tensor | None) -> tuple[Inputs, Inputs]:
+        """Normalized observations [(T + 1) * S, ...], and those acted on as they were, [N, ...].
 
-        The last S rows are the observations after the rollout; the other two are [N, ...]. ``stored`` [N] has the
-        indices of the transitions in an array [T * S, ...]; None if every index holds one.
+        The last S rows are the observations after the rollout. ``stored`` [N] has the indices of the transitions in an
+        array [T * S, ...]; None if every index holds one.
         """
         observations = {name: array[: num_rows + 1] for name, array in self._buffer.observations.items()}
         raw_inputs = self._to_device(self._model.inputs.raw(observations, lead=2))
-        raw_transitions = _transition_rows(raw_inputs, num_rows * self._behavior.slots, stored)
-        if self._model.inputs.has_statistics:
-            inputs = self._model.inputs(raw_inputs)
-            return inputs, _transition_rows(inputs, num_rows * self._behavior.slots, stored), raw_transitions
-        self._model.inputs.update_normalizer(raw_transitions, self._ranks)
-        return self._model.inputs(raw_inputs), raw_transitions, None
+        return self._model.inputs(raw_inputs), _transition_rows(raw_inputs, num_rows * self._behavior.slots, stored)
 
     def _value_estimates(
         self, inputs: Inputs, num_rows: int
@@ -156,7 +151,6 @@ class RolloutPreparation:
     def _whole_minibatch(
         self,
         inputs: Inputs,
-        acted_on: Inputs,
         stored: Tensor | None,
         values: NDArray[np.float32],
         advantages: NDArray[np.float32],
@@ -175,10 +169,10 @@ class RolloutPreparation:
         choices = flat(buffer.choices) if behavior.discrete else None
         mask = flat(buffer.masks) if buffer.masks is not None else None
         if sequences is None:
-            columns, logits = self._policy_parameters(acted_on)
+            columns, logits = self._policy_parameters(inputs)
         else:
             most_rows = self._piece if self._model.inputs.images else None
-            columns, logits = sequences.policy_parameters(self._model, acted_on, most_rows)
+            columns, logits = sequences.policy_parameters(self._model, inputs, most_rows)
         if mask is not None and logits is not None:
             logits = mask_logits(logits, mask)
         distribution = self._model.policy_head.distribution
@@ -266,7 +260,7 @@ class RolloutPreparation:
                 stats[f"Policy/{title} Reward"] = episode_rewards
             with recording_gradients(True):
                 stats.update(provider.update(transitions))
-        stats["Losses/Explained Variance"] = explained_variance(values[rows], returns[rows])
+        stats |= explained_variances(values[rows], returns[rows], tuple(self._providers))
         return advantages, returns, stats
 
     def _transitions(self, num_rows: int, rows: NDArray[np.bool_] | slice) -> Transitions:

@@ -120,9 +120,20 @@ class UpdateRatio:
         return max(0, (steps - self.start) * self._ratio.denominator // self._ratio.numerator - self.done)
 
     @property
+    def latest(self) -> int:
+        """The agent step at which the latest update was due; before the first update, the one from which steps count.
+
+        What the next update learns from begins there, and schedules are evaluated there.
+        """
+        return self._due_at(self.done)
+
+    @property
     def next(self) -> int:
         """The agent step at which the next update is due."""
-        return self.start - (self.done + 1) * self._ratio.numerator // -self._ratio.denominator
+        return self._due_at(self.done + 1)
+
+    def _due_at(self, updates: int) -> int:
+        return self.start - updates * self._ratio.numerator // -self._ratio.denominator
 
     def restart(self, start: int) -> None:
         """Count from agent step ``start`` on."""

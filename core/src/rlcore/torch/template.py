@@ -10,7 +10,7 @@ from torch import nn
 
 from rlcore.distributed.shares import share_slots
 from rlcore.distributed.step_count import StepCount
-from rlcore.environment import BehaviorSpec
+from rlcore.environment import AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.run_context import RunContext
 from rlcore.rewards import RewardProvider
@@ -68,6 +68,7 @@ class TorchTrainer:
         learning_rate: The schedule of the learning rate.
         ranks: The processes of the run.
         share: The slots of the behavior that this process has.
+        inference: Whether the policy is only measured, and nothing is learned.
     """
 
     independent_losses = False
@@ -84,6 +85,7 @@ class TorchTrainer:
         self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
         self.provider_names = tuple(settings.reward_signals)  # in the same order
         self.ranks = run.ranks
+        self.inference = run.inference
         self.share = share_slots(behavior.env_index, run.first_env, run.ranks)
         self.step_count = StepCount(self.ranks, self.share.total)
         self._captured: list[CapturedStep[Any]] = []
@@ -164,6 +166,20 @@ class TorchTrainer:
         if self.backend.cuda_graphs:
             require_capturable(optimizer)
         return optimizer
+
+    def normalize(self, batch: AgentBatch) -> None:
+        """Add the observations of the slots that act next, in all ranks, to the running mean and variance.
+
+        Does nothing for a policy that is only measured.
+        """
+        inputs = self.model.inputs
+        if inputs.normalizer is None or self.inference:
+            return
+        seen = batch.observations
+        if batch.needs_action is not None:
+            seen = {name: array[batch.needs_action] for name, array in seen.items()}
+        inputs.update_normalizer(inputs.raw(seen), self.ranks)
+        self.policy.refresh()
 
     # ------------------------------------------------------------ state
 
