@@ -120,6 +120,16 @@ def test_a_run_before_its_first_match(run: Path, capsys: Any) -> None:
     assert main(["ratings", "duel", "--plot", "early.png"]) == 0
     assert "no matches between different players yet" in capsys.readouterr().out
     assert Path("early.png").is_file()
+    before = Path("early.png").read_bytes()
+    for place, problem in (
+        ("early.png", "exists; replace it with --force, or name another file"),
+        ("results/duel/checkpoints/10/picture.png", "lies in the checkpoint results/duel/checkpoints/10"),
+    ):
+        assert main(["ratings", "duel", "--plot", place]) == 2
+        assert f"--plot {place}: {problem}" in capsys.readouterr().err
+    Path("early.png").write_text("mine")
+    assert main(["ratings", "duel", "--plot", "early.png", "--force"]) == 0
+    assert Path("early.png").read_bytes() == before
 
 
 @pytest.mark.parametrize("players", [3, 40])
@@ -155,7 +165,10 @@ def test_names_cannot_control_the_terminal_or_the_picture(run: Path, capsys: Any
         (["duel", "--checkpoint", "30"], "checkpoint 30: the match log cannot be used: the entry 'elo' is 5"),
         (["duel", "--checkpoint", "10", "--anchor", "rok"], "no player 'rok'; did you mean 'rock'?"),
         (["duel", "--checkpoint", "10", "--plot", "picture.what"], "unknown format 'what'; use .png, .svg or .pdf"),
-        (["duel", "--checkpoint", "10", "--plot", "nowhere/picture.png"], "nowhere/picture.png: cannot be written"),
+        (
+            ["duel", "--checkpoint", "10", "--plot", "nowhere/picture.png"],
+            "there is no directory nowhere; create it",
+        ),
     ],
 )
 def test_errors_are_one_line_that_says_what_to_do(run: Path, capsys: Any, arguments: list[str], message: str) -> None:

@@ -15,7 +15,13 @@ from rlcore.errors import RunStateError
 from rlcore.files.atomic import sweep
 from rlcore.storage import checkpoint_directory
 from rlcore.storage.checkpoint import Draft, load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact, rotate, save_checkpoint
+from rlcore.storage.checkpoint_directory import (
+    find_checkpoints,
+    is_intact,
+    remove_checkpoint,
+    rotate,
+    save_checkpoint,
+)
 
 SaveSteps = Callable[..., list[Path]]
 
@@ -123,9 +129,20 @@ def test_a_step_reached_again_replaces_its_checkpoint(tmp_path: Path, save_steps
     assert [path.name for path in tmp_path.iterdir()] == ["5"]
 
 
+def test_a_checkpoint_with_a_damaged_manifest_is_deleted_without_files_of_users(
+    tmp_path: Path, save_steps: SaveSteps
+) -> None:
+    save_steps(tmp_path, 5)
+    written = set((tmp_path / "5").iterdir())
+    (tmp_path / "5/mine.safetensors").write_bytes(b"mine")
+    (tmp_path / "5/manifest.json").write_text("{")
+    remove_checkpoint(tmp_path / "5")
+    assert len(written) > 2 and [path.name for path in (tmp_path / "5").iterdir()] == ["mine.safetensors"]
+
+
 def test_leftovers_of_killed_processes_are_no_checkpoints_and_are_swept(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 5)
-    for name in (".rlcore-tmp-6-123", ".rlcore-tmp-deleted-4-123"):
+    for name in (".rlcore-tmp-6-0123456789abcdef", ".rlcore-tmp-deleted-4-fedcba9876543210"):
         shutil.copytree(tmp_path / "5", tmp_path / name)
     assert [each.step for each in find_checkpoints(tmp_path)] == [5]
     sweep(tmp_path)

@@ -44,12 +44,22 @@ class Events:
             (run.directory / name).parent.mkdir(parents=True, exist_ok=True)
             (run.directory / name).write_text(str(run.seed))
 
+    @hookimpl
+    def rlcore_checkpoint_saved(self, run: Any, step: int) -> None:
+        run.own_files(f"tables/{step}.csv")
+        (run.directory / "tables").mkdir(exist_ok=True)
+        (run.directory / f"tables/{step}.csv").write_text(str(run.seed))
+
 
 def test_force_replaces_a_run_and_leaves_what_rlcore_did_not_write(make_run: Any, files: Any) -> None:
     first = make_run(keep_checkpoints=0)
     first.plugins.register(Events(), "events")
     first.train()
-    mine = ["notes.txt", "Agent/mine.txt", "plots/mine.png", "run_logs/own.log", "papers/a/b.pdf", ".old-draft"]
+    mine = [
+        "notes.txt", "Agent/mine.txt", "plots/mine.png", "run_logs/own.log", "papers/a/b.pdf", ".old-draft",
+        "metrics.jsonl.damaged", "tables/41.csv", ".rlcore-tmp-mine", "Agent.json/mine",
+    ]  # fmt: skip
+    assert (files().path / "tables/200.csv").exists()
     for name in mine:
         (files().path / name).parent.mkdir(parents=True, exist_ok=True)
         (files().path / name).write_text(name)
@@ -58,6 +68,7 @@ def test_force_replaces_a_run_and_leaves_what_rlcore_did_not_write(make_run: Any
     assert [line["step"] for line in files().metrics] == [50, 60]
     assert [(files().path / name).read_text() for name in mine] == mine
     assert not (files().path / "Agent" / "events.1").exists() and not (files().path / "plots" / "final").exists()
+    assert not (files().path / "tables/200.csv").exists()
     assert [path.name for path in files().path.parent.iterdir()] == ["run"]
 
 
@@ -97,16 +108,39 @@ def test_force_does_not_follow_links_out_of_the_run(make_run: Any, files: Any, t
     assert (outside / "kept").exists() and (files().path / "link").is_symlink()
 
 
-def test_checkpoints_behind_a_link_are_neither_lost_nor_followed(make_run: Any, files: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["checkpoints", "checkpoints/best", "run_logs", "metrics.jsonl", "Agent", "tables"])
+def test_a_run_never_follows_a_link_to_the_files_of_another_run(
+    make_run: Any, files: Any, run_rlcore: RunRlcore, name: str
+) -> None:
+    """Another run's checkpoints beyond ``keep_checkpoints`` were deleted, and its summaries appended to."""
+    other = {"checkpoint_settings.run_id": "other", "evaluation": {"interval": 50, "episodes": 1}}
+    for changes in (other, {"evaluation": other["evaluation"]}):
+        run = make_run(changes, keep_checkpoints=0)
+        run.plugins.register(Events(), "events")
+        run.train()
+    before = files("other").everything()
+    mine = files().path / name
+    shutil.rmtree(mine) if mine.is_dir() else mine.unlink()
+    mine.symlink_to(files("other").path / name)
+    with pytest.raises(RunStateError, match=rf"{name}: is a symbolic link, and a run writes and deletes only"):
+        make_run(RESUME, keep_checkpoints=1, max_steps=400).train()
+    pruned = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
+    assert pruned.exit_code == 5 and f"{name}: is a symbolic link" in pruned.stderr
+    forced = make_run(FORCE, keep_checkpoints=1, max_steps=100)
+    forced.plugins.register(Events(), "events")
+    forced.train()
+    assert files("other").everything() == before and not mine.is_symlink(), "it stays with the earlier run"
+
+
+def test_checkpoints_behind_a_link_are_not_lost(make_run: Any, files: Any, tmp_path: Path) -> None:
     """A disk of its own for checkpoints, mounted or not."""
     make_run().train()
     shutil.move(files().path / "checkpoints", tmp_path / "disk")
     (files().path / "checkpoints").symlink_to(tmp_path / "disk")
     before = sorted(str(path) for path in (tmp_path / "disk").rglob("*"))
-    make_run(RESUME).train()
     shutil.move(tmp_path / "disk", tmp_path / "elsewhere")
     with pytest.raises(RunStateError, match=r"checkpoints is a link to \S+disk, which is not there"):
-        make_run(RESUME).train()
+        make_run({"checkpoint_settings.inference": True}).train()
     with pytest.raises(RunStateError, match="this run is over, and its checkpoints are gone"):
         make_run().train()
     (files().path / "result.json").unlink()
@@ -151,7 +185,9 @@ def test_a_run_copied_without_its_mark_is_resumed_and_marked(make_run: Any, file
 
 
 @pytest.mark.parametrize("place", ["checkpoints/80", "checkpoints/200", "checkpoints/best/100"])
-def test_a_run_with_a_checkpoint_of_a_newer_rlcore_is_not_resumed(make_run: Any, files: Any, place: str) -> None:
+def test_a_run_with_a_checkpoint_of_a_newer_rlcore_is_neither_resumed_nor_replaced_nor_pruned(
+    make_run: Any, files: Any, place: str, run_rlcore: RunRlcore
+) -> None:
     evaluated = {"evaluation": {"interval": 100, "episodes": 2}}
     make_run(evaluated, keep_checkpoints=0).train()
     if "best" in place:
@@ -160,8 +196,13 @@ def test_a_run_with_a_checkpoint_of_a_newer_rlcore_is_not_resumed(make_run: Any,
     manifest = files().path / place / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format_version": 9}))
     before = files().everything()
-    with pytest.raises(RunStateError, match=rf"{place}: format version 9 is of a newer rlcore"):
-        make_run(evaluated | RESUME, max_steps=400).train()
+    for option in (RESUME, FORCE):
+        with pytest.raises(RunStateError, match=rf"{place}: format version 9 is of a newer rlcore"):
+            make_run(evaluated | option, max_steps=400).train()
+    (files().path / "checkpoints/80/state.json").write_text('{"new": 1}')  # and of another shape
+    pruned = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
+    assert pruned.exit_code == 5 and f"{place}: format version 9 is of a newer rlcore" in pruned.stderr
+    before["checkpoints/80/state.json"] = b'{"new": 1}'
     assert files().everything() == before
 
 
@@ -323,12 +364,24 @@ def test_a_plugin_declares_files_of_its_own_alone(make_run: Any, pattern: str) -
         def rlcore_run_started(self, run: Any) -> None:
             with pytest.raises(ValueError, match=r"is not a path within the run|matches files of any name"):
                 run.own_files(pattern)
-            assert run.files == ("metrics.jsonl", "metrics.jsonl.damaged")
+            assert run.files == ("metrics.jsonl",)
 
     run = make_run()
     run.plugins.register(Greedy(), "greedy")
     run.train()
     assert run.plugins.failures == []
+
+
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_link_in_the_place_of_the_lock_empties_no_file(make_run: Any, files: Any, tmp_path: Path, link: str) -> None:
+    make_run().train()
+    (tmp_path / "mine").write_text("mine")
+    (files().path / ".lock").unlink()
+    getattr(files().path / ".lock", link)(tmp_path / "mine")
+    for changes in (RESUME, FORCE):
+        with pytest.raises(RunStateError, match=r"\.lock: leads to another file|\.lock: is a symbolic link"):
+            make_run(changes, max_steps=400).train()
+    assert (tmp_path / "mine").read_text() == "mine"
 
 
 def test_a_lock_of_another_program_is_not_emptied(make_run: Any, files: Any) -> None:

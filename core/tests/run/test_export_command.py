@@ -135,7 +135,11 @@ def test_what_is_there_is_not_replaced(export: Any, directory: Path, tmp_path: P
         path.mkdir()
         (path / "file").write_text("mine")
     refused = export(directory, "--format", "weights", expect=EXIT_CONFIG)
-    assert "Agent.json: exists; " in refused.stderr and other.read_text() == "mine"
+    assert "Agent.json: " in refused.stderr and other.read_text() == "mine"
+    state = directory / "checkpoints/200/state.json"
+    before = state.read_bytes()
+    refused = export(directory, "--format", "weights", "-o", state, "--force", expect=EXIT_CONFIG)
+    assert "lies in the checkpoint" in refused.stderr and state.read_bytes() == before
     ended = export(directory, "--format", "weights", "--force", expect=0 if kind == "file" else EXIT_CONFIG)
     assert other.read_text() == "mine" and (kind != "folder" or (path / "file").read_text() == "mine")
     assert ("exported" in ended.stdout) == (kind == "file")

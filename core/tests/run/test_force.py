@@ -203,6 +203,25 @@ def test_a_resume_that_cannot_start_changes_neither_result_nor_configuration(mak
         assert files().everything()[name] == before[name]
 
 
+@pytest.mark.parametrize("change", ["newer", "link"])
+def test_a_replaced_run_that_got_a_newer_checkpoint_or_was_moved_is_not_deleted(
+    make_run: Any, files: Any, tmp_path: Path, change: str
+) -> None:
+    make_run().train()
+    run = make_run(FORCE)
+    run.start()
+    aside = files("run.replaced").path
+    if change == "newer":
+        manifest = aside / "checkpoints/200/manifest.json"
+        manifest.write_text(manifest.read_text().replace('"format_version": 4', '"format_version": 9'))
+    else:
+        aside.rename(tmp_path / "moved")
+        aside.symlink_to(tmp_path / "moved")
+    before = files("run.replaced").everything()
+    run.train()
+    assert files("run.replaced").everything() == before and len(before) > 10
+
+
 def test_a_name_that_a_user_gave_is_not_taken(make_run: Any, files: Any) -> None:
     make_run({"checkpoint_settings.run_id": "run.replaced"}).train()
     make_run().train()

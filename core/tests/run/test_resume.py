@@ -258,26 +258,28 @@ def test_a_run_whose_only_checkpoint_is_damaged_is_not_taken_over(make_run: Any,
 
 def test_leftovers_of_a_killed_save_are_swept(make_run: Any, files: Any, kill_after: Any) -> None:
     kill_after(make_run(), 100)
-    leftover = files().path / "checkpoints" / ".rlcore-tmp-120-99999"
+    leftover = files().path / "checkpoints" / ".rlcore-tmp-120-0123456789abcdef"
     shutil.copytree(files().path / "checkpoints" / "80", leftover)
-    status = files().path / "run_logs" / ".rlcore-tmp-training_status.json-99999"
+    status = files().path / "run_logs" / ".rlcore-tmp-0123456789abcdef"
     status.write_text("{")
-    metrics = files().path / ".rlcore-tmp-metrics.jsonl-99999"
-    metrics.write_text("{")
+    mine = [files().path / f".rlcore-tmp-{name}" for name in ("notes", "99999", "0123456789abcdef-notes")]
+    for path in mine:
+        path.write_text("mine")
     make_run(RESUME).train()
-    assert not leftover.exists() and not status.exists() and not metrics.exists()
+    assert not leftover.exists() and not status.exists() and all(path.read_text() == "mine" for path in mine)
 
 
 def test_the_lines_a_resumed_run_takes_again_are_dropped_through_a_file_that_would_be_swept(
     make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, kill_after: Any
 ) -> None:
     kill_after(make_run(), 110)
-    replaced: list[str] = []
+    replaced: dict[str, str] = {}
     replace = Path.replace
-    monkeypatch.setattr(Path, "replace", lambda self, target: replaced.append(self.name) or replace(self, target))
+    monkeypatch.setattr(
+        Path, "replace", lambda self, target: replaced.update({self.name: target.name}) or replace(self, target)
+    )
     make_run(RESUME).train()
-    ours = [name for name in replaced if "metrics" in name]
-    assert ours and all(is_leftover(name) for name in replaced)
+    assert "metrics.jsonl" in replaced.values() and all(map(is_leftover, replaced))
 
 
 def test_a_damaged_checkpoint_never_pushes_out_a_good_one(make_run: Any, files: Any, kill_after: Any) -> None:

@@ -23,7 +23,7 @@ from rlcore.plugins.plugin import Plugin
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.description import BehaviorDescription, EnvironmentDescription, RunDescription
 from rlcore.runs.loop import PhaseTimes
-from rlcore.runs.promise import ResumePromise, promise_of
+from rlcore.runs.promise import ResumePromise
 from rlcore.runs.speed_advice import Setting, SpeedAdvice, speed_advice
 from rlcore.settings import BehaviorSettings
 from rlcore.testing.fixtures import RunRlcore

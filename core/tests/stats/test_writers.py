@@ -32,7 +32,8 @@ def lines(path: Path) -> list[dict]:
 
 
 def test_every_summary_is_one_line_on_disk_at_once(tmp_path) -> None:
-    writer = JsonlWriter.create(None, SimpleNamespace(directory=tmp_path, resumed_steps={}, own_files=print))
+    run = SimpleNamespace(directory=tmp_path, resumed_steps={}, behavior_names=(), behaviors={}, own_files=print)
+    writer = JsonlWriter.create(None, run)
     assert isinstance(writer, StatsWriter)
     writer.write("Walker", 1000, stats(**{"Losses/Policy Loss": 0.5}))
     (line,) = lines(tmp_path / "metrics.jsonl")  # before close
@@ -74,7 +75,8 @@ def test_behaviors_resume_from_steps_of_their_own(tmp_path) -> None:
     first.close()
     JsonlWriter(path, {"Striker": 1000, "Goalie": 2500}).close()
     kept = [(line["behavior"], line["step"]) for line in lines(path)]
-    assert kept == [("Striker", 1000), ("Goalie", 1000), ("Goalie", 2000)]
+    assert [each for each in kept if each[0] != "Gone"] == [("Striker", 1000), ("Goalie", 1000), ("Goalie", 2000)]
+    assert kept.count(("Gone", 3000)) == 1 and len(kept) == 6, "no one will write the lines of Gone again"
 
 
 @pytest.mark.parametrize("torn", [b'{"behavior": "Walker", "st', b'{"behavior": "W\xc3', b"[]", b"\0\0\0", b"\n"])
@@ -123,9 +125,10 @@ def test_damaged_lines_are_said_and_moved_aside(tmp_path, caplog) -> None:
     )
     with path.open("ab") as file:
         file.write(b"{}\n")
-    JsonlWriter(path, {"Walker": 2}).close()  # what lies aside is never replaced
-    assert aside.read_bytes().splitlines() == [*damaged, b"{}"]
-    assert caplog.records[-1].getMessage() == f"{path}: line 3 cannot be read; moved to metrics.jsonl.damaged"
+    JsonlWriter(path, {"Walker": 2}).close()  # what lies aside, perhaps a user's, is never changed
+    assert aside.read_bytes().splitlines() == damaged
+    assert (tmp_path / "metrics.jsonl.damaged-2").read_bytes() == b"{}\n"
+    assert caplog.records[-1].getMessage() == f"{path}: line 3 cannot be read; moved to metrics.jsonl.damaged-2"
 
 
 def test_metrics_that_are_removed_while_the_run_writes_them_are_written_again(tmp_path, caplog) -> None:
@@ -164,11 +167,31 @@ def test_a_run_directory_that_was_moved_takes_its_metrics_along(tmp_path, caplog
     assert list(run.iterdir()) == [] and not caplog.records
 
 
-def test_a_fresh_run_starts_an_empty_file(tmp_path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    path.write_text('{"behavior": "Old", "step": 5, "time": 0, "stats": {}}\n')
+def test_a_backup_by_hard_links_gets_no_line_of_a_resumed_or_a_running_run(tmp_path) -> None:
+    path, backup = tmp_path / "metrics.jsonl", tmp_path / "backup.jsonl"
     JsonlWriter(path).close()
-    assert path.read_text() == ""
+    for step in (1, 2):
+        backup.unlink(missing_ok=True)
+        backup.hardlink_to(path)
+        before = backup.read_bytes()
+        writer = JsonlWriter(path, {"Walker": step})
+        writer.write("Walker", step, stats())
+        assert backup.read_bytes() == before
+        backup.unlink()
+        backup.hardlink_to(path)
+        before = backup.read_bytes()
+        writer.write("Walker", step, stats())
+        writer.close()
+        assert backup.read_bytes() == before
+    assert [line["step"] for line in lines(path)] == [1, 1, 2, 2]
+
+
+def test_a_link_in_the_place_of_the_metrics_is_not_followed(tmp_path) -> None:
+    (tmp_path / "mine").write_text("")
+    (tmp_path / "metrics.jsonl").symlink_to("mine")
+    with pytest.raises(OSError, match="symbolic link"):
+        JsonlWriter(tmp_path / "metrics.jsonl")
+    assert (tmp_path / "mine").read_text() == ""
 
 
 # ---------------------------------------------------------------- console

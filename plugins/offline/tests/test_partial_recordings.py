@@ -50,12 +50,12 @@ def test_what_a_killed_recording_left_goes_with_the_next_one_to_that_place(
 
 
 def test_only_what_rlcore_left_of_that_recording_is_removed(tmp_path: Path, random_recording: Any) -> None:
-    theirs = [".A.tmp", ".rlcore-tmp-recording-mine", "A~", ".rlcore-tmp-recording-0123abcd-A-b"]
+    theirs = [".A.tmp", ".rlcore-tmp-recording-mine", "A~", ".rlcore-tmp-recording-0123456789abcdef-A-b"]
     for name in theirs:
         (tmp_path / name).mkdir()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (tmp_path / ".rlcore-tmp-recording-01234567-A").symlink_to(elsewhere)
+    (tmp_path / ".rlcore-tmp-recording-0123456701234567-A").symlink_to(elsewhere)
     record(tmp_path / "A", random_recording(BEHAVIOR, [3]))
     assert {*theirs, "elsewhere", "A"} <= set(os.listdir(tmp_path))
 

@@ -44,7 +44,9 @@ def test_a_report_replaces_a_report_and_nothing_else(write_run: Any, run_rlcore:
     Path("report.html").write_text("<html>mine")
     refused = run_rlcore("report", "a")
     assert refused.exit_code == 2
-    assert refused.stderr == "error: -o report.html: exists and is not a report of rlcore; --force replaces it\n"
+    assert refused.stderr == (
+        "error: -o report.html: exists and is not a report of rlcore; replace it with --force, or name another file\n"
+    )
     assert Path("report.html").read_text() == "<html>mine"
     assert run_rlcore("report", "a", "--force").exit_code == 0
     assert Path("report.html").stat().st_size > 1_000_000
@@ -53,15 +55,19 @@ def test_a_report_replaces_a_report_and_nothing_else(write_run: Any, run_rlcore:
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        ("results", "-o results: is a directory; name a file, such as results/report.html"),
+        ("results", "-o results: is a directory; name a file"),
         ("none/page.html", "-o none/page.html: there is no directory none; create it first"),
         ("pipe", "-o pipe: is not a regular file"),
+        ("link", "-o link: is a symbolic link; name the file that it leads to, old.html"),
+        ("results/a/result.json", "-o results/a/result.json: is a file of the run results/a; name another place"),
     ],
 )
 def test_places_where_no_page_can_be_written(write_run: Any, run_rlcore: RunRlcore, output: str, message: str) -> None:
-    write_run("a")
+    place = write_run("a")
+    (place / "rlcore_run.json").write_text('{"run": "1", "files": [], "replaces": {}}')
     os.mkfifo("pipe")
-    refused = run_rlcore("report", "a", "-o", output)
+    Path("link").symlink_to("old.html")
+    refused = run_rlcore("report", "a", "-o", output, "--force")
     assert (refused.exit_code, refused.stderr) == (2, f"error: {message}\n")
 
 

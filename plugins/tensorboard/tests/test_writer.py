@@ -212,6 +212,25 @@ def test_events_that_are_removed_while_the_run_writes_them_are_written_again(
     assert len(caplog.records) == 2
 
 
+def test_only_the_files_that_were_made_are_the_runs_and_a_backup_by_hard_links_gets_no_event(tmp_path: Path) -> None:
+    declared: list[str] = []
+    context = SimpleNamespace(directory=tmp_path / "run", resumed_steps={}, own_files=declared.append)
+    writer = TensorBoardWriter.create(None, context)
+    (tmp_path / "run/Walker").mkdir()
+    (tmp_path / "run/Walker/events.out.tfevents.mine").write_bytes(b"")
+    writer.write("Walker", 1000, stats())
+    (made,) = declared
+    (tmp_path / "backup").hardlink_to(tmp_path / "run" / made)
+    before = (tmp_path / "backup").read_bytes()
+    writer.write("Walker", 2000, stats(3.0))
+    writer.write("Walker", 3000, stats(5.0))
+    writer.close()
+    assert (tmp_path / "backup").read_bytes() == before
+    assert points(read(tmp_path / "run/Walker"), CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 4.0), (3000, 6.0)]
+    there = {f"Walker/{path.name}" for path in (tmp_path / "run/Walker").iterdir()}
+    assert len(declared) == 2 and {*declared, "Walker/events.out.tfevents.mine"} == there
+
+
 def test_a_run_directory_that_was_moved_takes_its_events_along(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

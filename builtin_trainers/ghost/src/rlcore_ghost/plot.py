@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from rlcore.cli.terminal import cells
 from rlcore.errors import ConfigError
+from rlcore.files.atomic import write_atomically
 from rlcore_ghost.standings import Standings
 
 __all__ = ["save_plot"]
@@ -34,8 +36,10 @@ def save_plot(standings: Standings, path: Path, title: str) -> None:
     curve, matrix = figure.subplots(1, 2, width_ratios=(5, 6))
     _draw_curve(curve, standings)
     _draw_matrix(figure, matrix, standings)
+    picture = io.BytesIO()
+    figure.savefig(picture, format=suffix, dpi=120)
     try:
-        figure.savefig(path, dpi=120)
+        write_atomically(path, picture.getvalue())
     except OSError as error:
         raise ConfigError(f"--plot {path}: cannot be written: {error.strerror or error}") from error
 

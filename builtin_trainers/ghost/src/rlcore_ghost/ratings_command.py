@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of these games; by default, the run's.")
 @click.option("--players", type=click.IntRange(min=1), default=30, show_default=True, help="Rows of the table.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw rating curve and pay-offs.")
+@click.option("--force", is_flag=True, help="Replace the picture of --plot if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--allow-local", is_flag=True, envvar="RLCORE_ALLOW_LOCAL", help="Import files that the run names; for --play."
@@ -52,6 +53,7 @@ def ratings_command(
     seed: int | None,
     players: int,
     plot: Path | None,
+    force: bool,
     as_json: bool,
     allow_local: bool,
 ) -> None:
@@ -64,7 +66,11 @@ def ratings_command(
     if seed is not None and play is None:
         raise click.UsageError("--seed is of the games that --play plays; add --play N")
     from rlcore import read_checkpoint
+    from rlcore.storage.output_files import require_output
     from rlcore_ghost.standings import Standings
+
+    if plot is not None:
+        require_output(plot, force, f"--plot {plot}")
 
     saved = read_checkpoint(run, checkpoint)
     log, elo = _log_in(saved.trainers, f"{run}: checkpoint {saved.step}")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rlcore.files.atomic import write_atomically
+from rlcore.files.atomic import free_name, write_atomically
 from rlcore.files.json_files import open_regular, parse_json
 
 log = logging.getLogger(__name__)
@@ -17,11 +16,11 @@ DAMAGED = ".damaged"  # added to the name of the file with unreadable lines
 SHOWN_LINES = 5  # number of line numbers in a message
 
 
-def keep_until(path: Path, steps: Mapping[str, int]) -> None:
-    """Remove the lines after each behavior's step. The file is complete at every moment.
+def keep_until(path: Path, steps: Mapping[str, int]) -> Path | None:
+    """Remove the lines after each behavior's step; lines of behaviors without a step stay. Never leaves half a file.
 
     A last line without a line end was cut short by a crash: it is kept if only the line end is missing. Other
-    unreadable lines move to ``metrics.jsonl.damaged``, with a warning.
+    unreadable lines move to a new file, ``metrics.jsonl.damaged`` if the name is free, with a warning. Returns it.
     """
     with open_regular(path) as file:
         content = file.read()
@@ -32,18 +31,20 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> None:
             continue
         try:
             behavior, step = _whose(line)
-            if step <= steps.get(behavior, 0):
+            if behavior not in steps or step <= steps[behavior]:
                 kept.append(line + b"\n")
         except (ValueError, LookupError, TypeError):
             damaged[number] = line + b"\n"
     if content and not content.endswith(b"\n"):
         damaged.pop(content.count(b"\n") + 1, None)
+    aside = None
     if damaged:
-        aside = path.with_name(path.name + DAMAGED)
-        _append(aside, damaged.values())
+        aside = free_name(path, DAMAGED)
+        write_atomically(aside, b"".join(damaged.values()))
         log.warning("%s: %s; moved to %s", path, _described(list(damaged)), aside.name)
     if b"".join(kept) != content:
         write_atomically(path, b"".join(kept))
+    return aside
 
 
 def _whose(line: bytes) -> tuple[str, int]:
@@ -53,14 +54,6 @@ def _whose(line: bytes) -> tuple[str, int]:
     if not isinstance(behavior, str) or not isinstance(step, int):
         raise TypeError("not a summary")
     return behavior, step
-
-
-def _append(path: Path, lines: Iterable[bytes]) -> None:
-    """Append lines to a file and flush them to disk, because they are then removed from the original file."""
-    with path.open("ab") as stream:
-        stream.writelines(lines)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _described(numbers: Sequence[int]) -> str:

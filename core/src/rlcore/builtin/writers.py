@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rlcore.builtin.metrics_file import METRICS_FILE, keep_until
 from rlcore.builtin.terminal_text import fitted, printable
+from rlcore.files.atomic import open_to_append
 from rlcore.files.open_files import WatchedDirectory
 from rlcore.stats import (
     CUMULATIVE_REWARD,
@@ -42,31 +43,36 @@ class JsonlWriter:
     def __init__(self, path: Path, resumed_steps: Mapping[str, int] | None = None) -> None:
         """Continue the file at ``path`` without the lines of steps that the resumed run repeats.
 
-        ``resumed_steps`` is the agent step from which each behavior resumes; a missing behavior starts from zero.
+        ``resumed_steps`` is the agent step from which each behavior of the run continues; lines of others stay.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self._directory = WatchedDirectory(path.parent)
         self._path = path
-        if path.exists():
-            keep_until(path, resumed_steps or {})
-        self._file = path.open("a", encoding="utf-8")
+        self.damaged = keep_until(path, resumed_steps or {}) if path.exists() else None
+        self._file = open_to_append(path)
 
     @classmethod
     def create(cls, settings: Any, run: RunContext) -> JsonlWriter:
-        run.own_files(METRICS_FILE, f"{METRICS_FILE}.damaged")
-        return cls(run.directory / METRICS_FILE, run.resumed_steps)
+        run.own_files(METRICS_FILE)
+        steps = dict.fromkeys((*run.behavior_names, *run.behaviors), 0) | run.resumed_steps
+        writer = cls(run.directory / METRICS_FILE, steps)
+        if writer.damaged is not None:
+            run.own_files(writer.damaged.name)
+        return writer
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         means = {tag: summary.mean if math.isfinite(summary.mean) else None for tag, summary in stats.items()}
         line = {"behavior": behavior, "step": step, "time": round(time.time(), 3), "stats": means}
-        if self._directory.lost(self._path, self._file):
+        lost = self._directory.lost(self._path, self._file)
+        if lost or self._directory.linked(self._file):
             self._file.close()
-            self._file = self._path.open("a", encoding="utf-8")
+            self._file = open_to_append(self._path)
+        if lost:
             log.warning(
                 "%s: was removed or replaced while the run was writing to it; the file that is there now has the "
                 "summaries from step %d of %r on", self._path, step, behavior,
             )  # fmt: skip
-        self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+        self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
         self._file.flush()
 
     def close(self) -> None:

@@ -107,7 +107,11 @@ def evaluate_command(
     from rlcore.runs.code_of_others import refuse_code_of_others
     from rlcore.runs.saved_run import SavedRun, find_run
     from rlcore.storage.configuration import read_saved_configuration
+    from rlcore.storage.output_files import require_outside_runs
 
+    for option, place in (("--video", video), ("--record", record)):
+        if place is not None:
+            require_outside_runs(place, f"{option} {place}")
     show_log()
     directory = find_run(run)
     document = apply_overrides(read_saved_configuration(directory), sets)

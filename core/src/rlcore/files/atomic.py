@@ -1,27 +1,45 @@
 """Atomic writes, and deletions that leave nothing that looks complete when they are interrupted.
 
-Names of files that are being written or deleted begin with ``.rlcore-tmp-``.
+Names of files that are being written or deleted begin with ``.rlcore-tmp-`` and contain 16 random hexadecimal digits,
+so that no link can be put there before. Every other name in a directory belongs to someone else.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import shutil
 from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
 from rlcore.errors import RunStateError
 
-__all__ = ["fsync_directory", "write_atomically"]
+__all__ = ["fsync_directory", "open_to_append", "temporary_path", "write_atomically"]
 
-TEMPORARY = ".rlcore-tmp-"  # the names of files that are being written or deleted begin with it
+_TEMPORARY = ".rlcore-tmp-"
+_LEFTOVER = re.compile(rf"{re.escape(_TEMPORARY)}(.+-)?[0-9a-f]{{16}}", re.DOTALL)
+
+
+def temporary_path(directory: Path, before: str = "", after: str = "") -> Path:
+    """Return a new name in ``directory`` for what is being written or deleted; it cannot be predicted.
+
+    ``before`` and ``after`` stand around its random part. Create the file with mode ``x`` and a directory with
+    ``mkdir``: both fail, instead of following a link, if something has the name.
+    """
+    return directory / f"{_TEMPORARY}{before}{secrets.token_hex(8)}{after}"
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replaces a file so that readers see either the old content or the new, even after a crash."""
-    temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
+    """Replaces a file so that readers see either the old content or the new, even after a crash.
+
+    A link at ``path`` is replaced, not followed.
+    """
+    temporary = temporary_path(path.parent)
+    stream = temporary.open("xb")
     try:
-        with temporary.open("wb") as stream:
+        with stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
@@ -30,6 +48,24 @@ def write_atomically(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     fsync_directory(path.parent)
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a file for appending, which is created if it is missing. Other names of the file keep its old content.
+
+    A file with several hard links, as in a backup made by ``cp -al``, is first replaced by a copy. Raises OSError for a
+    symbolic link.
+    """
+    stream = open(path, "ab", opener=_not_following)  # noqa: SIM115
+    if os.fstat(stream.fileno()).st_nlink > 1:
+        stream.close()
+        write_atomically(path, path.read_bytes())
+        stream = open(path, "ab", opener=_not_following)  # noqa: SIM115
+    return stream
+
+
+def _not_following(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def fsync_file(path: Path) -> None:
@@ -53,9 +89,9 @@ def fsync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def free_name(path: Path) -> Path:
+def free_name(path: Path, ending: str = ".replaced") -> Path:
     """``NAME.replaced`` beside ``NAME``, or the first of ``NAME.replaced-2`` and so on that does not exist."""
-    names = (f"{path.name}.replaced{'' if number == 1 else f'-{number}'}" for number in count(1))
+    names = (f"{path.name}{ending}{'' if number == 1 else f'-{number}'}" for number in count(1))
     return next(place for place in map(path.with_name, names) if not os.path.lexists(place))
 
 
@@ -69,7 +105,7 @@ def remove(path: Path) -> None:
 
 def is_leftover(name: str) -> bool:
     """Whether ``name`` is that of a file being written or deleted, perhaps by a process that was killed."""
-    return name.startswith(TEMPORARY)
+    return _LEFTOVER.fullmatch(name) is not None
 
 
 def sweep(directory: Path) -> None:

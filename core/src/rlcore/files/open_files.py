@@ -31,6 +31,10 @@ class WatchedDirectory:
         if not self._is_there():
             raise RunStateError(f"{self.path}: was moved or removed while the run was writing to it")
 
+    def linked(self, stream: IO[Any]) -> bool:
+        """Whether a backup has a hard link to the file of ``stream``, and must not get what is written from now on."""
+        return os.fstat(stream.fileno()).st_nlink > 1 and self._is_there()
+
     def lost(self, path: Path, stream: IO[Any]) -> bool:
         """Whether ``stream``, opened at ``path``, was removed or replaced there while the directory stayed."""
         try:

@@ -180,10 +180,11 @@ class RunContext:
     def own_files(self, *patterns: str) -> None:
         """Declare the files that a plugin writes into ``directory``, so that ``--force`` deletes them with the run.
 
-        Call it when the run starts. Patterns are relative to the directory; ``*`` matches anything but a slash, and
-        ``{behavior}`` the name of each behavior. A pattern that matches a folder means everything in it. Other files
-        are a user's, and rlcore never deletes them. Raises ValueError for a pattern that leaves the directory or
-        matches any name.
+        May be called at any time: a plugin that chooses a name during the run declares exactly that name, because a
+        pattern may match a user's file. ``glob.escape`` makes a pattern of a name. Patterns are relative to the
+        directory; ``*`` matches anything but a slash, and ``{behavior}`` the name of each behavior. A pattern that
+        matches a folder means everything in it. Other files are a user's, and rlcore never deletes them. Raises
+        ValueError for a pattern that leaves the directory or matches any name.
         """
         for pattern in patterns:
             problem = pattern_problem(pattern)

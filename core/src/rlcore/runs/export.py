@@ -21,6 +21,7 @@ from rlcore.runs.saved_policies import PolicySource
 from rlcore.runs.saved_run import SavedRun
 from rlcore.runs.setup import settings_of
 from rlcore.storage.configuration import configuration_sha256
+from rlcore.storage.output_files import require_output
 
 PROFILE = "profile"  # the setting of an exporter that --profile sets
 
@@ -140,9 +141,7 @@ class Export:
         """Write the files, and return them by behavior, each with the report of the exporter."""
         files, saved = self.files(output), self.saved
         for path in files.values():
-            if os.path.lexists(path) and not (force and path.is_file() and not path.is_symlink()):
-                how = "replace it with --force, or name another -o" if path.is_file() else "name another -o"
-                raise ConfigError(f"{path}: exists; {how}")
+            require_output(path, force)
         (settings,) = saved.config.export.values()
         opened = OpenExporter(saved.plugins.create_exporter(self.spec, settings, saved.context), self.spec, settings)
         specs = {name: saved.specs[name] for name in files}

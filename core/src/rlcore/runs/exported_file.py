@@ -14,7 +14,7 @@ from rlcore._version import __version__
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, PluginError, UnsupportedExport
 from rlcore.exporters import ChecksPolicies, ExportAbout, Exporter
-from rlcore.files.atomic import TEMPORARY, fsync_directory, fsync_file
+from rlcore.files.atomic import fsync_directory, fsync_file, temporary_path
 from rlcore.plugins.failures import blamed, failure
 from rlcore.plugins.records import ExporterSpec
 from rlcore.policy import Policy
@@ -44,7 +44,7 @@ class OpenExporter:
         complete; nothing is left in it. Raises UnsupportedExport if the exporter refuses the policy, PluginError if it
         fails or writes something other than one file, and ConfigError if the file cannot be written.
         """
-        empty = workplace / f"{TEMPORARY}export-{os.getpid()}"
+        empty = temporary_path(workplace, "export-")
         try:
             with _written(path):
                 empty.mkdir()

@@ -126,6 +126,15 @@ def run_context(
     )
 
 
+def plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
+    """Patterns of the files that plugins write, one for each behavior if a pattern names it."""
+    return [
+        pattern.replace("{behavior}", name)
+        for pattern in context.files
+        for name in (behaviors if "{behavior}" in pattern else ("",))
+    ]
+
+
 def environment_settings(config: RunConfig) -> EnvironmentSettings:
     """The ``environment`` block, which a run cannot do without."""
     if config.environment is None:

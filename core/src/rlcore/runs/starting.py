@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
@@ -17,14 +17,13 @@ from rlcore.distributed.ranks import OneRank, Ranks
 from rlcore.environment import SavesState
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.run_context import RunContext
 from rlcore.runs.closing import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit
 from rlcore.runs.control import Control
 from rlcore.runs.evaluations import RunEvaluation
 from rlcore.runs.evaluator import Evaluator
 from rlcore.runs.exports import RunExports, make_exporters
 from rlcore.runs.notifications import NoNotifications, Notifications
-from rlcore.runs.setup import fresh_start, make_writers, run_context, with_seed
+from rlcore.runs.setup import fresh_start, make_writers, plugin_files, run_context, with_seed
 from rlcore.runs.state import RunState
 from rlcore.runs.summaries import RunSummaries
 from rlcore.runs.timers import Timers
@@ -77,7 +76,7 @@ class Start:
             opened.callback(close_directory)
             with located(self.document):
                 made, config, saved = self._make(environments)
-                files = partial(_plugin_files, made.context, tuple(made.behaviors))
+                files = partial(plugin_files, made.context, tuple(made.behaviors))
                 self._restore(made, saved)
                 made.exports.exporters = make_exporters(config, self.plugins, made.context, made.behaviors.values())
                 made.summaries.writers = make_writers(config, self.plugins, made.context)
@@ -216,7 +215,7 @@ class Start:
             if self.ranks.rank == 0:
                 self.plugins.run_started(context)
             if not context.inference:
-                self.directory.started(_plugin_files(context, training.behaviors))
+                self.directory.started(plugin_files(context, training.behaviors))
             if training.resumed_from is not None and not training.nothing_left:
                 changed = store.configuration_changes()
                 if changed:
@@ -242,12 +241,3 @@ def other_ranks_warning(saved_by: int, size: int) -> str:
 def in_words(ranks: int) -> str:
     """``one process`` or ``2 ranks``."""
     return "one process" if ranks == 1 else f"{ranks} ranks"
-
-
-def _plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
-    """Patterns of the files that plugins write, one for each behavior if a pattern names it."""
-    return [
-        pattern.replace("{behavior}", name)
-        for pattern in context.files
-        for name in (behaviors if "{behavior}" in pattern else ("",))
-    ]

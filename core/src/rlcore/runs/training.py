@@ -32,7 +32,7 @@ from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.notifications import Notifications
 from rlcore.runs.promise import ResumePromise, promise_of
 from rlcore.runs.rank_stops import StopAgreement
-from rlcore.runs.setup import fresh_start, with_intervals
+from rlcore.runs.setup import fresh_start, plugin_files, with_intervals
 from rlcore.runs.speed_advice import Setting, SpeedAdvice
 from rlcore.runs.state import RunState, cut_warning, endless_warning, idle_warning, unlearned_warning
 from rlcore.runs.step_watch import StepWatch
@@ -167,6 +167,7 @@ class Training:
         for behavior in behaviors:
             due = self.summaries.due(behavior, evaluation)
             results[behavior.name] = behavior.result(self.summaries.summarize(behavior, speed) if due else {})
+        self._directory.declare_files(plugin_files(self.context, self.behaviors))
         if evaluation.overdue is None:  # else everything that is due at this step is left to the resumed run
             if self._checkpoint_due():
                 self._save_checkpoint()

@@ -368,7 +368,8 @@ class _Join:
 def own_files(path: Path) -> set[Path]:
     """The files of the checkpoint at ``path`` that rlcore wrote: those that the manifest lists.
 
-    Where the manifest is damaged, every file counts that has the name of a checkpoint's file.
+    Where the manifest is damaged, the entries of the state name the files. Where both are, every file counts that has
+    the name of a checkpoint's file.
     """
     files = [entry for entry in path.iterdir() if entry.is_file() and not entry.is_symlink()]
     try:
@@ -376,7 +377,12 @@ def own_files(path: Path) -> set[Path]:
     except (OSError, DamagedFile):
         listed = None
     if listed is None:
-        return {file for file in files if file.name in (MANIFEST, STATE, CONFIGURATION) or file.suffix == _ARRAYS}
+        try:
+            names = {file_name(name) for name in load_without_arrays(path)}
+        except RunStateError:
+            names = {file.name for file in files if file.suffix == _ARRAYS}
+        names |= {MANIFEST, STATE, CONFIGURATION, *(file.name for file in files if checksum_in(file.name))}
+        return {file for file in files if file.name in names}
     return {file for file in files if file.name in (MANIFEST, *listed)}
 
 

@@ -2,7 +2,7 @@
 
 A checkpoint is a directory whose name is its step. It is written beside its place, flushed to disk, renamed and
 verified before an older one is deleted. rlcore deletes only what rlcore wrote: a directory counts as a checkpoint by
-the files in it, not by its name, and temporary files have names that begin with ``.rlcore-tmp-``.
+the files in it, not by its name, and temporary files have names of :func:`rlcore.files.atomic.temporary_path`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import attrs
 from safetensors import SafetensorError
 
 from rlcore.errors import RunStateError
-from rlcore.files.atomic import TEMPORARY, free_name, fsync_directory
+from rlcore.files.atomic import free_name, fsync_directory, temporary_path
 from rlcore.plugins.holds import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
@@ -61,8 +61,13 @@ def find_checkpoints(directory: Path) -> list[Checkpoint]:
     """
     if not directory.is_dir():
         return []
-    found = [Checkpoint(int(p.name), p) for p in directory.iterdir() if _STEP_NAME.fullmatch(p.name)]
-    return sorted((each for each in found if is_checkpoint(each.path)), key=lambda checkpoint: checkpoint.step)
+    found = [Checkpoint(int(path.name), path) for path in directory.iterdir() if is_step(path)]
+    return sorted(found, key=lambda checkpoint: checkpoint.step)
+
+
+def is_step(path: Path) -> bool:
+    """Whether ``path`` is a checkpoint, which has its step as its name; its files may be damaged."""
+    return _STEP_NAME.fullmatch(path.name) is not None and is_checkpoint(path)
 
 
 def newest_intact(
@@ -117,8 +122,12 @@ def is_intact(checkpoint: Checkpoint) -> bool:
 
 
 def require_no_newer(directory: Path) -> None:
-    """Raises NewerFormat if a newer rlcore wrote a checkpoint in ``directory``; this one must not delete it."""
-    for checkpoint in find_checkpoints(directory):
+    """Raises NewerFormat if a newer rlcore wrote a checkpoint in ``directory``, or one of a best evaluation there.
+
+    Call it before anything in a run directory is deleted, replaced or continued: this rlcore cannot say what a newer
+    checkpoint is worth, and must not delete it.
+    """
+    for checkpoint in [*find_checkpoints(directory), *find_checkpoints(directory / BEST)]:
         require_format(checkpoint.path)
 
 
@@ -156,7 +165,7 @@ class CheckpointSave:
         """``apart``: share no file with the regular checkpoint before this one, so that damage to a file spares one."""
         self._directory, self._step = directory, step
         self.path = directory / str(step)
-        self._temporary = directory / f"{TEMPORARY}{step}-{os.getpid()}"
+        self._temporary = temporary_path(directory, f"{step}-")
         with self._failing():
             directory.mkdir(parents=True, exist_ok=True)
             self._temporary.mkdir()
@@ -236,7 +245,7 @@ def _make_room(path: Path) -> Path | None:
 
 def _set_aside(path: Path) -> Path:
     """Renames a checkpoint before it is deleted: an interrupted deletion must not leave one with files missing."""
-    return path.rename(path.with_name(f"{TEMPORARY}deleted-{path.name}-{os.getpid()}"))
+    return path.rename(temporary_path(path.parent, f"deleted-{path.name}-"))
 
 
 def _cannot_write(directory: Path, step: int, error: OSError | SafetensorError) -> str:

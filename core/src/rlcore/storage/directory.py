@@ -35,6 +35,7 @@ from rlcore.storage.run_files import (
     is_declared,
     read_mark,
     remove_own,
+    require_no_links,
     write_mark,
 )
 
@@ -124,8 +125,7 @@ class RunDirectory:
             if mark is None and not self._has_checkpoint():
                 raise RunStateError(self._nothing_to_resume())
             if self.settings.resume:
-                require_no_newer(self.checkpoints)
-                require_no_newer(self.best)
+                require_no_links(self.path, mark or Mark())
         elif mark is not None:
             reason = None if self.settings.force else why_force(self.path, mark)
             if reason and not self._lock.held and is_locked(self.path):
@@ -137,6 +137,8 @@ class RunDirectory:
                 f"{self.path}: exists and is not a run of rlcore (it has no {MARK}), so nothing in it is touched; "
                 "choose another --run-id or --results-dir"
             )
+        if not self.settings.inference:
+            require_no_newer(self.checkpoints)
 
     def _has_checkpoint(self) -> bool:
         """Whether there is a checkpoint: a run that was copied without its mark can be resumed."""
@@ -239,16 +241,22 @@ class RunDirectory:
         """Call when the run has started: it keeps the directory. ``files`` are patterns of files that plugins write."""
         assert self._mark is not None
         self._starting = False
-        known = tuple(dict.fromkeys((*self._mark.files, *files)))
-        try:
-            if known != self._mark.files:
-                self._set_mark(attrs.evolve(self._mark, files=known))
-        except OSError as error:
-            raise RunStateError(f"{self.path / MARK}: {error.strerror or error}") from error
+        self.declare_files(files)
         for aside in () if self._replaced.moved_to is None else self._replaced.kept(self._mark):
             log.info(
                 "%s: the run that was here is kept in %s until this one has a regular checkpoint", self.path, aside
             )
+
+    def declare_files(self, files: Iterable[str]) -> None:
+        """Add patterns of files that plugins write to the mark, if this process has one. Raises RunStateError."""
+        known = () if self._mark is None else tuple(dict.fromkeys((*self._mark.files, *files)))
+        if self._mark is None or known == self._mark.files:
+            return
+        self.require()
+        try:
+            self._set_mark(attrs.evolve(self._mark, files=known))
+        except OSError as error:
+            raise RunStateError(f"{self.path / MARK}: {error.strerror or error}") from error
 
     def write_holds(self, steps: list[int]) -> None:
         """Write for other processes which checkpoints this process holds; the file is there while it holds some."""
@@ -280,9 +288,12 @@ class RunDirectory:
         """
         assert self._mark is not None
         self.require()
-        taken = relative not in self._mark.exports and os.path.lexists(self.path / relative)
+        path = self.path / relative
+        if path.parent.is_symlink():
+            raise RunStateError(f"{path.parent}: is a symbolic link, and a run writes only in its directory; move it")
+        taken = relative not in self._mark.exports and os.path.lexists(path)
         if taken or is_declared(relative, self._mark):
-            raise RunStateError(f"{self.path / relative}: is a file that this run did not export; move it away")
+            raise RunStateError(f"{path}: is a file that this run did not export; move it away")
         if self._mark.exports.get(relative, -1) != step:
             self._set_exports({**self._mark.exports, relative: step})
 
@@ -343,6 +354,9 @@ class RunDirectory:
             if self._starting:
                 mark = self._mark or Mark()
                 self._undo(attrs.evolve(mark, files=tuple(dict.fromkeys((*mark.files, *files)))))
+            else:
+                with suppress(RunStateError):  # the files then count as a user's
+                    self.declare_files(files)
             if self._mark is not None and (self._replaced.moved_to is None or not self._starting):
                 for aside in self._replaced.kept(self._mark):
                     log.warning("%s: the run that was here before is still in %s", self.path, aside)

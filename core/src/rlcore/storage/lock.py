@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from rlcore.errors import RunStateError
 from rlcore.files.json_files import DamagedFile, open_regular
+
+__all__ = ["require_lock_file"]
 
 LOCK = ".lock"
 
@@ -35,6 +38,7 @@ class RunLock:
 
     def acquire(self) -> None:
         """Takes the lock. Raises RunStateError if another process holds it, OSError if the file cannot be made."""
+        require_lock_file(self._file)
         try:
             self._lock.acquire(timeout=0.2, poll_interval=0.05)  # is_locked() holds it for a moment
         except Timeout as error:
@@ -58,6 +62,16 @@ class RunLock:
     def release(self) -> None:
         """Releases the lock. The file stays on systems with ``flock``; elsewhere the lock library may delete it."""
         self._lock.release()
+
+
+def require_lock_file(file: Path) -> None:
+    """Raise RunStateError if a lock on ``file`` would empty another file, because ``file`` is a link to it."""
+    try:
+        found = file.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode) or (found.st_nlink > 1 and found.st_size):
+        raise RunStateError(f"{file}: leads to another file, which locking would empty; remove {file.name}")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

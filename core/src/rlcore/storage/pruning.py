@@ -12,9 +12,9 @@ import attrs
 
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import load_without_arrays
-from rlcore.storage.checkpoint_directory import Checkpoint, is_intact, remove_checkpoints
+from rlcore.storage.checkpoint_directory import Checkpoint, is_intact, remove_checkpoints, require_no_newer
 from rlcore.storage.lock import LOCK, RunLock
-from rlcore.storage.run_files import CHECKPOINTS, outcome_in, read_mark, write_mark
+from rlcore.storage.run_files import CHECKPOINTS, outcome_in, read_mark, require_no_links, write_mark
 from rlcore.storage.status import status_in_checkpoints
 from rlcore.storage.stored_checkpoints import (
     PrunePlan,
@@ -37,12 +37,13 @@ def prune(
     Exported policies beside them are deleted too. ``write_status`` gets the training status without them. Raises
     RunStateError if a process trains the run, or if nothing in the directory was written by rlcore.
     """
-    if read_mark(directory) is None:
+    mark = read_mark(directory)
+    if mark is None:
         raise RunStateError(f"{directory}: has no mark of rlcore (rlcore_run.json), so nothing in it is deleted")
     with _locked(directory):
         checkpoints = directory / CHECKPOINTS
-        if checkpoints.is_symlink():
-            raise RunStateError(f"{checkpoints}: is a symbolic link, so nothing in it is deleted")
+        require_no_links(directory, mark)
+        require_no_newer(checkpoints)
         found = stored_checkpoints(directory)
         plan = prune_plan(found, _is_usable, keep, older_than, time.time())
         plan = attrs.evolve(plan, freed=disk_usage(plan.delete)[1])

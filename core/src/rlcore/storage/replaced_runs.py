@@ -1,14 +1,15 @@
 """Replace an earlier run: when it is moved aside, where to, when it is deleted, and when it gets its name back.
 
-- An earlier run that saved anything (:func:`what_it_saved`) needs ``--force``. It moves, complete, to ``NAME.replaced``
-  beside it, or to the first of ``NAME.replaced-2`` and so on that is free. A run that saved nothing is deleted where it
-  is.
+- An earlier run that saved anything, or holds files of others (:func:`why_force`), needs ``--force``. It moves,
+  complete, to ``NAME.replaced`` beside it, or to the first of ``NAME.replaced-2`` and so on that is free. Any other run
+  is deleted where it is.
 - The mark of the new run names the runs that it replaces. They are deleted after the first regular checkpoint of the
   new run. A regular checkpoint is one of the interval or of the end of training; one after Ctrl-C is not.
 - If the new run cannot start, the earlier run gets its name back.
 - If the new run ends without a regular checkpoint, the earlier run stays where it is, and a further run of this name
   replaces both. A replaced run that is resumed has another id in its mark, and is never deleted.
 - Files that rlcore did not write move to the same place in the new run's directory, or stay.
+- A run with a checkpoint of a newer rlcore is neither replaced nor deleted.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import attrs
 
 from rlcore.errors import RunStateError
 from rlcore.files.atomic import free_name
-from rlcore.storage.checkpoint_directory import BEST, find_checkpoints
+from rlcore.storage.checkpoint_directory import BEST, find_checkpoints, require_no_newer
 from rlcore.storage.lock import LOCK, RunLock
 from rlcore.storage.run_files import (
     CHECKPOINTS,
     MARK,
     Mark,
     foreign_files,
+    is_link_of_run,
     outcome_in,
     read_mark,
     remove_if_empty,
@@ -36,32 +38,21 @@ from rlcore.storage.run_files import (
 log = logging.getLogger(__name__)
 
 
-def what_it_saved(path: Path, mark: Mark) -> str | None:
-    """The beginning of a message that says what the run in ``path`` saved; None if it saved nothing.
+def why_force(path: Path, mark: Mark) -> str | None:
+    """Why the run in ``path`` may not be replaced without ``--force``; None if nothing would be lost.
 
-    A run that saved something moves aside when another run takes its name.
+    Such a run moves aside when another run takes its name.
     """
     checkpoints = path / CHECKPOINTS
-    if find_checkpoints(checkpoints):
-        return "this run exists; resume it (--resume), "
-    if find_checkpoints(checkpoints / BEST):
-        return "this run has no checkpoint to resume, but the policies of its best evaluation; "
-    if outcome_in(path) not in (None, "failed"):
-        return "this run is over, and its checkpoints are gone; "
-    for foreign in foreign_files(path, mark):
-        if foreign.is_relative_to(checkpoints):  # where the new run needs every name
-            return f"holds {foreign.relative_to(path)}, which rlcore did not write; move it, "
-    return None
-
-
-def why_force(path: Path, mark: Mark) -> str | None:
-    """Why the run in ``path`` may not be replaced without ``--force``; None if nothing would be lost."""
     choices = "replace it (--force) or choose another --run-id"
-    saved = what_it_saved(path, mark)
-    if saved:
-        return f"{saved}{choices}"
+    if find_checkpoints(checkpoints):
+        return f"this run exists; resume it (--resume), {choices}"
+    if find_checkpoints(checkpoints / BEST):
+        return f"this run has no checkpoint to resume, but the policies of its best evaluation; {choices}"
+    if outcome_in(path) not in (None, "failed"):
+        return f"this run is over, and its checkpoints are gone; {choices}"
     foreign = foreign_files(path, mark)
-    if foreign:
+    if foreign:  # the new run may need the name
         return f"holds {foreign[0].relative_to(path)}, which rlcore did not write; move it, {choices}"
     return None
 
@@ -86,7 +77,7 @@ class ReplacedRuns:
         """
         # The runs that the earlier run was to replace are replaced with it.
         replaces = {name: run for name, run in earlier.replaces.items() if self.path.with_name(name).is_dir()}
-        if what_it_saved(self.path, earlier):
+        if why_force(self.path, earlier):
             replaces[self._move_aside(lock).name] = earlier.run
         else:
             remove_own(self.path, earlier, keep=(LOCK, MARK))
@@ -152,10 +143,11 @@ def _delete(path: Path, lock: RunLock, run: str, successor: Path) -> bool:
     try:
         if mark is None:
             remove_if_empty(path)  # a process that was killed did everything else
-        if mark is None or mark.run != run:
-            return True  # or another run has this name now
+        if mark is None or mark.run != run or path.is_symlink():
+            return True  # or another run has this name now, or the run was moved and left a link
         if not lock.held:
             lock.acquire()
+        require_no_newer(path / CHECKPOINTS)
         _move_foreign_files(path, mark, successor)
         remove_own(path, mark)
     except (OSError, RunStateError) as error:
@@ -172,9 +164,12 @@ def _delete(path: Path, lock: RunLock, run: str, successor: Path) -> bool:
 def _move_foreign_files(path: Path, mark: Mark, successor: Path) -> None:
     """Moves files that rlcore did not write to the same place in ``successor`` if that is free.
 
-    Nothing moves into its ``checkpoints``, where a name may be that of a step.
+    Nothing moves into its ``checkpoints``, where a name may be that of a step, and no link that the new run would
+    follow.
     """
     for foreign in foreign_files(path, mark):
+        if is_link_of_run(path, foreign, mark):
+            continue
         relative = foreign.relative_to(path)
         place = successor / relative
         if relative.parts[0] != CHECKPOINTS and not (place.exists() or place.is_symlink()):

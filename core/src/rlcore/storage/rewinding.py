@@ -13,7 +13,7 @@ import os
 import shutil
 from pathlib import Path
 
-from rlcore.files.atomic import TEMPORARY, fsync_directory, fsync_file, is_leftover
+from rlcore.files.atomic import fsync_directory, fsync_file, is_leftover, temporary_path
 from rlcore.storage.checkpoint import own_files
 from rlcore.storage.checkpoint_directory import BEST, find_checkpoints
 from rlcore.storage.lock import LOCK
@@ -41,8 +41,9 @@ def copy_until(source: Path, target: Path, mark: Mark, step: int) -> dict[str, i
         place = target / relative
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, place)
-    made = target / f"{TEMPORARY}{CHECKPOINTS}-{os.getpid()}"
-    (made / BEST).mkdir(parents=True)
+    made = temporary_path(target, f"{CHECKPOINTS}-")
+    made.mkdir()
+    (made / BEST).mkdir()
     kept = [each for each in find_checkpoints(source / CHECKPOINTS) if each.step <= step]
     for checkpoint in kept + find_checkpoints(source / CHECKPOINTS / BEST):
         _share(checkpoint.path, made / checkpoint.path.relative_to(source / CHECKPOINTS))

@@ -7,14 +7,17 @@ that plugins write into the directory. Nothing else in a run directory is ever d
 from __future__ import annotations
 
 import json
+import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import attrs
 
+from rlcore.errors import RunStateError
 from rlcore.files.atomic import is_leftover, remove, write_atomically
 from rlcore.files.json_files import DamagedFile, is_file_name, is_whole, read_object
 from rlcore.files.patterns import pattern_problem
@@ -32,10 +35,11 @@ HOLDS = "held_checkpoints.json"  # while a process of the run holds some
 FORMAT = 1
 
 _FILES = frozenset({LOCK, MARK, CONFIGURATION, RESULT, f"{LOGS}/{STATUS}", f"{LOGS}/{TIMERS}", f"{LOGS}/{HOLDS}"})
+_PLAIN = re.compile(r"[^*?\[]*", re.DOTALL)  # a pattern that matches its own text alone
 _FOLDERS = frozenset({LOGS, CHECKPOINTS, f"{CHECKPOINTS}/{BEST}"})
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Mark:
     """The content of a run's mark."""
 
@@ -46,6 +50,32 @@ class Mark:
     exports: Mapping[str, int | None] = attrs.field(factory=dict)
     replaces: Mapping[str, str] = attrs.field(factory=dict)  # `run` by directory; see replaced_runs.py
     job: str = ""  # of torchrun, if it started the process that wrote here last
+
+    @cached_property
+    def patterns(self) -> Patterns:
+        """``files``, prepared for many comparisons."""
+        return Patterns(self.files)
+
+    @cached_property
+    def folders(self) -> Patterns:
+        """The folders of the files in ``files`` and ``exports``, and those of rlcore."""
+        written = (*self.files, *self.exports)
+        return Patterns((*_FOLDERS, *(str(parent) for each in written for parent in PurePosixPath(each).parents)))
+
+
+class Patterns:
+    """Patterns of relative paths, in which ``*`` does not match a slash. A run may have thousands of plain names."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._names = frozenset(patterns)
+        self._patterns = [PurePosixPath(each).parts for each in self._names if not _PLAIN.fullmatch(each)]
+
+    def match(self, relative: str) -> bool:
+        """Whether ``relative`` matches a pattern part by part."""
+        parts = PurePosixPath(relative).parts
+        return relative in self._names or any(
+            len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern)) for pattern in self._patterns
+        )
 
 
 def read_mark(directory: Path) -> Mark | None:
@@ -75,7 +105,16 @@ def is_export_name(relative: str) -> bool:
 
 def is_declared(relative: str, mark: Mark) -> bool:
     """Whether rlcore itself, or a plugin that declared its files, writes a file of that name; exports do not count."""
-    return relative in _FILES or any(_matches(relative, pattern) for pattern in mark.files)
+    return relative in _FILES or mark.patterns.match(relative)
+
+
+def is_own_name(relative: str, mark: Mark) -> bool:
+    """Whether the run may write a file or a folder of that name; a name that differs in case alone counts too."""
+    for part in (PurePosixPath(relative), *PurePosixPath(relative).parents):  # a pattern may match a folder
+        if is_declared(str(part), mark) or is_leftover(part.name):
+            return True
+    names = Patterns(name.casefold() for name in (*_FILES, *_FOLDERS, *mark.files, *mark.exports))
+    return names.match(relative.casefold())
 
 
 def write_mark(directory: Path, mark: Mark) -> None:
@@ -106,6 +145,23 @@ def own_files_in(directory: Path, mark: Mark) -> list[Path]:
     """The files, outside checkpoints, that rlcore or a plugin that declared them wrote."""
     checkpoints = directory / CHECKPOINTS
     return [path for path, own in _entries(directory, mark) if own and not path.is_relative_to(checkpoints)]
+
+
+def is_link_of_run(directory: Path, path: Path, mark: Mark) -> bool:
+    """Whether ``path`` is a symbolic link with the name of a file or a folder that the run writes."""
+    relative = _relative(directory, path)
+    known = is_declared(relative, mark) or relative in mark.exports or _is_folder(relative, mark)
+    return known and path.is_symlink()
+
+
+def require_no_links(directory: Path, mark: Mark) -> None:
+    """Raises RunStateError if a symbolic link stands where the run writes: it may lead to the files of another run."""
+    for path in foreign_files(directory, mark):
+        if is_link_of_run(directory, path, mark):
+            raise RunStateError(
+                f"{path}: is a symbolic link, and a run writes and deletes only in its own directory; move what it "
+                "leads to here, or link the whole results directory"
+            )
 
 
 def remove_own(directory: Path, mark: Mark, keep: tuple[str, ...] = ()) -> None:
@@ -152,6 +208,8 @@ def _entries(directory: Path, mark: Mark) -> Iterator[tuple[Path, bool]]:
                 yield from ((entry, False) for entry in foreign_entries(path))
             elif path.is_dir() and _is_folder(relative, mark):
                 open_folders.append(path)
+            elif path.is_dir() and relative in _FILES | mark.exports.keys():
+                yield path, False
             else:
                 yield path, _is_own(relative, mark)
 
@@ -163,15 +221,7 @@ def _is_own(relative: str, mark: Mark) -> bool:
 
 def _is_folder(relative: str, mark: Mark) -> bool:
     """Whether rlcore, or a plugin that declared it, makes a folder of that name."""
-    written = (*mark.files, *mark.exports)
-    parents = (str(parent) for pattern in written for parent in PurePosixPath(pattern).parents)
-    return relative in _FOLDERS or any(_matches(relative, parent) for parent in parents)
-
-
-def _matches(relative: str, pattern: str) -> bool:
-    """Whether the path matches the pattern part by part; ``*`` does not match a slash."""
-    parts, patterns = PurePosixPath(relative).parts, PurePosixPath(pattern).parts
-    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
+    return mark.folders.match(relative)
 
 
 def _checkpoint_places(directory: Path) -> list[Path]:

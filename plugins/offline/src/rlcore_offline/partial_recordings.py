@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import uuid
 from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from rlcore.errors import ConfigError
-from rlcore.files.atomic import fsync_directory
+from rlcore.files.atomic import fsync_directory, temporary_path
+from rlcore.storage.lock import require_lock_file
 
-# Only rlcore gives such names, so what has one and is locked by no process may be deleted.
-RECORDING = ".rlcore-tmp-recording-"
 LOCK = ".rlcore-tmp-lock-"
 
 
@@ -33,13 +31,14 @@ class PartialRecording:
         parent = self.path.parent
         parent.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(parent / f"{LOCK}{path.name}", thread_local=False)
+        require_lock_file(Path(self._lock.lock_file))
         try:
             self._lock.acquire(blocking=False)
         except Timeout:
             raise ConfigError(f"{path}: another process is recording there; wait, or use another directory") from None
         try:
             self._sweep()
-            self.directory = parent / f"{RECORDING}{uuid.uuid4().hex[:8]}-{path.name}"
+            self.directory = temporary_path(parent, "recording-", f"-{path.name}")
             self.directory.mkdir()
         except BaseException:
             self._release()
@@ -64,11 +63,12 @@ class PartialRecording:
         self._release()
 
     def _refuse_existing(self) -> None:
-        if self.path.exists():
+        if os.path.lexists(self.path):
             raise ConfigError(f"{self.path} exists already; remove it, or record to another directory")
 
     def _sweep(self) -> None:
-        leftover = re.compile(rf"{re.escape(RECORDING)}[0-9a-f]{{8}}-{re.escape(self.path.name)}")
+        # Only rlcore gives such names, so what has one and is locked by no process may be deleted.
+        leftover = re.compile(rf"\.rlcore-tmp-recording-[0-9a-f]{{16}}-{re.escape(self.path.name)}")
         for entry in self.path.parent.iterdir():
             if leftover.fullmatch(entry.name):
                 shutil.rmtree(entry, ignore_errors=True)  # a leftover that stays does no harm

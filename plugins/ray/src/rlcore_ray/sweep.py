@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_RUN_STATE, ConfigError, RunStateError
-from rlcore.files.atomic import write_atomically
+from rlcore.files.atomic import open_to_append, write_atomically
 from rlcore_ray.process_actor import STDERR
 from rlcore_ray.remote import RemoteProcess, Reserved, Signals, connected, wait_for_news
 from rlcore_ray.sweep_file import SweepPlan
@@ -125,7 +125,7 @@ class Sweep:
     def _begin(self, record: Record, proof: tuple[Path, str]) -> _Attempt:
         logs = self.plan.directory / LOGS
         logs.mkdir(exist_ok=True)
-        log = (logs / f"{record.trial.name}.log").open("ab")
+        log = open_to_append(logs / f"{record.trial.name}.log")
         process = RemoteProcess(self.reserved, proof)
         return _Attempt(record, process, log, monotonic())
 

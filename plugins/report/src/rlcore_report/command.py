@@ -61,11 +61,13 @@ def report_command(
     from rlcore.cli.terminal import echo
     from rlcore.errors import RunStateError
     from rlcore.files.atomic import write_atomically
+    from rlcore.storage.output_files import require_output
     from rlcore_report.groups import grouped
     from rlcore_report.render import page
     from rlcore_report.runs import read_runs
 
-    require_replaceable(output, force)
+    existing = "exists and is not a report of rlcore"
+    require_output(output, force or is_report(output), f"-o {output}", existing)
     found, problems = read_runs(runs)
     for problem in problems:
         echo(f"warning: {problem}", err=True)
@@ -142,19 +144,9 @@ def named_group(text: str) -> tuple[str, str]:
     return name, pattern
 
 
-def require_replaceable(output: Path, force: bool) -> None:
-    """Raise ConfigError if writing ``output`` would replace something that is not a report, or has no directory."""
-    from rlcore.errors import ConfigError
-
-    if output.is_dir():
-        raise ConfigError(f"-o {output}: is a directory; name a file, such as {output / 'report.html'}")
-    if not output.parent.is_dir():
-        raise ConfigError(f"-o {output}: there is no directory {output.parent}; create it first")
-    if force or not output.exists():
-        return
-    if not output.is_file():
-        raise ConfigError(f"-o {output}: is not a regular file")
-    with output.open("rb") as file:
-        head = file.read(_HEAD)
-    if MARK.encode() not in head:
-        raise ConfigError(f"-o {output}: exists and is not a report of rlcore; --force replaces it")
+def is_report(path: Path) -> bool:
+    """Whether ``path`` is a page that this command wrote."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return MARK.encode() in file.read(_HEAD)

@@ -8,13 +8,15 @@ only at a later call.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
 
+from rlcore.errors import RunStateError
 from rlcore.files.open_files import WatchedDirectory
 from rlcore.stats import CUMULATIVE_REWARD, StatSummary
 from rlcore_tensorboard.event_file import EventFile
@@ -33,20 +35,27 @@ class TensorBoardWriter:
     """Writes one event file per behavior, flushed at every summary."""
 
     def __init__(
-        self, directory: Path, resumed_steps: Mapping[str, int] | None = None, histograms: bool = True
+        self,
+        directory: Path,
+        resumed_steps: Mapping[str, int] | None = None,
+        histograms: bool = True,
+        own_files: Callable[[str], None] = lambda pattern: None,
     ) -> None:
-        """``resumed_steps`` is the agent step from which each behavior resumes; a missing behavior starts from zero."""
+        """``resumed_steps`` is the agent step from which each behavior resumes; a missing behavior starts from zero.
+
+        ``own_files`` gets the name of each file that was made.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = WatchedDirectory(directory)
         self._resumed_steps = dict(resumed_steps or {})
         self._histograms = histograms
+        self._own_files = own_files
         self._files: dict[str, EventFile] = {}
 
     @classmethod
     def create(cls, settings: TensorBoardSettings | None, run: RunContext) -> TensorBoardWriter:
         settings = settings or TensorBoardSettings()
-        run.own_files("{behavior}/events.out.tfevents.*")
-        return cls(run.directory, run.resumed_steps, settings.histograms)
+        return cls(run.directory, run.resumed_steps, settings.histograms, run.own_files)
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         summary = Summary()
@@ -64,17 +73,23 @@ class TensorBoardWriter:
         self._files = {}
 
     def _file(self, behavior: str, step: int) -> EventFile:
-        """Return the behavior's event file; create it again if it was removed."""
+        """Return the behavior's event file; create another one if it was removed, or has a hard link in a backup."""
         file = self._files.get(behavior)
-        if file is not None and not self._directory.lost(file.path, file.stream):
+        lost = file is not None and self._directory.lost(file.path, file.stream)
+        if file is not None and not lost and not self._directory.linked(file.stream):
             return file
         self._directory.require()
         directory = self._directory.path / behavior
+        if directory.is_symlink():
+            raise RunStateError(f"{directory}: is a symbolic link, and a run writes only in its directory; move it")
         directory.mkdir(exist_ok=True)
         first = self._resumed_steps.get(behavior, -1) + 1 if file is None else step
         self._files[behavior] = made = EventFile(directory, first)
+        # Exactly these names are the run's: --force must not delete the event files of other programs.
+        self._own_files(f"{escape(behavior)}/{escape(made.path.name)}")
         if file is not None:
             file.close()
+        if file is not None and lost:
             log.warning(
                 "%s: was removed while the run was writing to it; summaries from step %d on are in %s",
                 file.path, step, made.path.name,

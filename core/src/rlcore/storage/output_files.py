@@ -1,0 +1,72 @@
+"""Check the path of an output file: a command replaces no file of a run, and no file of a user without ``--force``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rlcore.errors import ConfigError
+from rlcore.storage.checkpoint_directory import find_checkpoints, is_step
+from rlcore.storage.run_files import CHECKPOINTS, MARK, Mark, is_own_name, read_mark
+
+__all__ = ["require_output"]
+
+
+def require_output(path: Path, force: bool, place: str | None = None, existing: str = "exists") -> None:
+    """Raise ConfigError unless a command may write a file at ``path``; call it before the work.
+
+    Never allowed are a run's own files and what lies in its checkpoints, whatever way leads there, a symbolic link, and
+    anything that is not a regular file. A file that exists needs ``force``. ``place`` is ``path`` in
+    messages, with the option that has it; ``existing`` says why a file that exists stays.
+
+    Write the file with ``write_atomically``, which replaces one name of a file that has several.
+    """
+    place = place or str(path)
+    require_outside_runs(path, place)
+    if path.is_symlink():
+        raise ConfigError(f"{place}: is a symbolic link; name the file that it leads to, {os.path.realpath(path)}")
+    if path.is_dir():
+        raise ConfigError(f"{place}: is a directory; name a file")
+    if not path.parent.is_dir():
+        raise ConfigError(f"{place}: there is no directory {path.parent}; create it first")
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise ConfigError(f"{place}: is not a regular file")
+    if not force:
+        raise ConfigError(f"{place}: {existing}; replace it with --force, or name another file")
+
+
+def require_outside_runs(path: Path, place: str) -> None:
+    """Raise ConfigError if ``path`` is, or would be, one of a run's own files or lies in its checkpoints.
+
+    Links and ``..`` on the way are followed. Names that differ in case alone count as equal, because they are on some
+    file systems.
+    """
+    real = Path(os.path.realpath(path))
+    for directory in real.parents:
+        problem = _problem(real.relative_to(directory), directory)
+        if problem:
+            raise ConfigError(f"{place}: {problem}; name another place")
+
+
+def _problem(relative: Path, directory: Path) -> str | None:
+    """Why nothing may be written at ``relative`` in ``directory``; None if ``directory`` does not forbid it."""
+    if is_step(directory):
+        return f"lies in the checkpoint {directory}, which never changes"
+    marked = os.path.lexists(directory / MARK)
+    mark = read_mark(directory)
+    if marked and mark is None:
+        return f"lies in the run {directory}, whose {MARK} cannot be read"
+    if mark is None and not _has_checkpoints(directory):  # a run that was copied without its mark has some
+        return None
+    if relative.parts[0].casefold() == CHECKPOINTS:
+        return f"lies among the checkpoints of the run {directory}"
+    return f"is a file of the run {directory}" if is_own_name(relative.as_posix(), mark or Mark()) else None
+
+
+def _has_checkpoints(directory: Path) -> bool:
+    try:
+        return bool(find_checkpoints(directory / CHECKPOINTS))
+    except OSError:
+        return False
