@@ -21,6 +21,7 @@ from rlcore.config.nodes import Block, Items, Origin, nearest_origin, placed
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, shown
 from rlcore.config.seal import is_broken
 from rlcore.errors import ConfigError, KeyPath, dotted
+from rlcore.files.json_files import DamagedFile, read_regular
 
 if TYPE_CHECKING:
     import yaml
@@ -108,14 +109,11 @@ def _refused(place: str, message: str) -> ConfigErrors:
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         raise _refused(f"{path}", "no such file") from None
-    except OSError as error:
-        raise _refused(f"{path}", f"cannot be read: {error.strerror}") from None
-    if len(content) > MAX_BYTES:
-        raise _refused(f"{path}:1", f"larger than {MAX_BYTES:,} bytes; this is not a configuration file")
+    except DamagedFile as error:
+        raise _refused(f"{path}", f"{str(error).removeprefix(f'{path}: ')}; this is not a configuration file") from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
