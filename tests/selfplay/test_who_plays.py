@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from worlds_of_games import KINDS, Numbered, Recorder, World
 
-from rlcore.environment import BehaviorSpec
+from rlcore.environment import AgentBatch, BehaviorSpec
 from rlcore_ghost.controller import Controller
 from rlcore_ghost.samplers import UniformSampler
 from rlcore_ghost.seats import Seats
@@ -202,3 +202,24 @@ def test_the_rows_of_an_environment_are_specified_as_one_team(order: list[int]) 
     largest = max(np.bincount(order))
     assert rows.env_index.tolist() == [0] * largest + [1]
     assert rows.group is not None and len(set(rows.group[:largest].tolist())) == 1
+
+
+def test_a_seat_gets_the_final_mask_of_who_sat_there_when_the_episode_ended() -> None:
+    """Two environments of two teams; agent k may choose option k alone where its episode ends."""
+    env, team = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    seats = Seats(BehaviorSpec("Agent", (), discrete=(4,), env_index=env, team=team), for_all=False)
+    over, masks = np.array([True, True, False, True]), np.eye(4, dtype=np.bool_)
+    batch = AgentBatch(
+        {}, np.zeros(4, np.float32), over, np.zeros(4, np.bool_), final_observations={}, final_action_mask=masks[over]
+    )
+    for sitting, expected in (([0, 3], [0, 3]), ([1, 2], [1]), ([3], [3]), ([2], None)):
+        seats.leave(np.arange(4))
+        seats.sit(np.array(sitting))
+        before = seats.copy()
+        for rows in (seats.batch(batch), seats.batch(batch, before)):
+            found = None if rows.final_action_mask is None else rows.final_action_mask.argmax(axis=1).tolist()
+            assert found == expected
+        seats.leave(np.array(sitting))
+        seats.sit(np.array([0, 2]))
+        rows = seats.batch(batch, before)
+        assert (None if rows.final_action_mask is None else rows.final_action_mask.argmax(1).tolist()) == expected

@@ -11,9 +11,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.testing.conformance.trainer import check_actions, learn, mean_reward, play
 from rlcore.testing.environments import (
+    ArrayEnvironment,
     ConstantReward,
     IdentityEnvironment,
     ImageIdentity,
@@ -65,6 +66,46 @@ def test_time_limits_are_bootstrapped_through_and_ends_are_not(
         # Stretches of three steps end at an end wherever it comes: 1 + 0.9 + 0.81 + 0.729 v with chance 1/4, and so on.
         value = (1 + (1 + 0.9) + 2 * (1 + 0.9 + 0.81)) / 4 / (1 - 0.9**3 / 4)
     assert believed == pytest.approx(value, rel=0.05)
+
+
+class Roundabout(ArrayEnvironment):
+    """Two places in turn, each with two options of its own: the first pays, and a time limit comes after two steps."""
+
+    PAY = np.array([[1.0, 0.2, -5.0, -5.0], [-5.0, -5.0, 0.5, 0.0]])  # -5: forbidden
+
+    def __init__(self, num_envs: int) -> None:
+        self.place = np.zeros(num_envs, np.int64)
+        seen = ObservationSpec("place", (2,), np.float32, "one_hot")
+        super().__init__(BehaviorSpec("Agent", (seen,), discrete=(4,), env_index=np.arange(num_envs)), max_steps=2)
+
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        self.place[env] = generator.integers(2)
+
+    def advance(self, actions: Actions) -> tuple[NDArray[Any], NDArray[Any]]:
+        assert actions.discrete is not None
+        reward = self.PAY[self.place, actions.discrete[:, 0]]
+        self.place = 1 - self.place
+        return reward, np.zeros(self.num_envs, np.bool_)
+
+    def observe(self) -> dict[str, NDArray[Any]]:
+        return {"place": np.eye(2, dtype=np.float32)[self.place]}
+
+    def action_mask(self) -> NDArray[np.bool_]:
+        mask: NDArray[np.bool_] = self.PAY[self.place] > -5.0
+        return mask
+
+
+def test_what_a_time_limit_cuts_off_is_valued_by_what_is_allowed_there(make_trainer: MakeTrainer) -> None:
+    """Half of the steps lead to a time limit, whose state has an action mask of its own."""
+    environment = Roundabout(4)
+    trainer = make_trainer(environment, block=discounted(0.9), **VALUES)
+    learn(trainer, environment, 200)
+    best = np.array([(1 + 0.9 * 0.5) / 0.19, (0.5 + 0.9) / 0.19])  # v0 = 1 + 0.9 v1 and v1 = 0.5 + 0.9 v0
+    expected = Roundabout.PAY + 0.9 * best[::-1, None]
+    allowed = Roundabout.PAY > -5.0
+    with torch.no_grad():
+        for found in trainer.model.q_values(trainer.model.critics, (torch.eye(2),), None):
+            np.testing.assert_allclose(found[:, 0].numpy()[allowed], expected[allowed], rtol=0.05)
 
 
 def test_the_corridor_has_the_values_of_dynamic_programming(make_trainer: MakeTrainer) -> None:

@@ -227,6 +227,9 @@ class AgentBatch:
             none was lost.
         final_info: Numbers that the environment reports of each ended episode by name, such as the result of a game,
             each [K], rows in the order of ``ended``; NaN for an agent without this number. None: it reports none.
+        final_action_mask: [K, mask_size] whether each option is allowed at the final observation of each ended episode,
+            rows in the order of ``ended``: after a time limit, trainers value what the agent could do there. A branch
+            without any allowed option is wrong here too. None: every option is.
     """
 
     observations: dict[str, NDArray[Any]]
@@ -240,6 +243,7 @@ class AgentBatch:
     action_mask: NDArray[np.bool_] | None = None
     aborted: NDArray[np.bool_] | None = None
     final_info: dict[str, NDArray[np.float64]] | None = None
+    final_action_mask: NDArray[np.bool_] | None = None
 
     @ended.default
     def _ended(self) -> NDArray[np.intp]:
@@ -261,6 +265,8 @@ class AgentBatch:
             for name in ("final_observations", "final_info"):
                 if (finals := getattr(self, name)) is not None:
                     arrays[name] = {key: array[rows] for key, array in finals.items()}
+            if self.final_action_mask is not None:
+                arrays["final_action_mask"] = self.final_action_mask[rows]
         observations = {name: array[slots] for name, array in self.observations.items()}
         return AgentBatch(observations, self.reward[slots], terminated, truncated, ended, **arrays)
 

@@ -37,7 +37,7 @@ class Recording:
         terminated: [N] the task ended the episode after this transition.
         truncated: [N] the episode was cut off after this transition: bootstrap from the observation after it.
         lengths: [E] transitions of each episode, at least one.
-        action_mask: [N + E, mask_size] whether each option is allowed; None: all options were.
+        action_mask: [N + E, mask_size] whether each option is allowed, at final observations too; None: all were.
         nameless: The format does not name observations, so that only their order says which is which.
     """
 

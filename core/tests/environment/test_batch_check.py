@@ -53,6 +53,7 @@ def batch(*ended: int, everything: bool = False) -> AgentBatch:
         sound.needs_action, sound.aborted = np.ones(SLOTS, np.bool_), np.zeros(SLOTS, np.bool_)
         sound.action_mask = np.ones((SLOTS, 5), np.bool_)
         sound.final_info = {"result": np.full(len(ended), np.nan)}
+        sound.final_action_mask = np.ones((len(ended), 5), np.bool_) if ended else None
     return sound
 
 
@@ -145,6 +146,18 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a mask of integers": (
         lambda: replaced("action_mask", np.ones((3, 5), np.int8)),
         "action_mask is an array of int8",
+    ),
+    "a final mask of all slots": (
+        lambda: replaced("final_action_mask", np.ones((3, 5), np.bool_), 1),
+        "final_action_mask is an array of bool of shape [3, 5], not an array of booleans of shape [1, 5]",
+    ),
+    "a final mask of integers": (
+        lambda: replaced("final_action_mask", np.ones((1, 5), np.int8), 1),
+        "final_action_mask is an array of int8",
+    ),
+    "a final mask that allows nothing of a branch": (
+        lambda: replaced("final_action_mask", np.array([[True] * 5, [True, True, False, False, False]]), 0, 2),
+        "final_action_mask allows no option of branch 1 in the row of slot 2 (environment 1)",
     ),
     "one group reward": (
         lambda: replaced("group_reward", np.ones(1, F32)),

@@ -21,6 +21,14 @@ class StaleFinalObservation(TinyCorridor):
         return batches
 
 
+class NoFinalMask(TinyCorridor):
+    def step(self, actions):
+        batches = super().step(actions)
+        for batch in batches.values():
+            batch.final_action_mask = None
+        return batches
+
+
 class LeavesItsBounds(TinyCorridor):
     def observe(self):
         return {"position": super().observe()["position"] * np.float32(0.5)}
@@ -199,6 +207,7 @@ class RestoresOtherParameters(TinyCorridor):
         (Doubles, "test_reset_gives_first_observations_without_reward_or_ends"),
         (RewardsInTurnsOfOthers, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
         (SharesRewardsInTurnsOfOthers, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
+        (NoFinalMask, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
         (NothingAllowed, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
         (GeneratorInOrderOfEvents, "test_reset_forgets_what_was_played_before"),
         (GeneratorInOrderOfEvents, "test_an_episode_depends_only_on_its_environment_and_number"),
@@ -222,7 +231,8 @@ def test_a_broken_rule_is_noticed(broken: type[TinyCorridor], rule: str) -> None
         parameters = CORRIDOR
 
         def make(self, num_envs: int) -> Environment:
-            return broken(num_envs, masked=broken is NothingAllowed)
+            more = {"max_steps": 5} if broken is NoFinalMask else {}
+            return broken(num_envs, masked=broken in (NothingAllowed, NoFinalMask), **more)
 
     with pytest.raises((AssertionError, RuntimeError, ValueError)):
         getattr(Conformance(), rule)()

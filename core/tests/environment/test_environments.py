@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from rlcore.testing.environments import (
     identity_multi_binary,
     identity_multi_branch,
 )
+from rlcore.testing.playing import play
 
 IDENTITIES = [
     identity_discrete, identity_multi_branch, identity_multi_binary, identity_continuous, identity_hybrid,
@@ -117,12 +118,24 @@ def test_corridor_is_cut_off_not_terminated_at_its_time_limit() -> None:
     assert not any(batch.terminated.any() for batch in flags)
 
 
-def test_masked_corridor_forbids_the_wall_only() -> None:
-    environment = TinyCorridor(num_envs=4, masked=True)
-    batch = environment.reset(EpisodeSeeds(3), np.zeros(4, np.int64))["Corridor"]
-    at_wall = batch.observations["position"].argmax(axis=1) == 0
-    assert batch.action_mask[:, 0].tolist() == (~at_wall).tolist()
-    assert batch.action_mask[:, 1].all()
+def forbids_the_wall_only(mask: Any, observations: Any) -> int:
+    """How many of the agents stand at the wall."""
+    at_wall = observations["position"].argmax(axis=1) == 0
+    assert mask.tolist() == [[not wall, True] for wall in at_wall.tolist()]
+    return int(at_wall.sum())
+
+
+def test_masked_corridor_forbids_the_wall_only_where_episodes_begin_go_on_and_end() -> None:
+    environment = TinyCorridor(num_envs=4, masked=True, max_steps=3)
+    at_wall = ended_at_wall = 0
+    for batches in play(environment, 60):
+        batch = batches["Corridor"]
+        at_wall += forbids_the_wall_only(batch.action_mask, batch.observations)
+        if batch.ended.size:
+            ended_at_wall += forbids_the_wall_only(batch.final_action_mask, batch.final_observations)
+        else:
+            assert batch.final_action_mask is None
+    assert at_wall > ended_at_wall > 3
 
 
 def test_the_length_of_a_corridor_is_each_copys_own_and_its_goal_pays_what_it_is_told() -> None:

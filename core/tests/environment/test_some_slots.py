@@ -35,7 +35,7 @@ def optional() -> dict[str, NDArray[Any]]:
 
 @pytest.mark.parametrize("slots", SLOTS, ids=str)
 def test_each_agent_receives_in_a_part_what_it_receives_in_the_whole(slots: list[int]) -> None:
-    whole = batch_of_four(**optional())
+    whole = batch_of_four(**optional(), final_action_mask=np.eye(2, dtype=np.bool_))
     part = whole.take(np.array(slots, np.int64))
     assert part.ended.tolist() == [row for row, slot in enumerate(slots) if slot in (1, 3)]
     for row, slot in enumerate(slots):
@@ -44,6 +44,8 @@ def test_each_agent_receives_in_a_part_what_it_receives_in_the_whole(slots: list
             np.testing.assert_array_equal(getattr(part, name)[row], getattr(whole, name)[slot])
     final = [] if part.final_observations is None else part.final_observations["seen"].tolist()
     assert final == [[10.0 * slot, 10.0 * slot + 1] for slot in slots if slot in (1, 3)]
+    mask = [] if part.final_action_mask is None else part.final_action_mask.tolist()
+    assert mask == [[slot == 1, slot == 3] for slot in slots if slot in (1, 3)]
 
 
 @pytest.mark.parametrize("slots", SLOTS, ids=str)
@@ -62,7 +64,7 @@ def test_a_part_keeps_the_final_numbers_of_its_ended_episodes_in_its_own_order(s
 def test_a_part_leaves_out_what_the_whole_leaves_out_and_shares_no_memory_with_it() -> None:
     whole = batch_of_four()
     part = whole.take(np.arange(4))
-    assert all(getattr(part, name) is None for name in (*optional(), "final_info"))
+    assert all(getattr(part, name) is None for name in (*optional(), "final_info", "final_action_mask"))
     assert part.final_observations is not None and whole.final_observations is not None
     pairs = [(part.observations, whole.observations), (part.final_observations, whole.final_observations)]
     arrays = [(ours["seen"], theirs["seen"]) for ours, theirs in pairs] + [(part.reward, whole.reward)]

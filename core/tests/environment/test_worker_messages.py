@@ -41,11 +41,13 @@ def drawn(random: np.random.Generator, spec: BehaviorSpec, ends: bool, optional:
         batch.needs_action = random.random(slots) < 0.5
         batch.action_mask = random.random((slots, spec.mask_size)) < 0.5
         batch.group_reward = random.random(slots).astype(np.float32)
+        batch.final_action_mask = random.random((len(ended), spec.mask_size)) < 0.5
     return batch
 
 
 def equal(first: AgentBatch, second: AgentBatch) -> None:
-    for name in ("reward", "terminated", "truncated", "ended", "needs_action", "action_mask", "group_reward"):
+    names = ("reward", "terminated", "truncated", "ended", "needs_action", "action_mask", "group_reward")
+    for name in (*names, "final_action_mask"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
     for one, other in (
         (first.observations, second.observations),

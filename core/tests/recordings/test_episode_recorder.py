@@ -39,6 +39,7 @@ class Story:
     aborted: np.ndarray
     needs: np.ndarray
     masks: np.ndarray
+    final_masks: np.ndarray
     actions: list[Actions]
     counted: np.ndarray
 
@@ -52,6 +53,7 @@ class Story:
             g.normal(size=(*shape, 2)).astype(np.float32), g.normal(size=(*shape, 2)).astype(np.float32),
             g.normal(size=shape).astype(np.float32), fate == 1, fate == 2, fate == 3,
             g.random(shape) < 0.6 if ragged else np.ones(shape, np.bool_), g.random((*shape, 5)) < 0.8,
+            g.random((*shape, 5)) < 0.8,
             [Actions(g.normal(size=(SLOTS, 2)).astype(np.float32), g.integers([3, 2], size=(SLOTS, 2)))
              for _ in range(STEPS)],
             g.random(shape) < 0.8,
@@ -64,7 +66,7 @@ class Story:
             self.reward[t], self.terminated[t], self.truncated[t], ended,
             {"seen": self.final[t, ended], "when": np.full(len(ended), -t, np.int32)},
             needs_action=self.needs[t] if ragged else None, action_mask=self.masks[t].copy(),
-            aborted=self.aborted[t] if ragged else None,
+            aborted=self.aborted[t] if ragged else None, final_action_mask=self.final_masks[t, ended],
         )  # fmt: skip
 
 
@@ -83,7 +85,7 @@ def told(story: Story, slot: int) -> dict[int, dict[str, Any]]:
                 "when": [*acted, -t],
                 "continuous": [story.actions[a].continuous[slot] for a in acted],
                 "discrete": [story.actions[a].discrete[slot] for a in acted],
-                "masks": [*(story.masks[a, slot] for a in acted), np.ones(5, np.bool_)],
+                "masks": [*(story.masks[a, slot] for a in acted), story.final_masks[t, slot]],
                 "reward": closed,
                 "terminated": story.terminated[t, slot],
             }
@@ -134,12 +136,31 @@ def test_a_step_without_a_mask_allows_everything(masked: tuple[bool, ...]) -> No
             recorder.observe(batch, batch.ended)
         recorder.act(batch, story.actions[t])
     every = np.arange(SLOTS)
+    batch.final_action_mask = None
     final = {"seen": np.zeros((SLOTS, 2), np.float32), "when": np.zeros(SLOTS, np.int32)}
     recorder.observe(attrs.evolve(batch, terminated=~nobody, ended=every, final_observations=final), every)
     for slot, episode in enumerate(caught):
         assert episode.problem() is None
         expected = [story.masks[t, slot] if masked[t] else np.ones(5, np.bool_) for t in range(3)]
         np.testing.assert_array_equal(episode.action_mask, [*expected, np.ones(5, np.bool_)])
+    assert len(caught) == SLOTS
+
+
+@pytest.mark.parametrize("acted", [2, 3], ids=["before it acts again", "after it acted again"])
+def test_an_episode_that_is_cut_keeps_the_mask_of_its_last_observation(acted: int) -> None:
+    story, caught = Story.drawn(0, False), []
+    recorder = EpisodeRecorder(SPEC, caught.append)
+    nobody = np.zeros(SLOTS, np.bool_)
+    for t in range(3):
+        batch = attrs.evolve(story.batch(t, False), terminated=nobody, truncated=nobody, ended=np.empty(0, np.intp))
+        if t:
+            recorder.observe(batch, batch.ended)
+        if t < acted:
+            recorder.act(batch, story.actions[t])
+    recorder.cut(batch, np.arange(SLOTS))
+    for slot, episode in enumerate(caught):
+        np.testing.assert_array_equal(episode.observations["seen"], story.seen[:3, slot])
+        np.testing.assert_array_equal(episode.action_mask, story.masks[:3, slot])
     assert len(caught) == SLOTS
 
 

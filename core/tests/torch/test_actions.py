@@ -8,17 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.distributions import Categorical, Independent, Normal
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.torch.actions import (
-    MASKED_LOGIT,
-    ActionLayout,
-    gumbel_noise,
-    joint_log_prob_entropy,
-    mask_logits,
-)
+from rlcore.torch.actions import ActionLayout, gumbel_noise, joint_log_prob_entropy, mask_logits, masked
 from rlcore.torch.distributions import Gaussian
 
 SEEN = (ObservationSpec("seen", (2,), np.float32),)
@@ -137,15 +132,73 @@ def test_noise_is_finite_and_within_what_its_resolution_allows() -> None:
     np.testing.assert_allclose(noise, [25 * np.log(2), -np.log(24 * np.log(2)), -np.log(np.log(2))], rtol=1e-5)
 
 
-def test_a_masked_option_is_never_drawn() -> None:
+BRANCHES = (3, 4)
+SIZES = (10.0, 1e9, 1e30, float(np.finfo(np.float32).max))  # of logits; beside the largest ones, noise is nothing
+
+
+def extreme(size: float, rows: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Logits up to ``size``, a third of them at the ends, and masks; where forbidden, the largest in half the rows."""
     random = np.random.default_rng(2)
-    logits = random.standard_normal((10_000, 7)).astype(np.float32) * 10
-    mask = random.random((10_000, 7)) < 0.4
-    mask[:, 0] = mask[:, 3] = True  # each of the two branches has an option left
-    shown = np.where(mask, logits, np.float32(MASKED_LOGIT))
-    choices = layout(discrete=(3, 4)).greedy_choices(shown + gumbel_noise(random, shown.shape))
-    assert np.take_along_axis(mask, choices + np.array([0, 3]), axis=1).all()
-    assert (mask.sum() < mask.size) and len(np.unique(choices[:, 1])) == 4
+    ends = random.choice([-1.0, 1.0], (rows, 7))
+    logits = (size * np.where(random.random((rows, 7)) < 0.3, ends, random.uniform(-1.0, 1.0, (rows, 7)))).astype("f4")
+    mask = random.random((rows, 7)) < 0.4
+    for columns in (slice(0, 3), slice(3, 7)):
+        mask[np.arange(rows), random.integers(columns.start, columns.stop, rows)] = True
+    worst = np.arange(0, rows, 2)
+    logits[worst] = np.where(mask[worst], -np.float32(size), np.float32(size))
+    return logits, mask
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_only_allowed_options_are_chosen_whatever_the_logits(size: float) -> None:
+    logits, mask = extreme(size, 4000)
+    shown = masked(logits, mask)
+    np.testing.assert_array_equal(shown, mask_logits(torch.from_numpy(logits), torch.from_numpy(mask)))
+    drawn = layout(discrete=BRANCHES).greedy_choices(shown + gumbel_noise(np.random.default_rng(3), shown.shape))
+    chosen = layout(discrete=BRANCHES).greedy_choices(shown)
+    for row in range(len(logits)):
+        for branch, (first, last) in enumerate(((0, 3), (3, 7))):
+            allowed = [k for k in range(first, last) if mask[row, k]]
+            assert drawn[row, branch] + first in allowed
+            if logits[row, first:last].min() > -SIZES[-1]:  # its equal is the smallest one allowed
+                assert chosen[row, branch] + first == max(allowed, key=lambda k: logits[row, k])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_only_allowed_options_are_chosen_where_logits_are_not_finite(value: float) -> None:
+    logits, mask = extreme(10.0, 400)
+    logits[np.random.default_rng(4).random(logits.shape) < 0.5] = value
+    logits[:50] = value
+    shown = masked(logits, mask)
+    for noise in (np.float32(0), gumbel_noise(np.random.default_rng(3), shown.shape)):
+        choices = layout(discrete=BRANCHES).greedy_choices(shown + noise)
+        assert np.take_along_axis(mask, choices + np.array([0, 3]), axis=1).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_masked_log_probabilities_and_gradients_are_those_of_the_allowed_options_alone(size: float) -> None:
+    logits, mask = extreme(size, 200)
+    ours = torch.from_numpy(logits).requires_grad_()
+    theirs = torch.from_numpy(logits.astype(np.float64)).requires_grad_()
+    choices = torch.from_numpy(np.stack([mask[:, :3].argmax(1), mask[:, 3:].argmax(1)], axis=1))
+    shown = mask_logits(ours, torch.from_numpy(mask))
+    log_prob, entropy = joint_log_prob_entropy(layout(discrete=BRANCHES), None, None, shown, None, choices)
+    expected = []
+    for row, chosen in enumerate(choices.tolist()):
+        for columns, choice in zip((slice(0, 3), slice(3, 7)), chosen, strict=True):
+            allowed = np.flatnonzero(mask[row, columns]).tolist()
+            those = theirs[row, columns][allowed]
+            alone = Categorical(logits=those - those.max().detach())
+            log_p = alone.log_prob(torch.tensor(allowed.index(choice)))
+            expected.append((log_p.clamp(min=-1e30), alone.entropy()))
+    per_row = torch.stack([torch.stack(pair) for pair in expected]).view(-1, 2, 2).sum(1)
+    torch.testing.assert_close(log_prob.double(), per_row[:, 0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(entropy.double(), per_row[:, 1], rtol=1e-5, atol=1e-5)
+    (found,) = torch.autograd.grad((log_prob.clamp(min=-1e3) + entropy).sum(), ours)
+    (wanted,) = torch.autograd.grad((per_row[:, 0].clamp(min=-1e3) + per_row[:, 1]).sum(), theirs)
+    assert found.isfinite().all() and (found[~torch.from_numpy(mask)] == 0).all()
+    raised = torch.from_numpy(logits == -SIZES[-1])  # to the smallest logit of an allowed option
+    torch.testing.assert_close(found.double()[~raised], wanted[~raised], rtol=1e-4, atol=1e-4)
 
 
 def test_greedy_choices_are_the_largest_logit_of_each_branch() -> None:

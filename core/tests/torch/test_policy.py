@@ -12,7 +12,6 @@ from torch import Tensor
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
-from rlcore.torch.actions import MASKED_LOGIT
 from rlcore.torch.backend import Backend
 from rlcore.torch.cpu.acting import FUNCTIONS, MOST_ROWS, numpy_actor
 from rlcore.torch.distributions import Gaussian
@@ -107,15 +106,25 @@ def test_observations_of_any_type_give_actions_of_the_contract(dtype: type) -> N
         assert actions.continuous.dtype == np.float32 and actions.discrete.dtype == np.int64
 
 
-def test_forbidden_options_are_out_of_reach() -> None:
-    _, policy = model_and_policy(behavior())
+@pytest.mark.parametrize("logit", [0.0, 1e9, float(np.finfo(np.float32).max)])
+def test_forbidden_options_are_out_of_reach(logit: float) -> None:
+    """A policy, a stack of frozen ones and the module that exporters read choose what is allowed."""
+    model, policy = model_and_policy(behavior())
     mask = np.ones((4, 5), np.bool_)
     mask[:, [0, 2, 3]] = False
-    _, logits = policy.parameters(observe(4), mask)
-    assert logits is not None and (logits[~mask] == np.float32(MASKED_LOGIT)).all()
+    with torch.no_grad():
+        model.policy_head.linear.bias[2:] += torch.from_numpy(np.where(mask[0], -logit, logit).astype(np.float32))
+    policy.refresh()
+    stack = policy.snapshot().make_stack()
+    assert stack is not None and stack.put(0, policy.snapshot())
+    stack.assign(np.zeros(4, np.int64))
     for deterministic in (True, False):
-        actions = policy.act(observe(4), mask, deterministic)
-        assert actions.discrete is not None and actions.discrete.tolist() == [[1, 1]] * 4
+        for acting in (policy, stack):
+            assert acting.act(observe(4), mask, deterministic).discrete.tolist() == [[1, 1]] * 4  # type: ignore[union-attr]
+        noise = None if deterministic else (torch.randn(4, 2), torch.randn(4, 5))
+        seen = {name: torch.from_numpy(array) for name, array in observe(4).items()}
+        chosen = policy.module()(seen, torch.from_numpy(mask), None, noise).discrete
+        assert chosen.tolist() == [[1, 1]] * 4
 
 
 def test_sampling_follows_the_seed_and_spreads_by_the_deviation() -> None:

@@ -109,7 +109,8 @@ class Plain:
                 self.action[slot] = {"raw": raw[slot].copy(), "choices": choices[slot].copy()}
 
     def observe(self, batch: AgentBatch) -> int:
-        self.had_masks |= batch.action_mask is not None
+        final_mask = batch.final_action_mask  # stored with the transitions that close; others are not
+        self.had_masks |= batch.action_mask is not None or final_mask is not None
         self.had_groups |= batch.group_reward is not None
         closed = 0
         for slot in range(len(self.row)):
@@ -129,7 +130,8 @@ class Plain:
                 assert batch.final_observations is not None
                 place = list(batch.ended).index(slot)
                 following = {name: array[place].copy() for name, array in batch.final_observations.items()}
-                following["mask"] = np.ones(5, np.bool_)
+                final_mask = batch.final_action_mask
+                following["mask"] = np.ones(5, np.bool_) if final_mask is None else final_mask[place].copy()
             self.transitions[slot].append(
                 {
                     "own": current,
@@ -202,6 +204,9 @@ class Story:
         unread = np.zeros(slots, np.bool_) if needs is None else ~needs
         reward[unread & ~over] = group[unread & ~over] = np.nan
         mask = random.random((slots, 5)) < 0.6 if random.random() < history.masks else None
+        final_mask = None
+        if over.any() and random.random() < history.masks:
+            final_mask = random.random((int(over.sum()), 5)) < 0.6
         with_group = not first and random.random() < history.groups
         return AgentBatch(
             self.seen(unread),
@@ -213,6 +218,7 @@ class Story:
             needs_action=needs,
             action_mask=mask,
             aborted=aborted,
+            final_action_mask=final_mask,
         )
 
     def tell(self, *listeners: Any) -> None:

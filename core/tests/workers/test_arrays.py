@@ -86,6 +86,25 @@ def test_what_one_worker_leaves_out_has_its_default_beside_what_another_gives() 
     arrays.part(0).put({"A": batch([0, 1], [False] * 2)}, np.zeros(2, np.int64))
 
 
+def test_masks_of_final_observations_are_those_of_each_worker_in_the_order_of_slots() -> None:
+    arrays = joined([[0, 1, 0, 1], [0, 1, 0, 1]], [0, 2, 4])  # the slots of the workers are 0, 1, 4, 5 and 2, 3, 6, 7
+    masks = [np.array([[True, False, True], [False, False, True]]), np.array([[False, True, False]])]
+    for mask, ended in ((masks, [0, 3, 5]), ([masks[0], None], [0, 3, 5]), ([None, None], [0, 3, 5])):
+        first = batch([0, 1, 2, 3], [True, False, False, True], final_action_mask=mask[0])
+        arrays.part(0).put({"A": first}, np.zeros(2, np.int64))
+        second = batch([4, 5, 6, 7], [False, True, False, False], final_action_mask=mask[1])
+        arrays.part(1).put({"A": second}, np.zeros(2, np.int64))
+        whole = arrays.batches({})["A"]
+        assert whole.ended.tolist() == ended
+        expected = [
+            [True, False, True],
+            [False, True, False] if mask[1] is not None else [True] * 3,
+            [False, False, True],
+        ]
+        found = whole.final_action_mask
+        assert (None if found is None else found.tolist()) == (None if mask[0] is None else expected)
+
+
 def test_an_array_that_is_left_out_again_is_left_out_of_the_whole() -> None:
     arrays = joined([[0], [0]], [0, 1, 2])
     parts = [arrays.part(0), arrays.part(1)]

@@ -81,12 +81,17 @@ def test_taxi_masks_are_those_of_its_infos(make) -> None:
         np.testing.assert_array_equal(batch.action_mask, np.array(masks, np.bool_))
         actions = random_actions(ours.behaviors, {"Agent": batch}, generator)
         batch = ours.step(actions)["Agent"]
+        finals = []
         for index, env in enumerate(plain):
             _, _, terminated, truncated, info = env.step(int(actions["Agent"].discrete[index, 0]))
             if terminated or truncated:
+                finals.append(info["action_mask"])
                 episodes[index] += 1
                 _, info = env.reset(seed=SEEDS(index, int(episodes[index])))
             masks[index] = info["action_mask"]
+        assert (batch.final_action_mask is None) == (not finals)
+        if finals:
+            np.testing.assert_array_equal(batch.final_action_mask, np.array(finals, np.bool_))
     assert episodes.min() >= 3
 
 

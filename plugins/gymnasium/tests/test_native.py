@@ -160,6 +160,23 @@ def test_masks_are_those_of_the_state_that_acts_next(mode) -> None:
         batch = environment.step({"Agent": actions})["Agent"]
 
 
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+def test_final_masks_are_those_of_the_final_states(mode) -> None:
+    environment = native(mode, "Taxi-v4", max_episode_steps=5)
+    taxi = environment.vector.envs[0].unwrapped
+    batch = environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))["Agent"]
+    masks = []
+    for _ in range(20):
+        batch = environment.step({"Agent": Actions(discrete=batch.action_mask.argmax(axis=1)[:, None])})["Agent"]
+        if not batch.ended.size:
+            assert batch.final_action_mask is None
+            continue
+        for row, state in enumerate(batch.final_observations["observation"].argmax(axis=1).tolist()):
+            masks.append(batch.final_action_mask[row].tolist())
+            assert masks[-1] == taxi.action_mask(state).astype(np.bool_).tolist()
+    assert len(masks) >= 3 * NUM_ENVS and not all(map(all, masks))
+
+
 @pytest.mark.parametrize("bad", [-1, 2, 7])
 def test_an_action_cartpole_does_not_have_is_refused(bad: int) -> None:
     vector = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")

@@ -64,7 +64,7 @@ def stale_memory(model: onnx.ModelProto) -> None:
 
 def unmasked(model: onnx.ModelProto) -> None:
     """Ignore the mask."""
-    node = next(node for node in model.graph.node if node.op_type == "Where")
+    node = next(node for node in model.graph.node if "action_mask" in node.input)
     node.op_type = "Identity"
     logits = node.input[1]
     del node.input[:]

@@ -23,14 +23,14 @@ NAMES = {TensorProto.FLOAT: "float", TensorProto.BOOL: "bool", TensorProto.INT64
 # The operators that the exporter may write. Unity's Inference Engine has all of them, and so has every runtime.
 OPERATORS = {
     "Add", "ArgMax", "Cast", "Clip", "Concat", "Conv", "Elu", "Erf", "Exp", "Flatten", "Gemm", "Identity",
-    "LeakyRelu", "Log", "Max", "MaxPool", "Min", "Mul", "Neg", "Relu", "Reshape", "Selu", "Sigmoid", "Softmax",
+    "LeakyRelu", "Less", "Log", "Max", "MaxPool", "Min", "Mul", "Neg", "Relu", "Reshape", "Selu", "Sigmoid", "Softmax",
     "Softplus", "Split", "Sub", "Tanh", "Transpose", "Unsqueeze", "Where",
 }  # fmt: skip
 KINDS = [
     ("continuous", "gaussian"), ("hybrid", "squashed_gaussian"), ("continuous", "state_dependent_gaussian"),
     ("branches", None),
 ]  # fmt: skip
-UNITY_OPERATORS = OPERATORS - {"Cast", "Where"}
+UNITY_OPERATORS = OPERATORS - {"Cast"}
 
 
 def tensors(values: Any) -> dict[str, tuple[str, list[Any]]]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 
 from rlcore.torch.distributions import BUILT_IN, DeterministicTanh
+from rlcore_onnx.actions import choices, finite_logits
+from rlcore_onnx.graph import Graph
+from rlcore_onnx.profiles import PROFILES
 
 DRAWS = 20_000
 
@@ -111,6 +116,62 @@ def test_huge_noise_is_finite_and_chooses_no_forbidden_option(make_policy: Any, 
         np.testing.assert_array_equal(found[name], [[1, 0]] * 6)
         if profile == "unity":
             assert np.abs(found["continuous_actions"]).max() == 1
+
+
+LARGEST = float(np.finfo(np.float32).max)
+MASK = np.array([[True, False, True, False, True]])  # branches of 3 and 2 options
+
+
+@pytest.mark.parametrize(("profile", "converted"), [("generic", False), ("unity", False), ("unity", True)])
+def test_only_allowed_options_are_chosen_whatever_the_logits(
+    make_policy: Any, export: Any, load: Any, profile: str, converted: bool
+) -> None:
+    """The inputs are the logits; a hook of the network makes torch.onnx convert the policy's module."""
+    policy = make_policy("mlp", "hybrid", num_layers=0, normalize=False)
+    with torch.no_grad():
+        policy.model.policy_head.linear.weight[2:] = torch.eye(5)
+        policy.model.policy_head.linear.bias.zero_()
+    policy.refresh()
+    if converted:
+        module = policy.module()
+        module.register_forward_hook(lambda *_: None)
+        policy.module = lambda: module
+    random = np.random.default_rng(5)
+    sizes = np.repeat([1.0, 1e9, 1e30, LARGEST], 50)[:, None]
+    ends = random.choice([-1.0, 1.0], (200, 5))
+    fuzz = sizes * np.where(random.random((200, 5)) < 0.3, ends, random.uniform(-1.0, 1.0, (200, 5)))
+    unusable = [np.full((20, 5), value) for value in (np.nan, np.inf, -np.inf)]
+    seen = np.concatenate([fuzz, np.where(MASK, -sizes, sizes), *unusable]).astype(np.float32)
+    mask, epsilon = np.repeat(MASK, len(seen), axis=0), random.standard_normal((len(seen), 7), np.float32)
+    act = load(export(policy, profile=profile))
+    if profile == "generic":
+        found = act(state=seen, action_mask=mask, epsilon=epsilon)
+        drawn, greedy = found["discrete"], found["deterministic_discrete"]
+    else:
+        found = act(obs_0=seen, action_masks=mask.astype(np.float32), epsilon=epsilon)
+        drawn, greedy = found["discrete_actions"], found["deterministic_discrete_actions"]
+    for chosen in (drawn, greedy):
+        assert np.take_along_axis(mask, chosen + np.array([0, 3]), axis=1).all()
+    np.testing.assert_array_equal(greedy, policy.act({"state": seen}, mask, True).discrete)
+
+
+@pytest.mark.parametrize("profile", ["generic", "unity"])
+def test_of_logits_that_are_not_finite_a_file_chooses_what_a_policy_chooses(make_behavior: Any, profile: str) -> None:
+    logits = np.array(list(product((np.nan, LARGEST, -np.inf, 1e9), repeat=4)), np.float32)
+    mask = np.random.default_rng(6).random(logits.shape) < 0.5
+    mask[np.arange(len(mask)), np.arange(len(mask)) % 4] = True
+    kind = PROFILES[profile](make_behavior("discrete"), 0, 0)
+    graph = Graph(kind.opset)
+    given, name = graph.input("logits", np.float32, (4,)), kind.inputs.action_mask
+    graph.input(name, kind.mask_dtype, (4,))
+    graph.output("chosen", np.int64, (1,))
+    graph.yield_output("chosen", choices(graph, (4,), kind.masked(graph, finite_logits(graph, given))))
+    session = onnxruntime.InferenceSession(graph.model("choice", {}, "0").SerializeToString())
+    (found,) = session.run(None, {"logits": logits, name: mask.astype(kind.mask_dtype)})
+    for row, chosen in enumerate(found[:, 0].tolist()):
+        allowed = np.flatnonzero(mask[row]).tolist()
+        lost = [k for k in allowed if np.isnan(logits[row, k]) or logits[row, k] == LARGEST]  # the first of these wins
+        assert chosen == (lost[0] if lost else max(allowed, key=lambda k: logits[row, k]))
 
 
 def test_a_deterministic_actor_draws_what_it_does(

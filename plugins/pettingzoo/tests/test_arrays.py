@@ -101,10 +101,15 @@ def test_masks_of_several_branches_survive_the_way_there_and_back(make: Make, zo
     environment = make("zoo_games:branches", 1)
     direct = MaskedBranches()
     theirs = direct.reset(EpisodeSeeds(EpisodeSeeds(1)(0, 0)), np.zeros(1, np.int64))["Agent"]
-    for step, (batches, actions) in enumerate(played(environment, 7)):
+    for step, (batches, actions) in enumerate(played(environment, 8)):
         batch = batches["Agent"]
         if actions is not None:
             theirs = direct.step({"Agent": Actions(discrete=actions["Agent"].discrete)})["Agent"]
+        if step == 8:  # the last one of the episode
+            assert batch.ended.tolist() == [0]
+            assert batch.final_action_mask[0].tolist() == [True, True, False, True, True]
+            break
+        assert batch.final_action_mask is None
         np.testing.assert_array_equal(batch.action_mask, theirs.action_mask)
         np.testing.assert_array_equal(batch.observations["observation"], theirs.observations["choices"])
         assert not batch.action_mask[0, step % 3]

@@ -96,6 +96,7 @@ class Seats:
             None if finals is None or not ended.size else {name: array[rows] for name, array in finals.items()}
             for finals in (batch.final_observations, batch.final_info)
         )
+        final_mask = batch.final_action_mask
         needs_action = None
         if batch.needs_action is not None:
             needs_action = taken & batch.needs_action[slot]
@@ -114,6 +115,7 @@ class Seats:
             action_mask=None if batch.action_mask is None else batch.action_mask[slot],
             aborted=None if batch.aborted is None else batch.aborted[sat] & was_taken,
             final_info=info,
+            final_action_mask=None if final_mask is None or not ended.size else final_mask[rows],
         )
 
     def place(self, actions: Actions, into: Actions) -> None:

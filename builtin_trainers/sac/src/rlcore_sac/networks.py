@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rlcore.environment import BehaviorSpec
 from rlcore.settings import NetworkSettings
-from rlcore.torch.actions import ActionLayout, mask_logits
+from rlcore.torch.actions import ActionLayout, log_probabilities, mask_logits
 from rlcore.torch.discrete_options import DiscreteOptions
 from rlcore.torch.distributions import SquashedGaussian, squashed_gaussian
 from rlcore.torch.networks import Actor, Critic, Inputs
@@ -56,7 +56,7 @@ class SoftActorCritic(Actor):
         if logits is not None:
             if mask is not None:
                 logits = mask_logits(logits, mask)
-            log_p = [branch.log_softmax(1) for branch in self.options.branches(logits)]
+            log_p = [log_probabilities(branch) for branch in self.options.branches(logits)]
             p = [branch.exp() for branch in log_p]
             probabilities = torch.cat(p, dim=1)
             entropies = torch.stack([-(a * b).sum(1) for a, b in zip(p, log_p, strict=True)], dim=1)

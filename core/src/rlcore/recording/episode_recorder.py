@@ -63,7 +63,8 @@ class EpisodeRecorder:
             if row in counted and self._open[row].rewards:
                 assert batch.final_observations is not None
                 final = {name: array[place] for name, array in batch.final_observations.items()}
-                self._write(self._finished(self._open[row], final, bool(batch.terminated[row])))
+                mask = None if batch.final_action_mask is None else batch.final_action_mask[place]
+                self._write(self._finished(self._open[row], final, mask, bool(batch.terminated[row])))
                 self.episodes += 1
             self._open[row] = self._begun()
         if batch.aborted is not None:
@@ -79,12 +80,14 @@ class EpisodeRecorder:
         for row in rows.tolist():
             episode = self._open[row]
             final = {name: values[row].copy() for name, values in batch.observations.items()}
+            mask = None if batch.action_mask is None else batch.action_mask[row]
             if self._acted(episode) > len(episode.rewards):  # a transition is open: what it began with was seen last
                 final = {name: seen.pop() for name, seen in episode.observations.items()}
-                for chosen in (episode.masks, episode.continuous, episode.discrete):
+                mask = episode.masks.pop()
+                for chosen in (episode.continuous, episode.discrete):
                     del chosen[len(episode.rewards) :]
             if episode.rewards:
-                self._write(self._finished(episode, final, False))
+                self._write(self._finished(episode, final, mask, False))
                 self.episodes += 1
             self._open[row] = self._begun()
 
@@ -94,14 +97,16 @@ class EpisodeRecorder:
     def _acted(self, episode: _OpenEpisode) -> int:
         return len(episode.discrete if self._behavior.discrete else episode.continuous)
 
-    def _finished(self, episode: _OpenEpisode, final: dict[str, Row], terminated: bool) -> Recording:
+    def _finished(self, episode: _OpenEpisode, final: dict[str, Row], mask: Row | None, terminated: bool) -> Recording:
+        """The recording of an episode that ended at the observation ``final``, with its ``mask``."""
         length = len(episode.rewards)
         last = np.zeros(length, np.bool_)
         last[-1] = True
         masks = None
-        if any(mask is not None for mask in episode.masks):
-            allowed = np.ones(self._behavior.mask_size, np.bool_)  # as where the episode has ended: nothing is chosen
-            masks = np.stack([*(allowed if mask is None else mask for mask in episode.masks), allowed])
+        seen_masks = [*episode.masks, mask]
+        if any(each is not None for each in seen_masks):
+            allowed = np.ones(self._behavior.mask_size, np.bool_)
+            masks = np.stack([allowed if each is None else each for each in seen_masks])
         return Recording(
             self._behavior,
             {name: np.stack([*seen, final[name]]) for name, seen in episode.observations.items()},

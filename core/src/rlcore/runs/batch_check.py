@@ -71,6 +71,7 @@ class BatchCheck:
         slots = spec.slots
         self._flat = (slots,)
         self._mask_shape = (slots, spec.mask_size)
+        self._branches = np.cumsum((0, *spec.discrete))[:-1]  # first column of each in a mask
         self._unset = bytes(slots)  # flags none of which is set
         self._few = slots <= FEW_SLOTS
         # Of the latest batch: arrays of which shape and kind are known to be right.
@@ -162,6 +163,13 @@ class BatchCheck:
                     self._refuse_non_finite(what, final, ended)
         if batch.final_info is not None:
             self._check_final_info(batch.final_info, count)
+        if (mask := batch.final_action_mask) is not None:
+            self._check_mask("final_action_mask", mask, (count, self._spec.mask_size))
+            barred = np.argwhere(~np.logical_or.reduceat(mask, self._branches, axis=1))
+            if len(barred):
+                row, branch = barred[0].tolist()
+                slot = slot_named(self._spec, int(ended[row]))
+                self._refuse("final_action_mask", f"allows no option of branch {branch} in the row of {slot}")
 
     def _check_final_info(self, infos: Any, count: int) -> None:
         """``infos`` maps names to arrays of real numbers [K]; NaN is allowed."""
@@ -178,14 +186,17 @@ class BatchCheck:
             array = getattr(batch, what)
             if array is not None:
                 self._check_array(what, array, kind)
-        mask, shape = batch.action_mask, self._mask_shape
-        if mask is not None and (not isinstance(mask, np.ndarray) or mask.shape != shape or mask.dtype != _BOOL):
-            self._refuse("action_mask", f"{shown(mask)}, not an array of booleans of shape {list(shape)}")
+        if batch.action_mask is not None:
+            self._check_mask("action_mask", batch.action_mask, self._mask_shape)
         if batch.needs_action is not None and not self._warned_of_lost:
             self._warn_of_lost_rewards(batch)
         shared = batch.group_reward
         if shared is not None and not shared.dot(shared) <= _most_squared(shared.dtype):
             self._refuse_non_finite("group reward", shared)
+
+    def _check_mask(self, what: str, mask: Any, shape: tuple[int, int]) -> None:
+        if not isinstance(mask, np.ndarray) or mask.shape != shape or mask.dtype != _BOOL:
+            self._refuse(what, f"{shown(mask)}, not an array of booleans of shape {list(shape)}")
 
     def _warn_of_lost_rewards(self, batch: AgentBatch) -> None:
         """Warn once of a reward in a row whose transition stays open; an aborted episode is dropped with its reward."""

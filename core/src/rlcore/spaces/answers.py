@@ -5,6 +5,7 @@ numpy would accept ``terminated="False"`` and ``reward="1"``: a text is true, an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlcore.spaces.values import MismatchedValue, shown
 
-__all__ = ["NUMBERS", "action_mask", "flag", "numbers", "refuse_wrong_reward"]
+__all__ = ["NUMBERS", "action_mask", "final_mask", "flag", "numbers", "refuse_wrong_reward"]
 
 NUMBERS = frozenset({float, int, np.float64, np.float32})
 """Types of rewards that need no further check."""
@@ -55,3 +56,17 @@ def action_mask(value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     if array.shape != shape or array.dtype.kind not in "iub":
         raise MismatchedValue(f"action_mask as {shown(value)}; expected zeros and ones of shape {list(shape)}")
     return array
+
+
+def final_mask(value: Any, shape: tuple[int, ...], branches: Sequence[int]) -> NDArray[np.bool_]:
+    """Return a mask of this ``shape`` [..., options] at final observations, from the ``value`` of an environment.
+
+    Everything is allowed if ``value`` is None, and in a branch in which nothing is: nothing is chosen where an episode
+    ended. ``branches`` are the numbers of options. Raises MismatchedValue as :func:`action_mask` does.
+    """
+    if value is None:
+        return np.ones(shape, np.bool_)
+    mask = action_mask(value, shape).astype(np.bool_)
+    for part in np.split(mask, np.cumsum(branches)[:-1], axis=-1):
+        part[~part.any(axis=-1)] = True
+    return mask

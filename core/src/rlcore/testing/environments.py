@@ -109,14 +109,17 @@ class ArrayEnvironment:
             truncated = (self._steps >= self._max_steps) & ~terminated
         ended = np.flatnonzero(terminated | truncated)
         final: dict[str, Array] | None = None
+        final_mask: NDArray[np.bool_] | None = None
         if ended.size:
             final = {name: array[ended] for name, array in self.observe().items()}
+            if (mask := self.action_mask()) is not None:
+                final_mask = mask[ended]
             for env in ended.tolist():
                 self.episodes[env] += 1
                 self._begin(env)
         batch = AgentBatch(
             self.observe(), reward.astype(np.float32), terminated, truncated, ended, final,
-            action_mask=self.action_mask(),
+            action_mask=self.action_mask(), final_action_mask=final_mask,
         )  # fmt: skip
         return {self._name: batch}
 

@@ -117,11 +117,16 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
         assert isinstance(name, str) and values.shape == (ended,) and values.dtype == np.float64, f"final_info {name!r}"
     if batch.group_reward is not None:
         assert batch.group_reward.shape == (slots,) and batch.group_reward.dtype == np.float32
-    if batch.action_mask is not None:
-        assert batch.action_mask.shape == (slots, spec.mask_size) and batch.action_mask.dtype == np.bool_
-        edges = np.cumsum(spec.discrete)[:-1]
-        for branch in np.split(batch.action_mask, edges, axis=1):
-            assert branch.any(axis=1).all(), "a mask must leave at least one option in each branch"
+    assert batch.action_mask is None or batch.final_action_mask is not None or not batch.truncated.any(), (
+        "an episode with action masks was truncated without final_action_mask: it says what is allowed at the final "
+        "observations, whose values trainers need"
+    )
+    for mask, rows in ((batch.action_mask, slots), (batch.final_action_mask, ended)):
+        if mask is not None:
+            assert mask.shape == (rows, spec.mask_size) and mask.dtype == np.bool_
+            edges = np.cumsum(spec.discrete)[:-1]
+            for branch in np.split(mask, edges, axis=1):
+                assert branch.any(axis=1).all(), "a mask must leave at least one option in each branch"
 
 
 def _check_bounds(observation: ObservationSpec, values: NDArray[Any]) -> None:
@@ -142,7 +147,8 @@ def assert_equal_batches(ours: Batches, theirs: Batches) -> None:
         assert (batch.final_info or {}).keys() == (other.final_info or {}).keys()
         for key, values in (batch.final_info or {}).items():
             np.testing.assert_array_equal(values, (other.final_info or {})[key], err_msg=f"final_info {key}")
-        for field in ("reward", "terminated", "truncated", "ended", "group_reward", "needs_action", "action_mask"):
+        for field in ("reward", "terminated", "truncated", "ended", "group_reward", "needs_action", "action_mask",
+                      "final_action_mask"):  # fmt: skip
             np.testing.assert_array_equal(getattr(batch, field), getattr(other, field), err_msg=field)
 
 
@@ -178,6 +184,8 @@ def results_of_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env:
             for array in (finals or {}).values()
             if rows[batch.ended].any()
         ]
+        if batch.final_action_mask is not None and rows[batch.ended].any():
+            told.append(batch.final_action_mask[rows[batch.ended]])
     return told
 
 
@@ -195,7 +203,7 @@ def snapshot(batches: Batches) -> dict[str, AgentBatch]:
         return {key: item.copy() for key, item in value.items()} if isinstance(value, dict) else value
 
     fields = ("observations", "reward", "terminated", "truncated", "ended", "final_observations", "group_reward",
-              "needs_action", "action_mask", "aborted", "final_info")  # fmt: skip
+              "needs_action", "action_mask", "aborted", "final_info", "final_action_mask")  # fmt: skip
     return {
         name: AgentBatch(**{field: copied(getattr(batch, field)) for field in fields})
         for name, batch in batches.items()

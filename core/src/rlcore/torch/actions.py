@@ -23,10 +23,24 @@ from rlcore.errors import UnsupportedSpace
 from rlcore.saved_values import saved_array
 from rlcore.torch.distributions import ActionDistribution
 
-__all__ = ["MASKED_LOGIT", "ActionLayout", "ActionNoise", "joint_log_prob_entropy", "mask_logits"]
+__all__ = [
+    "LARGEST_LOGIT",
+    "LEAST_LOGIT",
+    "MASKED_LOGIT",
+    "ActionLayout",
+    "ActionNoise",
+    "joint_log_prob_entropy",
+    "log_probabilities",
+    "mask_logits",
+]
 
-MASKED_LOGIT = -1e8
-"""The logit of a forbidden option: finite, so that the entropy's p * log p stays 0 and never NaN."""
+MASKED_LOGIT = float(np.finfo(np.float32).min)
+"""The logit of a forbidden option: the smallest float32, which stays the smallest when noise is added."""
+LEAST_LOGIT = float(np.nextafter(np.float32(MASKED_LOGIT), np.float32(0.0)))
+"""The smallest logit of an allowed option under a mask: smaller ones are raised to it."""
+LARGEST_LOGIT = -MASKED_LOGIT
+"""The logit that exported policies have instead of NaN and infinity, so that the choice is the policy's own."""
+LEAST_LOG_PROB = -1e30  # finite, so that p * log p stays 0 and never NaN, also times an entropy coefficient
 
 
 class ActionLayout:
@@ -174,15 +188,32 @@ class ActionNoise:
 
 
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
-    """Return ``logits`` [B, logits] with those of forbidden options (``mask`` [B, logits] False) replaced by -1e8."""
-    return torch.where(mask, logits, MASKED_LOGIT)
+    """Return ``logits`` [B, logits] with those of forbidden options (``mask`` [B, logits] False) below all others.
+
+    Forbidden options get :data:`MASKED_LOGIT`, and allowed ones at least :data:`LEAST_LOGIT`: whatever the logits are,
+    the largest one, with or without noise, is that of an allowed option, and forbidden ones have the probability 0.
+    """
+    return torch.where(mask, logits.clamp(min=LEAST_LOGIT), MASKED_LOGIT)
+
+
+def masked(logits: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return what :func:`mask_logits` returns, in NumPy."""
+    return np.where(mask, np.maximum(logits, np.float32(LEAST_LOGIT)), np.float32(MASKED_LOGIT))
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Return the log-probabilities [B, options] of ``logits`` [B, options], none of them below -1e30.
+
+    So they are finite, with finite gradients, for all finite logits.
+    """
+    return logits.log_softmax(-1).clamp(min=LEAST_LOG_PROB)
 
 
 def categorical_log_prob_entropy(
     logits: Tensor, choice: Tensor, differentiable_entropy: bool = True
 ) -> tuple[Tensor, Tensor]:
     """log-probability of ``choice`` [B] and entropy [B] under ``logits`` [B, options]."""
-    log_p = logits.log_softmax(-1)
+    log_p = log_probabilities(logits)
     log_prob = log_p.gather(-1, choice.unsqueeze(-1)).squeeze(-1)
     if not differentiable_entropy:
         log_p = log_p.detach()

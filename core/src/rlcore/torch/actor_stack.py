@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.seeding import derive_generator
-from rlcore.torch.actions import MASKED_LOGIT, ActionLayout, gumbel_noise
+from rlcore.torch.actions import ActionLayout, gumbel_noise, masked
 from rlcore.torch.cpu.stacked_acting import StackedNumpyActors
 from rlcore.torch.networks import Actor
 from rlcore.torch.row_groups import RowGroups
@@ -118,7 +118,7 @@ class ActorStack:
             own = np.zeros(shape, np.float32) if memory is None else memory[:, : self.memory_size]
         columns, logits = self._networks(observations, groups, own)
         if logits is not None and action_mask is not None:
-            logits = np.where(action_mask[groups.rows], logits, np.float32(MASKED_LOGIT))
+            logits = masked(logits, action_mask[groups.rows])
         raw = choices = None
         if columns is not None and self._draws is not None:
             noise = None if deterministic else self._noise("normal", self._standard_normal)

@@ -23,7 +23,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OffPolicySettings
-from rlcore.torch.actions import MASKED_LOGIT, ActionNoise
+from rlcore.torch.actions import ActionNoise, masked
 from rlcore.torch.joined_replay import JoinedReplay
 from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore.torch.networks import to_numpy
@@ -110,7 +110,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         if layout.branches:
             lot = generator.random((slots, layout.logits), dtype=np.float32)[own]
             if batch.action_mask is not None:
-                lot = np.where(batch.action_mask, lot, np.float32(MASKED_LOGIT))
+                lot = masked(lot, batch.action_mask)
             choices = layout.greedy_choices(lot)
         return raw, choices
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch.nn.modules.conv import _ConvNd
 
 from rlcore.environment import Actions, BehaviorSpec
-from rlcore.torch.actions import MASKED_LOGIT, ActionLayout, gumbel_noise
+from rlcore.torch.actions import ActionLayout, gumbel_noise, masked
 from rlcore.torch.actor_stack import ActorStack, stack_kind
 from rlcore.torch.backend import Backend
 from rlcore.torch.cpu.acting import MOST_ROWS, NumpyActor, agrees, draws_agree
@@ -124,7 +124,7 @@ class ActorPolicy:
     ) -> Parameters:
         """Return the output of :meth:`rlcore.torch.networks.Actor.policy` for R rows.
 
-        ``mask`` [R, logits] is True for allowed options; forbidden ones get a logit of -1e8. ``memory`` [R, M] of a
+        ``mask`` [R, logits] is True for allowed options; forbidden ones get the smallest logit. ``memory`` [R, M] of a
         policy with memory is read and overwritten.
         """
         vectors = self.model.inputs.vectors
@@ -137,7 +137,7 @@ class ActorPolicy:
         else:
             mean, logits = self._torch_forward(observations)
         if mask is not None and logits is not None:
-            logits = np.where(mask, logits, np.float32(MASKED_LOGIT))
+            logits = masked(logits, mask)
         return mean, logits
 
     @torch.inference_mode()

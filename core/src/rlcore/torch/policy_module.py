@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rlcore.torch.actions import ActionLayout, mask_logits
+from rlcore.torch.actions import LARGEST_LOGIT, ActionLayout, mask_logits
 from rlcore.torch.networks import Actor
 
 __all__ = ["PolicyModule", "PolicyOutput"]
@@ -81,6 +81,8 @@ class PolicyModule(nn.Module):
         if logits is not None:
             if noise is not None:
                 logits = logits + noise[1]
+            # Runtimes of exported programs differ in what they choose beside NaN.
+            logits = torch.where(logits < LARGEST_LOGIT, logits, LARGEST_LOGIT)
             branches = logits.split(self.branches, dim=1)  # type: ignore[no-untyped-call]
             discrete = torch.stack([branch.argmax(1) for branch in branches], dim=1)
         return PolicyOutput(continuous, discrete, memory)

@@ -36,8 +36,7 @@ class Steps:
         raw: [B, continuous] raw continuous parts, as the trainer passed them to ``act``.
         choices: [B, branches] index of the chosen option of each branch.
         masks: [B, mask_size] whether each option was allowed; None: there never was a mask.
-        next_masks: [B, mask_size] of the next observation; a final observation allows everything. None: there never was
-            a mask.
+        next_masks: [B, mask_size] of the next observation, the final one included. None: there never was a mask.
         reward: [B] the environment's reward.
         group_reward: [B] the reward of the group; None: there never was one.
         terminated: [B] the episode ended by the rule of the task.

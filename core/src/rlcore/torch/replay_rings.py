@@ -149,7 +149,7 @@ class ReplayRings:
         if batch.aborted is not None and batch.aborted.any():
             self.open[batch.aborted] = self._all_open = False
             self._cut(np.flatnonzero(batch.aborted))
-        ended, finals = batch.ended, batch.final_observations
+        ended, finals, final_mask = batch.ended, batch.final_observations, batch.final_action_mask
         self._moved += 2 if ended.size else 1
         closing: slice | NDArray[np.intp] = slice(None)
         if not self._all_open or batch.needs_action is not None:
@@ -159,6 +159,7 @@ class ReplayRings:
             if ended.size and not (kept := moves[ended]).all():
                 ended = ended[kept]
                 finals = None if finals is None else {name: array[kept] for name, array in finals.items()}
+                final_mask = None if final_mask is None else final_mask[kept]
         self.closed_rows = rows = self.head[closing].copy()
         self._reward[rows] = batch.reward[closing]
         if batch.group_reward is not None:
@@ -174,7 +175,7 @@ class ReplayRings:
             last = self.head[ended]
             how = TERMINATED * batch.terminated[ended] + TRUNCATED * batch.truncated[ended]
             self._flags[last] = CLOSED + how
-            self._write_finals(self.next_rows(last), finals)
+            self._write_finals(self.next_rows(last), finals, final_mask)
             self.head[ended] = self.next_rows(last)
         self.head[closing] = self.next_rows(self.head[closing])
         self._claim(self.head[closing])
@@ -227,14 +228,18 @@ class ReplayRings:
         self.awaiting[:] = True if batch.needs_action is None else batch.needs_action
         self._all_awaiting = len(rows) == self.slots
 
-    def _write_finals(self, rows: Rows, finals: Mapping[str, NDArray[Any]] | None) -> None:
-        """The last observations of episodes that ended."""
+    def _write_finals(
+        self, rows: Rows, finals: Mapping[str, NDArray[Any]] | None, mask: NDArray[np.bool_] | None
+    ) -> None:
+        """The last observations of episodes that ended, and what is allowed there."""
         if finals is None:
             raise ValueError("an environment must give final_observations for the rows that ended")
         self._claim(rows)
         for name, array in self._observations.items():
             array[rows] = finals[name]
-        if self._masks is not None:
+        if mask is not None:
+            self._mask_rows()[rows] = mask
+        elif self._masks is not None:
             self._masks[rows] = True
 
     def _cut(self, slots: NDArray[np.intp]) -> None:

@@ -146,8 +146,10 @@ class _BehaviorArrays:
         batch = AgentBatch(self.observations, self.reward, self.terminated, self.truncated, ended, finals)
         if self.present.tobytes() != self._none_present:
             for what, there in zip(OPTIONAL, np.atleast_1d(self.present.any(axis=0)), strict=True):
-                if there:
+                if there and what != "final_action_mask":
                     setattr(batch, what, self.optional[what])
+                elif there and ended.size:
+                    batch.final_action_mask = self.optional[what][ended]
         return batch
 
     def joined_info(
@@ -284,20 +286,21 @@ class _PartOfBehavior:
         for name, mine in self._observations.items():
             whole = self._all.observations[name]
             self._write(f"observation {name!r}", whole, mine, _entry(batch.observations, name, self._name))
+        ended = batch.ended
         for column, what in enumerate(OPTIONAL):
             array = getattr(batch, what)
             there = array is not None
             if there:
                 whole = self._all.optional[what]
-                self._check(what, whole, array, len(self._slots))
-                whole[self._rows] = array
+                final = what == "final_action_mask"
+                self._check(what, whole, array, len(ended if final else self._slots))
+                whole[self._slots[ended] if final else self._rows] = array
                 if whole.dtype.kind == "f":
                     self._require_finite("group reward", whole[self._rows], array)
             elif self._had.get(what, True):
                 self._all.optional[what][self._rows] = OPTIONAL_DEFAULTS[what]
             if there != self._had.get(what):
                 self._present[column] = self._had[what] = there
-        ended = batch.ended
         if not len(ended):
             return None
         finals = batch.final_observations

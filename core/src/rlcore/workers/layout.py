@@ -23,7 +23,9 @@ Rows = slice | NDArray[np.intp]
 
 ALIGNMENT = 64  # bytes: no two workers write to one cache line of small arrays of different kinds
 # Arrays that a batch may leave out, and what leaving them out means.
-OPTIONAL_DEFAULTS = {"needs_action": True, "action_mask": True, "group_reward": 0.0, "aborted": False}
+OPTIONAL_DEFAULTS = {
+    "needs_action": True, "action_mask": True, "group_reward": 0.0, "aborted": False, "final_action_mask": True,
+}  # fmt: skip
 OPTIONAL = tuple(OPTIONAL_DEFAULTS)
 
 
@@ -82,7 +84,8 @@ def _arrays(
         yield (name, "terminated"), (slots,), np.bool_
         yield (name, "truncated"), (slots,), np.bool_
         yield (name, "needs_action"), (slots,), np.bool_
-        yield (name, "action_mask"), (slots, spec.mask_size), np.bool_
+        for what in ("action_mask", "final_action_mask"):
+            yield (name, what), (slots, spec.mask_size), np.bool_
         yield (name, "group_reward"), (slots,), np.float32
         yield (name, "aborted"), (slots,), np.bool_
         yield (name, "continuous"), (slots, spec.continuous), np.float32

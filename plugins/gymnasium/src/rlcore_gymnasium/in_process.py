@@ -19,7 +19,7 @@ from rlcore.environment import Actions, AgentBatch, Parameters
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.seeding import EpisodeSeeds
 from rlcore.spaces import MismatchedValue
-from rlcore.spaces.answers import NUMBERS, action_mask, flag, refuse_wrong_reward
+from rlcore.spaces.answers import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
 from rlcore_gymnasium.delivery import ParameterDelivery
 from rlcore_gymnasium.video import FilmedEpisodes, behind_camera
@@ -69,6 +69,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
             info = self._reset_env(index)
             if index == 0 and self._acting.maskable and ACTION_MASK in info:
                 self._mask = np.ones((self.num_envs, *self._acting.discrete), np.bool_)
+                self._final_mask = self._mask.copy()  # the first K rows
             self._write_mask(index, info, "reset")
         return self._first_batch(self._observations)
 
@@ -93,6 +94,9 @@ class InProcessEnvironment(GymnasiumEnvironment):
                         self._terminated[index] = terminated
                         self._truncated[index] = truncated and not terminated
                         self._write_final(len(ended), observation)
+                        if mask is not None:
+                            found = info.get(ACTION_MASK)
+                            self._final_mask[len(ended)] = final_mask(found, mask.shape[1:], self._acting.discrete)
                         ended.append(index)
                         continue
                 write(index, observation)
@@ -118,6 +122,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
             self._behavior: AgentBatch(
                 self._observations, self._reward, self._terminated, self._truncated,
                 np.array(ended, np.intp), final_observations, action_mask=mask,
+                final_action_mask=None if mask is None else self._final_mask[: len(ended)],
             )
         }  # fmt: skip
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import EnvironmentFailed, RlcoreError
 from rlcore.seeding import EpisodeSeeds
-from rlcore.spaces.answers import action_mask, numbers
+from rlcore.spaces.answers import action_mask, final_mask, numbers
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
 
 
@@ -63,6 +63,13 @@ class NativeEnvironment(GymnasiumEnvironment):
         if self._mask is not None and ACTION_MASK in info:
             self._mask[rows] = action_mask(info[ACTION_MASK], self._mask.shape)[rows]
 
+    def _read_final_mask(self, info: Any, rows: NDArray[np.intp]) -> NDArray[np.bool_] | None:
+        """The masks [K, options] at the final observations of ``rows`` [K]; None if the environment has no masks."""
+        if self._mask is None or not rows.size:
+            return None
+        found = info.get(ACTION_MASK) if isinstance(info, Mapping) else None
+        return final_mask(found, self._mask.shape, self._acting.discrete)[rows]
+
 
 class SameStepEnvironment(NativeEnvironment):
     """Adapter for environments that start the next episode in the step that ends an episode, as rlcore does."""
@@ -81,6 +88,7 @@ class SameStepEnvironment(NativeEnvironment):
         return AgentBatch(
             self._observing.convert(observations, self.num_envs),
             self._reward, self._terminated, self._truncated, ended, final, action_mask=self._mask,
+            final_action_mask=self._read_final_mask(info.get("final_info"), ended),
         )  # fmt: skip
 
     def _final_observations(self, final: Any, ended: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
@@ -99,6 +107,7 @@ class ManualResetEnvironment(NativeEnvironment):
         self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
         ended = self._flags(terminated, truncated)
         self._read_mask(info)
+        final_action_mask = self._read_final_mask(info, ended)
         final: dict[str, NDArray[Any]] | None = None
         if ended.size:
             final = {name: array[ended] for name, array in self._observing.convert(observations, self.num_envs).items()}
@@ -108,6 +117,7 @@ class ManualResetEnvironment(NativeEnvironment):
         return AgentBatch(
             self._observing.convert(observations, self.num_envs),
             self._reward, self._terminated, self._truncated, ended, final, action_mask=self._mask,
+            final_action_mask=final_action_mask,
         )  # fmt: skip
 
 
@@ -125,6 +135,7 @@ class NextStepEnvironment(NativeEnvironment):
         self._held_terminated: NDArray[np.bool_] = np.zeros(self.num_envs, np.bool_)  # [N]
         self._held_reward: NDArray[np.float32] = np.zeros(self.num_envs, np.float32)  # [N]
         self._held_final: dict[str, NDArray[Any]] = self._observing.buffers(self.num_envs)
+        self._held_mask: NDArray[np.bool_] = np.ones((self.num_envs, sum(self._acting.discrete)), np.bool_)
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._waiting[:] = False
@@ -140,6 +151,7 @@ class NextStepEnvironment(NativeEnvironment):
         self._terminated[:] = self._waiting & self._held_terminated
         self._truncated[:] = self._waiting & ~self._held_terminated
         final: dict[str, NDArray[Any]] | None = None
+        final_action_mask = None if self._mask is None or not ended.size else self._held_mask[ended]
         if ended.size:
             self._reward[ended] = self._held_reward[ended]
             final = {name: array[ended] for name, array in self._held_final.items()}
@@ -154,10 +166,12 @@ class NextStepEnvironment(NativeEnvironment):
             self._reward[waiting] = 0.0
             for name, array in self._held_final.items():
                 array[waiting] = observations[name][waiting]
+            if (mask := self._read_final_mask(info, waiting)) is not None:
+                self._held_mask[waiting] = mask
         self._read_mask(info)
         return AgentBatch(
             observations, self._reward, self._terminated, self._truncated, ended, final,
-            needs_action=needs_action, action_mask=self._mask,
+            needs_action=needs_action, action_mask=self._mask, final_action_mask=final_action_mask,
         )  # fmt: skip
 
 

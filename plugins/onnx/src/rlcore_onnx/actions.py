@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlcore.torch.actions import ActionLayout
+from rlcore.torch.actions import LARGEST_LOGIT, LEAST_LOGIT, ActionLayout
 from rlcore.torch.distributions import (
     ActionDistribution,
     DeterministicTanh,
@@ -19,7 +19,7 @@ from rlcore.torch.distributions import (
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.layers import UnknownModule, array, has_no_hooks
 
-__all__ = ["ActionTensors", "choices", "clipped", "compressed", "continuous", "gumbel", "stretched"]
+__all__ = ["ActionTensors", "choices", "clipped", "compressed", "continuous", "finite_logits", "gumbel", "stretched"]
 
 # Uniform numbers are kept this far from 0 and 1, whose logarithms are infinite: the distance of 1 to the next smaller
 # float32.
@@ -121,6 +121,18 @@ def gumbel(graph: Graph, normal: str) -> str:
     u = graph.node("Mul", graph.node("Add", error, graph.number(1.0)), graph.number(0.5))
     u = graph.node("Clip", u, graph.number(SMALLEST), graph.number(1.0 - SMALLEST))
     return graph.node("Neg", graph.node("Log", graph.node("Neg", graph.node("Log", u))))
+
+
+def finite_logits(graph: Graph, logits: str) -> str:
+    """Make logits [B, logits] finite, and larger than that of a forbidden option.
+
+    Runtimes differ in what they choose beside NaN. So NaN, like infinity, becomes the largest number: a policy, too,
+    chooses an option whose logit is NaN before others.
+    """
+    largest = graph.number(LARGEST_LOGIT)
+    # A comparison with NaN is false, and every runtime has it, unlike an operator that looks for NaN.
+    logits = graph.node("Where", graph.node("Less", logits, largest), logits, largest)
+    return graph.node("Max", logits, graph.number(LEAST_LOGIT))
 
 
 def choices(graph: Graph, branches: Sequence[int], logits: str) -> str:

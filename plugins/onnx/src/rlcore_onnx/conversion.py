@@ -15,7 +15,7 @@ from rlcore.errors import UnsupportedExport
 from rlcore.exporters import ExportAbout
 from rlcore.torch.encoders import image_scale
 from rlcore.torch.policy_module import PolicyModule
-from rlcore_onnx.actions import ActionTensors, choices, clipped, gumbel
+from rlcore_onnx.actions import ActionTensors, choices, clipped, finite_logits, gumbel
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.layers import UnknownModule, has_no_hooks
 from rlcore_onnx.metadata import KEY, BehaviorInfo, Metadata, ObservationInput, bounds
@@ -85,7 +85,7 @@ def _actions(graph: Graph, profile: Profile, module: nn.Module) -> ActionTensors
         raw = clipped(graph, layout, raw)
         raw_sampled = None if raw_sampled is None else clipped(graph, layout, raw_sampled)
     if logits is not None:
-        logits = profile.masked(graph, logits)
+        logits = profile.masked(graph, finite_logits(graph, logits))
         discrete = choices(graph, layout.branches, logits)
         if normal is not None:
             drawn = graph.node("Add", logits, gumbel(graph, normal))

@@ -135,7 +135,7 @@ class Profile:
             graph.output(outputs.memory, np.float32, self.memory_shape)
 
     def masked(self, graph: Graph, logits: str) -> str:
-        """Add the action mask to logits [B, logits], if there is an input for it."""
+        """Add the action mask to finite logits [B, logits], if there is an input for it."""
         mask = self.inputs.action_mask
         return logits if mask is None else graph.node("Where", mask, logits, graph.number(MASKED_LOGIT))
 
@@ -246,7 +246,7 @@ class Unity(Profile):
             graph.constant_output("discrete_action_output_shape", np.array([layout.branches], np.float32))
 
     def masked(self, graph: Graph, logits: str) -> str:
-        """ML-Agents' formula: Unity tries a model with masks of zeros only, and the results must be finite."""
+        """ML-Agents' formula: Unity tries a model with masks of zeros only, and all tensors must be finite."""
         mask = self.inputs.action_mask
         assert mask is not None
         forbidden = graph.node("Sub", graph.number(1.0), mask)

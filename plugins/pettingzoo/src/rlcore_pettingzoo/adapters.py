@@ -104,10 +104,11 @@ class _Copy:
             assert batch.final_observations is not None
             row = int(np.searchsorted(batch.ended, slot))
             info |= {name: float(numbers[row]) for name, numbers in (batch.final_info or {}).items()}
-            seen, mask = {name: array[row] for name, array in batch.final_observations.items()}, None
+            shown, masks = batch.final_observations, batch.final_action_mask
         else:
-            seen = {name: array[slot] for name, array in batch.observations.items()}
-            mask = None if batch.action_mask is None else batch.action_mask[slot]
+            row, shown, masks = slot, batch.observations, batch.action_mask
+        seen = {name: array[row] for name, array in shown.items()}
+        mask = None if masks is None else masks[row]
         if batch.action_mask is not None and not self._masked[behavior]:
             info[ACTION_MASK] = _split(_allowed(mask, spec), spec)
         return _Result(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import UnsupportedSpace
 from rlcore.spaces import ActionCodec, MismatchedValue, ObservationCodec
-from rlcore.spaces.answers import NUMBERS, action_mask, flag, refuse_wrong_reward
+from rlcore.spaces.answers import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward
 from rlcore.spaces.values import shown
 from rlcore_pettingzoo.agents import Cast
 
@@ -49,6 +49,7 @@ class BehaviorArrays:
         self._refuse_other_mask(mask_space, game)
         self._masked_by_observation = mask_space is not None
         self._mask: NDArray[np.bool_] | None = None  # [S, mask_size] if agents have masks
+        self._final_mask: NDArray[np.bool_] | None = None  # as large
         self._observations = self._observing.buffers(slots)
         self._write = self._observing.row_writer(self._observations)
         # Written before the next reset, because a game may reuse the array that it returned.
@@ -88,6 +89,7 @@ class BehaviorArrays:
         self._clear_ended()
         masked = self._masked_by_observation or (masked_by_info and self.spec.discrete != ())
         self._mask = np.ones((self.spec.slots, self.spec.mask_size), np.bool_) if masked else None
+        self._final_mask = None if self._mask is None else self._mask.copy()  # the first K rows
 
     def begin(self, actions: Actions) -> None:
         """Take the actions of all slots for a step in which no slot has received anything yet."""
@@ -124,10 +126,8 @@ class BehaviorArrays:
             value = observation if self._masked_by_observation else info
             if ACTION_MASK not in value:
                 raise MismatchedValue(f"no {ACTION_MASK!r} for an agent that acts next, although there was one before")
-            allowed, mask = value[ACTION_MASK], self._mask[slot]
-            if isinstance(allowed, tuple):  # one part for each branch, as Gymnasium's MultiDiscrete takes masks
-                allowed = np.concatenate(allowed)
-            mask[:] = action_mask(allowed, mask.shape)
+            mask = self._mask[slot]
+            mask[:] = action_mask(_joined(value[ACTION_MASK]), mask.shape)
             if not mask.any():
                 raise MismatchedValue(f"an {ACTION_MASK} that allows nothing for an agent that acts next")
         elif info and ACTION_MASK in info:
@@ -165,6 +165,10 @@ class BehaviorArrays:
         else:
             self._write_final(row, observation)
             self._write(slot, observation)
+        if self._final_mask is not None:
+            value = observation if self._masked_by_observation else info
+            found = None if value is None else _joined(value.get(ACTION_MASK))
+            self._final_mask[row] = final_mask(found, (self.spec.mask_size,), self.spec.discrete)
         self._ended.append(slot)
         for name, numbers in self._final_info.items():
             numbers.append(_number(name, (info or _NO_INFO).get(name)))
@@ -180,14 +184,17 @@ class BehaviorArrays:
         ended = np.array(self._ended, np.intp)
         finals = {name: array[: len(ended)] for name, array in self._finals.items()}
         infos = {name: np.array(numbers, np.float64) for name, numbers in self._final_info.items()}
+        final_action_mask = None if self._final_mask is None else self._final_mask[: len(ended)]
         if len(ended) > 1 and (ended[1:] < ended[:-1]).any():
             order = ended.argsort()
             ended = ended[order]
             finals = {name: array[order] for name, array in finals.items()}
             infos = {name: array[order] for name, array in infos.items()}
+            final_action_mask = None if final_action_mask is None else final_action_mask[order]
         return AgentBatch(
             self._observations, self._reward, self._terminated, self._truncated, ended, finals,
             needs_action=needs_action, action_mask=self._mask, final_info=infos or None,
+            final_action_mask=final_action_mask,
         )  # fmt: skip
 
     def _clear_ended(self) -> None:
@@ -200,6 +207,11 @@ def _without_mask(space: spaces.Space[Any]) -> tuple[spaces.Space[Any], spaces.S
     if not isinstance(space, spaces.Dict) or ACTION_MASK not in space.spaces:
         return space, None
     return spaces.Dict({name: part for name, part in space.spaces.items() if name != ACTION_MASK}), space[ACTION_MASK]
+
+
+def _joined(mask: Any) -> Any:
+    """Join a mask with one part for each branch, as Gymnasium's MultiDiscrete takes masks; others stay as they are."""
+    return np.concatenate(mask) if isinstance(mask, tuple) else mask
 
 
 def _number(name: str, value: Any) -> float:

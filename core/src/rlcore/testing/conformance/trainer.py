@@ -421,8 +421,9 @@ def spoil_arrays(batch: AgentBatch) -> None:
         array[...] = 77
     for flags in (batch.reward, batch.terminated, batch.truncated):
         flags[...] = 1
-    if batch.action_mask is not None:
-        batch.action_mask[...] = False
+    for mask in (batch.action_mask, batch.final_action_mask):
+        if mask is not None:
+            mask[...] = False
 
 
 def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:

@@ -1,0 +1,279 @@
+"""Break the code at random places, and see which breaks the tests notice.
+
+A suite that is rewritten must protect as much as before. Draw mutations once, measure which tests run each line, and
+try every mutation against the tests that run its line. After the rewrite, find the mutations in the new code:
+
+    python tools/mutations.py draw mutations.json --seed 26 --count 120
+    pip install pytest-cov
+    pytest --cov --cov-context=test --cov-report=             # writes .coverage, with a context for each test
+    python tools/mutations.py try mutations.json --coverage .coverage --results before.json
+    python tools/mutations.py locate mutations.json moved.json --checkout ../new
+    python tools/mutations.py compare before.json after.json
+
+``locate`` prints the places that it cannot find. ``try`` changes the files of a checkout without uncommitted changes,
+one line at a time, and restores each of them. A test that runs a line in another process is not known to run it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+SOURCES = ("core/src", "builtin_trainers/*/src", "plugins/*/src")
+COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "is": "is not", "is not": "is"}
+COMPARISONS |= {"in": "not in", "not in": "in"}
+OPERATORS = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+    ast.FloorDiv: ("//", "*"),
+}
+MOST_TESTS = 60
+SECONDS = 180
+
+
+class Places(ast.NodeVisitor):
+    """Collects the replacements that a file allows: (line, column, end line, end column, new text, kind, name)."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.splitlines(keepends=True)
+        self.found: list[dict[str, Any]] = []
+        self.names: list[str] = []
+
+    def replace(self, node: Any, new: str, kind: str) -> None:
+        if node.lineno == node.end_lineno and self.names:
+            line = self.lines[node.lineno - 1].encode()
+            old = line[node.col_offset : node.end_col_offset].decode()
+            after = line[: node.col_offset].decode() + new + line[node.end_col_offset :].decode()
+            entry = {"line": node.lineno, "name": ".".join(self.names), "kind": kind, "old": old, "new": new}
+            self.found.append({**entry, "before": line.decode().rstrip("\n"), "after": after.rstrip("\n")})
+
+    def visit_FunctionDef(self, node: Any) -> None:
+        self.names.append(node.name)
+        for statement in node.body:  # not its decorators, defaults and annotations
+            self.visit(statement)
+        self.names.pop()
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self.names.append(node.name)
+        for statement in node.body:
+            if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                self.visit(statement)
+        self.names.pop()
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """Leave the texts of errors alone."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """Leave texts alone."""
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        text, generic = ast.unparse(node), len(node.ops) == 1
+        if generic:
+            left, right = ast.unparse(node.left), ast.unparse(node.comparators[0])
+            sign = text[len(left) : len(text) - len(right)].strip()
+            if sign in COMPARISONS:
+                self.replace(node, f"{left} {COMPARISONS[sign]} {right}", "comparison")
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        for kind, (_, other) in OPERATORS.items():
+            if isinstance(node.op, kind):
+                self.replace(node, f"({ast.unparse(node.left)}) {other} ({ast.unparse(node.right)})", "operator")
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        other = " or " if isinstance(node.op, ast.And) else " and "
+        self.replace(node, f"({other.join(f'({ast.unparse(value)})' for value in node.values)})", "and-or")
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, bool):
+            self.replace(node, repr(not node.value), "constant")
+        elif isinstance(node.value, int | float):
+            self.replace(node, repr(node.value + 1), "constant")
+
+    def visit_If(self, node: ast.If) -> None:
+        self.replace(node.test, f"not ({ast.unparse(node.test)})", "condition")
+        self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        if node.value is not None and not isinstance(node.value, ast.Constant):
+            self.replace(node, "return None", "return")
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call):
+            self.replace(node, "pass", "call")
+        self.generic_visit(node)
+
+
+def mutations_of(checkout: Path) -> Iterator[dict[str, Any]]:
+    for pattern in SOURCES:
+        for file in sorted(checkout.glob(f"{pattern}/**/*.py")):
+            text = file.read_text()
+            places = Places(text)
+            places.visit(ast.parse(text))
+            for found in places.found:
+                yield {"file": str(file.relative_to(checkout)), **found}
+
+
+def draw(checkout: Path, seed: int, count: int) -> list[dict[str, Any]]:
+    """Draw mutations with different lines; a mutation that does not compile is no mutation."""
+    drawn: dict[tuple[str, int], dict[str, Any]] = {}
+    every = list(mutations_of(checkout))
+    random.Random(seed).shuffle(every)
+    for found in every:
+        if len(drawn) == count:
+            break
+        try:
+            ast.parse(mutated((checkout / found["file"]).read_text(), found))
+        except SyntaxError:
+            continue
+        drawn.setdefault((found["file"], found["line"]), found)
+    return [{"number": number, **found} for number, found in enumerate(drawn.values(), 1)]
+
+
+def mutated(text: str, mutation: dict[str, Any]) -> str:
+    lines = text.splitlines(keepends=True)
+    line = lines[mutation["line"] - 1]
+    if line.rstrip("\n") != mutation["before"]:
+        raise SystemExit(
+            f"{mutation['file']}:{mutation['line']} is not the line of mutation {mutation['number']}: locate it"
+        )
+    lines[mutation["line"] - 1] = mutation["after"] + "\n"
+    return "".join(lines)
+
+
+def tests_of(mutation: dict[str, Any], coverage: Any) -> list[str]:
+    """The tests that run the line: those first that run the fewest lines of all."""
+    file = next((name for name in coverage.measured_files() if name.endswith("/" + mutation["file"])), None)
+    if file is None:
+        return []
+    contexts = coverage.contexts_by_lineno(file).get(mutation["line"], [])
+    tests = sorted({re.sub(r"\|(run|setup|teardown)$", "", context) for context in contexts if "::" in context})
+    return sorted(tests, key=lambda test: (sizes(coverage).get(test, 0), test))[:MOST_TESTS]
+
+
+def sizes(coverage: Any, cache: dict[int, dict[str, int]] = {}) -> dict[str, int]:  # noqa: B006
+    """How many lines each test runs."""
+    if id(coverage) not in cache:
+        counts: dict[str, int] = {}
+        for file in coverage.measured_files():
+            for contexts in coverage.contexts_by_lineno(file).values():
+                for context in contexts:
+                    test = re.sub(r"\|(run|setup|teardown)$", "", context)
+                    counts[test] = counts.get(test, 0) + 1
+        cache[id(coverage)] = counts
+    return cache[id(coverage)]
+
+
+def try_one(checkout: Path, mutation: dict[str, Any], tests: list[str]) -> str:
+    """Return "caught", "survived", "no test", or "tests fail without it"."""
+    if not tests:
+        return "no test"
+    file = checkout / mutation["file"]
+    text = file.read_text()
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
+
+    def fails() -> bool:
+        try:
+            done = subprocess.run(command, cwd=checkout, capture_output=True, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            return True
+        return done.returncode != 0
+
+    try:
+        file.write_text(mutated(text, mutation))
+        caught = fails()
+    finally:
+        file.write_text(text)
+    if caught and fails():
+        return "tests fail without it"
+    return "caught" if caught else "survived"
+
+
+def locate(mutations: list[dict[str, Any]], checkout: Path) -> list[dict[str, Any]]:
+    """Find the line of each mutation in another checkout: the same text, if possible in a function of the same name."""
+    moved = []
+    every = list(mutations_of(checkout))
+    for mutation in mutations:
+        same = [
+            found
+            for found in every
+            if found["before"].strip() == mutation["before"].strip()
+            and found["after"].strip() == mutation["after"].strip()
+        ]
+        for rule in (
+            lambda found, m=mutation: found["file"] == m["file"] and found["name"] == m["name"],
+            lambda found, m=mutation: found["name"] == m["name"],
+            lambda found, m=mutation: found["name"].rsplit(".")[-1] == m["name"].rsplit(".")[-1],
+            lambda found: True,
+        ):
+            fitting = [found for found in same if rule(found)]
+            if fitting:
+                break
+        if len({(found["file"], found["line"]) for found in fitting}) == 1:
+            moved.append({"number": mutation["number"], **fitting[0]})
+        else:
+            place = f"{mutation['file']}:{mutation['line']} in {mutation['name']}"
+            print(f"{mutation['number']}: {place}: {len(fitting)} places")
+            print(f"    {mutation['before'].strip()}\n    {mutation['after'].strip()}")
+    return moved
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["draw", "try", "locate", "compare"])
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--checkout", type=Path, default=Path())
+    parser.add_argument("--seed", type=int, default=26)
+    parser.add_argument("--count", type=int, default=120)
+    parser.add_argument("--coverage", default=".coverage")
+    parser.add_argument("--results", type=Path, default=Path("results.json"))
+    given = parser.parse_args()
+    read = [json.loads(file.read_text()) for file in given.files if file.exists()]
+    if given.command == "draw":
+        given.files[0].write_text(json.dumps(draw(given.checkout, given.seed, given.count), indent=1))
+    elif given.command == "locate":
+        given.files[1].write_text(json.dumps(locate(read[0], given.checkout), indent=1))
+    elif given.command == "compare":
+        before, after = ({entry["number"]: entry["result"] for entry in file} for file in read)
+        lost = [number for number in before if before[number] == "caught" and after.get(number) != "caught"]
+        print(f"caught before: {list(before.values()).count('caught')}; after: {list(after.values()).count('caught')}")
+        print(f"caught before and not after: {lost}")
+        sys.exit(1 if lost else 0)
+    else:
+        from coverage import CoverageData
+
+        if subprocess.run(["git", "diff", "--quiet"], cwd=given.checkout).returncode:
+            parser.error("the checkout has uncommitted changes")
+        coverage = CoverageData(given.coverage)
+        coverage.read()
+        results: list[dict[str, Any]] = json.loads(given.results.read_text()) if given.results.exists() else []
+        done = {entry["number"] for entry in results}
+        for mutation in read[0]:
+            if mutation["number"] not in done:
+                tests = tests_of(mutation, coverage)
+                results.append({**mutation, "tests": len(tests), "result": try_one(given.checkout, mutation, tests)})
+                given.results.write_text(json.dumps(results, indent=1))
+                print(f"{mutation['number']}: {results[-1]['result']} ({len(tests)} tests)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
