@@ -207,6 +207,8 @@ def test_a_file_of_a_later_format_is_refused(changed: Any) -> None:
         (lambda metadata: metadata["behavior"].update(memory_size=-1), "a size is not a whole number up to"),
         (lambda metadata: metadata["behavior"]["observations"][0].update(shape=[10**12]), "is not as rlcore writes"),
         (lambda metadata: metadata["behavior"]["observations"][0].update(name=[]), "is not as rlcore writes it: "),
+        (lambda metadata: metadata["behavior"]["observations"][0].update(dtype=[]), "a dtype is not of numbers"),
+        (lambda metadata: metadata["outputs"].update(memory=[]), "is not as rlcore writes it: TypeError: unhash"),
         (lambda metadata: metadata["inputs"].update(memory="m"), "'rlcore' does not fit the graph: m"),
         (lambda metadata: metadata["inputs"].update(epsilon=None), "'rlcore' does not fit the graph: epsilon"),
         (lambda metadata: metadata["outputs"].update(continuous="c"), "'rlcore' does not fit the graph: c"),

@@ -119,8 +119,8 @@ class Layout:
         for name, shape, size in fed:
             if name in inputs and (inputs[name][1] != shape or math.prod(shape) != size):
                 raise ValueError(f"input {name!r} is {list(inputs[name][1])} in the graph, not {size} numbers")
-        if not all(np.isfinite(each.scale) for each in self.observations):
-            raise ValueError("a scale is not finite")
+        if not all(np.isfinite(each.scale) and each.spec.dtype.kind in "biuf" for each in self.observations):
+            raise ValueError("a scale is not finite, or a dtype is not of numbers")
 
     @property
     def inputs(self) -> set[str]:

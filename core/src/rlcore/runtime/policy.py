@@ -31,19 +31,17 @@ def load(path: str | Path, seed: int | None = None, threads: int = 1) -> OnnxPol
     path = Path(path)
     session, content = open_session(path, threads)
     metadata = read_metadata(session, content, path)
+    outputs = {each.name for each in session.get_outputs()}
     try:
         layout, inputs = Layout.of(metadata), inputs_of(session)
         profile = str(metadata["profile"])
+        wrong = sorted(map(str, (layout.inputs ^ inputs.keys()) | (layout.outputs - outputs)))
+        if not wrong:
+            layout.require(inputs)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
         raise repeating(error, f"{path}: the metadata {KEY!r} is not as rlcore writes it", ConfigError) from error
-    outputs = {each.name for each in session.get_outputs()}
-    wrong = sorted(map(str, (layout.inputs ^ inputs.keys()) | (layout.outputs - outputs)))
     if wrong:
         raise ConfigError(f"{path}: the metadata {KEY!r} does not fit the graph: {', '.join(wrong)}")
-    try:
-        layout.require(inputs)
-    except (TypeError, ValueError) as error:
-        raise repeating(error, f"{path}: the metadata {KEY!r} is not as rlcore writes it", ConfigError) from error
     return OnnxPolicy(session, layout, inputs, metadata, profile, seed)
 
 
