@@ -7,6 +7,7 @@ import pytest
 
 from rlcore.errors import RunStateError
 from rlcore_ghost.match_log import MatchLog, snapshot_name, snapshot_parts
+from rlcore_ghost.standings import Standings
 
 
 def array(*rows):
@@ -201,6 +202,11 @@ def test_the_state_is_a_copy():
         (lambda state: state["rows"].update(count=np.zeros(7, np.int64)), "'count' is an array"),
         (lambda state: state["pending"].update(ranks=np.zeros((9, 2), np.int8)), "'ranks' is an array"),
         (lambda state: state.pop("width"), "'width' is missing"),
+        (lambda state: state["rows"].update(count=np.full(1, 2**62)), "'count' has a number that is not from 0 to"),
+        (lambda state: state["rows"].update(count=np.full(1, -1)), "'count' has a number"),
+        (lambda state: state["rows"].update(known=np.full(1, 3, np.int32)), "'known' has a number that is not from 0"),
+        (lambda state: state["rows"].update(ranks=np.full((1, 2), 2, np.int8)), "'ranks' has a rank that is not from"),
+        (lambda state: state.update(not_zero_sum=2**62), "matches or more"),
     ],
 )
 def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(change, message):
@@ -214,6 +220,16 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(change, messag
     with pytest.raises(RunStateError, match=message):
         log.load_state_dict(state)
     assert equal(log.state_dict(), before)
+
+
+def test_a_log_of_more_players_than_tables_hold_is_refused():
+    """30,000 names; a table of them would take 7 GB."""
+    log = MatchLog(2)
+    for number in range(30_000):
+        log.player(f"bot {number}")
+    log.add(1, array([0, 1]), array([0, 1]))
+    with pytest.raises(RunStateError, match="has 30,000 players; at most 6,000 are rated"):
+        Standings.of(log)
 
 
 def test_a_long_run_keeps_the_log_small_and_loses_no_match_of_any_version():

@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlcore.errors import ConfigError, did_you_mean
+from rlcore.processes import EndingProcess
 from rlcore.seeding import EpisodeSeeds
 
 __all__ = [
     "Actions",
     "AgentBatch",
     "BehaviorSpec",
+    "EndingProcess",
     "Environment",
     "ObservationKind",
     "ObservationSpec",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -136,11 +137,14 @@ def test_dates_and_times_are_text_and_an_empty_file_an_empty_document() -> None:
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: no such file"):
         read_document(tmp_path / "none.yaml")
-    with pytest.raises(ConfigError, match=r"cannot be read: Is a directory$"):
+    with pytest.raises(ConfigError, match="is a directory, not a regular file; this is not a conf"):
         read_document(tmp_path)
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(ConfigError, match=r"pipe\.yaml: is a named pipe, not a regular file"):
+        read_document(tmp_path / "pipe.yaml")
     (tmp_path / "walker").mkdir()
     (tmp_path / "walker/configuration.yaml").write_text("")
-    with pytest.raises(ConfigError, match="it is a run: resume it with --resume --run-id walker"):
+    with pytest.raises(ConfigError, match="is a run; resume it with --resume --run-id walker"):
         read_document(tmp_path / "walker")
     (tmp_path / "cartpole.yaml").write_text("")
     with pytest.raises(ConfigError, match=r"CartPole: no such file; did you mean '.*cartpole\.yaml'\?"):
@@ -149,7 +153,7 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"latin\.yaml:2: not UTF-8"):
         read_document(tmp_path / "latin.yaml")
     (tmp_path / "big.yaml").write_bytes(b"#" * (MAX_BYTES + 1))
-    with pytest.raises(ConfigError, match=r"big\.yaml:1: larger than 1,000,000 bytes"):
+    with pytest.raises(ConfigError, match=r"big\.yaml: is larger than 1,000,000 bytes; this is not"):
         read_document(tmp_path / "big.yaml")
 
 

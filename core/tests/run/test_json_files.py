@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rlcore.builtin.metrics_file import keep_until
 from rlcore.builtin.terminal_text import printable
 from rlcore.files.json_files import DamagedFile, is_file_name, parse_json, read_json, read_object, read_tail
 
@@ -40,6 +41,13 @@ def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "file.json")
     with pytest.raises(DamagedFile, match="is a named pipe, not a regular file"):
         read_json(tmp_path / "file.json")
+
+
+def test_a_sparse_file_of_metrics_is_refused_by_its_size(tmp_path: Path) -> None:
+    with (tmp_path / "metrics.jsonl").open("wb") as file:
+        file.truncate(20 * 2**30)
+    with pytest.raises(DamagedFile, match=r"metrics.jsonl: is larger than 1,000,000,000 bytes"):
+        keep_until(tmp_path / "metrics.jsonl", {})
 
 
 def test_a_directory_and_a_device_are_no_files(tmp_path: Path) -> None:

@@ -173,6 +173,12 @@ def test_whatever_the_code_is_the_exit_code_is_rlcores_own(
     assert run_rlcore("run", str(tmp_path / "config.yaml")).exit_code == FAULTS[fault][0]
 
 
+def test_an_environment_whose_generator_is_closed_failed(leaving: Any, run_rlcore: RunRlcore, tmp_path: Path) -> None:
+    leaving("environment.step", "(_ for _ in ()).throw(GeneratorExit())")
+    result = run_rlcore("run", str(tmp_path / "config.yaml"))
+    assert result.exit_code == 3 and "failed in step: GeneratorExit" in result.stderr
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_run_ends_with_exit_3_or_4_and_a_line_that_names_who_left(
     leaving: Any, run_rlcore: RunRlcore, tmp_path: Path, fault: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,11 @@ def test_a_rollout_that_does_not_fit_is_refused_before_it_is_allocated(monkeypat
     monkeypatch.setattr("rlcore.torch.allocation.available_memory", lambda: 10_000)
     with pytest.raises(ConfigError, match=r"hyperparameters\.buffer_size: 100000 rows .* need .* of memory"):
         RolloutBuffer(behavior(), 100_000)
+
+
+def test_without_proc_nothing_is_known_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/proc/meminfo")
+
+    monkeypatch.setattr("psutil.virtual_memory", missing)
+    assert available_memory() == sys.maxsize

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rlcore.environment import Actions
-from rlcore.errors import EnvironmentFailed
+from rlcore.errors import EnvironmentFailed, RunStateError
 from rlcore.runs.run import Run
 from rlcore.seeding import EpisodeSeeds
 from rlcore.settings import EnvironmentSettings
@@ -62,6 +62,24 @@ def test_every_whole_episode_has_a_film_and_the_open_one_has_none(tmp_path: Path
         assert length <= frames(film) <= length + 1, (
             "the first picture is of the reset; moviepy may lose one by rounding"
         )
+
+
+@pytest.mark.parametrize("fault", ["raises", "cuts"])
+def test_a_film_that_the_disk_has_no_room_for_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """moviepy raises, or leaves a file without its end and says nothing."""
+
+    def write(clip: Any, path: str, **options: Any) -> None:
+        Path(path).write_bytes(b"ftypisom")
+        if fault == "raises":
+            raise OSError("Broken pipe")
+
+    monkeypatch.setattr("moviepy.video.io.ImageSequenceClip.ImageSequenceClip.write_videofile", write)
+    environment = filmed("CartPole-v1", tmp_path / "films")
+    with pytest.raises(RunStateError, match=r"episode-0.mp4: the film cannot be written: OSError: (Broken|its end)"):
+        play(environment, 25)
+    environment.close()
 
 
 def test_the_episodes_equal_the_episodes_without_video(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import h5py
 import minari
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from minari.data_collector import EpisodeBuffer
 
 from rlcore.errors import ConfigError, NotInstalled, UnsupportedSpace
 from rlcore.recordings import Recording
+from rlcore_offline import containment
 from rlcore_offline.minari_format import MinariFormat
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(eval_env|env_spec) is:UserWarning")
@@ -255,7 +257,27 @@ def change(path: Path, **changes: Any) -> None:
     file.write_text(json.dumps({key: value for key, value in metadata.items() if value is not None}))
 
 
+def bomb(path: Path, **arrays: tuple[int, ...]) -> None:
+    """Add zeros of these shapes to episode 0; a gigabyte of them takes a megabyte of the file."""
+    with h5py.File(path / "data/main_data.hdf5", "a") as file:
+        for name, shape in arrays.items():
+            created = file["episode_0"].create_dataset(name, shape, "f4", chunks=(1, shape[1]), compression=9)
+            created[:1] = 0.0
+
+
+def grouped(path: Path, count: int) -> None:
+    with h5py.File(path / "data/main_data.hdf5", "a") as file:
+        for number in range(count):
+            file.create_group(f"more_{number}")
+
+
 DAMAGES = {
+    "rows": (lambda path: bomb(path, more=(1000, 10)), r"more declares 40,000 bytes in 1,000 rows, more than 4 trans"),
+    "bytes": (
+        lambda path: bomb(path, more=(1, 3 * 10**6)),
+        r"declares 12,000,000 bytes in 1 rows, more than 4 transitions in ",
+    ),
+    "groups": (lambda path: grouped(path, 2_000), r"holds 2,002 groups and 2 episodes"),
     "spaces": (lambda path: change(path, action_space=None), r"says nothing of its action_space"),
     "odd space": (lambda path: change(path, action_space='{"type": "Own"}'), r"Minari cannot read its action_space"),
     "metadata": (lambda path: (path / "data/metadata.json").write_text("{"), r"metadata.json: is not JSON"),
@@ -270,7 +292,10 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_dataset_is_refused_with_its_path(create: CreateDataset, damage: str) -> None:
+def test_a_damaged_dataset_is_refused_with_its_path(
+    create: CreateDataset, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(containment, "MORE_BYTES", 10**6)  # a gigabyte
     seen, done = spaces.Box(-1, 1), spaces.Discrete(2)
     path = create("damaged-v0", seen, done, sampled(seen, done, [3, 1]))
     do, expected = DAMAGES[damage]

@@ -15,6 +15,7 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError
 from rlcore.recordings import RecordingAbout
 from rlcore_offline.minari_format import MinariFormat
+from rlcore_offline.partial_recordings import PartialRecording
 
 BEHAVIOR = BehaviorSpec("A", (ObservationSpec("observation", (3,), np.float32),), discrete=(4,))
 FORKS = multiprocessing.get_context("fork")
@@ -82,3 +83,12 @@ def test_a_recording_that_was_given_up_twice_frees_only_its_own_lock(tmp_path: P
         MinariFormat().writer(tmp_path / "A", recording.behavior, RecordingAbout())
     other.discard()
     assert os.listdir(tmp_path) == []
+
+
+def test_room_that_the_disk_lacks_is_noticed_before_hdf5_writes(tmp_path: Path) -> None:
+    partial = PartialRecording(tmp_path / "recording")
+    partial.require_room(1000)
+    with pytest.raises(OSError, match=r"No space left|File too large"):
+        partial.require_room(2**60)
+    assert list(partial.directory.iterdir()) == []
+    partial.discard()

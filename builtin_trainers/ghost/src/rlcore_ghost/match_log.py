@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.errors import RunStateError
 from rlcore.saved_values import SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
 
 __all__ = ["STATE_ENTRY", "MatchLog", "Matches", "snapshot_name", "snapshot_parts"]
@@ -25,6 +26,9 @@ __all__ = ["STATE_ENTRY", "MatchLog", "Matches", "snapshot_name", "snapshot_part
 STATE_ENTRY: Final = "self_play_log"
 # Rows before rows of neighboring updates are added up; 26 bytes each for two teams.
 MAX_ROWS: Final = 2**17
+# Players of whom tables [P, P] are made, 0.3 GB each: snapshots, and the learner after each of them.
+MAX_RATED: Final = 6_000
+MAX_MATCHES: Final = 2**53  # which a float counts exactly
 _SNAPSHOT: Final = re.compile(r"(?P<learner>.+)@(?P<step>[0-9]{1,18})(\.[0-9]{1,18})?", re.DOTALL)
 _COLUMNS: Final = {"step": np.int64, "players": np.int32, "ranks": np.int8, "count": np.int64, "known": np.int32}
 
@@ -93,6 +97,8 @@ class Matches:
 
     def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         size, teams = len(self.names), self.players.shape[1]
+        if size > MAX_RATED:
+            raise RunStateError(f"the match log has {size:,} players; at most {MAX_RATED:,} are rated")
         wins, draws = np.zeros((size, size), np.int64), np.zeros((size, size), np.int64)
         for first in range(teams):
             for second in range(first + 1, teams):
@@ -260,6 +266,14 @@ class MatchLog:
         for each in (columns["players"], players):
             if each.size and not 0 <= each.min() <= each.max() < len(names):
                 raise SavedValueError("the entry 'players' has a player without a name")
+        for each in (columns["ranks"], ranks):
+            if each.size and not 0 <= each.min() <= each.max() < teams:
+                raise SavedValueError(f"the entry 'ranks' has a rank that is not from 0 to {teams - 1}")
+        for name, most in (("step", 2**63), ("known", len(names) + 1), ("count", MAX_MATCHES)):
+            if rows and not 0 <= columns[name].min() <= columns[name].max() < most:
+                raise SavedValueError(f"the entry {name!r} has a number that is not from 0 to {most - 1}")
+        if not_zero_sum >= MAX_MATCHES or columns["count"].sum(dtype=np.float64) >= MAX_MATCHES:
+            raise SavedValueError(f"the log has {MAX_MATCHES:,} matches or more")
         self.names, self._index = list(names), {name: index for index, name in enumerate(names)}
         self.not_zero_sum, self._max_rows, self._width = not_zero_sum, max_rows, max(width, 1)
         self._columns, self._rows = columns, rows

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rlcore.files.atomic import free_name, write_atomically
-from rlcore.files.json_files import open_regular, parse_json
+from rlcore.files.json_files import parse_json, read_regular
 
 log = logging.getLogger(__name__)
 
 METRICS_FILE = "metrics.jsonl"
 DAMAGED = ".damaged"  # added to the name of the file with unreadable lines
+MAX_METRICS = 1_000_000_000  # bytes; a million summaries
 SHOWN_LINES = 5  # number of line numbers in a message
 
 
@@ -22,8 +23,7 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> Path | None:
     A last line without a line end was cut short by a crash: it is kept if only the line end is missing. Other
     unreadable lines move to a new file, ``metrics.jsonl.damaged`` if the name is free, with a warning. Returns it.
     """
-    with open_regular(path) as file:
-        content = file.read()
+    content = read_regular(path, MAX_METRICS)
     kept: list[bytes] = []
     damaged: dict[int, bytes] = {}  # by line number
     for number, line in enumerate(content.split(b"\n"), 1):

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import click
@@ -79,6 +80,8 @@ def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
     shown = ShownPaths()
     try:
         answer = rlcore.main(arguments, prog_name="rlcore", standalone_mode=False, obj=own_process)
+        with _lost_pipes():
+            print(end="", flush=True)
         return answer if isinstance(answer, int) else EXIT_DONE
     except click.ClickException as error:
         error.show()
@@ -88,9 +91,11 @@ def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
     except SystemExit as error:
         return _ended(error, arguments)
     except ReaderGone:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from rlcore.cli.console import give_up
+
+        give_up(sys.stdout)
         return EXIT_INTERNAL
-    except Exception as error:
+    except BaseException as error:  # GeneratorExit, for example
         from rlcore.cli.report import report
 
         return report(error, _debugging(arguments), shown)
@@ -124,6 +129,8 @@ def process() -> NoReturn:
     After a run or an evaluation, threads that an environment or a plugin left running do not keep the process alive.
     """
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if isinstance(sys.stdout, TextIOWrapper):  # a path may have letters that the terminal has not
+        sys.stdout.reconfigure(errors="backslashreplace")
     code = main(own_process=True)
     if command in ("run", "evaluate"):
         from rlcore.cli.ending import end_in_order

@@ -9,10 +9,10 @@ from types import TracebackType
 from rlcore.cli.console import give_up
 from rlcore.cli.ranks import named
 from rlcore.cli.terminal import echo
-from rlcore.errors import EXIT_INTERNAL, RlcoreError, traceback_hint
+from rlcore.errors import EXIT_INTERNAL, EXIT_RUN_STATE, RlcoreError, traceback_hint
 
 
-def report(error: Exception, debug: bool, shown: Callable[[str], str] = str) -> int:
+def report(error: BaseException, debug: bool, shown: Callable[[str], str] = str) -> int:
     """Prints the line, with ``debug`` after the traceback, and returns the exit code.
 
     ``shown`` shortens the paths in the line. If standard error is lost, only the exit code reports the error.
@@ -23,11 +23,15 @@ def report(error: Exception, debug: bool, shown: Callable[[str], str] = str) -> 
         echo(f"error: {named(shown(_message(error)))}", err=True)
     except OSError:
         give_up(sys.stderr)
+    if isinstance(error, OSError):  # a file that cannot be read or written: one that other code needs was named by it
+        return EXIT_RUN_STATE
     return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL
 
 
-def _message(error: Exception) -> str:
+def _message(error: BaseException) -> str:
     text = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else f"output: {error.strerror}"
     if isinstance(error, RlcoreError | OSError):
         return f"{text}{traceback_hint(error)}"
     return f"unexpected {type(error).__name__}: {text}; --debug shows the traceback"

@@ -32,7 +32,11 @@ def plain_console() -> Console:
     """A rich console that does not interpret markup, emoji or numbers; pass it printable text."""
     from rich.console import Console
 
-    return Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would end the process
+
+    return Plain(file=sys.stdout, markup=False, emoji=False, highlight=False)
 
 
 def cells(*values: Any) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from rlcore.config.nodes import Block, Items, Origin, nearest_origin, placed
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, shown
 from rlcore.config.seal import is_broken
 from rlcore.errors import ConfigError, KeyPath, dotted, nearest
+from rlcore.files.json_files import DamagedFile, read_regular
 
 if TYPE_CHECKING:
     import yaml
@@ -108,16 +109,14 @@ def _refused(place: str, message: str) -> ConfigErrors:
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         raise _refused(f"{path}", f"no such file{_nearest_file(path)}") from None
-    except OSError as error:
-        is_run = (path / "configuration.yaml").is_file()
-        advice = f"; it is a run: resume it with --resume --run-id {path.name}" if is_run else ""
-        raise _refused(f"{path}", f"cannot be read: {error.strerror}{advice}") from None
-    if len(content) > MAX_BYTES:
-        raise _refused(f"{path}:1", f"larger than {MAX_BYTES:,} bytes; this is not a configuration file")
+    except DamagedFile as error:
+        problem = f"{str(error).removeprefix(f'{path}: ')}; this is not a configuration file"
+        if (path / "configuration.yaml").is_file():
+            problem = f"is a run; resume it with --resume --run-id {path.name}"
+        raise _refused(f"{path}", problem) from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

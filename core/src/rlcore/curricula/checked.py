@@ -53,7 +53,7 @@ class CheckedCurriculum:
         try:
             drawn = self.curriculum.draw(env_index, episodes)
             values, draw_id = drawn.values, drawn.draw_id
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             blame(self.described, "in draw", error)
         shape = self._check_values("draw", values, env_index, episodes)
         if not isinstance(draw_id, np.ndarray) or draw_id.shape != shape or draw_id.dtype.kind not in "iu":
@@ -69,7 +69,7 @@ class CheckedCurriculum:
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         try:
             self.curriculum.episodes_ended(ended)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             blame(self.described, "in episodes_ended", error)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
@@ -78,7 +78,7 @@ class CheckedCurriculum:
             if changes is NO_CHANGES:
                 return changes
             named = {change.parameter for change in changes.lessons}
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             blame(self.described, "in advance", error)
         for parameter in named.difference(self.parameters):
             self.refuse("advance", f"returned a lesson of the parameter {parameter!r}, but has {self._names} only")

@@ -135,7 +135,7 @@ class ParameterFeed:
     def _set(self, parameters: Parameters) -> None:
         try:
             self._environment.set_parameters(parameters)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             blame(self._named, "in set_parameters", error, EnvironmentFailed)
 
 

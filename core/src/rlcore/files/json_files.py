@@ -51,6 +51,8 @@ def open_regular(path: Path) -> BufferedReader:
 def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes:
     """The content of a regular file of at most ``limit`` bytes. Raises like :func:`open_regular`."""
     with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > limit:
+            raise DamagedFile(f"{path}: is larger than {limit:,} bytes")
         try:
             content = file.read(limit + 1)
         except OSError as error:

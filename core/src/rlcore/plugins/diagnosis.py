@@ -168,7 +168,7 @@ def _import_cost(plugin: Plugin) -> Iterator[Finding]:
         return
     module = plugin.module.partition(":")[0]
     probe = subprocess.run(
-        [sys.executable, "-c", _PROBE, module, *HEAVY],
+        [sys.executable, "-P", "-c", _PROBE, module, *HEAVY],
         capture_output=True,
         text=True,
         check=False,

@@ -63,7 +63,7 @@ class Dispatch:
         """Calls one implementation; what it raises becomes a PluginError that names its plugin."""
         try:
             return implementation.function(*(arguments[name] for name in implementation.argnames))
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             self._blame(implementation.plugin_name, hook, error)
 
     def each(self, hook: str, own: Mapping[str, Any] | None = None, **arguments: Any) -> Iterator[tuple[Plugin, Any]]:
@@ -100,7 +100,7 @@ class Dispatch:
         self.calls[hook] += 1
         try:
             return self._manager.subset_hook_caller(hook, self._left_out)(**arguments)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             self._blame(self._manager.raised_by(error, hook), hook, error)
 
     def create(self, hook: str, **arguments: Any) -> tuple[Any, list[Plugin]]:
@@ -185,7 +185,7 @@ class Dispatch:
                 self._log.error("%s%s", error, traceback_hint(error))
                 self._log.debug("the traceback of it:", exc_info=error)
 
-    def _blame(self, plugin_name: str | None, hook: str, error: Exception | SystemExit) -> NoReturn:
+    def _blame(self, plugin_name: str | None, hook: str, error: BaseException) -> NoReturn:
         """Raises ``error`` as a PluginError of the plugin; unchanged if core's own answer raised it (a full disk)."""
         if plugin_name is None or plugin_name == DEFAULTS_NAME:
             raise error

@@ -2,7 +2,7 @@
 
 An error of a plugin's code (a trainer, an environment, a writer, a hook) becomes one of rlcore's errors: one line that
 names the owner, the exit code of ``kind``, and the original error as its cause. An ``RlcoreError`` was raised on
-purpose and passes unchanged. ``SystemExit`` is an error like any other; Ctrl-C passes.
+purpose and passes unchanged. ``SystemExit`` and ``GeneratorExit`` are errors like any other; Ctrl-C passes.
 
 Around a block::
 
@@ -13,7 +13,7 @@ In a loop that runs at every step, where a context manager costs too much::
 
     try:
         batches = environment.step(actions)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         blame(environment_name, "in step", error, EnvironmentFailed)
 
 ``owner`` is ``plugin.described``, ``record.described``, :func:`trainer_named` or :func:`policy_named`. ``doing``
@@ -55,9 +55,9 @@ def failure(owner: str, doing: str, error: BaseException, kind: Kind = PluginErr
 def blame(owner: str, doing: str, error: BaseException, kind: Kind = PluginError) -> NoReturn:
     """Raise an error of ``kind`` that names ``owner``, what it was ``doing``, and the type and message of ``error``.
 
-    An RlcoreError, and what is neither an Exception nor SystemExit, is raised unchanged.
+    An RlcoreError and Ctrl-C are raised unchanged.
     """
-    if isinstance(error, RlcoreError) or not isinstance(error, Exception | SystemExit):
+    if isinstance(error, RlcoreError | KeyboardInterrupt):
         raise error
     raise failure(owner, doing, error, kind)
 
@@ -70,7 +70,7 @@ def blamed(owner: str, doing: str, kind: Kind = PluginError) -> Iterator[None]:
     """
     try:
         yield
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         blame(owner, doing, error, kind)
 
 

@@ -55,7 +55,9 @@ def close_at_exit(
         try:
             with deadline(what, seconds):
                 closable.close()
-        except (Exception, SystemExit) as problem:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
             failed = problem if isinstance(problem, RlcoreError) else failure(what, "to close", problem, kind)
             if error is None and isinstance(failed.__cause__, SystemExit):
                 raise failed from failed.__cause__

@@ -12,7 +12,7 @@ import attrs
 from rlcore.config.classes import settings_fields
 from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.overrides import apply_overrides
-from rlcore.errors import ConfigError, did_you_mean
+from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.files.paths import user_path
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.records import ExporterSpec
@@ -104,6 +104,7 @@ class Export:
     saved: SavedRun
     spec: ExporterSpec
     behaviors: tuple[str, ...]
+    checksum: str  # of the configuration in the checkpoint
 
     @classmethod
     def of(
@@ -111,13 +112,19 @@ class Export:
     ) -> Self:
         """Read the checkpoint; without ``behavior``, all its behaviors are to be exported."""
         saved = source.load(plugins, checkpoint, spec)
+        try:
+            checksum = configuration_sha256(saved.checkpoint)
+        except RunStateError:
+            if saved.checkpoint.exists() or checkpoint != "last":
+                raise
+            return cls.of(source, plugins, spec, checkpoint, behavior)  # the run is training, and has replaced it
         names = tuple(saved.specs)
         if behavior is not None and behavior not in names:
             raise ConfigError(
                 f"checkpoint {saved.step} has no behavior {behavior!r}; it has {', '.join(names)}"
                 f"{did_you_mean(behavior, names)}"
             )
-        return cls(saved, spec, names if behavior is None else (behavior,))
+        return cls(saved, spec, names if behavior is None else (behavior,), checksum)
 
     def files(self, output: str | Path | None) -> dict[str, Path]:
         """The file of each behavior. Raises ConfigError if ``output`` cannot be used.
@@ -145,13 +152,12 @@ class Export:
         (settings,) = saved.config.export.values()
         opened = OpenExporter(saved.plugins.create_exporter(self.spec, settings, saved.context), self.spec, settings)
         specs = {name: saved.specs[name] for name in files}
-        checksum = configuration_sha256(saved.checkpoint)
         written = {}
         for path in files.values():
             path.parent.mkdir(exist_ok=True)
         for name, policy in saved.policies(specs).items():
             trainer_type = settings_of(saved.config, name).trainer_type
-            about = about_export(saved.context.run_id, saved.step, saved.steps[name], trainer_type, checksum)
+            about = about_export(saved.context.run_id, saved.step, saved.steps[name], trainer_type, self.checksum)
             report = opened.write(policy, specs[name], files[name], about, files[name].parent)
             written[name] = WrittenExport(files[name], report)
         return written

@@ -99,7 +99,7 @@ def learn(
                             checked = False
                         stepping -= times.updating - before
                         batches = ahead.receive()
-                except (Exception, SystemExit) as error:
+                except BaseException as error:
                     check_all_actions(behaviors, actions)
                     blame(state.environment_name, "in step", error, EnvironmentFailed)
                 stepped = clock()
@@ -144,7 +144,7 @@ def _update_ready(learning: Sequence[tuple[BehaviorRun, Trainer]], times: PhaseT
     for behavior, trainer in learning:
         try:
             ready = trainer.ready()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             blame(trainer_named(behavior), "in ready", error)
         if ready:
             updated = True
@@ -167,7 +167,7 @@ def _act(behaviors: Sequence[BehaviorRun], actions: dict[str, Actions]) -> None:
     for behavior in behaviors:
         try:
             actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.playing else behavior.act_frozen()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             blame(trainer_named(behavior), "in act", error)
 
 
@@ -204,7 +204,7 @@ def _observe(
                         curricula.episodes_finished(behavior, finished)
             try:
                 behavior.trainer.observe(actions[behavior.name], batch)
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 blame(trainer_named(behavior), "in observe", error)
         else:
             behavior.observe_frozen(batch)

@@ -9,11 +9,11 @@ from typing import Any
 
 import attrs
 
-from rlcore.builtin.metrics_file import METRICS_FILE
+from rlcore.builtin.metrics_file import MAX_METRICS, METRICS_FILE
 from rlcore.config import Document, load_plugins_for
 from rlcore.config.nodes import without_origins
 from rlcore.errors import RunStateError
-from rlcore.files.json_files import DamagedFile, is_number, is_whole, open_regular, parse_json, read_object
+from rlcore.files.json_files import DamagedFile, is_number, is_whole, parse_json, read_object, read_regular
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.status_file import DamagedStatusFile
 from rlcore.runs.saved_run import find_run, find_state
@@ -110,10 +110,10 @@ class RunData:
     def _lines(self) -> tuple[tuple[int, SavedSummary | None], ...]:
         """The lines of ``metrics.jsonl`` that are not empty, each with its number."""
         try:
-            with open_regular(self.directory / METRICS_FILE) as file:
-                return tuple((number, _summary(line)) for number, line in enumerate(file, 1) if line.strip())
-        except (FileNotFoundError, DamagedFile):
+            content = read_regular(self.directory / METRICS_FILE, MAX_METRICS)
+        except FileNotFoundError:
             return ()
+        return tuple((number, _summary(line)) for number, line in enumerate(content.split(b"\n"), 1) if line.strip())
 
 
 def read_run(run: str | Path, plugins: Plugins | None = None) -> RunData:

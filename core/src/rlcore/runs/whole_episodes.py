@@ -70,7 +70,7 @@ def play(
     for name, player in players.items():
         try:
             player.policy.seed(derive_seed(seed, name))
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             blame(policy_named(name, policies[name]), "in seed", error)
     rounds: list[_Counted | Match] = [*counted.values(), *([] if match is None else [match])]
     batches = _begin(played, seed, np.zeros(environment.num_envs, np.int64), counted, match)
@@ -85,7 +85,7 @@ def play(
         for name, player in players.items():
             try:
                 actions[name] = player.act(batches[name], deterministic)
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 blame(policy_named(name, policies[name]), "in act", error)
         for name, recorder in recorders.items():
             recorder.act(batches[name], actions[name])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, NotInstalled, repeating
+from rlcore.files.json_files import DamagedFile, is_whole, parse_json, read_regular
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 KEY = "rlcore"  # of the JSON object in metadata_props
 FORMAT = 1  # the version of the object; the README of rlcore-onnx describes it
 PACKAGE = "rlcore[runtime]"
+MAX_BYTES = 2**31  # of a file in one piece, as protobuf has it
+MAX_SIZE = 100_000_000  # numbers of one row; a video frame of 4,096 by 4,096 pixels has 50 million
+UNSIGNED = b"0" * 64  # in place of the checksum in the file that it is of
 
 
 @attrs.frozen
@@ -93,6 +98,30 @@ class Layout:
             metadata["continuous_units"] == "normalized",
         )
 
+    def require(self, inputs: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]) -> None:
+        """Raise ValueError for sizes or types that no file of rlcore has, or that are not those of the graph."""
+        behavior = self.behavior
+        names = (behavior.name, *self.inputs, *self.outputs, *(spec.name for spec in behavior.observations))
+        sizes = (behavior.continuous, *behavior.discrete, self.memory_size, self.epsilon_size)
+        sizes += tuple(size for spec in behavior.observations for size in spec.shape)
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError("a name is not a text")
+        if not all(is_whole(size) for size in sizes) or max(sum(behavior.discrete), *sizes, 0) > MAX_SIZE:
+            raise ValueError(f"a size is not a whole number up to {MAX_SIZE:,}")
+        fed = [(each.name, each.shape, each.spec.size) for each in self.observations]
+        fed += [(name, shape, math.prod(shape)) for name, shape in self.unused.items()]
+        whole = {
+            self.action_mask: behavior.mask_size,
+            self.memory_in: self.memory_size,
+            self.epsilon: self.epsilon_size,
+        }
+        fed += [(name, inputs[name][1], size) for name, size in whole.items() if name is not None]
+        for name, shape, size in fed:
+            if name in inputs and (inputs[name][1] != shape or math.prod(shape) != size):
+                raise ValueError(f"input {name!r} is {list(inputs[name][1])} in the graph, not {size} numbers")
+        if not all(np.isfinite(each.scale) and each.spec.dtype.kind in "biuf" for each in self.observations):
+            raise ValueError("a scale is not finite, or a dtype is not of numbers")
+
     @property
     def inputs(self) -> set[str]:
         """The names of all inputs."""
@@ -114,32 +143,41 @@ class Layout:
         return stretched
 
 
-def open_session(path: Path, threads: int) -> InferenceSession:
+def open_session(path: Path, threads: int) -> tuple[InferenceSession, bytes]:
+    """The session of onnxruntime, and the content of the file."""
     try:
         import onnxruntime
     except ImportError as error:
         raise NotInstalled(f"rlcore.runtime needs onnxruntime; pip install '{PACKAGE}'", PACKAGE) from error
-    if not path.is_file():
-        raise ConfigError(f"{path}: {'is not a file' if path.exists() else 'no such file'}")
+    try:
+        content = read_regular(path, MAX_BYTES)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except DamagedFile as error:
+        raise ConfigError(str(error)) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has no common class for its errors
         raise repeating(error, f"{path}: onnxruntime cannot load the file", ConfigError) from error
+    return session, content
 
 
-def read_metadata(session: InferenceSession, path: Path) -> dict[str, Any]:
-    """The JSON object in the file."""
-    text = session.get_modelmeta().custom_metadata_map.get(KEY)
+def read_metadata(session: InferenceSession, content: bytes, path: Path) -> dict[str, Any]:
+    """The JSON object in the file. Raises ConfigError if the file changed since rlcore wrote it."""
+    try:
+        text = session.get_modelmeta().custom_metadata_map.get(KEY)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is damaged: its metadata are not UTF-8 text") from error
     if text is None:
         raise ConfigError(
             f"{path}: was not exported by rlcore (its metadata has no {KEY!r}); export a run with rlcore export "
             "--format onnx"
         )
     try:
-        metadata = json.loads(text)
+        metadata = parse_json(text)
         version = metadata["format"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise repeating(error, f"{path}: the metadata {KEY!r} cannot be read", ConfigError) from error
@@ -148,6 +186,13 @@ def read_metadata(session: InferenceSession, path: Path) -> dict[str, Any]:
             f"{path}: has format {version!r} of rlcore's metadata, and this version of rlcore reads {FORMAT}; "
             f"it was written by rlcore {metadata.get('rlcore_version')}"
         )
+    digest = metadata.get("sha256")  # files of earlier versions have none
+    if digest is not None:
+        unsigned = content.replace(f'"sha256": "{digest}"'.encode(), b'"sha256": "%s"' % UNSIGNED, 1)
+        if hashlib.sha256(unsigned).hexdigest() != digest:
+            raise ConfigError(
+                f"{path}: its checksum is wrong: the file is damaged, or was changed after its export; export it again"
+            )
     return dict(metadata)
 
 

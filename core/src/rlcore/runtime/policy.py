@@ -26,18 +26,20 @@ def load(path: str | Path, seed: int | None = None, threads: int = 1) -> OnnxPol
     onnxruntime: one is the fastest for small networks.
 
     Raises NotInstalled without onnxruntime, and ConfigError for a file that is missing, is not an ONNX file, was not
-    written by rlcore, or was written in a later format.
+    written by rlcore, was written in a later format, or changed since it was exported.
     """
     path = Path(path)
-    session = open_session(path, threads)
-    metadata = read_metadata(session, path)
+    session, content = open_session(path, threads)
+    metadata = read_metadata(session, content, path)
+    outputs = {each.name for each in session.get_outputs()}
     try:
         layout, inputs = Layout.of(metadata), inputs_of(session)
         profile = str(metadata["profile"])
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        wrong = sorted(map(str, (layout.inputs ^ inputs.keys()) | (layout.outputs - outputs)))
+        if not wrong:
+            layout.require(inputs)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
         raise repeating(error, f"{path}: the metadata {KEY!r} is not as rlcore writes it", ConfigError) from error
-    outputs = {each.name for each in session.get_outputs()}
-    wrong = sorted(map(str, (layout.inputs ^ inputs.keys()) | (layout.outputs - outputs)))
     if wrong:
         raise ConfigError(f"{path}: the metadata {KEY!r} does not fit the graph: {', '.join(wrong)}")
     return OnnxPolicy(session, layout, inputs, metadata, profile, seed)

@@ -96,11 +96,11 @@ def newest_intact(
         except NewerFormat:
             raise
         except RunStateError as error:
+            if not checkpoint.path.exists():  # the run is training, and has replaced what was found
+                return newest_intact(directory, origin, advice, step, check)
             older = step is None and checkpoint != found[0]
             log.warning("%s; an older checkpoint is used" if older else "%s", error)
             problem = problem or f" ({error})"
-    if find_checkpoints(directory) != found:  # the run is training, and has replaced what was found
-        return newest_intact(directory, origin, advice, step, check)
     raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
 
 

@@ -209,7 +209,7 @@ def clean_import() -> CleanImport:
         )
         path = os.pathsep.join(entry for entry in sys.path if entry)
         answer = subprocess.run(
-            [sys.executable, "-c", code, module, *forbidden],
+            [sys.executable, "-P", "-c", code, module, *forbidden],
             capture_output=True,
             text=True,
             check=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -115,7 +116,10 @@ def available_memory(root: Path = Path("/")) -> int:
     """
     import psutil  # only where the question is asked: reading PPO's code should not need it
 
-    rooms = [int(psutil.virtual_memory().available)]
+    try:
+        rooms = [int(psutil.virtual_memory().available)]
+    except OSError:  # no /proc: nothing is known
+        return sys.maxsize
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:  # not Linux

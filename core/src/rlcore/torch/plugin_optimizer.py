@@ -83,7 +83,7 @@ class PluginOptimizer(TorchOptimizer):
     def step(self) -> None:
         try:
             self._optimizer.step()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             blame(self._spec.described, "in step", error)
 
     # ------------------------------------------------------------ state

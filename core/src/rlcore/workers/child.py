@@ -1,13 +1,11 @@
 """The program of a worker process, which :mod:`rlcore.workers.processes` starts.
 
-The process ends with the run, whatever ends the run, and so do those that environments started: their group is killed
-at the end of a pipe that only the run holds open, by the kernel (Linux) or by a thread, and at the end of the thread of
-the run that started it (Linux). The loop ends with its channel.
+The process ends with the run, whatever ends the run, and so do those that environments started: it is an
+:class:`rlcore.processes.EndingProcess`. The loop ends with its channel.
 """
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import logging
 import mmap
@@ -16,22 +14,22 @@ import pickle
 import signal
 import socket
 import sys
-import threading
 from contextlib import suppress
 from multiprocessing import current_process, spawn
 from typing import Any, NoReturn
 
+from rlcore.processes import PR_SET_PDEATHSIG, kill_descendants, prctl
 from rlcore.workers.channel import ANSWER, ATTACH, CALL, FAILED, STEP, Channel
 
-PR_SET_PDEATHSIG = 1
 # The run decides when a worker ends: a terminal and a batch system send these to every process.
 IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 
 
 def main() -> None:
     """Serve one worker of the run at the other end of the socket, until the run closes it."""
-    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
-    _end_with(parent)
+    descriptor = int(sys.argv[1])
+    signal.signal(signal.SIGUSR2, _end)
+    prctl(PR_SET_PDEATHSIG, signal.SIGUSR2)
     for name in IGNORED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the run blocked signals until here
@@ -57,35 +55,10 @@ def main() -> None:
     os._exit(0)  # threads and exit handlers of environments must not keep the process alive
 
 
-def _end_with(parent: int) -> None:
-    """Make this process, and those that its environments start, end when the run does."""
-    signal.signal(signal.SIGUSR2, _end)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGUSR2, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before the line above
-        os._exit(0)
-    lifeline = os.dup(0)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
-    if sys.platform == "linux":  # the kernel need not wait for the interpreter, which an environment may occupy
-        import fcntl
-
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-
-
-def _watch(lifeline: int) -> None:
-    while os.read(lifeline, 1):
-        pass
-    _end()
-
-
 def _end(*_: Any) -> NoReturn:
-    os.killpg(os.getpgrp(), signal.SIGKILL)
-    raise AssertionError
+    """The guard of this process was killed; what environments started must not outlive it."""
+    kill_descendants()
+    os._exit(1)
 
 
 def _import_main(preparation: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ from typing import Any, Self
 
 from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.run_context import RunContext
+from rlcore.processes import EndingProcess, python
 from rlcore.settings import WorkerSettings
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.channel import ATTACH, CALL, FAILED, Channel
@@ -40,7 +41,6 @@ LOOK_SECONDS = 0.5  # a dead worker whose channel a process of an environment ho
 MESSAGE_SECONDS = 60
 ENDING_SECONDS = 1.0
 TRACEBACK_SECONDS = 0.5  # that a worker which hangs has to write where it hangs
-_PROGRAM = "from rlcore.workers.child import main; main()"
 _BLOCKED = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
 
 
@@ -55,7 +55,7 @@ class ProcessWorker:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
-        self.process: subprocess.Popen[bytes]
+        self.process: EndingProcess
         self._overdue = False
         self._written = 0  # number of lines
         mine, theirs = socket.socketpair()
@@ -64,7 +64,6 @@ class ProcessWorker:
         self._channel: Channel | None = Channel(mine)
         self.descriptor = mine.fileno()
         started: SimpleQueue[BaseException | None] = SimpleQueue()
-        # The kernel kills the worker when the thread that started it ends: this thread lives as long as the worker.
         self._thread = threading.Thread(
             target=self._run, args=(theirs, started), name=f"worker {task.part}", daemon=True
         )
@@ -80,13 +79,12 @@ class ProcessWorker:
         try:
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)  # until the worker ignores them
             try:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(os.getpid())],
-                    stdin=subprocess.PIPE,
+                self.process = EndingProcess(
+                    python("from rlcore.workers.child import main; main()", str(theirs.fileno())),
+                    stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     pass_fds=(theirs.fileno(),),
-                    process_group=0,
                 )
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -103,8 +101,6 @@ class ProcessWorker:
                 with suppress(Exception):
                     if not self._overdue:
                         print(f"worker {self.task.part}: {text}", file=sys.stderr)
-        with suppress(ChildProcessError):  # `_reap` has collected it
-            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
 
     def begin(self, method: str, *arguments: Any) -> None:
         """Send a call, as :meth:`rlcore.workers.contract.Worker.begin` says."""
@@ -158,9 +154,7 @@ class ProcessWorker:
     @property
     def ended(self) -> bool:
         """Whether the process has ended."""
-        if self.process.returncode is not None:
-            return True
-        return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        return self.process.poll() is not None
 
     def _gone(self) -> WorkerFailed:
         """The error of a process that ended, or that closed its channel."""
@@ -175,9 +169,7 @@ class ProcessWorker:
 
     def _reap(self) -> int:
         """Kill what the process started, collect it and read the rest of its output; return its exit code."""
-        if self.process.returncode is None:  # until then, the number of its group is not given to another
-            with suppress(OSError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
         code = self.process.wait()
         self._thread.join(ENDING_SECONDS)
         return code
@@ -209,8 +201,6 @@ class ProcessWorker:
         """Kill the process and those that it started, and free everything."""
         self.close_channel()
         self._reap()
-        if self.process.stdin is not None:
-            self.process.stdin.close()
 
     def close_channel(self) -> None:
         """Close the channel; calls fail from now on."""

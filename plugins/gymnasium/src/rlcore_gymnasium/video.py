@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 from gymnasium.wrappers import RecordVideo
 
-from rlcore.errors import EnvironmentFailed, RlcoreError, one_line
+from rlcore.errors import EnvironmentFailed, RlcoreError, RunStateError, one_line
 
 RENDER_MODE = "rgb_array"
 _EXTRA = "run: pip install 'rlcore-gymnasium[video]'"
@@ -40,6 +40,17 @@ class FilmedEpisodes(RecordVideo):
         self.recording = False
         self.recorded_frames = []
         super().close()  # type: ignore[no-untyped-call]
+
+    def stop_recording(self) -> None:
+        """Write the film. Raises RunStateError if that is not possible."""
+        film = Path(self.video_folder, f"{self._video_name}.mp4") if self.recorded_frames else None
+        try:
+            super().stop_recording()  # type: ignore[no-untyped-call]
+            # The index is written last. moviepy does not say that ffmpeg could not write it.
+            if film is not None and b"moov" not in film.read_bytes():
+                raise OSError("its end is missing; the disk may be full")
+        except OSError as error:
+            raise RunStateError(f"{film}: the film cannot be written: {one_line(error)}") from error
 
     def _capture_frame(self) -> None:
         try:

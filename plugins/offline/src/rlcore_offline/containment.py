@@ -17,13 +17,19 @@ from rlcore.files.json_files import DamagedFile, is_whole, open_regular, parse_j
 # The most numbers of one observation or action: a video frame of 4,096 by 4,096 pixels has 50 million.
 MAX_SIZE = 100_000_000
 MAX_OPTIONS = 1_000_000
+# What a file may hold beside its episodes and their steps: objects, and bytes from one that is stored.
+MORE_OBJECTS, OBJECTS_OF_EPISODE = 1_000, 1_000
+MORE_BYTES, BYTES_FROM_FILE = 1_000_000_000, 100
 # No compression that HDF5 has by itself makes more of a byte.
 MOST_FROM_A_BYTE = 1_100
 _SLACK = 1_000_000  # bytes, which files may spare
 
 
-def require_contained(path: Path, where: str) -> None:
-    """ConfigError unless the HDF5 file at ``path``, if there is one, holds all of its data itself."""
+def require_contained(path: Path, where: str, episodes: int, transitions: int) -> None:
+    """ConfigError unless the HDF5 file at ``path``, if there is one, holds all of its data itself.
+
+    The file may not have more than its ``episodes`` and ``transitions`` explain, or than its size does.
+    """
     import h5py
 
     try:
@@ -33,9 +39,20 @@ def require_contained(path: Path, where: str) -> None:
     except DamagedFile as error:
         raise ConfigError(f"{where}: {error}") from error
     with h5py.File(path, "r") as file:
-        for name, found in _objects(file, where):
+        if len(file) > MORE_OBJECTS + episodes:
+            raise ConfigError(f"{where}: it holds {len(file):,} groups and {episodes:,} episodes; it is damaged")
+        most, left = MORE_OBJECTS + OBJECTS_OF_EPISODE * episodes, MORE_BYTES + BYTES_FROM_FILE * path.stat().st_size
+        for number, (name, found) in enumerate(_objects(file, where)):
+            if number == most:
+                raise ConfigError(f"{where}: it holds more than {most:,} objects; it is damaged")
             if isinstance(found, h5py.Dataset):
                 _require_own_data(name, found, where)
+                rows, left = (found.shape or (1,))[0], left - found.nbytes
+                if left < 0 or rows > transitions + episodes:
+                    raise ConfigError(
+                        f"{where}: {name} declares {found.nbytes:,} bytes in {rows:,} rows, more than "
+                        f"{transitions:,} transitions in {path.stat().st_size:,} bytes of file have; it is damaged"
+                    )
 
 
 def _objects(group: Any, where: str) -> Iterator[tuple[str, Any]]:

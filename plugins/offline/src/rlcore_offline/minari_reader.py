@@ -32,7 +32,7 @@ def read_episodes(path: Path, metadata: Mapping[str, Any], layout: Layout) -> Re
     require_memory(layout.behavior, transitions + episodes, what=f"Minari dataset {path}")
     reading = _Reading(path, layout, transitions, episodes)
     try:
-        require_contained(path / "data" / "main_data.hdf5", f"Minari dataset {path}")
+        require_contained(path / "data" / "main_data.hdf5", f"Minari dataset {path}", episodes, transitions)
         for episode in _stored_episodes(path, episodes):
             reading.add(episode)
     except RlcoreError:

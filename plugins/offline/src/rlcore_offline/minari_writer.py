@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from rlcore.spaces import OBSERVATION
 from rlcore_offline.layout import RLCORE, action_space, notes, observation_keys, observation_space
 from rlcore_offline.minari_reader import ACTION_MASK
 from rlcore_offline.partial_recordings import PartialRecording
+
+EPISODE_BYTES = 65_536  # of an episode's groups and names in HDF5
 
 
 class MinariWriter:
@@ -53,12 +56,22 @@ class MinariWriter:
             raise
 
     def write(self, recording: Recording) -> None:
-        self._storage.update_episodes(
-            self._buffer(recording, step, step + episode, length)
-            for episode, (step, length) in enumerate(
-                zip(np.cumsum(recording.lengths) - recording.lengths, recording.lengths, strict=True)
+        arrays = [*recording.observations.values(), recording.actions.continuous, recording.actions.discrete]
+        arrays += [recording.reward, recording.terminated, recording.truncated, recording.action_mask]
+        stored = sum(array.nbytes for array in arrays if array is not None)
+        self._partial.require_room(2 * stored + EPISODE_BYTES * len(recording.lengths))
+        try:
+            self._storage.update_episodes(
+                self._buffer(recording, step, step + episode, length)
+                for episode, (step, length) in enumerate(
+                    zip(np.cumsum(recording.lengths) - recording.lengths, recording.lengths, strict=True)
+                )
             )
-        )
+        except (OSError, RuntimeError) as error:  # of HDF5, which says in its text alone that the disk is full
+            number = re.search(r"errno = (\d+)", str(error))
+            if number is None:
+                raise
+            raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
     def close(self) -> None:
         self._partial.finish()

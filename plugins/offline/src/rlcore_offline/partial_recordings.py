@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 from filelock import FileLock, Timeout
 
@@ -43,6 +49,20 @@ class PartialRecording:
         except BaseException:
             self._release()
             raise
+
+    def require_room(self, nbytes: int) -> None:
+        """Raise OSError if no ``nbytes`` more can be written. HDF5 crashes the process where a write of its fails."""
+        written = [file.stat().st_size for file in self.directory.rglob("*")]
+        limit = -1 if resource is None else resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if 0 <= limit < max(written, default=0) + nbytes:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        probe = self.directory / "room"
+        try:
+            with probe.open("xb") as file:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, nbytes)
+        finally:
+            probe.unlink(missing_ok=True)
 
     def finish(self) -> None:
         """Gives the directory its name, if nothing has the name by now; else raises ConfigError."""

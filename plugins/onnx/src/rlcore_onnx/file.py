@@ -15,6 +15,7 @@ from rlcore.policy import Policy
 from rlcore_onnx.check import Comparison, check_structure
 from rlcore_onnx.conversion import convert
 from rlcore_onnx.graph import BATCH
+from rlcore_onnx.metadata import signed
 from rlcore_onnx.session import Session
 from rlcore_onnx.settings import OnnxSettings
 
@@ -47,7 +48,7 @@ def write_checked(
     if size > onnx.checker.MAXIMUM_PROTOBUF:
         raise UnsupportedExport(f"the policy needs {size / 2**30:.1f} GiB, and one ONNX file can have 2 GiB")
     check_structure(converted.model)
-    path.write_bytes(converted.model.SerializeToString())
+    path.write_bytes(signed(converted.model.SerializeToString()))
     try:
         written = path.read_bytes()
         session = Session(written, converted.metadata)

@@ -6,6 +6,7 @@ outputs by meaning, and the bounds of actions. The README of rlcore-onnx describ
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = [
 
 KEY = "rlcore"
 """The key in ``metadata_props``."""
+UNSIGNED = "0" * 64  # in place of the checksum in the file that it is of
 FORMAT = 1
 """The version of the schema. A reader refuses a file with a larger number; fields may be added without a new one."""
 
@@ -159,6 +161,7 @@ class Metadata:
         behavior_steps: Agent steps of the behavior.
         trainer_type: The trainer of the behavior.
         configuration_sha256: The checksum of the configuration of the run.
+        sha256: The checksum of the file with 64 zeros in the place of this entry.
     """
 
     rlcore_version: str
@@ -173,11 +176,18 @@ class Metadata:
     behavior_steps: int
     trainer_type: str
     configuration_sha256: str
+    sha256: str = UNSIGNED
     format: int = FORMAT
 
     def to_json(self) -> str:
         """Return the JSON text, with sorted keys."""
         return json.dumps(attrs.asdict(self), sort_keys=True, allow_nan=False)
+
+
+def signed(model: bytes) -> bytes:
+    """Return a serialized model with its checksum in the metadata."""
+    digest = hashlib.sha256(model).hexdigest()
+    return model.replace(f'"sha256": "{UNSIGNED}"'.encode(), f'"sha256": "{digest}"'.encode(), 1)
 
 
 def bounds(array: NDArray[Any]) -> tuple[float | None, ...]:

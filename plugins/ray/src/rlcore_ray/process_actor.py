@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import attrs
 
-from rlcore_ray.process_child import __name__ as CHILD
+from rlcore.environment import EndingProcess
 
 __all__ = ["Place", "ProcessActor"]
 
@@ -53,7 +53,7 @@ class ProcessActor:
     """The class of the actors. Several methods run at once: ``read`` waits for output while ``send`` is called."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes]
+        self._process: EndingProcess
         self._output: deque[tuple[int, bytes]] = deque()
         self._code: int | None = None
         self._news = threading.Condition()
@@ -92,23 +92,23 @@ class ProcessActor:
         self._store, port = import_module("rlcore.torch.distributed").start_store(address)
         return int(port)
 
-    def start(self, arguments: Sequence[str], variables: Mapping[str, str | None]) -> int:
-        """Start ``rlcore ARGUMENTS`` and return the number of its process; None removes a variable."""
+    def start(self, arguments: Sequence[str], variables: Mapping[str, str | None], flags: Sequence[str]) -> int:
+        """Start ``python FLAGS -m rlcore ARGUMENTS`` and return the number of its process; None removes a variable."""
         environ = {name: value for name, value in os.environ.items() if name not in {*OF_RAY, *variables}}
         environ |= {name: value for name, value in variables.items() if value is not None}
         started = threading.Event()
         problem: list[BaseException] = []
 
         def care() -> None:
-            # The kernel kills the process with the thread that started it.
+            # Ray blocks SIGINT, which a process inherits from the thread; a run needs it to save a checkpoint.
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
             try:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", CHILD, str(os.getpid()), *arguments],
+                self._process = EndingProcess(
+                    [sys.executable, *flags, "-m", "rlcore", *arguments],
                     env=environ,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    start_new_session=True,
                 )
             except BaseException as error:
                 problem.append(error)

@@ -19,7 +19,7 @@ import attrs
 from rlcore.errors import ConfigError, EnvironmentFailed, one_line
 from rlcore.settings import SettingError
 from rlcore_ray.process_actor import STDERR, Place, ProcessActor
-from rlcore_ray.session import ADDRESS_KEY, connection
+from rlcore_ray.session import ADDRESS_KEY, connection, imports_from_here
 from rlcore_ray.settings import RaySettings
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class RemoteProcess:
 
     def start(self, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
         """Start ``rlcore ARGUMENTS`` in the environment of the host, with the variables of rlcore that are set here."""
-        self.pending = self._actor.start.remote(list(arguments), {**_variables_of_rlcore(), **variables})
+        flags = [] if imports_from_here() else ["-P"]
+        self.pending = self._actor.start.remote(list(arguments), {**_variables_of_rlcore(), **variables}, flags)
 
     def store(self) -> int:
         """Start the store of ranks, and return its port. Raises EnvironmentFailed."""

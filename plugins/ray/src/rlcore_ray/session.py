@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -15,7 +16,7 @@ from typing import Any
 from rlcore.errors import ConfigError, EnvironmentFailed, one_line
 from rlcore_ray.settings import LOOPBACK, RaySettings
 
-__all__ = ["Connection", "connection"]
+__all__ = ["Connection", "connection", "imports_from_here"]
 
 ADDRESS_KEY = ("environment", "workers", "address")
 # Ray replaces the node address 127.0.0.1 by one that other machines reach, unless this says that there is no cluster.
@@ -55,6 +56,11 @@ connection = Connection()
 """The connection of this process; Ray has no more than one."""
 
 
+def imports_from_here() -> bool:
+    """Return whether this process imports modules from the working directory; then those of Ray shall, too."""
+    return not {"", os.getcwd()}.isdisjoint(sys.path)
+
+
 def _connected(settings: RaySettings) -> ExitStack:
     local = settings.address is None and settings.bind in LOOPBACK
     here_only = local or _answers_here_only(settings.address)
@@ -73,6 +79,8 @@ def _connected(settings: RaySettings) -> ExitStack:
                     address=settings.address or "local",
                     configure_logging=False,
                     logging_level=logging.ERROR,
+                    # Ray has its processes import from the working directory first, unless the job is a client's.
+                    job_config=ray.job_config.JobConfig(_client_job=not imports_from_here()),
                     **({} if settings.address else _own_ray(settings)),
                 )
         except (ConnectionError, ValueError) as error:

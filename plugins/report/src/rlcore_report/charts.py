@@ -116,9 +116,8 @@ class Section:
     charts: tuple[Chart, ...]
 
 
-def sections(groups: Sequence[Group]) -> tuple[list[Section], int]:
-    """The charts of all statistics that a run has, by behavior and kind, and how many are left out of the page."""
-    behaviors = sorted({name for group in groups for run in group.runs for name in run.series})
+def sections(groups: Sequence[Group], behaviors: Sequence[str]) -> tuple[list[Section], int]:
+    """The charts of all statistics of ``behaviors``, by behavior and kind, and how many are left out of the page."""
     found: list[Section] = []
     number = 0
     for behavior in behaviors:

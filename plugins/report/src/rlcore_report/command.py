@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rlcore_report.runs import ReportedRun
 
 MARK = '<meta name="generator" content="rlcore-report'  # near the start of every page that this command wrote
+MAX_BEHAVIORS = 200  # on one page, the first by name
 _HEAD = 4096  # bytes of a file in which the mark is looked for
 
 
@@ -75,6 +76,8 @@ def report_command(
         raise RunStateError("no run can be read, so there is nothing to report")
     groups = grouped(found, [named_group(text) for text in named], separate)
     report = assembled(groups, title, problems, episode, allow_local)
+    for problem in report.problems[len(problems) :]:
+        echo(f"warning: {problem}", err=True)
     for run in found:
         for note in run.notes:
             echo(f"warning: {run.name}: {note}", err=True)
@@ -102,13 +105,17 @@ def assembled(groups: list[Group], title: str | None, problems: list[str], episo
             chosen = chosen_values(groups[0].runs[0].data)
         except RlcoreError as error:
             no_defaults = " ".join(str(error).split())
-    charts, more = sections(groups)
+    names = sorted({name for group in groups for run in group.runs for name in run.behaviors})
+    charts, more = sections(groups, names[:MAX_BEHAVIORS])
+    if len(names) > MAX_BEHAVIORS:
+        problems = [*problems, f"{len(names) - MAX_BEHAVIORS:,} more behaviors are left out of the page"]
     if more:
         problems = [*problems, f"{more} more statistics are left out of the page"]
     return Report(
         title=title or _title(groups),
         written=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         groups=groups,
+        behaviors=names[:MAX_BEHAVIORS],
         sections=charts,
         differences=differences(groups, value_text),
         chosen=chosen,

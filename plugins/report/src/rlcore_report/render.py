@@ -40,6 +40,7 @@ class Report:
         title: The title of the page.
         written: Date and time of the report.
         groups: The groups of runs.
+        behaviors: The behaviors that are shown.
         sections: The charts.
         differences: The keys in which runs differ; empty for one run.
         chosen: The keys in which a single configuration differs from the defaults.
@@ -51,6 +52,7 @@ class Report:
     title: str
     written: str
     groups: Sequence[Group]
+    behaviors: Sequence[str]
     sections: Sequence[Section]
     differences: Sequence[Difference] = ()
     chosen: Sequence[ChosenValue] = ()
@@ -83,12 +85,6 @@ class Report:
         """The parts of the time split that a group has, in the order of the page."""
         present = {part for row in self.times for part in row.seconds}
         return [part for part in (*TIMERS.values(), OTHER) if part in present]
-
-    @property
-    def behaviors(self) -> list[str]:
-        """The behaviors that a run has statistics, results or checkpoints of."""
-        names = {name for run in self.runs for name in run.behaviors}
-        return sorted(names)
 
 
 def page(report: Report) -> str:

@@ -64,7 +64,7 @@ class ReportedRun:
             return "running"
         return str(self.data.result["outcome"]) if self.data.result else "not finished"
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Agent steps of all behaviors at the end, or at the last summary or checkpoint of a run that has no result."""
         result = sum(each["steps"] for each in self._results.values() if is_whole(each.get("steps")))
@@ -115,7 +115,7 @@ class ReportedRun:
         """The best score of the evaluations of the run; None without one."""
         return _number(self.scores.get("best_score"))
 
-    @property
+    @cached_property
     def behaviors(self) -> set[str]:
         """The behaviors with statistics, a result or checkpoints."""
         return {*self.series, *self._results, *(name for name in self.data.status if self.listed(name))}

@@ -21,10 +21,13 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from rlcore.files.json_files import DamagedFile, open_regular
+
 PREFIX = "events.out.tfevents."
 MARK = "tfevents"  # TensorBoard finds event files by this part of the name
 _HEADER = struct.Struct("<Q4x")  # of a record: the length of the data, and a checksum
 _CHECKSUM = 4  # bytes after a record
+MAX_BYTES = 2**30  # of an earlier file that are looked at
 
 
 class EventFile:
@@ -76,12 +79,16 @@ def _name(nanoseconds: int) -> str:
 def last_wall_time(path: Path) -> float:
     """Return the time of the latest readable event of a file in seconds since 1970; 0.0 without one."""
     latest = 0.0
-    with path.open("rb") as stream:
-        left = os.fstat(stream.fileno()).st_size
+    try:
+        opened = open_regular(path)
+    except (FileNotFoundError, DamagedFile):  # deleted meanwhile, or no event file
+        return latest
+    with opened as stream:
+        left = min(os.fstat(stream.fileno()).st_size, MAX_BYTES)
         while len(header := stream.read(_HEADER.size)) == _HEADER.size:
             (length,) = _HEADER.unpack(header)
             left -= _HEADER.size + length + _CHECKSUM
-            if left < 0:  # cut short by a crash, or damaged
+            if left < 0 or not length:  # cut short by a crash, or damaged: a tail of zeros was never written
                 break
             try:
                 wall_time = Event.FromString(stream.read(length)).wall_time

@@ -197,7 +197,7 @@ class StatusStoreConformance(Rules):
         self.plugins().write_status(STATUS, logs)
         path = os.pathsep.join(entry for entry in sys.path if entry)
         ran = subprocess.run(
-            [sys.executable, "-c", _READ, self.plugin, str(logs)],
+            [sys.executable, "-P", "-c", _READ, self.plugin, str(logs)],
             capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
         )  # fmt: skip
         assert ran.returncode == 0, ran.stderr

@@ -1,0 +1,188 @@
+"""Starts processes that end with the process that started them, together with all that they started themselves.
+
+A *guard* stands between the two: this file, run as a program. It is the process that ``subprocess`` knows. It starts
+the command in a session of its own, passes signals on to it, and kills what is left when either side ends. On Linux
+these are all descendants, since orphans come to the guard; elsewhere, or without /proc, they are the process group of
+the command. Imports are few, because every process pays for them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import Any
+
+if __name__ != "__main__":
+    import subprocess
+
+    class EndingProcess(subprocess.Popen[Any]):
+        """A process that ends when the calling process does, however that ends, with all that it started.
+
+        Use it in an environment that starts a simulator. ``subprocess.Popen`` leaves simulators behind when a run or a
+        worker is killed. The class is used like ``Popen``, with these differences: the command is a list, runs in a new
+        session, and gets no ``preexec_fn``; ``kill`` also ends what the command started, and so does the end of the
+        command; ``pid`` is that of a small process that guards the command and passes signals on. On Windows it is a
+        plain ``Popen``::
+
+            self.simulator = EndingProcess(["./simulator.sh", "--port", str(port)], cwd=folder)
+
+        Raises:
+            OSError: The command cannot be started.
+            TypeError: ``shell`` or ``executable`` is given.
+        """
+
+        def __init__(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> None:
+            if options.keys() & {"shell", "executable"}:
+                raise TypeError("EndingProcess takes a command as a list, without shell and executable")
+            if not hasattr(os, "fork"):
+                super().__init__(command, **options)
+                return
+            report, theirs = os.pipe()
+            words = [os.fspath(word) for word in command]
+            guard = [sys.executable, "-I", "-S", os.path.abspath(__file__), str(os.getpid()), str(theirs)]
+            options |= {"pass_fds": (*options.get("pass_fds", ()), theirs), "start_new_session": True}
+            options.pop("process_group", None)
+            try:
+                super().__init__([*guard, *words], **options)
+            finally:
+                os.close(theirs)
+                with os.fdopen(report, "rb") as file:
+                    problem = file.read()  # nothing as soon as the command runs
+            if problem:
+                self.wait()
+                raise OSError(int(problem), os.strerror(int(problem)), words[0])
+
+        def send_signal(self, sig: int) -> None:
+            """Send a signal to the command; SIGKILL ends all that it started too."""
+            if os.name == "posix" and sig == signal.SIGKILL:
+                super().send_signal(KILL)
+                sig = signal.SIGCONT  # the guard may have been stopped
+            super().send_signal(sig)
+
+    def python(program: str, *arguments: str) -> list[str]:
+        """Return the command of a Python process that runs ``program`` with the flags and the ``sys.path`` of this one.
+
+        Without them it would import from the working directory first: a ``logging.py`` there would be run.
+        """
+        path = [entry or os.getcwd() for entry in sys.path]
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        return [sys.executable, *flags, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {program}", *arguments]
+
+
+# SIGKILL would end the guard alone. A command has no use for the signal of a timer that it did not set.
+KILL = getattr(signal, "SIGVTALRM", 0)
+PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+LOOK_SECONDS = 0.5  # between two looks at the parent, where the system has no news of its end
+SWEEP_SECONDS = 5.0  # that killed processes have to end
+
+
+def prctl(option: int, value: int) -> None:
+    """Call prctl(2) for the current process, on Linux."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def kill_descendants() -> None:
+    """Kill the processes that this one started, and those that they started, in whatever sessions they are."""
+    parents: dict[int, int] = {}
+    with suppress(OSError):  # no /proc
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+                parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+    found = [os.getpid()]
+    for each in found:
+        found += [child for child, parent in parents.items() if parent == each]
+    for each in found[1:]:
+        with suppress(OSError):
+            os.kill(each, signal.SIGKILL)
+
+
+def _guard(parent: int, report: int, command: Sequence[str]) -> None:
+    """Run ``command`` until it or ``parent`` ends, and end as it does."""
+    import select
+
+    os.set_inheritable(report, False)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    news, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    numbers = [getattr(signal, name) for name in PASSED_ON] + [KILL, signal.SIGCHLD]
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    guard = os.getpid()
+    child = os.fork()
+    if not child:
+        try:
+            os.setsid()
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != guard:
+                os._exit(1)
+            signal.set_wakeup_fd(-1)
+            for number, handler in {**before, signal.SIGPIPE: None, signal.SIGXFSZ: None}.items():
+                signal.signal(number, handler if handler is signal.SIG_IGN else signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            os.execvp(command[0], list(command))
+        except OSError as error:
+            os.write(report, str(error.errno).encode())
+        finally:
+            os._exit(127)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):  # whoever reads from the command notices when it closes them
+        os.dup2(nothing, number)
+    low, high = sorted((news, wake))
+    os.closerange(3, low)
+    os.closerange(low + 1, high)
+    os.closerange(high + 1, os.sysconf("SC_OPEN_MAX"))
+    waits = [news]
+    with suppress(OSError, AttributeError):
+        waits.append(os.pidfd_open(parent))
+    ended: dict[int, int] = {}
+    while child not in ended and os.getppid() == parent:
+        ready = select.select(waits, (), (), LOOK_SECONDS)[0]
+        for number in os.read(news, 4096) if news in ready else b"":
+            if number == KILL:
+                _sweep(child, ended)
+            elif number != signal.SIGCHLD and child not in ended:
+                os.kill(child, number)
+        _collect(ended)
+    _sweep(child, ended)
+    code = os.waitstatus_to_exitcode(ended.get(child, 0))
+    if code < 0:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with suppress(OSError):  # SIGKILL
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(guard, -code)
+    os._exit(code & 255)
+
+
+def _collect(ended: dict[int, int]) -> bool:
+    """Note how children ended, orphans among them. Return whether there are more."""
+    try:
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            ended[found[0]] = found[1]
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _sweep(child: int, ended: dict[int, int]) -> None:
+    """Kill the command and all that it started, and what these start meanwhile."""
+    deadline = monotonic() + SWEEP_SECONDS
+    with suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
+    while _collect(ended) and monotonic() < deadline:
+        kill_descendants()
+        sleep(0.002)
+
+
+if __name__ == "__main__":
+    _guard(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
