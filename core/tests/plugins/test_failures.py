@@ -38,10 +38,12 @@ def test_a_foreign_error_becomes_one_of_the_kind_with_the_original_as_its_cause(
 def test_a_call_of_sys_exit_is_an_error_like_any_other(way) -> None:
     with pytest.raises(PluginError, match="failed in act: SystemExit: 3; raise an exception instead of calling"):
         way(SystemExit(3))
+    with pytest.raises(PluginError, match="failed in act: GeneratorExit"):
+        way(GeneratorExit())
 
 
 @WAYS
-@pytest.mark.parametrize("error", [ConfigError("mine"), KeyboardInterrupt(), GeneratorExit()])
+@pytest.mark.parametrize("error", [ConfigError("mine"), KeyboardInterrupt()])
 def test_errors_raised_on_purpose_and_ctrl_c_pass_unchanged(way, error) -> None:
     with pytest.raises(BaseException) as caught:  # noqa: PT011  # KeyboardInterrupt is not an Exception
         way(error)

@@ -11,7 +11,6 @@ from rlcore.plugins.records import (
     CurriculumSpec,
     EnvironmentSpec,
     ExporterSpec,
-    Record,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -27,45 +26,35 @@ DEFAULTS_NAME = "rlcore-defaults"
 
 
 class CoreDefaults:
-    """Factories import the record's target and call it; the status is kept in ``training_status.json``.
-
-    Attributes:
-        made: What the last target returned, until it was checked.
-    """
-
-    made: object = None
-
-    def _made(self, spec: Record, hook: str, **arguments: Any) -> Any:
-        self.made = call_target(spec, hook, **arguments)
-        return self.made
+    """Factories import the record's target and call it; the status is kept in ``training_status.json``."""
 
     @hookimpl(trylast=True)
     def rlcore_create_trainer(
         self, spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
     ) -> Any:
-        return self._made(spec, "rlcore_create_trainer", settings=settings, behavior=behavior, run=run)
+        return call_target(spec, "rlcore_create_trainer", settings=settings, behavior=behavior, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_create_reward_provider(
         self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
     ) -> Any:
-        return self._made(spec, "rlcore_create_reward_provider", settings=settings, behavior=behavior, run=run)
+        return call_target(spec, "rlcore_create_reward_provider", settings=settings, behavior=behavior, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_create_stats_writer(self, spec: StatsWriterSpec, settings: Any, run: RunContext) -> Any:
-        return self._made(spec, "rlcore_create_stats_writer", settings=settings, run=run)
+        return call_target(spec, "rlcore_create_stats_writer", settings=settings, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Any:
-        return self._made(spec, "rlcore_create_environment", settings=settings, run=run)
+        return call_target(spec, "rlcore_create_environment", settings=settings, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_create_curriculum(self, spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Any:
-        return self._made(spec, "rlcore_create_curriculum", settings=settings, run=run)
+        return call_target(spec, "rlcore_create_curriculum", settings=settings, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_create_exporter(self, spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Any:
-        return self._made(spec, "rlcore_create_exporter", settings=settings, run=run)
+        return call_target(spec, "rlcore_create_exporter", settings=settings, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_write_status(self, status: Mapping[str, Any], directory: Path) -> bool:

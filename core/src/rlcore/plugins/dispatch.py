@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, NoReturn
@@ -16,11 +16,10 @@ from typing import Any, NoReturn
 import pluggy
 
 from rlcore.errors import ConfigError, PluginError, RlcoreError, did_you_mean, traceback_hint
-from rlcore.plugins.defaults import DEFAULTS_NAME, CoreDefaults
+from rlcore.plugins.defaults import DEFAULTS_NAME
 from rlcore.plugins.failures import blame, failure
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.records import Record
 
 
 class Dispatch:
@@ -41,23 +40,6 @@ class Dispatch:
             for implementation in self._manager.implementations(hook)
             if not implementation.wrapper and implementation.plugin_name != DEFAULTS_NAME
         )
-
-    def answerers(self, hook: str) -> str:
-        """The plugins that answer or wrap a factory hook, for a message about what it returned; empty if none does."""
-        named: dict[str, None] = {}
-        for implementation in self._manager.implementations(hook):
-            if implementation.plugin_name != DEFAULTS_NAME and implementation.plugin not in self._left_out:
-                named[self._manager.owner(implementation.plugin_name).described] = None
-        return " or ".join(named)
-
-    def maker(self, hook: str, made: object, record: Record) -> str:
-        """Whose object ``made`` is, which :meth:`first` of ``hook`` returned for ``record``."""
-        defaults = self._manager.get_plugin(DEFAULTS_NAME)
-        own = isinstance(defaults, CoreDefaults) and defaults.made is made
-        if isinstance(defaults, CoreDefaults):
-            defaults.made = None  # or it would outlive the run
-        plugins = "" if own else self.answerers(hook)
-        return f"{plugins}: {hook}" if plugins else record.described
 
     def one(self, implementation: pluggy.HookImpl, hook: str, **arguments: Any) -> Any:
         """Calls one implementation; what it raises becomes a PluginError that names its plugin."""
@@ -103,10 +85,10 @@ class Dispatch:
         except BaseException as error:
             self._blame(self._manager.raised_by(error, hook), hook, error)
 
-    def create(self, hook: str, **arguments: Any) -> tuple[Any, list[Plugin]]:
-        """The answer to a factory hook, and the plugins of the implementations that took part: wrappers and answerer.
+    def create(self, hook: str, **arguments: Any) -> tuple[Any, list[Plugin], list[Plugin]]:
+        """The answer to a factory hook, the plugins that took part (wrappers and answerer), and those who made it.
 
-        Core's defaults do not count.
+        Core's defaults do not count: nobody else made what they return.
         """
         asked = [
             each
@@ -115,14 +97,17 @@ class Dispatch:
         ]
         # Pluggy asks `tryfirst` implementations before the function below, which it calls only if none answers.
         answered = [each for each in asked if each.tryfirst and not each.wrapper]
+        inner: Any = None
 
         def answer() -> Any:
+            nonlocal inner
             answered.clear()
             for each in asked:
                 if not (each.wrapper or each.tryfirst):
                     found = each.function(*(arguments[name] for name in each.argnames))
                     if found is not None:
                         answered.append(each)
+                        inner = found
                         return found
             return None
 
@@ -132,13 +117,16 @@ class Dispatch:
         except (Exception, SystemExit) as error:
             self._blame(self._manager.raised_by(error, hook), hook, error)
         took_part = [each for each in asked if each.wrapper] + answered
-        names = [each.plugin_name for each in took_part if each.plugin_name != DEFAULTS_NAME]
-        return created, [self._manager.owner(name) for name in names]
+        return created, self._owners(took_part), self._owners(answered if created is inner else took_part)
+
+    def _owners(self, implementations: Iterable[pluggy.HookImpl]) -> list[Plugin]:
+        """The plugins of implementations; core does not count."""
+        names = [each.plugin_name for each in implementations if each.plugin_name != DEFAULTS_NAME]
+        return [self._manager.owner(name) for name in names]
 
     def implementing(self, hook: str) -> list[Plugin]:
         """The plugins that answer or wrap a hook; core does not count."""
-        names = [each.plugin_name for each in self._manager.implementations(hook)]
-        return [self._manager.owner(name) for name in names if name != DEFAULTS_NAME]
+        return self._owners(self._manager.implementations(hook))
 
     def implementations(self, hook: str) -> Iterator[tuple[Plugin, pluggy.HookImpl]]:
         """The implementations of one call of a hook, which is counted, each with its plugin."""

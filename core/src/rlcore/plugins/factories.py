@@ -136,12 +136,13 @@ class Factories:
         if isinstance(run, RunContext):  # tests of plugins may give something else
             now = self._dispatch.implementing(hook)
             run.factories.check(hook, run.purpose == "train", now, self.found, self.selection)
-        created, took_part = self._dispatch.create(hook, spec=spec, **arguments)
-        require_protocol(created, protocol, self._dispatch.maker(hook, created, spec))
+        created, took_part, makers = self._dispatch.create(hook, spec=spec, **arguments)
+        named = " or ".join(dict.fromkeys(plugin.described for plugin in makers))
+        require_protocol(created, protocol, f"{named}: {hook}" if named else spec.described)
         if isinstance(run, RunContext):
             # A measurement does without a block of a behavior whose plugin is absent, and training refuses the block.
             blocks = arguments["settings"].sections if hook == "rlcore_create_trainer" else {}
-            named = [name for name, block in blocks.items() if block is not None]
-            owners = [run.plugins.record(BehaviorSection, name).plugin for name in named]
+            claimed = [name for name, block in blocks.items() if block is not None]
+            owners = [run.plugins.record(BehaviorSection, name).plugin for name in claimed]
             run.factories.add(hook, [plugin for plugin in took_part if plugin not in owners])
         return created

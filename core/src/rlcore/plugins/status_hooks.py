@@ -77,7 +77,7 @@ def read_status(dispatch: Dispatch, directory: Path) -> Mapping[str, Any] | None
 
 
 def _answered_by(dispatch: Dispatch, hook: str) -> str:
-    named = dispatch.answerers(hook)
+    named = " or ".join(plugin.described for plugin in dispatch.implementing(hook))
     return f"; it is answered by {named}" if named else ""
 
 
