@@ -84,8 +84,8 @@ def test_the_sampler_of_the_page_draws_half_as_often_after_a_half_life(run_page:
 def test_the_page_of_optimizers_trains_with_its_own(run_page: RunPage) -> None:
     directory = run_page("docs/how-to/optimizers.md") / "results/momentum"
     lines = [json.loads(line)["stats"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    # Four updates before each summary, at every eighth of the run; a stair is a quarter of it.
-    rates = [0.05 * np.mean([1.0, 0.75, 0.75, 0.5]), 0.05 * np.mean([0.5, 0.25, 0.25, 0.25])]
+    # Four updates before each summary, whose rollouts begin at every eighth of the run; a stair is a quarter of it.
+    rates = [0.05 * np.mean([1.0, 1.0, 0.75, 0.75]), 0.05 * np.mean([0.5, 0.5, 0.25, 0.25])]
     np.testing.assert_allclose([stats["Policy/Learning Rate"] for stats in lines], rates, rtol=1e-6)
     assert load_policies(directory).keys() == {"CartPole"}
 
