@@ -6,11 +6,11 @@ import importlib.util
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -188,9 +188,8 @@ def test_the_networks_page_shows_its_examples_in_fewer_than_80_lines(name: str) 
 
 def test_the_environment_page_keeps_the_rules_of_environments(run_page: RunPage) -> None:
     run_page("docs/how-to/environment.md")
-    (block,) = (b for b in blocks("python") if b.page == "docs/how-to/environment.md" and not b.title)
-    names: dict[str, Any] = {}
-    exec(block.text, names)
+    names = run_python_of("docs/how-to/environment.md")
+    assert names["simulator"].returncode == -signal.SIGKILL
     tests = [name for name in dir(names["TestLineWorld"]) if name.startswith("test_")]
     assert len(tests) > 5
     for name in tests:
