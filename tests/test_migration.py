@@ -102,12 +102,12 @@ def test_a_file_with_anchors_means_what_pyyaml_reads(config: Path) -> None:
 
 
 def test_a_mistake_below_an_anchor_names_its_line_and_each_place_that_uses_it(config: Path) -> None:
-    config.write_text(WAREHOUSE.replace("num_epoch", "num_epochs"))
+    config.write_text(WAREHOUSE.replace("num_epoch", "num_epoc"))
     with pytest.raises(ConfigErrors) as caught:
         load_config(read_document(config), load_plugins())
     place = f"{config}:{1 + WAREHOUSE[: WAREHOUSE.index('num_epoch')].count(chr(10))}"
     assert [message.partition(": unknown key; did you mean 'num_epoch'?")[0] for message in caught.value.messages] == [
-        f"{place}: behaviors.{name}.hyperparameters.num_epochs" for name in ("Picker", "Stacker", "Sweeper")
+        f"{place}: behaviors.{name}.hyperparameters.num_epoc" for name in ("Picker", "Stacker", "Sweeper")
     ]
 
 

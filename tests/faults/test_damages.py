@@ -67,7 +67,7 @@ def extend(path: Path, draw: random.Random) -> None:
 
 def swap(path: Path, draw: random.Random) -> None:
     """The file of another checkpoint, or of another kind."""
-    other = Path(str(path).replace("/800/", "/400/"))
+    other = Path(re.sub(r"/checkpoints/(best/)?\d+/", "/checkpoints/400/", str(path)))
     shutil.copy(other if other != path else next(path.parent.glob("*.[jy]*")), path.with_name("swapped"))
     path.with_name("swapped").replace(path)
 

@@ -115,7 +115,9 @@ def test_a_signal_that_is_sent_twice_at_once_counts_once(quick: Any) -> None:
 @pytest.mark.parametrize("name", ["HUP", "INT"])
 def test_a_signal_that_was_ignored_before_stays_ignored(quick: Any, name: str) -> None:
     """``nohup rlcore run ...``; ``rlcore run ... &`` of a shell without job control."""
-    place = quick(max_steps=2000)
+    # One environment: workers for several are advised on standard error, by measured times.
+    environment = {"type": "slow", "num_envs": 1, "options": {"seconds": 0.001}}
+    place = quick({"environment": environment}, max_steps=2000)
     process = place.start(stdout=PIPE, stderr=PIPE, shell=f"trap '' {name}; exec \"$@\"")
     place.wait_for_checkpoint(process)
     process.send_signal(getattr(signal, f"SIG{name}"))

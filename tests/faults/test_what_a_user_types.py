@@ -33,7 +33,7 @@ done              5      0               3       0             0        130     
 no checkpoints    5      0               3       5             5          5                5         5       0
 with notes        5      0               3       0             0        130                0         0       0
 unmounted         5      0               3       5             5          5                5         5       0
-newer             5      0               3       5             5          5                5         5       0
+newer             5      5               5       5             5          5                5         5       0
 damaged           5      0               3       5             5          5                5         5       0
 half damaged      5      0               3       0             0        130                0         0       0
 locked            5      5               5       5             5        130                0         0       0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,11 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def train(directory: Path, case: str, workers: Any, steps: int = 600, resume: bool = False) -> None:
+def train(
+    directory: Path, case: str, workers: Any, steps: int = 600, resume: bool = False, checkpoint: str | None = None
+) -> None:
     parts = CASES[case]
+    start = {"resume": resume, "checkpoint": checkpoint}
     rlcore.Run(
         {
             "environment": {**parts["environment"], "workers": workers},
@@ -87,11 +91,17 @@ def train(directory: Path, case: str, workers: Any, steps: int = 600, resume: bo
             "behaviors": {
                 "Player": {**parts["behavior"], "max_steps": steps, "summary_freq": 200, "checkpoint_interval": 300}
             },
-            "checkpoint_settings": {"run_id": "run", "results_dir": str(directory), "resume": resume},
+            "checkpoint_settings": {"run_id": "run", "results_dir": str(directory), **start},
             "env_settings": {"seed": 5},
             "stats": {"console": False, "tensorboard": False},
         }
     ).train()
+
+
+def copy_of_run(directory: Path, copy: Path) -> str:
+    """Copy a run with all its checkpoints; return the step of the first one, to resume from it."""
+    shutil.copytree(directory, copy)
+    return min((path.name for path in (copy / "run" / "checkpoints").iterdir() if path.name.isdecimal()), key=int)
 
 
 def arrays(value: Any) -> list[np.ndarray]:

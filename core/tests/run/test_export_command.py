@@ -118,6 +118,11 @@ def test_several_behaviors_are_exported_into_a_directory(
     for _ in range(2):  # a new directory, and an existing one
         export(run, *weights, "-o", place, "--force")
         assert {path.name for path in place.iterdir()} == {"Left.json", "Right.json"}
+    refused = export(run, *weights, "-o", run / "checkpoints/out", expect=EXIT_CONFIG)
+    assert "lies among the checkpoints" in refused.stderr and not (run / "checkpoints/out").exists()
+    (tmp_path / "nowhere").symlink_to("lost")
+    refused = export(run, *weights, "-o", tmp_path / "nowhere", expect=EXIT_CONFIG)
+    assert "Left.json: there is no directory " in refused.stderr and not (tmp_path / "lost").exists()
     export(run, *weights, "--behavior", "Right", "-o", tmp_path / "right.json")
     assert (tmp_path / "right.json").read_text() == (place / "Right.json").read_text()
     refused = export(run, *weights, "--behavior", "Lfet", expect=EXIT_CONFIG)

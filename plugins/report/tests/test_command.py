@@ -158,15 +158,18 @@ def test_a_run_whose_trainer_is_not_installed_is_shown_without_defaults(write_ru
     assert "The defaults are unknown here:" in text and "unknown trainer &#39;absent&#39;" in text
 
 
-def test_a_named_pipe_in_a_run_directory_is_not_opened(write_run: Any, run_rlcore: RunRlcore) -> None:
+def test_a_named_pipe_in_a_run_directory_is_not_opened_but_named(write_run: Any, run_rlcore: RunRlcore) -> None:
     place = write_run("a")
+    write_run("b")
     (place / "metrics.jsonl").unlink()
     os.mkfifo(place / "metrics.jsonl")
     done: list[Any] = []
-    thread = threading.Thread(target=lambda: done.append(run_rlcore("report", "a")), daemon=True)
+    thread = threading.Thread(target=lambda: done.append(run_rlcore("report", "a", "b")), daemon=True)
     thread.start()
     thread.join(60)
     assert done and done[0].exit_code == 0
+    problem = "results/a/metrics.jsonl: is a named pipe, not a regular file"
+    assert [line for line in done[0].stderr.splitlines() if "pipe" in line] == [f"warning: a: {problem}"]
 
 
 def test_code_that_only_a_run_names_is_not_imported(write_run: Any, page: Any, tmp_path: Path) -> None:

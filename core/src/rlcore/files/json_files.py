@@ -28,8 +28,11 @@ class DamagedFile(RunStateError):
     """A file that cannot be used; the message names it and the problem."""
 
 
-def open_regular(path: Path) -> BufferedReader:
-    """Open a regular file for reading. Raises FileNotFoundError if there is none, DamagedFile for anything else."""
+def open_regular(path: Path, limit: int | None = None) -> BufferedReader:
+    """Open a regular file for reading, of at most ``limit`` bytes.
+
+    Raises FileNotFoundError if there is none, DamagedFile for anything else.
+    """
     try:
         # Without O_NONBLOCK, opening a named pipe waits for a writer.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -39,9 +42,11 @@ def open_regular(path: Path) -> BufferedReader:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise DamagedFile(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     try:
-        kind = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(kind):
-            raise DamagedFile(f"{path}: is {_kind(kind)}, not a regular file")
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise DamagedFile(f"{path}: is {_kind(found.st_mode)}, not a regular file")
+        if limit is not None and found.st_size > limit:
+            raise DamagedFile(f"{path}: is larger than {limit:,} bytes")
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -50,9 +55,7 @@ def open_regular(path: Path) -> BufferedReader:
 
 def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes:
     """The content of a regular file of at most ``limit`` bytes. Raises like :func:`open_regular`."""
-    with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size > limit:
-            raise DamagedFile(f"{path}: is larger than {limit:,} bytes")
+    with open_regular(path, limit) as file:
         try:
             content = file.read(limit + 1)
         except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -20,7 +21,7 @@ from rlcore.plugins.discovery import installed
 from rlcore.plugins.local_file import is_file
 from rlcore.plugins.lookup import section_clash
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
-from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.plugin import Plugin, canonical
 from rlcore.plugins.records import BehaviorSection, ConfigSection, Record
 from rlcore.plugins.selection import Selection, decide, obstacles
 
@@ -110,7 +111,9 @@ def diagnose(plugin: Plugin, import_targets: bool, own_commands: Collection[str]
                     try:
                         record.resolve(attribute)
                     except PluginError as error:
-                        yield Finding(label, "error", "targets", str(error))
+                        extra = _missing_extra(plugin, error)
+                        message = f"{error}; pip install '{extra}' to use it" if extra else str(error)
+                        yield Finding(label, "warning" if extra else "error", "targets", message)
 
 
 def diagnose_together(found: Sequence[Plugin], only: set[str]) -> Iterator[Finding]:
@@ -152,6 +155,19 @@ def _advice_on_clash(kind: str, name: str, rivals: Sequence[Record]) -> str:
         return section_clash(rivals)
     references = " or ".join(record.reference for record in rivals)
     return f"{kind} {name!r} is provided by {len(rivals)} plugins; users must write {references}"
+
+
+def _missing_extra(plugin: Plugin, error: PluginError) -> str:
+    """``rlcore[torch]`` if a target needs a package that only this extra of its plugin requires; else an empty text."""
+    cause = error.__cause__
+    if not plugin.distribution or not isinstance(cause, ModuleNotFoundError):
+        return ""
+    package = canonical((cause.name or "").partition(".")[0])
+    for text in metadata.requires(plugin.distribution) or ():
+        found = re.match(r"([\w.-]+).*;.*\bextra\s*==\s*['\"]([^'\"]+)", text)
+        if found and canonical(found[1]) == package:
+            return f"{plugin.distribution}[{found[2]}]"
+    return ""
 
 
 def _bounded(requirement: str) -> bool:

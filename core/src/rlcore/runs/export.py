@@ -148,7 +148,7 @@ class Export:
         """Write the files, and return them by behavior, each with the report of the exporter."""
         files, saved = self.files(output), self.saved
         for path in files.values():
-            require_output(path, force)
+            require_output(path, force, new_directory=True)  # files() has checked where it will be
         (settings,) = saved.config.export.values()
         opened = OpenExporter(saved.plugins.create_exporter(self.spec, settings, saved.context), self.spec, settings)
         specs = {name: saved.specs[name] for name in files}

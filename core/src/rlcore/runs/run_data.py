@@ -13,7 +13,15 @@ from rlcore.builtin.metrics_file import MAX_METRICS, METRICS_FILE
 from rlcore.config import Document, load_plugins_for
 from rlcore.config.nodes import without_origins
 from rlcore.errors import RunStateError
-from rlcore.files.json_files import DamagedFile, is_number, is_whole, parse_json, read_object, read_regular
+from rlcore.files.json_files import (
+    DamagedFile,
+    is_number,
+    is_whole,
+    open_regular,
+    parse_json,
+    read_object,
+    read_regular,
+)
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.status_file import DamagedStatusFile
 from rlcore.runs.saved_run import find_run, find_state
@@ -87,7 +95,9 @@ class RunData:
 
     @cached_property
     def metrics(self) -> tuple[SavedSummary, ...]:
-        """The summaries in ``metrics.jsonl``, in its order, read on first use; empty without this file.
+        """The summaries in ``metrics.jsonl``, in its order, read on first use.
+
+        Empty if the file is missing, or cannot be read, as ``damaged`` says.
 
         Lines that are not summaries are skipped, such as one that is being written; ``unreadable_metrics`` has them.
         """
@@ -111,7 +121,7 @@ class RunData:
         """The lines of ``metrics.jsonl`` that are not empty, each with its number."""
         try:
             content = read_regular(self.directory / METRICS_FILE, MAX_METRICS)
-        except FileNotFoundError:
+        except (FileNotFoundError, DamagedFile):
             return ()
         return tuple((number, _summary(line)) for number, line in enumerate(content.split(b"\n"), 1) if line.strip())
 
@@ -158,12 +168,19 @@ def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:
     """Read the run in ``directory``, whose configuration is ``document``."""
     damaged: list[str] = []
     stored = _stored(plugins, directory / LOGS, damaged)
+    result = _result(directory / RESULT, damaged)
+    try:
+        open_regular(directory / METRICS_FILE, MAX_METRICS).close()  # its lines are read on first use
+    except FileNotFoundError:
+        pass
+    except DamagedFile as error:
+        damaged.append(str(error))
     found, newest = _checkpoints(directory / CHECKPOINTS)
     return RunData(
         directory,
         without_origins(document.data),
         _status_at(newest, stored),
-        _result(directory / RESULT, damaged),
+        result,
         found,
         is_locked(directory),
         tuple(damaged),

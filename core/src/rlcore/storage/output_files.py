@@ -12,12 +12,15 @@ from rlcore.storage.run_files import CHECKPOINTS, MARK, Mark, is_own_name, read_
 __all__ = ["require_output"]
 
 
-def require_output(path: Path, force: bool, place: str | None = None, existing: str = "exists") -> None:
+def require_output(
+    path: Path, force: bool, place: str | None = None, existing: str = "exists", new_directory: bool = False
+) -> None:
     """Raise ConfigError unless a command may write a file at ``path``; call it before the work.
 
     Never allowed are a run's own files and what lies in its checkpoints, whatever way leads there, a symbolic link, and
     anything that is not a regular file. A file that exists needs ``force``. ``place`` is ``path`` in
-    messages, with the option that has it; ``existing`` says why a file that exists stays.
+    messages, with the option that has it; ``existing`` says why a file that exists stays. With ``new_directory``, the
+    command makes the directory of ``path`` if nothing has its name.
 
     Write the file with ``write_atomically``, which replaces one name of a file that has several.
     """
@@ -27,6 +30,8 @@ def require_output(path: Path, force: bool, place: str | None = None, existing: 
         raise ConfigError(f"{place}: is a symbolic link; name the file that it leads to, {os.path.realpath(path)}")
     if path.is_dir():
         raise ConfigError(f"{place}: is a directory; name a file")
+    if new_directory and not os.path.lexists(path.parent):
+        return
     if not path.parent.is_dir():
         raise ConfigError(f"{place}: there is no directory {path.parent}; create it first")
     if not path.exists():
