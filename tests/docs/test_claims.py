@@ -72,7 +72,7 @@ def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
 
 def options_of(command: click.Command) -> set[str]:
     context = click.Context(command)
-    found = {option for each in command.get_params(context) for option in each.opts}
+    found = {option for each in command.get_params(context) for option in (*each.opts, *each.secondary_opts)}
     inner = command.list_commands(context) if isinstance(command, click.Group) else ()
     return found.union(*(options_of(command.get_command(context, name)) for name in inner))  # type: ignore[attr-defined]
 

@@ -6,11 +6,11 @@ import importlib.util
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -84,8 +84,8 @@ def test_the_sampler_of_the_page_draws_half_as_often_after_a_half_life(run_page:
 def test_the_page_of_optimizers_trains_with_its_own(run_page: RunPage) -> None:
     directory = run_page("docs/how-to/optimizers.md") / "results/momentum"
     lines = [json.loads(line)["stats"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    # Four updates before each summary, at every eighth of the run; a stair is a quarter of it.
-    rates = [0.05 * np.mean([1.0, 0.75, 0.75, 0.5]), 0.05 * np.mean([0.5, 0.25, 0.25, 0.25])]
+    # Four updates before each summary, whose rollouts begin at every eighth of the run; a stair is a quarter of it.
+    rates = [0.05 * np.mean([1.0, 1.0, 0.75, 0.75]), 0.05 * np.mean([0.5, 0.5, 0.25, 0.25])]
     np.testing.assert_allclose([stats["Policy/Learning Rate"] for stats in lines], rates, rtol=1e-6)
     assert load_policies(directory).keys() == {"CartPole"}
 
@@ -188,9 +188,8 @@ def test_the_networks_page_shows_its_examples_in_fewer_than_80_lines(name: str) 
 
 def test_the_environment_page_keeps_the_rules_of_environments(run_page: RunPage) -> None:
     run_page("docs/how-to/environment.md")
-    (block,) = (b for b in blocks("python") if b.page == "docs/how-to/environment.md" and not b.title)
-    names: dict[str, Any] = {}
-    exec(block.text, names)
+    names = run_python_of("docs/how-to/environment.md")
+    assert names["simulator"].returncode == -signal.SIGKILL
     tests = [name for name in dir(names["TestLineWorld"]) if name.startswith("test_")]
     assert len(tests) > 5
     for name in tests:

@@ -13,7 +13,8 @@ import pytest
 from pages import RunPage, blocks, lines_of_code, run_python_of
 from workspace import ROOT
 
-from rlcore import load_policies
+from rlcore import BehaviorSpec, ObservationSpec, load_policies
+from rlcore.errors import ConfigError
 from rlcore.runtime import load
 
 PAGE = "docs/how-to/export.md"
@@ -47,7 +48,7 @@ def test_the_exporter_of_the_page_exports_what_the_policies_are(run_page: RunPag
     directory = run_page("docs/how-to/write-exporter.md")
     found = sorted(str(path.relative_to(directory)) for path in (directory / "results").rglob("*.npz"))
     assert found == shown_files(OWN)
-    run_python_of(OWN)
+    names = run_python_of(OWN)
     policy = load_policies("results/pole")["Pole"]
     for name, step in (("results/pole/Pole", 4096), ("Pole", 4096), ("earlier", 3072), ("from_python", 4096)):
         with np.load(directory / f"{name}.npz") as exported:
@@ -56,6 +57,11 @@ def test_the_exporter_of_the_page_exports_what_the_policies_are(run_page: RunPag
                 for key, array in policy.state_dict().items():  # type: ignore[attr-defined]
                     np.testing.assert_array_equal(exported[key], array)
     assert (directory / "from_python.npz").stat().st_size < (directory / "Pole.npz").stat().st_size
+    exporter = names["ImageExporter"](names["NpzSettings"](), None)
+    vector, image = ObservationSpec("vector", (3,), "float32"), ObservationSpec("image", (8, 8, 3), "uint8")
+    exporter.check(policy, BehaviorSpec("Pole", (vector,)))
+    with pytest.raises(ConfigError, match=r"^pip install acme-images$"):
+        exporter.check(policy, BehaviorSpec("Pole", (vector, image)))
 
 
 def test_the_page_shows_the_example_in_fewer_than_80_lines() -> None:

@@ -115,7 +115,7 @@ def require_scores(scores: Mapping[str, Any]) -> None:
 
 
 def _require_factories(entries: Any) -> None:
-    """Raises SavedValueError unless these are plugins as :class:`FactoryPlugins` names them."""
+    """Raises SavedValueError unless these are plugins, as :mod:`rlcore.plugins.factory_plugins` names them."""
     sound = isinstance(entries, list) and all(
         isinstance(each, Mapping) and all(isinstance(each.get(name), str) for name in FIELDS) for each in entries
     )
