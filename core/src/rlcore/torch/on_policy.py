@@ -194,12 +194,14 @@ class OnPolicyTrainer(TorchTrainer):
     def ready(self) -> bool:
         """Return whether the rollout is full, or is the last one before ``max_steps``, which may be shorter.
 
-        Of a short rollout, every rank needs a part.
+        A short rollout holds at least ``batch_size`` transitions, and every rank has a part. Fewer would take
+        ``num_epoch`` steps as long as all others along gradients noisier than ``batch_size`` asks for.
         """
-        if self.steps - self.rollout_start >= self.hyperparameters.buffer_size:
+        h, collected = self.hyperparameters, self.steps - self.rollout_start
+        if collected >= h.buffer_size:
             return True
         last = self.rollout_start < self.settings.max_steps <= self.steps
-        return last and not self.ranks.any(self.buffer.size == 0)
+        return last and collected >= h.batch_size and not self.ranks.any(self.buffer.size == 0)
 
     def update(self) -> Mapping[str, Statistic]:
         """Take ``num_epoch`` passes over the rollout, then start an empty one.
