@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -37,15 +38,16 @@ plugins: {{local: [{plugins}]}}
 environment: {{type: simulated, num_envs: 8{workers}}}
 behaviors: {{Agent: {{trainer_type: numpy, max_steps: 1000000000}}}}
 """
-SLEEPS = "setsid sleep 86400.5 & exec sleep 86400.5"
-"""What a simulator does; psutil finds it by its command."""
+SECONDS = f"86400.{os.getpid()}"
+SLEEPS = f"setsid sleep {SECONDS} & exec sleep {SECONDS}"
+"""What a simulator does; psutil finds it by its command, which no other test process has."""
 PLAIN = f'subprocess.Popen(["/bin/sh", "-c", "{SLEEPS}"], env={{"N": str(number)}}, start_new_session=True)'
 OURS = f'EndingProcess(["/bin/sh", "-c", "{SLEEPS}"], env={{"N": str(number)}})'
 STUBS = Path(__file__).parents[1] / "run" / "stub_plugin.py"
 
 
 def simulators() -> list[psutil.Process]:
-    return [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == ["sleep", "86400.5"]]
+    return [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == ["sleep", SECONDS]]
 
 
 def until(condition: Callable[[], bool], seconds: float = 30) -> bool:
@@ -59,9 +61,9 @@ def until(condition: Callable[[], bool], seconds: float = 30) -> bool:
 def none_left() -> Iterator[None]:
     assert simulators() == []
     yield
-    left = simulators()
-    for each in left:
-        each.kill()
+    for each in simulators():
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
 
 
 def run(tmp_path: Path, start: str, workers: str) -> subprocess.Popen[bytes]:
@@ -92,14 +94,17 @@ def test_simulators_in_sessions_of_their_own_end_with_what_was_killed(
     tmp_path: Path, start: str, workers: str, victims: Callable[[psutil.Process], list[psutil.Process]]
 ) -> None:
     child = run(tmp_path, start, workers)
-    assert until(lambda: len(simulators()) == 16 or child.poll() is not None)
-    assert len(simulators()) == 16, (tmp_path / "log").read_text()
-    for each in victims(psutil.Process(child.pid)):
-        each.kill()
-    ended = until(lambda: not simulators(), 10)
-    print(f"{(16 - len(simulators())) // 2} of 8 ended")
-    assert ended
-    assert child.wait(30) != 0
+    try:
+        assert until(lambda: len(simulators()) == 16 or child.poll() is not None, 120)
+        assert len(simulators()) == 16, (tmp_path / "log").read_text()
+        for each in victims(psutil.Process(child.pid)):
+            each.kill()
+        ended = until(lambda: not simulators(), 30)
+        print(f"{(16 - len(simulators())) // 2} of 8 ended")
+        assert ended
+        assert child.wait(60) != 0
+    finally:
+        child.kill()
 
 
 def test_a_command_that_ends_or_cannot_start_is_reported_as_by_popen() -> None:
@@ -121,7 +126,10 @@ def test_a_worker_imports_nothing_from_the_working_directory(tmp_path: Path) -> 
     for name in ("types", "logging", "ctypes", "json", "numpy", "rlcore", "attrs"):
         (tmp_path / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write(__name__ + ' ')\n")
     child = run(tmp_path, "pass", ", workers: 2")
-    assert until(lambda: "resume " in (tmp_path / "log").read_text() or child.poll() is not None)
-    os.kill(child.pid, signal.SIGINT)
-    assert child.wait(60) == 130, (tmp_path / "log").read_text()
+    try:
+        assert until(lambda: "resume " in (tmp_path / "log").read_text() or child.poll() is not None, 120)
+        os.kill(child.pid, signal.SIGINT)
+        assert child.wait(60) == 130, (tmp_path / "log").read_text()
+    finally:
+        child.kill()
     assert not ran.exists(), ran.read_text()

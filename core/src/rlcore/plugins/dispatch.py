@@ -88,7 +88,7 @@ class Dispatch:
     def create(self, hook: str, **arguments: Any) -> tuple[Any, list[Plugin], list[Plugin]]:
         """The answer to a factory hook, the plugins that took part (wrappers and answerer), and those who made it.
 
-        Core's defaults do not count: nobody else made what they return.
+        Core's defaults do not count: what they return was made by the record's plugin.
         """
         asked = [
             each
