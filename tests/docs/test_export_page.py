@@ -14,7 +14,7 @@ from pages import RunPage, blocks, lines_of_code, run_python_of
 from workspace import ROOT
 
 from rlcore import load_policies
-from rlcore.runtime import load
+from rlcore_onnx.runtime import load
 
 PAGE = "docs/how-to/export.md"
 OWN = "docs/how-to/write-exporter.md"
