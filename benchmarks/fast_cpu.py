@@ -1,4 +1,4 @@
-"""The worth of each piece of ``rlcore.torch.cpu``: agent steps per second of whole trainings with that piece alone off.
+"""The worth of each piece of ``rlcore_torch.cpu``: agent steps per second of whole trainings with that piece alone off.
 
 Four trainings: PPO on CartPole with 8 environments and with 4096, PPO on a control task of HalfCheetah's size, and SAC
 on Pendulum, with the hyperparameters of the other speed benchmarks. The control task returns made-up observations, so
@@ -40,9 +40,8 @@ PIECES = ("dense", "acting", "flat_adam", "pieces", "pair")
 
 def switch_off(piece: str) -> None:
     """Let every trainer of this process compute without ``piece``."""
-    from rlcore.torch import backend, template
-    from rlcore.torch.networks import dense
-    from rlcore.torch.optimizer import TorchAdam
+    from rlcore_torch import TorchAdam, backend, template
+    from rlcore_torch.networks.networks import dense
 
     changes: dict[str, dict[str, Any]] = {
         "dense": {"dense": dense},

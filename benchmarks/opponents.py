@@ -28,11 +28,9 @@ from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, writ
 from rlcore import Actions, BehaviorSpec, ObservationSpec
 from rlcore.policy import PolicyMix
 from rlcore.settings import NetworkSettings
-from rlcore.torch.backend import Backend
-from rlcore.torch.cpu.acting import numpy_actor
-from rlcore.torch.cpu.dense import fused_dense
-from rlcore.torch.networks import ActorCritic
-from rlcore.torch.policy import ActorPolicy
+from rlcore_torch import ActorCritic, ActorPolicy, Backend
+from rlcore_torch.cpu.acting import numpy_actor
+from rlcore_torch.cpu.dense import fused_dense
 
 ROWS, SNAPSHOTS, WINDOW = 64, 8, 10
 TARGET = 0.6  # of the speed against one snapshot

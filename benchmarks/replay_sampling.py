@@ -19,7 +19,7 @@ from rich.console import Console
 from side_by_side import MISSED, in_own_process, write_report
 
 from rlcore import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.torch.replay import ReplayBuffer
+from rlcore_torch import ReplayBuffer
 
 ROWS = 1_000_000
 BATCH_SIZE = 256

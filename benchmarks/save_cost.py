@@ -24,7 +24,7 @@ from side_by_side import MISSED, in_own_process, write_report
 from rlcore import Actions, BehaviorSpec, EnvironmentSpec, ObservationSpec, Run, hookimpl
 from rlcore.plugins.calls import load_plugins
 from rlcore.runs.training import Training
-from rlcore.testing.environments import ArrayEnvironment
+from rlcore_devkit.environments import ArrayEnvironment
 
 INTERVAL = 60.0  # seconds between two saves that the share is computed for
 TARGET = 0.05  # share of the time

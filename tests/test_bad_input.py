@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from rlcore.plugins import load_plugins
-from rlcore.testing.fixtures import CommandResult, InstallPlugin, RunRlcore, installed_plugin, run_rlcore
+from rlcore_devkit.fixtures import CommandResult, InstallPlugin, RunRlcore, installed_plugin, run_rlcore
 
 __all__ = ["installed_plugin", "run_rlcore"]
 

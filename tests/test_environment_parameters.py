@@ -12,7 +12,7 @@ import yaml
 
 from rlcore.runs.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.testing.fixtures import RunRlcore, run_rlcore
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 

@@ -19,7 +19,7 @@ from rlcore.plugins import load_plugins
 from rlcore.runs.run_data import read_run
 from rlcore.runs.saved_policies import load_policies
 from rlcore.runs.saved_run import SavedRun
-from rlcore.testing.fixtures import InstallPlugin, RunRlcore, installed_plugin, run_rlcore
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore, installed_plugin, run_rlcore
 
 __all__ = ["installed_plugin", "run_rlcore"]
 

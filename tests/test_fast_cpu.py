@@ -19,17 +19,15 @@ from rlcore.config import config_from_mapping
 from rlcore.environment import Environment
 from rlcore.plugins import load_plugins
 from rlcore.recordings import RecordingAbout
-from rlcore.testing.conformance.recordings import record
-from rlcore.testing.conformance.states import assert_equal, copied
-from rlcore.testing.conformance.trainer import learn
-from rlcore.testing.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
-from rlcore.torch import backend, template
-from rlcore.torch.cpu.dense import fused_dense
-from rlcore.torch.cpu.flat_adam import FlatAdam
-from rlcore.torch.minibatch import Minibatch
-from rlcore.torch.networks import dense
-from rlcore.torch.optimizer import TorchAdam
+from rlcore_devkit.conformance.recordings import record
+from rlcore_devkit.conformance.states import assert_equal, copied
+from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
 from rlcore_offline.minari_format import MinariFormat
+from rlcore_torch import Minibatch, TorchAdam, backend, template
+from rlcore_torch.cpu.dense import fused_dense
+from rlcore_torch.cpu.flat_adam import FlatAdam
+from rlcore_torch.networks.networks import dense
 
 # A large epsilon: where a gradient is almost zero, Adam with a small one turns its rounding into a whole step.
 HYPERPARAMETERS: Mapping[str, Mapping[str, Any]] = {
@@ -296,7 +294,7 @@ def test_num_threads_counts_the_pair(
     threads: int,
     pair: bool,
 ) -> None:
-    monkeypatch.setattr("rlcore.torch.backend.cores", lambda: 2)
+    monkeypatch.setattr("rlcore_torch.backend.cores", lambda: 2)
     before = torch.get_num_threads()
     try:
         trainer = make_trainer("sac", identity_continuous(4), fast, num_threads=num_threads)
@@ -314,6 +312,6 @@ def test_num_threads_counts_the_pair(
 def test_ppo_imports_no_replay_buffer_no_priorities_and_no_psutil() -> None:
     code = "import sys, rlcore_ppo.trainer; print(*sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "rlcore.torch.on_policy" in loaded
-    unwanted = {"psutil", *(f"rlcore.torch.{name}" for name in ("replay", "replay_rings", "priorities", "imitation"))}
+    assert "rlcore_torch.on_policy.trainer" in loaded
+    unwanted = {"psutil", *(f"rlcore_torch.{name}" for name in ("replay", "replay_rings", "priorities", "imitation"))}
     assert not unwanted & set(loaded)

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from rlcore.runs.run import Run
-from rlcore.testing.fixtures import hook_calls
+from rlcore_devkit.fixtures import hook_calls
 
 __all__ = ["hook_calls"]
 

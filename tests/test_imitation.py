@@ -15,10 +15,10 @@ from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpe
 from rlcore.errors import ConfigError
 from rlcore.recordings import RecordingAbout
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.testing import environments
-from rlcore.testing.conformance.recordings import record
-from rlcore.testing.conformance.states import assert_equal
-from rlcore.testing.environments import SavingEnvironment
+from rlcore_devkit import environments
+from rlcore_devkit.conformance.recordings import record
+from rlcore_devkit.conformance.states import assert_equal
+from rlcore_devkit.environments import SavingEnvironment
 from rlcore_offline.minari_format import MinariFormat
 
 KEY = np.array([2, 0, 1, 1, 2, 0, 2, 1])  # the option that opens each dial
@@ -107,7 +107,7 @@ def make_run(tmp_path: Path, demonstrations: str) -> MakeRun:
             settings["behavioral_cloning"] = {"demo_path": demonstrations, **imitate}
         return Run(
             {
-                "plugins": {"local": ["rlcore.testing.hooks"]},
+                "plugins": {"local": ["rlcore_devkit.hooks"]},
                 "environment": {"type": "testing", "id": "lock", "num_envs": 4, "options": options or {}},
                 "env_settings": {"seed": seed},
                 "behaviors": {"Agent": settings},

@@ -15,10 +15,10 @@ from rlcore.environment import Environment
 from rlcore.errors import ConfigError
 from rlcore.recordings import RecordingAbout
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.testing.conformance.recordings import record
-from rlcore.testing.conformance.states import assert_equal
-from rlcore.testing.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
-from rlcore.testing.fixtures import RunRlcore, run_rlcore
+from rlcore_devkit.conformance.recordings import record
+from rlcore_devkit.conformance.states import assert_equal
+from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 from rlcore_offline.minari_format import MinariFormat
 
 __all__ = ["run_rlcore"]
@@ -75,7 +75,7 @@ def make_run(tmp_path: Path) -> MakeRun:
         }
         return Run(
             {
-                "plugins": {"local": ["rlcore.testing.hooks"]},
+                "plugins": {"local": ["rlcore_devkit.hooks"]},
                 "environment": {"type": "testing", "id": environment, "num_envs": 4, "options": dict(options)},
                 "env_settings": {"seed": 1},
                 "behaviors": {NAME: settings},

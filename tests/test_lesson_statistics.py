@@ -20,7 +20,7 @@ def test_summaries_of_a_run_before_its_first_update_prove_nothing(tmp_path: Path
                 "trainer_type": "ppo", "max_steps": 1200, "summary_freq": 200,
                 "hyperparameters": {"batch_size": 64, "buffer_size": 1024},
             }},
-            "plugins": {"local": ["rlcore.testing.hooks"]},
+            "plugins": {"local": ["rlcore_devkit.hooks"]},
             "checkpoint_settings": {"run_id": "late", "results_dir": str(tmp_path)},
         }
     )  # fmt: skip

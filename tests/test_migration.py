@@ -10,7 +10,7 @@ import yaml
 from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
 from rlcore.config.dump import config_text
 from rlcore.plugins import load_plugins
-from rlcore.testing.fixtures import RunRlcore, run_rlcore
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rlcore.plugins.scaffold.kinds import KINDS
-from rlcore.testing.fixtures import RunRlcore, run_rlcore
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 

@@ -1,4 +1,4 @@
-"""``rlcore.runtime`` answers wrong files and wrong arrays with one message."""
+"""``rlcore_onnx.runtime`` answers wrong files and wrong arrays with one message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from onnx_files import export
 
 from rlcore.errors import ConfigError, NotInstalled
-from rlcore.runtime import OnnxPolicy, load
+from rlcore_onnx.runtime import OnnxPolicy, load
 
 
 @pytest.fixture(scope="module")

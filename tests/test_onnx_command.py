@@ -15,8 +15,8 @@ import yaml
 
 from rlcore import load_policies
 from rlcore.errors import EXIT_CONFIG
-from rlcore.runtime import load
-from rlcore.testing.fixtures import CommandResult, RunRlcore, run_rlcore
+from rlcore_devkit.fixtures import CommandResult, RunRlcore, run_rlcore
+from rlcore_onnx.runtime import load
 
 __all__ = ["run_rlcore"]
 

@@ -1,4 +1,4 @@
-"""Whole episodes that onnxruntime plays through ``rlcore.runtime`` have the returns of the trained policies."""
+"""Whole episodes that onnxruntime plays through ``rlcore_onnx.runtime`` have the returns of the trained policies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memory_tasks import TASKS
 from numpy.typing import NDArray
 
 from rlcore import Run, load_policies
-from rlcore.runtime import load
+from rlcore_onnx.runtime import load
 
 EPISODES = 20
 MEMORY = {"memory_size": 16, "sequence_length": 8}

@@ -17,8 +17,8 @@ from worlds import SPECS, World
 from rlcore import Run, export_policies, load_policies
 from rlcore.environment import BehaviorSpec
 from rlcore.recordings import RecordingAbout
-from rlcore.testing.conformance.recordings import record
-from rlcore.testing.playing import random_mask, random_observations
+from rlcore_devkit.conformance.recordings import record
+from rlcore_devkit.playing import random_mask, random_observations
 from rlcore_offline.minari_format import MinariFormat
 
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {

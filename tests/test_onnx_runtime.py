@@ -1,4 +1,4 @@
-"""``rlcore.runtime``: a policy from an ONNX file acts as the policy that was exported."""
+"""``rlcore_onnx.runtime``: a policy from an ONNX file acts as the policy that was exported."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from onnx_files import PAIRS, ExportedPolicy, export, random_mask
 
 from rlcore.environment import AgentBatch, spec_mismatch
 from rlcore.policy import Player, Policy
-from rlcore.runtime import OnnxPolicy, load
-from rlcore.testing.playing import random_observations
+from rlcore_devkit.playing import random_observations
+from rlcore_onnx.runtime import OnnxPolicy, load
 
 every_file = pytest.mark.parametrize(("kind", "profile"), PAIRS)
 
@@ -151,7 +151,7 @@ def test_the_policy_plays_as_any_other_policy(tmp_path: Path) -> None:
 CLEAN = """\
 import sys
 import numpy as np
-from rlcore.runtime import load
+from rlcore_onnx.runtime import load
 
 policy = load(sys.argv[1], seed=1)
 memory = policy.initial_memory(2)
@@ -170,6 +170,6 @@ def test_a_program_that_acts_imports_neither_torch_nor_a_plugin(tmp_path: Path) 
     )
     assert ran.returncode == 0, ran.stderr
     modules = set(ran.stdout.split())
-    assert "onnxruntime" in modules and "rlcore.runtime" in modules
+    assert "onnxruntime" in modules and "rlcore_onnx.runtime" in modules
     unwanted = ("torch", "onnx", "gymnasium", "yaml", "click")
     assert not [name for name in modules if name.partition(".")[0] in unwanted or name.startswith("rlcore_")]

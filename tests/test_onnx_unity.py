@@ -13,8 +13,8 @@ from onnx import helper, numpy_helper
 from onnx_files import REFUSED, ExportedPolicy, export, random_mask
 from unity_loader import Agent, Generation, ModelRefused, UnityModel, in_scene, sensed
 
-from rlcore.testing.conformance.exporters import BEHAVIORS
-from rlcore.testing.playing import random_observations
+from rlcore_devkit.conformance.exporters import BEHAVIORS
+from rlcore_devkit.playing import random_observations
 
 KINDS = [kind for kind in BEHAVIORS if kind not in REFUSED["unity"]]
 GENERATIONS: tuple[Generation, ...] = ("outputs", "initializers")

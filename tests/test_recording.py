@@ -27,7 +27,7 @@ from rlcore_offline.minari_format import MinariFormat
 CONFIGURATION = """\
 environment: {{type: {type}, id: {id}, num_envs: 4}}
 env_settings: {{seed: 3}}
-plugins: {{local: [rlcore.testing.hooks]}}
+plugins: {{local: [rlcore_devkit.hooks]}}
 behaviors:
   Agent:
     trainer_type: ppo
@@ -94,7 +94,7 @@ def test_recorded_steps_replayed_in_the_environment_lead_where_the_recording_say
 
 @pytest.mark.parametrize("id", ["identity_hybrid", "image_identity", "identity_multi_branch"])
 def test_the_recorded_behavior_is_that_of_the_environment(evaluate: Any, id: str) -> None:
-    from rlcore.testing.environments import FOR_CONFIGURATIONS
+    from rlcore_devkit.environments import FOR_CONFIGURATIONS
 
     evaluate("--episodes", "3", "--record", "to", type="testing", id=id)
     played = FOR_CONFIGURATIONS[id](1, "Agent").behaviors["Agent"]

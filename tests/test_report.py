@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rlcore import Run
-from rlcore.testing.fixtures import RunRlcore, run_rlcore
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 

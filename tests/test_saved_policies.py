@@ -20,8 +20,8 @@ from rlcore.errors import RunStateError
 from rlcore.policy import PolicyMix
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.saved_specs import specs_in
-from rlcore.testing.playing import random_observations
-from rlcore.torch.actions import gumbel_noise
+from rlcore_devkit.playing import random_observations
+from rlcore_torch.networks.actions import gumbel_noise
 
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {
     "ppo": {"buffer_size": 40, "batch_size": 20},

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rlcore.stats import STEPS_PER_SECOND
-from rlcore.testing.fixtures import RunRlcore, run_rlcore
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 

@@ -23,7 +23,7 @@ from rlcore.plugins.contract import CONTRACT, declared
 every_member = pytest.mark.parametrize("member", MEMBERS, ids=str)
 every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
 
-# Conformance classes whose objects are PyTorch's, in modules of rlcore.testing.conformance.
+# Conformance classes whose objects are PyTorch's, in modules of rlcore_devkit.conformance.
 TORCH_CONFORMANCE = ("distributions", "encoders", "optimizers", "replay_samplers")
 # Modules whose distribution has another name.
 DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "pyspiel": "open-spiel", "yaml": "pyyaml"}
@@ -163,7 +163,7 @@ def test_a_member_imports_only_what_it_declares(member: Member) -> None:
     for path in member.package.rglob("*.py"):
         allowed = declared | {member.name}
         if (member, path.relative_to(member.package).parts[0]) == (CORE, "testing"):
-            allowed.add("pytest")  # who imports rlcore.testing runs it
+            allowed.add("pytest")  # who imports rlcore_devkit runs it
         for module in imported_modules(path):
             distribution = canonicalize_name(DISTRIBUTIONS.get(module, module))
             if module not in sys.stdlib_module_names and distribution not in allowed:
@@ -243,8 +243,8 @@ def test_only_trainers_that_declare_torch_may_import_it() -> None:
         for requirement in map(Requirement, member.requirements)
         if requirement.name == "torch" or (requirement.name == "rlcore" and "torch" in requirement.extras)
     }
-    conformance = {f"rlcore.testing.conformance.{name}" for name in TORCH_CONFORMANCE}
-    own = {"rlcore.torch", *conformance}
+    conformance = {f"rlcore_devkit.conformance.{name}" for name in TORCH_CONFORMANCE}
+    own = {"rlcore_torch", *conformance}
     assert set(torch["allowed_importers"]) <= declaring | own
 
 

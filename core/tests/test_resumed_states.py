@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlcore.testing.conformance.states import assert_equal
-from rlcore.testing.conformance.trainer import NOT_RESUMED
+from rlcore_devkit.conformance.states import assert_equal
+from rlcore_devkit.conformance.trainer import NOT_RESUMED
 
 
 def test_a_trainer_that_resumes_without_its_replay_buffer_gets_told() -> None:

@@ -9,7 +9,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 from rlcore.environment import Actions
 from rlcore.errors import UnsupportedSpace
-from rlcore.spaces import ActionCodec, MismatchedValue, ObservationCodec
+from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
 
 ROWS = 5
 

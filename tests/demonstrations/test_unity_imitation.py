@@ -15,9 +15,9 @@ import pytest
 from unity_demos import old_brain, step, vector, write
 
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
-from rlcore.testing import environments
-from rlcore.testing.environments import SavingEnvironment
-from rlcore.testing.fixtures import RunRlcore, run_rlcore
+from rlcore_devkit import environments
+from rlcore_devkit.environments import SavingEnvironment
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 
@@ -175,7 +175,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_rlcore: RunRlcore
         (tmp_path / "unity.yaml").write_text(
             text + "environment: {type: testing, id: corridor, num_envs: 8}\n"
             "env_settings: {seed: 4}\n"
-            "plugins: {local: [rlcore.testing.hooks]}\n"
+            "plugins: {local: [rlcore_devkit.hooks]}\n"
         )
         ended = run_rlcore("run", tmp_path / "unity.yaml", *options)
         assert ended.exit_code == 0, ended.stderr

@@ -9,7 +9,7 @@ import pytest
 from pages import RunPage, blocks, run_python_of
 from workspace import ROOT
 
-from rlcore.torch.advantages import generalized_advantages
+from rlcore_torch import generalized_advantages
 
 
 def test_the_tour_runs_and_its_exported_policy_acts(run_page: RunPage, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,10 +67,10 @@ def test_the_contracts_of_the_documentation_are_on_the_pages_where_readers_look(
     assert where["rlcore.RunContext"] == where["rlcore.TrainerSpec"] == "plugins"
     assert where["rlcore.rewards.Transitions"] == "rewards"
     assert where["rlcore.Run"] == where["rlcore.load_policies"] == "runs"
-    assert where["rlcore.torch.on_policy.OnPolicyTrainer"] == "torch-templates"
-    assert where["rlcore.torch.networks.ActorCritic"] == "torch-networks"
+    assert where["rlcore_torch.OnPolicyTrainer"] == "torch-templates"
+    assert where["rlcore_torch.ActorCritic"] == "torch-networks"
     assert where["rlcore_ppo.trainer.PPOTrainer"] == where["rlcore_ppo.settings.PPOSettings"] == "torch-templates"
-    assert where["rlcore.testing.TrainerConformance"] == "testing"
+    assert where["rlcore_devkit.TrainerConformance"] == "testing"
 
 
 def test_a_name_is_listed_once_with_all_modules_to_import_it_from() -> None:
@@ -89,8 +89,8 @@ def test_a_new_name_in_all_is_in_the_reference(tmp_path: Path) -> None:
     )
     loaded = griffe.load("rlcore", search_paths=[str(tmp_path)])
     assert isinstance(loaded, griffe.Module)
-    assert list(public_names(loaded)) == ["rlcore.torch.newest.f"]
-    assert api_reference.page_of("rlcore.torch.newest.f") == ("torch-learning", 0)
+    assert list(public_names(loaded)) == ["rlcore_torch.newest.f"]
+    assert api_reference.page_of("rlcore_torch.newest.f") == ("torch-learning", 0)
 
 
 def test_every_prefix_of_a_page_is_a_module() -> None:
@@ -239,12 +239,12 @@ def test_the_first_mention_of_a_name_in_a_sentence_is_a_link() -> None:
 def test_docstrings_become_markdown() -> None:
     scope = package()["rewards.RewardProvider"]
     text = (
-        "See :func:`recording_gradients`, :class:`~rlcore.errors.ConfigError` and :mod:`rlcore.torch.cpu`::\n\n    x\n"
+        "See :func:`recording_gradients`, :class:`~rlcore.errors.ConfigError` and :mod:`rlcore_torch.cpu`::\n\n    x\n"
     )
     shown = api_reference.markdown(text + "\nEach [*L, *shape] of ``a * b``.\n\n* one", scope, TARGETS)
     assert "[`recording_gradients`][rlcore.rewards.recording_gradients]" in shown
     assert "[`ConfigError`][rlcore.errors.ConfigError]" in shown
-    assert "`rlcore.torch.cpu`:\n" in shown
+    assert "`rlcore_torch.cpu`:\n" in shown
     assert "Each [\\*L, \\*shape] of ``a * b``.\n\n* one" in shown
 
 

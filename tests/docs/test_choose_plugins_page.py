@@ -12,7 +12,7 @@ from pages import RunPage
 from workspace import ROOT
 
 from rlcore.plugins import CONTRACT
-from rlcore.testing.fixtures import InstallPlugin, RunRlcore, installed_plugin, run_rlcore
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore, installed_plugin, run_rlcore
 
 __all__ = ["installed_plugin", "run_rlcore"]
 

@@ -24,7 +24,7 @@ from rlcore.errors import RunStateError
 from rlcore.plugins import Plugins, load_plugins, read_recording, selection_from
 from rlcore.plugins.scaffold.names import new_package
 from rlcore.plugins.scaffold.writing import write_plugin
-from rlcore.torch.policy import ActorPolicy
+from rlcore_torch import ActorPolicy
 
 EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
 

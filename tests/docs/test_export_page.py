@@ -15,7 +15,7 @@ from workspace import ROOT
 
 from rlcore import BehaviorSpec, ObservationSpec, load_policies
 from rlcore.errors import ConfigError
-from rlcore.runtime import load
+from rlcore_onnx.runtime import load
 
 PAGE = "docs/how-to/export.md"
 OWN = "docs/how-to/write-exporter.md"

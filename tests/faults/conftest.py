@@ -23,7 +23,7 @@ from made_once import made_once
 
 from rlcore.storage.checkpoint import verify_checkpoint
 from rlcore.storage.checkpoint_directory import find_checkpoints
-from rlcore.testing.fixtures import run_rlcore
+from rlcore_devkit.fixtures import run_rlcore
 
 __all__ = ["run_rlcore"]
 

@@ -29,7 +29,7 @@ PLUGINS = ("curriculum", "ghost", "gymnasium", "offline", "ppo", "sac", "tensorb
 
 for package in ("rlcore", *(f"rlcore_{plugin}" for plugin in PLUGINS)):
     for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-        if not module.name.startswith("rlcore.testing"):
+        if not module.name.startswith("rlcore_devkit"):
             importlib.import_module(module.name)
 
 if SWITCH in os.environ:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 pytestmark = pytest.mark.faults
 

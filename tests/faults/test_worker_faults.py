@@ -22,8 +22,8 @@ from checked_workers import FAULTY, SEED, Checked, descriptors, fault, left_proc
 from rlcore.environment import Actions
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing.fixtures import RunRlcore
 from rlcore.workers.environment import WorkerEnvironment
+from rlcore_devkit.fixtures import RunRlcore
 
 pytestmark = pytest.mark.faults
 

@@ -135,7 +135,7 @@ def run_tests(venv: Venv, directory: Path, packages: Iterable[Path]) -> None:
         shutil.copytree(package / "tests", directory / package.name / "tests")
     names = [path.name for path in directory.iterdir()]
     # pytest lets one conftest.py name plugins; each of these packages has one, which names the same.
-    passed = venv.pytest(directory, "--noconftest", "-p", "rlcore.testing", *names)
+    passed = venv.pytest(directory, "--noconftest", "-p", "rlcore_devkit", *names)
     assert {each.split("/")[0] for each in passed} == set(names)
 
 

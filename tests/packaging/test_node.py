@@ -19,9 +19,9 @@ from pages import blocks
 from workspace import ROOT
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.runtime import load
 from rlcore.settings import NetworkSettings
-from rlcore.torch.untrained import untrained_policy
+from rlcore_onnx.runtime import load
+from rlcore_torch.policy.untrained import untrained_policy
 
 pytestmark = pytest.mark.packaging
 

@@ -19,7 +19,7 @@ from workspace import CORE, MEMBERS, PLUGINS, Member
 
 pytestmark = pytest.mark.packaging
 
-TESTING = "plugins: {local: [rlcore.testing.hooks]}\nenvironment: {type: testing, id: corridor, num_envs: 2}\n"
+TESTING = "plugins: {local: [rlcore_devkit.hooks]}\nenvironment: {type: testing, id: corridor, num_envs: 2}\n"
 PPO = "behaviors: {Agent: {trainer_type: ppo}}\n"
 
 

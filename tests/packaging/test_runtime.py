@@ -1,4 +1,4 @@
-"""``rlcore.runtime`` where only the core and onnxruntime are installed: on a robot, in a server, beside a game."""
+"""``rlcore_onnx.runtime`` where only the core and onnxruntime are installed: on a robot, in a server, beside a game."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import sys
 
 import numpy as np
 
-from rlcore.runtime import load
+from rlcore_onnx.runtime import load
 
 policy = load("memory-unity.onnx", seed=1)
 memory = policy.initial_memory(2)
@@ -37,7 +37,7 @@ def test_the_core_and_onnxruntime_act_with_a_file(
     exported = export("memory", tmp_path, "unity")
     (tmp_path / "act.py").write_text(PROGRAM)
     without = bare.python("act.py", cwd=tmp_path, code=1)
-    assert without.stderr.rstrip().endswith("rlcore.runtime needs onnxruntime; pip install 'rlcore[runtime]'")
+    assert without.stderr.rstrip().endswith("rlcore_onnx.runtime needs onnxruntime; pip install 'rlcore[runtime]'")
     venv = make_venv(f"rlcore[runtime] @ {wheels[CORE.name].as_uri()}", below=bare)
     installed = venv.distributions()
     assert "onnxruntime" in installed and not {"torch", "onnx"} & installed.keys()

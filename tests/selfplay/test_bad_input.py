@@ -13,7 +13,7 @@ import pytest
 from selfplay_games import GAMES
 
 from rlcore.runs.run import Run
-from rlcore.testing.fixtures import CommandResult, RunRlcore, run_rlcore
+from rlcore_devkit.fixtures import CommandResult, RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 

@@ -16,7 +16,7 @@ import pytest
 import selfplay_games
 
 from rlcore import Run
-from rlcore.torch.template import TorchTrainer
+from rlcore_torch import TorchTrainer
 
 pytest.importorskip("rlcore_ppo", reason="a training needs a trainer")
 

@@ -12,7 +12,7 @@ import selfplay_games as games
 from rlcore import Run
 from rlcore.environment import Actions
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing import EnvironmentConformance
+from rlcore_devkit import EnvironmentConformance
 
 pyspiel = pytest.importorskip("pyspiel")
 

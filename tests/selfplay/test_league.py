@@ -12,8 +12,8 @@ from resumed_games import difference
 
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing.environments import identity_discrete
-from rlcore.testing.trainings import SmallTrainings
+from rlcore_devkit.environments import identity_discrete
+from rlcore_devkit.trainings import SmallTrainings
 from rlcore_ghost.league import League, MainExploiterSampler, shares
 from rlcore_ghost.samplers import Candidates
 from rlcore_ghost.settings import LeagueSettings

@@ -16,7 +16,7 @@ from workspace import ROOT
 from rlcore import Run
 from rlcore.environment import Actions
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing import EnvironmentConformance
+from rlcore_devkit import EnvironmentConformance
 
 EXAMPLE = ROOT / "examples/tag"
 STAY, EAST, WEST = 0, 1, 2  # the second number of a cell grows to the east

@@ -9,7 +9,7 @@ from rlcore import RunContext
 from rlcore.config import config_from_mapping
 from rlcore.plugins import load_plugins
 from rlcore.recordings import RecordingAbout
-from rlcore.testing.conformance.recordings import record
+from rlcore_devkit.conformance.recordings import record
 
 SAC = {
     "trainer_type": "sac",

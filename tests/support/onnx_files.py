@@ -15,9 +15,9 @@ from rlcore.plugins.calls import load_plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
 from rlcore.settings import BehaviorSettings, MemorySettings, NetworkSettings, RunConfig
-from rlcore.testing.blocks import checked_block
-from rlcore.testing.conformance.exporters import BEHAVIORS
-from rlcore.torch.untrained import untrained_policy
+from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.exporters import BEHAVIORS
+from rlcore_torch.policy.untrained import untrained_policy
 
 EXPORTER = "rlcore-onnx/onnx"
 ABOUT = ExportAbout(

@@ -11,8 +11,7 @@ SWITCH = "PYTEST_PLAIN_TORCH"
 
 def compute_with_plain_torch() -> None:
     """Let every trainer that this process builds on a template have the backend of ``fast_cpu: false``."""
-    from rlcore.torch import template
-    from rlcore.torch.backend import Backend
+    from rlcore_torch import Backend, template
 
     os.environ[SWITCH] = "1"
     choose = template.choose_backend

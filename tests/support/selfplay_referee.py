@@ -26,7 +26,7 @@ from selfplay_games.tictactoe import LINES, seen_by
 
 from rlcore.environment import Actions, Environment
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing.playing import random_actions
+from rlcore_devkit.playing import random_actions
 
 Floats = NDArray[np.float64]
 KuhnTable = Mapping[str, Floats]
@@ -36,7 +36,7 @@ KuhnTable = Mapping[str, Floats]
 def probabilities(policy: Any, observations: Mapping[str, NDArray[Any]], mask: Any = None) -> Floats:
     """Return how likely a policy chooses each option of its only branch, [R, options], for R rows.
 
-    ``policy`` is a :class:`rlcore.torch.policy.ActorPolicy` without memory, as of PPO and SAC. A draw adds Gumbel noise
+    ``policy`` is a :class:`rlcore_torch.ActorPolicy` without memory, as of PPO and SAC. A draw adds Gumbel noise
     to its logits, so the probabilities are their softmax.
     """
     if policy.memory_size:

@@ -19,7 +19,7 @@ import torch
 
 import rlcore.runs.rank_stops
 from rlcore import Run
-from rlcore.torch.distributed import TorchRanks
+from rlcore_torch import TorchRanks
 
 rlcore.runs.rank_stops.SECONDS = 3600.0
 

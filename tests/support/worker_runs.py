@@ -67,7 +67,7 @@ CASES: dict[str, dict[str, Any]] = {
     "curriculum": {"environment": PENDULUM, "behavior": PPO, "environment_parameters": LESSONS},
     "lake": {"environment": LAKE, "behavior": PPO, "environment_parameters": SLIPPERY},
     "corridor": {  # saves its state, and not in rows
-        "plugins": {"local": ["rlcore.testing.hooks"]},
+        "plugins": {"local": ["rlcore_devkit.hooks"]},
         "environment": {"type": "testing", "id": "corridor", "num_envs": 3},
         "behavior": PPO,
     },

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from rlcore import EnvironmentSpec, hookimpl
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
-from rlcore.testing.environments import ArrayEnvironment
-from rlcore.testing.playing import random_observations
+from rlcore_devkit.environments import ArrayEnvironment
+from rlcore_devkit.playing import random_observations
 
 VECTOR = ObservationSpec("seen", (3,), np.float32, low=-1.0, high=np.ones(3, np.float32))
 IMAGE = ObservationSpec("camera", (20, 24, 3), np.uint8, "image")

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.testing import PluginConformance, TrainerConformance
+from rlcore_devkit import PluginConformance, TrainerConformance
 
 SELF_PLAY = {"save_steps": 100, "swap_steps": 60, "team_change": 150, "window": 3}
 

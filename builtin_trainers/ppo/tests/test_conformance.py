@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.testing import PluginConformance, TrainerConformance
+from rlcore_devkit import PluginConformance, TrainerConformance
 
 
 @pytest.mark.smoke

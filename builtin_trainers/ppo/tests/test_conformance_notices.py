@@ -12,8 +12,8 @@ import pytest
 
 from rlcore.environment import Actions, AgentBatch, Environment
 from rlcore.plugins import Plugins
-from rlcore.testing import TrainerConformance
 from rlcore.trainer import Trainer
+from rlcore_devkit import TrainerConformance
 from rlcore_ppo.trainer import PPOTrainer
 
 Break = Callable[[PPOTrainer], None]

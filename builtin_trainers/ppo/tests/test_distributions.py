@@ -14,7 +14,7 @@ import torch
 from rlcore import Run
 from rlcore.errors import UnsupportedSpace
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing.environments import identity_hybrid
+from rlcore_devkit.environments import identity_hybrid
 
 NAMES = pytest.mark.parametrize("name", ["gaussian", "state_dependent_gaussian", "squashed_gaussian"])
 

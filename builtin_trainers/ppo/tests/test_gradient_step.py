@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.testing.environments import IdentityEnvironment
-from rlcore.torch.captured import WARM_UP, CapturedStep
-from rlcore.torch.cpu import pieces
-from rlcore.torch.minibatch import Loss, Minibatch
-from rlcore.torch.saved_networks import model_state
+from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_ppo.trainer import PPOTrainer
+from rlcore_torch import CapturedStep, Loss, Minibatch, model_state
+from rlcore_torch.cpu import pieces
+from rlcore_torch.optimization.captured import WARM_UP
 
 MakeTrainer = Callable[..., PPOTrainer]
 

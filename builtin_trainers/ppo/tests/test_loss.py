@@ -15,10 +15,9 @@ from rlcore import RewardProviderSpec, hookimpl
 from rlcore.errors import RunStateError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.rewards import ExtrinsicReward
-from rlcore.testing.environments import IdentityEnvironment
-from rlcore.torch.distributions import Gaussian
-from rlcore.torch.minibatch import Minibatch
+from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_ppo.trainer import PPOTrainer
+from rlcore_torch import Gaussian, Minibatch
 
 MakeTrainer = Callable[..., PPOTrainer]
 

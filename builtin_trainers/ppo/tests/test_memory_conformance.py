@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlcore.environment import Environment
-from rlcore.testing import MemoryTrainerConformance
+from rlcore_devkit import MemoryTrainerConformance
 
 
 class TestPPOWithMemory(MemoryTrainerConformance):

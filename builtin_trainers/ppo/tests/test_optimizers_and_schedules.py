@@ -15,11 +15,11 @@ from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_s
 from rlcore.errors import RunStateError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.settings import OptimizerSettings, setting
-from rlcore.testing.conformance.states import assert_equal, copied
-from rlcore.testing.conformance.trainer import learn
-from rlcore.testing.environments import TinyCorridor
-from rlcore.torch.cpu.flat_adam import FlatAdam
+from rlcore_devkit.conformance.states import assert_equal, copied
+from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.environments import TinyCorridor
 from rlcore_ppo.trainer import PPOTrainer
+from rlcore_torch.cpu.flat_adam import FlatAdam
 
 MakeTrainer = Callable[..., PPOTrainer]
 

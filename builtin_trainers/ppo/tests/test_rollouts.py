@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.torch.sequences import Sequences
+from rlcore_torch import Sequences
 
 MakeTrainer = Callable[..., Any]
 

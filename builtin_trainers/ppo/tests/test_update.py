@@ -13,19 +13,19 @@ import torch
 from rlcore import Run
 from rlcore.environment import Actions
 from rlcore.errors import TrainingDiverged, UnsupportedSpace
-from rlcore.testing.conformance.states import assert_equal
-from rlcore.testing.conformance.trainer import learn, play
-from rlcore.testing.environments import (
+from rlcore_devkit.conformance.states import assert_equal
+from rlcore_devkit.conformance.trainer import learn, play
+from rlcore_devkit.environments import (
     ConstantReward,
     IdentityEnvironment,
     ImageIdentity,
     TinyCorridor,
     identity_hybrid,
 )
-from rlcore.torch.encoders import MINIMUM_SIZE
-from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore_ppo.settings import PPOSettings
 from rlcore_ppo.trainer import PPOTrainer
+from rlcore_torch import Loss, Minibatch
+from rlcore_torch.networks.encoders import MINIMUM_SIZE
 
 MakeTrainer = Callable[..., PPOTrainer]
 MakeRun = Callable[..., Run]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.testing import PluginConformance, TrainerConformance
+from rlcore_devkit import PluginConformance, TrainerConformance
 
 # An exact resume needs what was stored.
 SMALL = {"batch_size": 32, "buffer_size": 2048, "learning_rate": 3e-3, "save_replay_buffer": True}

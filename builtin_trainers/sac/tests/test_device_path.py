@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlcore.testing.environments import IdentityEnvironment
-from rlcore.torch.captured import WARM_UP, CapturedStep
-from rlcore.torch.transition_batch import StepsBetween, TransitionBatch
+from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.trainer import SACTrainer, StepNoise
+from rlcore_torch import CapturedStep, StepsBetween, TransitionBatch
+from rlcore_torch.optimization.captured import WARM_UP
 
 MakeTrainer = Callable[..., SACTrainer]
 

@@ -11,10 +11,10 @@ import pytest
 
 from rlcore.environment import Actions, AgentBatch
 from rlcore.plugins import load_plugins
-from rlcore.testing.conformance.learning_rewards import LearningRewards
-from rlcore.testing.conformance.states import copied
-from rlcore.testing.conformance.trainer import first_batch, learn
-from rlcore.testing.environments import IdentityEnvironment
+from rlcore_devkit.conformance.learning_rewards import LearningRewards
+from rlcore_devkit.conformance.states import copied
+from rlcore_devkit.conformance.trainer import first_batch, learn
+from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.trainer import SACTrainer
 
 MakeTrainer = Callable[..., SACTrainer]

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.testing.conformance.trainer import check_actions, learn, mean_reward, play
-from rlcore.testing.environments import (
+from rlcore_devkit.conformance.trainer import check_actions, learn, mean_reward, play
+from rlcore_devkit.environments import (
     ArrayEnvironment,
     ConstantReward,
     IdentityEnvironment,

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.plugins import load_plugins
-from rlcore.testing.conformance.learning_rewards import LearningRewards
-from rlcore.testing.conformance.trainer import learn
-from rlcore.testing.environments import ConstantReward
+from rlcore_devkit.conformance.learning_rewards import LearningRewards
+from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.environments import ConstantReward
 from rlcore_sac.trainer import SACTrainer
 
 MakeTrainer = Callable[..., SACTrainer]

@@ -14,11 +14,11 @@ from rlcore import OptimizerSpec, hookimpl
 from rlcore.errors import RunStateError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.settings import OptimizerSettings
-from rlcore.testing.conformance.states import assert_equal, copied
-from rlcore.testing.conformance.trainer import learn
-from rlcore.testing.environments import identity_hybrid
-from rlcore.torch.plugin_optimizer import PluginOptimizer
+from rlcore_devkit.conformance.states import assert_equal, copied
+from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.environments import identity_hybrid
 from rlcore_sac.trainer import SACTrainer
+from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 
 MakeTrainer = Callable[..., SACTrainer]
 

@@ -16,12 +16,11 @@ from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.saved_values import saved_count
 from rlcore.settings import ReplaySamplerSettings, setting
-from rlcore.testing.conformance.states import assert_equal, copied
-from rlcore.testing.conformance.trainer import learn
-from rlcore.testing.environments import TinyCorridor
-from rlcore.torch.replay import ReplayBuffer
-from rlcore.torch.replay_sampler import ReplaySampler, Sample
+from rlcore_devkit.conformance.states import assert_equal, copied
+from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.environments import TinyCorridor
 from rlcore_sac.trainer import SACTrainer
+from rlcore_torch import ReplayBuffer, ReplaySampler, Sample
 
 MakeTrainer = Callable[..., SACTrainer]
 

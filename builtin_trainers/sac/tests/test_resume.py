@@ -13,10 +13,10 @@ import pytest
 from rlcore import Run
 from rlcore.environment import Actions, AgentBatch
 from rlcore.plugins import load_plugins
-from rlcore.testing.conformance.learning_rewards import LearningRewards
-from rlcore.testing.conformance.states import assert_equal, copied
-from rlcore.testing.conformance.trainer import as_state
-from rlcore.testing.environments import IdentityEnvironment, identity_hybrid
+from rlcore_devkit.conformance.learning_rewards import LearningRewards
+from rlcore_devkit.conformance.states import assert_equal, copied
+from rlcore_devkit.conformance.trainer import as_state
+from rlcore_devkit.environments import IdentityEnvironment, identity_hybrid
 from rlcore_sac.trainer import SACTrainer
 
 MakeTrainer = Callable[..., SACTrainer]

@@ -12,13 +12,11 @@ import pytest
 from rlcore.config import config_from_mapping
 from rlcore.errors import ConfigError, UnsupportedSpace
 from rlcore.plugins import load_plugins
-from rlcore.testing.conformance.trainer import learn, play
-from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_discrete, identity_hybrid
-from rlcore.torch import allocation
-from rlcore.torch.minibatch_trainer import GradientStep
-from rlcore.torch.transition_batch import TransitionBatch
+from rlcore_devkit.conformance.trainer import learn, play
+from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_discrete, identity_hybrid
 from rlcore_sac.settings import SACSettings
 from rlcore_sac.trainer import SACTrainer
+from rlcore_torch import GradientStep, TransitionBatch, allocation
 
 MakeTrainer = Callable[..., SACTrainer]
 

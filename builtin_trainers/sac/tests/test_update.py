@@ -17,14 +17,13 @@ from torch.nn.functional import linear, silu
 
 from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
-from rlcore.testing.conformance.learning_rewards import LearningRewards
-from rlcore.testing.conformance.states import assert_equal
-from rlcore.testing.environments import IdentityEnvironment
-from rlcore.torch import discrete_options
-from rlcore.torch.cpu.pair import Pair
-from rlcore.torch.distributions import LOG_STD_RANGE
-from rlcore.torch.transition_batch import AfterEnds, TransitionBatch
+from rlcore_devkit.conformance.learning_rewards import LearningRewards
+from rlcore_devkit.conformance.states import assert_equal
+from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.trainer import SACTrainer
+from rlcore_torch import LOG_STD_RANGE, AfterEnds, TransitionBatch
+from rlcore_torch.cpu.pair import Pair
+from rlcore_torch.networks import discrete_options
 
 MakeTrainer = Callable[..., SACTrainer]
 

@@ -114,7 +114,7 @@ NO_CHANGES = Changes()
 class Curriculum(Protocol):
     """Chooses the values of its ``parameters``, episode by episode.
 
-    Rules, checked by :class:`rlcore.testing.CurriculumConformance`:
+    Rules, checked by :class:`rlcore_devkit.CurriculumConformance`:
 
     * ``draw`` and ``draw_target`` do not change the curriculum. Calls with equal arguments return equal values until
       ``advance`` returns ``redraw=True`` or an episode of these environments ends. Random numbers come from streams

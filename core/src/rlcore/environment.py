@@ -276,7 +276,7 @@ class AgentBatch:
 class Environment(Protocol):
     """N environments of one kind that step together.
 
-    Rules, all checked by :class:`rlcore.testing.EnvironmentConformance`:
+    Rules, all checked by :class:`rlcore_devkit.EnvironmentConformance`:
 
     * ``reset`` starts an episode in every environment: environment ``c`` plays the episode numbered ``episodes[c]``
       with the seed ``seeds(c, episodes[c])``. After an automatic reset it plays the next number, with the seed of that

@@ -81,7 +81,7 @@ class ChecksPolicies(Exporter, Protocol):
 def policy_module(policy: Policy) -> Any:
     """Return the policy as one PyTorch module on the CPU, from raw observations to actions of the environment.
 
-    For policies of :mod:`rlcore.torch` it is a new :class:`rlcore.torch.policy_module.PolicyModule`, which may be
+    For policies of :mod:`rlcore_torch` it is a new :class:`rlcore_torch.PolicyModule`, which may be
     changed. Another policy may have a method ``module()`` too: its module is called like a PolicyModule, returns a
     PolicyOutput, and has the whole numbers ``memory_size`` and ``noise_size``. Raises UnsupportedExport for a policy
     without this method.

@@ -57,7 +57,7 @@ class RewardProvider(Protocol):
     """Gives transitions a reward. A trainer keeps one value head for each provider.
 
     PyTorch records no gradients during ``evaluate`` (``torch.no_grad``) and records them during ``update``
-    (``torch.enable_grad``), so a provider written in PyTorch needs neither. The templates of ``rlcore.torch`` set this
+    (``torch.enable_grad``), so a provider written in PyTorch needs neither. The templates of ``rlcore_torch`` set this
     mode; another trainer sets it with :func:`recording_gradients`.
 
     Attributes:

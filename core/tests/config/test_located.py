@@ -13,7 +13,7 @@ from rlcore.config.document import document_from_mapping, parse_document
 from rlcore.config.load import load_document
 from rlcore.errors import ConfigError, repeating
 from rlcore.runs.run import Run
-from rlcore.testing.fixtures import RunRlcore, run_rlcore
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 

@@ -10,7 +10,7 @@ import pytest
 from rlcore.config import load_config, load_plugins_for, read_document
 from rlcore.config.problems import ConfigErrors
 from rlcore.errors import PluginError
-from rlcore.testing.fixtures import run_rlcore
+from rlcore_devkit.fixtures import run_rlcore
 
 __all__ = ["run_rlcore"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from rlcore.environment import Environment
 from rlcore.errors import ConfigError
-from rlcore.testing import EnvironmentConformance, TinyCorridor
+from rlcore_devkit import EnvironmentConformance, TinyCorridor
 
 CORRIDOR = {"length": (6.0, 4.0), "goal_reward": (1.0, 5.0)}
 

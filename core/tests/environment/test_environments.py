@@ -1,4 +1,4 @@
-"""The environments of rlcore.testing obey the contract and pay what they promise."""
+"""The environments of rlcore_devkit obey the contract and pay what they promise."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from rlcore.environment import Actions, Environment, SavesState
 from rlcore.errors import ConfigError
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing import ConstantReward, EnvironmentConformance, IdentityEnvironment, TinyCorridor, tiny_env
-from rlcore.testing.environments import (
+from rlcore_devkit import ConstantReward, EnvironmentConformance, IdentityEnvironment, TinyCorridor, tiny_env
+from rlcore_devkit.environments import (
     ImageIdentity,
     identity_continuous,
     identity_discrete,
@@ -19,7 +19,7 @@ from rlcore.testing.environments import (
     identity_multi_binary,
     identity_multi_branch,
 )
-from rlcore.testing.playing import play
+from rlcore_devkit.playing import play
 
 IDENTITIES = [
     identity_discrete, identity_multi_branch, identity_multi_binary, identity_continuous, identity_hybrid,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rlcore import TrainerSpec, hookimpl
-from rlcore.testing.fixtures import clean_import, hook_calls, installed_plugin, plugins, run_rlcore
+from rlcore_devkit.fixtures import clean_import, hook_calls, installed_plugin, plugins, run_rlcore
 
 __all__ = ["clean_import", "hook_calls", "installed_plugin", "plugins", "run_rlcore"]
 

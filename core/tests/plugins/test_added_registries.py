@@ -10,7 +10,7 @@ import pytest
 
 from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins import Record, load_plugins
-from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke
 

@@ -12,7 +12,7 @@ from rlcore import TrainerSpec, hookimpl
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins import Plugins, Selection, load_plugins, selection_from
 from rlcore.settings import PluginSettings, RunConfig
-from rlcore.testing.fixtures import InstallPlugin
+from rlcore_devkit.fixtures import InstallPlugin
 
 pytestmark = pytest.mark.smoke
 

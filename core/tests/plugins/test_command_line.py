@@ -18,7 +18,7 @@ from rlcore.cli import main as main_module
 from rlcore.cli.options import debug_option
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
 from rlcore.plugins import hookspecs
-from rlcore.testing.fixtures import CleanImport, InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import CleanImport, InstallPlugin, RunRlcore
 
 HEAVY = ("torch", "numpy", "yaml", "rich", "cattrs")
 COMMAND = """

@@ -18,7 +18,7 @@ from rlcore.plugins import CONTRACT, HOOKS, Plugins, Record, load_plugins, selec
 from rlcore.plugins import contract as contract_module
 from rlcore.plugins.contract import Contract, contracts, declared, renamed, successor
 from rlcore.plugins.failures import failure
-from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 HEAD = "from rlcore import TrainerSpec, hookimpl\n"
 NONE = HEAD + "@hookimpl\ndef rlcore_trainers():\n    return []\n"
@@ -65,7 +65,7 @@ def names_of(number: int) -> Iterator[str]:
 
 @pytest.mark.parametrize("number", range(1, CONTRACT))
 def test_every_public_name_of_an_earlier_contract_is_there_or_is_answered(number: int) -> None:
-    pytest.importorskip("torch", reason="has names of rlcore.torch")
+    pytest.importorskip("torch", reason="has names of rlcore_torch")
     names = list(names_of(number))
     assert len(names) > 500
     unanswered = [name for name in names if not exists(name) and not is_answered(name)]

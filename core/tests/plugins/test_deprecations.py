@@ -10,7 +10,7 @@ from packaging.version import Version
 
 import rlcore
 from rlcore.plugins import HOOKS, Plugins, catalog, load_plugins
-from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke
 

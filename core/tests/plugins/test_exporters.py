@@ -14,7 +14,7 @@ from rlcore.config.document import parse_document
 from rlcore.config.plugins_block import used_references
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins import Plugins
-from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 ACME = """
 import attrs

@@ -13,7 +13,7 @@ from rlcore.config.document import document_from_mapping
 from rlcore.plugins import Plugins, Selection, load_plugins
 from rlcore.plugins.plugin import LOCAL_PREFIX
 from rlcore.plugins.selection import Choice
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 HOOKS = """
 from walker_parts import NAME

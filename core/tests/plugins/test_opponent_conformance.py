@@ -11,7 +11,7 @@ import pytest
 from rlcore.builtin.opponents import RandomPolicy
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.policy import Policy
-from rlcore.testing import OpponentConformance
+from rlcore_devkit import OpponentConformance
 
 
 @pytest.mark.smoke

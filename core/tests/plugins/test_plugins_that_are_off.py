@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 ACME = """
 import attrs

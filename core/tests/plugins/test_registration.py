@@ -15,7 +15,7 @@ from rlcore.errors import PluginError
 from rlcore.plugins import Plugins, load_plugins, selection_from
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
-from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke
 

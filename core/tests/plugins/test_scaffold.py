@@ -17,7 +17,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-import rlcore.testing
+import rlcore_devkit
 from rlcore.plugins.scaffold.about import About
 from rlcore.plugins.scaffold.kinds import KINDS
 from rlcore.plugins.scaffold.names import new_package
@@ -52,7 +52,7 @@ def run_tests(site: Path, directories: Sequence[Path], *arguments: str) -> None:
         )
     path = [site, *(directory / "src" for directory in directories), *filter(None, sys.path)]
     # pytest lets one conftest.py name plugins; each of these packages has one, which names the same.
-    options = ["-q", "-p", "no:cacheprovider", "--noconftest", "-p", "rlcore.testing", "--import-mode=importlib"]
+    options = ["-q", "-p", "no:cacheprovider", "--noconftest", "-p", "rlcore_devkit", "--import-mode=importlib"]
     tests = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *arguments, *(directory / "tests" for directory in directories)],
         cwd=site, env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
@@ -60,7 +60,7 @@ def run_tests(site: Path, directories: Sequence[Path], *arguments: str) -> None:
     )  # fmt: skip
     assert tests.returncode == 0, tests.stdout + tests.stderr
     for directory in directories:
-        assert (directory / "tests/conftest.py").read_text() == 'pytest_plugins = ["rlcore.testing"]\n'
+        assert (directory / "tests/conftest.py").read_text() == 'pytest_plugins = ["rlcore_devkit"]\n'
 
 
 def test_new_plugins_pass_their_own_tests(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_new_plugin_depends_on_what_its_code_imports(tmp_path: Path, kinds: tu
     modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     modules += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     imported = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"rlcore_fresh"}
-    if any(module.startswith("rlcore.torch") for module in modules):
+    if any(module.startswith("rlcore_torch") for module in modules):
         imported.add("torch")
     torch = {"torch"} if "torch" in requirements["rlcore"].extras else set()
     assert imported == requirements.keys() | torch
@@ -185,7 +185,7 @@ def test_the_least_versions_are_those_of_rlcore(tmp_path: Path) -> None:
 def test_what_the_guide_for_agents_names_exists(kind: str) -> None:
     what = KINDS[kind]
     if "." not in what.conformance:
-        assert not what.conformance or what.conformance in rlcore.testing.__all__
+        assert not what.conformance or what.conformance in rlcore_devkit.__all__
     if kind not in NEEDS or find_spec(NEEDS[kind]):
         assert "." not in what.conformance or pydoc.locate(what.conformance) is not None
         assert pydoc.locate(what.contract) is not None

@@ -23,7 +23,7 @@ from rlcore.plugins.scaffold.about import LICENSES, About, new_about
 from rlcore.plugins.scaffold.kinds import KINDS
 from rlcore.plugins.scaffold.names import new_package
 from rlcore.plugins.scaffold.writing import write_plugin
-from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from rlcore.plugins.discovery import handshake
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.selection import decide, obstacles, unmatched
 from rlcore.settings import PluginSettings
-from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rlcore.errors import RlcoreError
-from rlcore.testing import StatusSectionConformance, StatusStoreConformance
-from rlcore.testing.fixtures import InstallPlugin
+from rlcore_devkit import StatusSectionConformance, StatusStoreConformance
+from rlcore_devkit.fixtures import InstallPlugin
 
 pytestmark = pytest.mark.smoke
 

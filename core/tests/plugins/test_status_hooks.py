@@ -12,7 +12,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins import Plugins, load_plugins, selection_from
-from rlcore.testing.fixtures import InstallPlugin
+from rlcore_devkit.fixtures import InstallPlugin
 
 pytestmark = pytest.mark.smoke
 

@@ -11,8 +11,8 @@ import pytest
 
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.plugins.catalog import KINDS
-from rlcore.testing import PluginConformance
-from rlcore.testing.fixtures import CleanImport, InstallPlugin, RunRlcore
+from rlcore_devkit import PluginConformance
+from rlcore_devkit.fixtures import CleanImport, InstallPlugin, RunRlcore
 
 SOURCE = """
 from rlcore import TrainerSpec, hookimpl

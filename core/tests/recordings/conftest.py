@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from rlcore.testing.fixtures import plugins
+from rlcore_devkit.fixtures import plugins
 
 __all__ = ["plugins"]

@@ -12,7 +12,7 @@ from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpe
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import Recording
 from rlcore.runs.whole_episodes import play
-from rlcore.testing.environments import FOR_CONFIGURATIONS
+from rlcore_devkit.environments import FOR_CONFIGURATIONS
 
 SLOTS, STEPS = 3, 60
 SPEC = BehaviorSpec(
@@ -200,7 +200,7 @@ def test_what_play_counts_is_what_is_caught(name: str) -> None:
 
 
 def matches(episode: Recording) -> np.ndarray:
-    """The rewards that :class:`~rlcore.testing.IdentityEnvironment` documents, of every transition."""
+    """The rewards that :class:`~rlcore_devkit.IdentityEnvironment` documents, of every transition."""
     parts = []
     if episode.actions.continuous is not None:
         parts.append(1 - (episode.actions.continuous - episode.observations["reals"][episode.rows]) ** 2)

@@ -17,8 +17,8 @@ from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.runs.run import Run
 from rlcore.storage.checkpoint_directory import save_checkpoint
-from rlcore.testing.fixtures import RunRlcore, hook_calls, plugins
-from rlcore.testing.fixtures import run_rlcore as bare_run_rlcore
+from rlcore_devkit.fixtures import RunRlcore, hook_calls, plugins
+from rlcore_devkit.fixtures import run_rlcore as bare_run_rlcore
 
 __all__ = ["bare_run_rlcore", "hook_calls", "plugins"]
 

@@ -16,7 +16,7 @@ from rlcore.errors import RunStateError
 from rlcore.plugins.run_context import RunContext
 from rlcore.seeding import EpisodeUniforms
 from rlcore.settings import CurriculumSettings, setting
-from rlcore.testing.environments import ArrayEnvironment, SavingEnvironment
+from rlcore_devkit.environments import ArrayEnvironment, SavingEnvironment
 
 
 @hookimpl

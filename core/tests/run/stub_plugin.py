@@ -17,8 +17,8 @@ from rlcore.errors import RunStateError
 from rlcore.plugins.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds, derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OfflineSettings, setting
-from rlcore.testing import IdentityEnvironment, TinyCorridor
-from rlcore.testing.environments import ArrayEnvironment
+from rlcore_devkit import IdentityEnvironment, TinyCorridor
+from rlcore_devkit.environments import ArrayEnvironment
 
 
 @hookimpl

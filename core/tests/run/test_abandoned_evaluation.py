@@ -10,7 +10,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.runs.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.testing.conformance.states import assert_equal
+from rlcore_devkit.conformance.states import assert_equal
 
 RESUME = {"checkpoint_settings.resume": True}
 WHOLE = {"checkpoint_settings.run_id": "whole"}

@@ -19,7 +19,7 @@ from rlcore.saved_values import SharedPart
 from rlcore.storage import checkpoint_directory, store
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
 from rlcore.storage.store import PendingSave
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 ASYNCHRONOUS = {"checkpoint_settings.asynchronous": True}
 WAITING = {"checkpoint_settings.run_id": "waiting"}

@@ -16,7 +16,7 @@ from rlcore import RunContext, hookimpl
 from rlcore.saved_values import FrozenState
 from rlcore.storage.checkpoint import FORMAT_VERSION, load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 EVALUATED = {"evaluation": {"interval": 40, "episodes": 1}}
 ALL = {"keep_checkpoints": 0}  # checkpoints 40, 80, 120, 160 and 200

@@ -24,7 +24,7 @@ from rlcore.cli.run import resuming, reward_text, typed_flags
 from rlcore.plugins.calls import Plugins
 from rlcore.runs.run import Run
 from rlcore.storage.store import RunStore
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 Write = Callable[..., Path]
 

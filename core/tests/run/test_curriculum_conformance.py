@@ -14,7 +14,7 @@ from rlcore.errors import PluginError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.plugins.selection import selection_from
 from rlcore.settings import PluginSettings
-from rlcore.testing import CurriculumConformance
+from rlcore_devkit import CurriculumConformance
 
 STUB = str(Path(__file__).parent / "stub_curriculum.py")
 

@@ -17,7 +17,7 @@ from rlcore.errors import ConfigError, EnvironmentFailed, RunStateError
 from rlcore.runs.run import Run
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.lock import is_locked
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}
 FORCE = {"checkpoint_settings.force": True}

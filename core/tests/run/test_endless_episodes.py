@@ -14,8 +14,8 @@ from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import Recording
 from rlcore.runs.whole_episodes import play
-from rlcore.testing.environments import ArrayEnvironment, IdentityEnvironment
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.environments import ArrayEnvironment, IdentityEnvironment
+from rlcore_devkit.fixtures import RunRlcore
 
 
 class Guesses:

@@ -17,7 +17,7 @@ from rlcore.results import EvaluationResult
 from rlcore.runs.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 IDENTITY = {"environment.type": "identity"}  # cannot save itself: every checkpoint begins new episodes
 TAGS = ("Evaluation/Cumulative Reward", "Evaluation/Episode Length")

@@ -23,7 +23,7 @@ from rlcore.errors import (
     UnsupportedExport,
 )
 from rlcore.storage import checkpoint_directory
-from rlcore.testing.fixtures import CommandResult, RunRlcore
+from rlcore_devkit.fixtures import CommandResult, RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
 

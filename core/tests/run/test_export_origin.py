@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlcore.errors import EXIT_RUN_STATE
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
 EXPORTING = {"export": {"weights": {"checkpoints": True}}, "plugins.local": STUBS}

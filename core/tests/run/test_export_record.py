@@ -15,7 +15,7 @@ from rlcore.runs.run import Run
 from rlcore.runs.run_data import read_run
 from rlcore.storage.exported_files import ExportedFiles
 from rlcore.storage.store import RunStore
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
 

@@ -15,7 +15,7 @@ import pytest
 from rlcore.errors import EXIT_PLUGIN, ConfigError, PluginError, RunStateError
 from rlcore.runs.run import Run
 from rlcore.storage.run_files import read_mark
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
 

@@ -22,7 +22,7 @@ from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpe
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, RlcoreError, TrainingDiverged
 from rlcore.plugins import Plugins
 from rlcore.runs.step_watch import StepWatch
-from rlcore.testing.environments import ArrayEnvironment
+from rlcore_devkit.environments import ArrayEnvironment
 
 RESUME = {"checkpoint_settings.resume": True}
 

@@ -18,7 +18,7 @@ from rlcore.cli.progress import _follow
 from rlcore.results import BehaviorEvaluation, BehaviorResult, EpochResult, EvaluationResult
 from rlcore.runs.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.testing import IdentityEnvironment
+from rlcore_devkit import IdentityEnvironment
 
 IDENTITY: dict[str, Any] = {"environment.type": "identity"}  # every episode has eight steps
 

@@ -12,7 +12,7 @@ from rlcore import hookimpl
 from rlcore.distributed.ranks import OneRank
 from rlcore.distributed.step_count import IdleGroups
 from rlcore.errors import EnvironmentFailed
-from rlcore.testing import TinyCorridor
+from rlcore_devkit import TinyCorridor
 
 PAIR: dict[str, Any] = {"environment.type": "pair"}
 BOTH: dict[str, Any] = {"behaviors": ("Left", "Right")}

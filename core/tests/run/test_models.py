@@ -15,7 +15,7 @@ import yaml
 from rlcore.errors import RunStateError
 from rlcore.runs.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 PAIR: dict[str, Any] = {"environment.type": "pair"}
 BOTH: dict[str, Any] = {"behaviors": ("Left", "Right")}

@@ -16,7 +16,7 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.run import Run
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 CORRIDOR = BehaviorSpec("Agent", (ObservationSpec("position", (6,), np.float32),), discrete=(2,))
 

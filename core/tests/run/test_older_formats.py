@@ -11,7 +11,7 @@ import pytest
 
 from rlcore.errors import RlcoreError
 from rlcore.storage.checkpoint import FORMAT_VERSION, READ_VERSIONS
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 DATA = Path(__file__).parent / "data"
 STORED = {int(path.parent.name.removeprefix("format-")): path for path in DATA.glob("format-*/*") if path.is_dir()}

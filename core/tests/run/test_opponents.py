@@ -18,7 +18,7 @@ from rlcore.errors import ConfigError, PluginError
 from rlcore.results import EvaluationResult
 from rlcore.runs.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 GAMES = table_game.__file__
 ALL = {"random": {}, "rock": {"type": "always", "option": 0}, "paper": {"type": "always", "option": 1}}

@@ -13,7 +13,7 @@ from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import RunStateError
 from rlcore.policy import MemoryPolicy, Player, Policy
 from rlcore.runs.whole_episodes import play
-from rlcore.testing.environments import IdentityEnvironment
+from rlcore_devkit.environments import IdentityEnvironment
 
 
 class Counting:

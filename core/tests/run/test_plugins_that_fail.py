@@ -19,7 +19,7 @@ from rlcore.errors import PluginError
 from rlcore.files.open_files import WatchedDirectory
 from rlcore.runs.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = str(Path(__file__).parent / "stub_plugin.py")
 RESUME = {"checkpoint_settings.resume": True}

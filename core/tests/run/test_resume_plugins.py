@@ -16,7 +16,7 @@ from rlcore.runs.run import Run
 from rlcore.runs.saved_policies import load_policies
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.saved_state import require_models, require_run
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}
 

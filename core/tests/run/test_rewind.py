@@ -12,7 +12,7 @@ import yaml
 
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.storage.replaced_runs import ReplacedRuns
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 ALL = {"keep_checkpoints": 0}  # checkpoints 40, 80, 120, 160 and 200
 EVALUATED = {"evaluation": {"interval": 40, "episodes": 1}}

@@ -16,7 +16,7 @@ from rlcore.errors import ConfigError
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.storage.configuration import read_saved_configuration
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}
 

@@ -26,8 +26,8 @@ from rlcore.runs.loop import PhaseTimes
 from rlcore.runs.promise import ResumePromise
 from rlcore.runs.speed_advice import Setting, SpeedAdvice, speed_advice
 from rlcore.settings import BehaviorSettings
-from rlcore.testing.fixtures import RunRlcore
 from rlcore.trainer import NetworkSize
+from rlcore_devkit.fixtures import RunRlcore
 
 SPOKEN = {"stats.console": {}}
 CUT = "because the environment cannot save its state"

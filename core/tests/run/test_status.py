@@ -14,7 +14,7 @@ from rlcore import hookimpl
 from rlcore.errors import RunStateError
 from rlcore.runs.run import Run
 from rlcore.stats import STEPS_PER_SECOND
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 PACED: dict[str, Any] = {

@@ -14,7 +14,7 @@ import yaml
 
 import rlcore.cli.main
 from rlcore.errors import EnvironmentFailed, PluginError
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 PLUGIN = """
 import sys

@@ -12,7 +12,7 @@ import pytest
 from rlcore.environment import AgentBatch
 from rlcore.errors import ConfigError, EnvironmentFailed, UnsupportedSpace
 from rlcore.runs.run import Run
-from rlcore.testing import TinyCorridor
+from rlcore_devkit import TinyCorridor
 
 Tamper = Callable[[AgentBatch], None]
 

@@ -12,8 +12,8 @@ import pytest
 
 from rlcore.rewards import ExtrinsicReward, Transitions
 from rlcore.stats import StatsWriter
-from rlcore.testing import RewardProviderConformance, StatsWriterConformance
-from rlcore.testing.conformance.writers import Written
+from rlcore_devkit import RewardProviderConformance, StatsWriterConformance
+from rlcore_devkit.conformance.writers import Written
 
 
 class TestExtrinsic(RewardProviderConformance):

@@ -21,7 +21,7 @@ import os, subprocess
 import rlcore
 from rlcore import EnvironmentSpec, hookimpl
 from rlcore.environment import EndingProcess
-from rlcore.testing.environments import TinyCorridor
+from rlcore_devkit.environments import TinyCorridor
 
 def make(settings, run):
     for number in range(run.first_env, run.first_env + run.num_envs):

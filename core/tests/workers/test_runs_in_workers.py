@@ -20,7 +20,7 @@ from rlcore.workers.crew import Restarts
 
 
 def make(path: Path, workers: Any, name: str = "corridor", num_envs: int = 5, **blocks: Any) -> Any:
-    context = context_of(path, workers, "rlcore.testing.hooks", name=name, num_envs=num_envs, **blocks)
+    context = context_of(path, workers, "rlcore_devkit.hooks", name=name, num_envs=num_envs, **blocks)
     return make_environment(context.config, context.plugins, context)
 
 
@@ -95,10 +95,10 @@ def test_plugins_that_take_part_in_workers_are_noted_and_required_as_in_one_proc
     )
     entries, refused = [], []
     for workers in (None, 2):
-        with_plugin = context_of(tmp_path, workers, "rlcore.testing.hooks", str(local))
+        with_plugin = context_of(tmp_path, workers, "rlcore_devkit.hooks", str(local))
         make_environment(with_plugin.config, with_plugin.plugins, with_plugin).close()
         entries.append(with_plugin.factories.to_json())
-        without = context_of(tmp_path, workers, "rlcore.testing.hooks")
+        without = context_of(tmp_path, workers, "rlcore_devkit.hooks")
         without.factories.require({"factories": entries[-1]})
         with pytest.raises(PluginError) as error:
             make_environment(without.config, without.plugins, without)

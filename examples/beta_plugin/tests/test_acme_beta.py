@@ -13,11 +13,11 @@ import torch
 
 from rlcore import load_policies
 from rlcore.errors import UnsupportedSpace
-from rlcore.testing import ActionDistributionConformance, PluginConformance
-from rlcore.testing.environments import IdentityEnvironment
-from rlcore.testing.fixtures import RunRlcore
-from rlcore.testing.trainings import SmallTrainings
-from rlcore.torch.distributions import ActionDistribution
+from rlcore_devkit import ActionDistributionConformance, PluginConformance
+from rlcore_devkit.environments import IdentityEnvironment
+from rlcore_devkit.fixtures import RunRlcore
+from rlcore_devkit.trainings import SmallTrainings
+from rlcore_torch import ActionDistribution
 
 SMALL = {"buffer_size": 256, "batch_size": 64, "learning_rate": 1e-2, "learning_rate_schedule": "constant", "beta": 0.0}
 NETWORK = {"hidden_units": 32, "num_layers": 1, "activation": "tanh", "action_distribution": "beta"}

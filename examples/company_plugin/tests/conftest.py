@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.testing.fixtures import CommandResult, RunRlcore
+from rlcore_devkit.fixtures import CommandResult, RunRlcore
 
-pytest_plugins = ["rlcore.testing"]
+pytest_plugins = ["rlcore_devkit"]
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 from rlcore.environment import Actions
 from rlcore.errors import ConfigError
 from rlcore.rewards import Transitions
-from rlcore.testing import RewardProviderConformance
+from rlcore_devkit import RewardProviderConformance
 
 
 class TestCentered(RewardProviderConformance):

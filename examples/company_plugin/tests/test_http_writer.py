@@ -22,8 +22,8 @@ from acme_rl.settings import HttpSettings
 
 from rlcore import read_run
 from rlcore.stats import StatSummary
-from rlcore.testing import StatsWriterConformance
-from rlcore.testing.fixtures import CommandResult
+from rlcore_devkit import StatsWriterConformance
+from rlcore_devkit.fixtures import CommandResult
 
 Make = Callable[..., HttpWriter]
 DOWN = "http://127.0.0.1:9"  # the port of `discard`, where nothing listens

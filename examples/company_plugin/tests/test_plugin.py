@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from rlcore import read_run
-from rlcore.testing import PluginConformance
-from rlcore.testing.fixtures import CommandResult, RunRlcore
+from rlcore_devkit import PluginConformance
+from rlcore_devkit.fixtures import CommandResult, RunRlcore
 
 Train = Callable[..., CommandResult]
 SHORT = ("--set", "behaviors.Pole.max_steps=256")

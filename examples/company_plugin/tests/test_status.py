@@ -22,8 +22,8 @@ from acme_rl import store
 
 from rlcore import Run, hookimpl
 from rlcore.errors import RunStateError
-from rlcore.testing import StatusSectionConformance, StatusStoreConformance
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit import StatusSectionConformance, StatusStoreConformance
+from rlcore_devkit.fixtures import RunRlcore
 
 LESSONS = "SELECT step, parameter, lesson, name, previous, previous_name FROM lessons ORDER BY rowid"
 MORE = ["--set", "behaviors.Pole.max_steps=4500"]

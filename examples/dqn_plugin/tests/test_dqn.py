@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore.testing import PluginConformance, TrainerConformance
+from rlcore_devkit import PluginConformance, TrainerConformance
 
 
 class TestPlugin(PluginConformance):

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from rlcore import Run, load_policies
-from rlcore.testing import EncoderConformance, PluginConformance
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit import EncoderConformance, PluginConformance
+from rlcore_devkit.fixtures import RunRlcore
 
 CONFIG: dict[str, Any] = {
     "environment": {"type": "gymnasium", "id": "acme_cnn.quadrant:AcmeQuadrant-v0", "num_envs": 16},

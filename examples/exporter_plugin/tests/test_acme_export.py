@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from rlcore import Run, export_policies, load_policies
 from rlcore.environment import Actions
-from rlcore.testing import ExporterConformance, PluginConformance
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit import ExporterConformance, PluginConformance
+from rlcore_devkit.fixtures import RunRlcore
 
 CONFIG: dict[str, Any] = {
     "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},

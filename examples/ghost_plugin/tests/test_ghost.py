@@ -17,8 +17,8 @@ import yaml
 
 from rlcore import Actions, AgentBatch, Run, load_policies
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.testing import EnvironmentConformance, PluginConformance, TrainerConformance
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit import EnvironmentConformance, PluginConformance, TrainerConformance
+from rlcore_devkit.fixtures import RunRlcore
 
 EXAMPLE = Path(__file__).parents[1]
 CONFIG = yaml.safe_load((EXAMPLE / "nim.yaml").read_text(encoding="utf-8"))

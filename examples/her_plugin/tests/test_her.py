@@ -14,7 +14,7 @@ import pytest
 
 from rlcore import BehaviorSpec, ObservationSpec, Run
 from rlcore.errors import ConfigError
-from rlcore.testing import PluginConformance, ReplaySamplerConformance
+from rlcore_devkit import PluginConformance, ReplaySamplerConformance
 
 
 class TestPlugin(PluginConformance):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rlcore import Actions, Run, read_run
 from rlcore.rewards import RewardProvider, Transitions
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.testing import PluginConformance, RewardProviderConformance
+from rlcore_devkit import PluginConformance, RewardProviderConformance
 
 EXAMPLE = Path(__file__).parents[1]
 FILES = {"ppo": "deep_sea.yaml", "sac": "deep_sea_sac.yaml"}

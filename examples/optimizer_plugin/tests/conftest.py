@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["rlcore.testing"]
+pytest_plugins = ["rlcore_devkit"]

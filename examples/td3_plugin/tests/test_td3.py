@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing import IdentityEnvironment, PluginConformance, TrainerConformance
-from rlcore.testing.trainings import SmallTrainings
+from rlcore_devkit import IdentityEnvironment, PluginConformance, TrainerConformance
+from rlcore_devkit.trainings import SmallTrainings
 
 
 class TestPlugin(PluginConformance):

@@ -20,8 +20,8 @@ from rlcore.settings import RunConfig
 from rlcore.stats import StatSummary
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
-from rlcore.testing.fixtures import installed_plugin
 from rlcore_curriculum.lessons import Lessons, make_curriculum
+from rlcore_devkit.fixtures import installed_plugin
 
 __all__ = ["installed_plugin"]
 

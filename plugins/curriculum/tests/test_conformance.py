@@ -1,4 +1,4 @@
-"""Lessons pass the conformance tests of curricula in rlcore.testing."""
+"""Lessons pass the conformance tests of curricula in rlcore_devkit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rlcore.testing import CurriculumConformance, PluginConformance
+from rlcore_devkit import CurriculumConformance, PluginConformance
 
 pytestmark = pytest.mark.smoke
 

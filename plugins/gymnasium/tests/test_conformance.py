@@ -12,7 +12,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from rlcore.environment import Environment
 from rlcore.settings import EnvironmentSettings
-from rlcore.testing import EnvironmentConformance, PluginConformance
+from rlcore_devkit import EnvironmentConformance, PluginConformance
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.environment import make_environment
 from rlcore_gymnasium.in_process import InProcessEnvironment

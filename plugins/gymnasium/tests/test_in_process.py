@@ -10,7 +10,7 @@ from gymnasium import spaces
 from rlcore.environment import Actions
 from rlcore.errors import EnvironmentFailed
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing.playing import random_actions
+from rlcore_devkit.playing import random_actions
 
 NUM_ENVS = 3
 SEEDS = EpisodeSeeds(7)

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from rlcore.environment import Actions
 from rlcore.errors import ConfigError, EnvironmentFailed, UnsupportedSpace
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing.fixtures import RunRlcore, run_rlcore
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import NextStepEnvironment

@@ -19,7 +19,7 @@ from rlcore.saved_values import SavedValueError
 from rlcore.seeding import EpisodeSeeds
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
-from rlcore.testing.playing import random_actions
+from rlcore_devkit.playing import random_actions
 from rlcore_gymnasium.saving import SavingEnvironment
 
 CLASSIC = ("Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")

@@ -16,7 +16,7 @@ from rlcore.errors import EnvironmentFailed, RunStateError
 from rlcore.runs.run import Run
 from rlcore.seeding import EpisodeSeeds
 from rlcore.settings import EnvironmentSettings
-from rlcore.testing.fixtures import run_rlcore
+from rlcore_devkit.fixtures import run_rlcore
 from rlcore_gymnasium.environment import make_environment
 from rlcore_gymnasium.in_process import InProcessEnvironment
 

@@ -11,8 +11,8 @@ import pytest
 from rlcore.environment import BehaviorSpec
 from rlcore.plugins import Plugins
 from rlcore.rewards import RewardProvider, recording_gradients
-from rlcore.testing import PluginConformance, RewardProviderConformance
-from rlcore.testing.environments import ImageIdentity, identity_continuous, identity_multi_branch
+from rlcore_devkit import PluginConformance, RewardProviderConformance
+from rlcore_devkit.environments import ImageIdentity, identity_continuous, identity_multi_branch
 
 pytestmark = pytest.mark.smoke
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.rewards import Transitions
-from rlcore.testing.environments import identity_hybrid, identity_multi_branch
+from rlcore_devkit.environments import identity_hybrid, identity_multi_branch
 
 FORWARD, INVERSE = "Losses/Curiosity Forward Loss", "Losses/Curiosity Inverse Loss"
 Array = NDArray[np.float64]

@@ -16,8 +16,8 @@ from rlcore.environment import BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.recordings import Recording
 from rlcore.rewards import Transitions
-from rlcore.testing.conformance.states import assert_equal
-from rlcore.testing.environments import ImageIdentity, identity_hybrid
+from rlcore_devkit.conformance.states import assert_equal
+from rlcore_devkit.environments import ImageIdentity, identity_hybrid
 
 LINEAR = {"network_settings": {"num_layers": 0}, "normalize_observations": False, "batch_size": 100}
 COLUMNS = 2 + 3 + 1  # of an action with two real parts and three options, and of whether the episode terminated

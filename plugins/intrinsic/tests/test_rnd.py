@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import BehaviorSpec
 from rlcore.rewards import Transitions
-from rlcore.testing.environments import identity_hybrid
+from rlcore_devkit.environments import identity_hybrid
 
 SLOTS, ROWS, GAMMA = 3, 5, 0.9
 TAG = "Losses/RND Loss"

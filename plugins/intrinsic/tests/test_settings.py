@@ -17,7 +17,7 @@ from rlcore.errors import ConfigError
 from rlcore.plugins import Plugins
 from rlcore.recordings import Recording
 from rlcore.settings import NetworkSettings
-from rlcore.testing.environments import identity_hybrid
+from rlcore_devkit.environments import identity_hybrid
 
 GAIL = {"demo_path": "expert"}
 

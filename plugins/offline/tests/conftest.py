@@ -11,7 +11,7 @@ from rlcore.config import config_from_mapping
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.recordings import Recording, RecordingAbout
-from rlcore.testing.fixtures import run_rlcore
+from rlcore_devkit.fixtures import run_rlcore
 from rlcore_offline.minari_format import MinariFormat
 
 __all__ = ["run_rlcore"]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from rlcore.recordings import Recording, RecordingAbout
-from rlcore.testing import OfflineTrainerConformance, PluginConformance, RecordingFormatConformance
-from rlcore.testing.conformance.recording_formats import recorded
-from rlcore.testing.conformance.states import assert_equal
+from rlcore_devkit import OfflineTrainerConformance, PluginConformance, RecordingFormatConformance
+from rlcore_devkit.conformance.recording_formats import recorded
+from rlcore_devkit.conformance.states import assert_equal
 from rlcore_offline.minari_format import MinariFormat
 
 

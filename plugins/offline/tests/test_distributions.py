@@ -12,8 +12,8 @@ import torch
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 
 from rlcore.recordings import Recording
-from rlcore.testing.conformance.recordings import record
-from rlcore.testing.environments import identity_continuous, identity_hybrid
+from rlcore_devkit.conformance.recordings import record
+from rlcore_devkit.environments import identity_continuous, identity_hybrid
 
 MakeTrainer = Callable[..., Any]
 

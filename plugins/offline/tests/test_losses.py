@@ -18,12 +18,11 @@ from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
 from rlcore.recordings import Recording
 from rlcore.rewards import ExtrinsicReward
-from rlcore.testing.conformance.learning_rewards import LearningReward, LearningRewards
-from rlcore.testing.conformance.recordings import record
-from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
-from rlcore.torch.double_q import min_q
-from rlcore.torch.transition_batch import ActionBatch, BatchReader, TransitionBatch
+from rlcore_devkit.conformance.learning_rewards import LearningReward, LearningRewards
+from rlcore_devkit.conformance.recordings import record
+from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
 from rlcore_offline.iql import expectile_loss
+from rlcore_torch import ActionBatch, BatchReader, TransitionBatch, min_q
 
 RECORDED: dict[str, Callable[[], Recording]] = {
     "continuous": lambda: record(identity_continuous(2, "Agent"), 60),

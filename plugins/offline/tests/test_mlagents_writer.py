@@ -13,8 +13,8 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
 from rlcore.recordings import Recording, RecordingAbout
-from rlcore.spaces import OBSERVATION
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
+from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline.mlagents_file import BRAIN_START, DemonstrationFile
 from rlcore_offline.mlagents_format import MLAgentsFormat
 

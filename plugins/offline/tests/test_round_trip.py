@@ -17,7 +17,7 @@ from minari.dataset.minari_storage import MinariStorage
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError
 from rlcore.recordings import Recording, RecordingAbout
-from rlcore.spaces import OBSERVATION
+from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline.minari_format import MinariFormat
 
 pytestmark = pytest.mark.smoke

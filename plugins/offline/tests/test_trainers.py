@@ -21,11 +21,11 @@ from rlcore.plugins import load_plugins
 from rlcore.recordings import Recording
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
-from rlcore.testing.conformance.recordings import record
-from rlcore.testing.conformance.states import assert_equal, check_storable, copied
-from rlcore.testing.conformance.trainer import first_batch
-from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.conformance.recordings import record
+from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
+from rlcore_devkit.conformance.trainer import first_batch
+from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
+from rlcore_devkit.fixtures import RunRlcore
 
 MakeTrainer = Callable[..., Any]
 NAMES = pytest.mark.parametrize("name", ["bc", "iql"])
@@ -222,7 +222,7 @@ def configured(tmp_path: Path, recorded: Callable[..., str], wandering: Recordin
     def make(name: str, *, start: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
         behavior = {key: changes.pop(key) for key in ("max_steps", "checkpoint_interval") if key in changes}
         return {
-            "plugins": {"local": ["rlcore.testing.hooks"]},
+            "plugins": {"local": ["rlcore_devkit.hooks"]},
             "env_settings": {"seed": 3},
             "behaviors": {
                 "Agent": {

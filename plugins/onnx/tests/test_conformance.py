@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions
-from rlcore.testing import ExporterConformance, PluginConformance
+from rlcore_devkit import ExporterConformance, PluginConformance
 
 pytestmark = pytest.mark.smoke
 

@@ -18,15 +18,10 @@ from rlcore import RunContext
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, UnsupportedExport
 from rlcore.settings import NetworkSettings
-from rlcore.torch.actions import ActionLayout, mask_logits
-from rlcore.torch.backend import Backend
-from rlcore.torch.distributions import ActionDistribution
-from rlcore.torch.networks import Actor
-from rlcore.torch.policy import ActorPolicy
-from rlcore.torch.policy_module import PolicyOutput
-from rlcore.torch.untrained import untrained_policy
 from rlcore_onnx.exporter import OnnxExporter
 from rlcore_onnx.settings import OnnxSettings
+from rlcore_torch import ActionDistribution, ActionLayout, Actor, ActorPolicy, Backend, PolicyOutput, mask_logits
+from rlcore_torch.policy.untrained import untrained_policy
 
 pytest.importorskip("onnxscript", reason="needs the extra torch-export of rlcore-onnx")
 
@@ -174,7 +169,7 @@ def test_a_network_that_is_no_actor_of_rlcore(make_behavior: Any, export: Any, p
 
 
 class Table(nn.Module):
-    """A policy without rlcore.torch: called like a PolicyModule."""
+    """A policy without rlcore_torch: called like a PolicyModule."""
 
     memory_size = 2
     noise_size = 3

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from rlcore.environment import ObservationSpec
 from rlcore.settings import NetworkSettings
-from rlcore.torch.networks import ACTIVATIONS as KNOWN
-from rlcore.torch.policy import ActorPolicy
-from rlcore.torch.untrained import untrained_policy
 from rlcore_onnx.layers import ACTIVATIONS
+from rlcore_torch import ActorPolicy
+from rlcore_torch.networks.networks import ACTIVATIONS as KNOWN
+from rlcore_torch.policy.untrained import untrained_policy
 
 Arrays = dict[str, NDArray[Any]]
 Make = Callable[..., ActorPolicy]

@@ -10,10 +10,11 @@ import onnxruntime
 import pytest
 import torch
 
-from rlcore.torch.distributions import BUILT_IN, DeterministicTanh
 from rlcore_onnx.actions import choices, finite_logits
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.profiles import PROFILES
+from rlcore_torch import DeterministicTanh
+from rlcore_torch.networks.distributions import BUILT_IN
 
 DRAWS = 20_000
 

@@ -11,8 +11,8 @@ import pytest
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
 from rlcore.environment import Environment
-from rlcore.testing import ConstantReward, TinyCorridor
-from rlcore.testing.environments import (
+from rlcore_devkit import ConstantReward, TinyCorridor
+from rlcore_devkit.environments import (
     ImageIdentity,
     identity_continuous,
     identity_discrete,

@@ -10,8 +10,8 @@ import pytest
 
 from rlcore.environment import Actions
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing.environments import IdentityEnvironment
-from rlcore.testing.playing import play, played
+from rlcore_devkit.environments import IdentityEnvironment
+from rlcore_devkit.playing import play, played
 from rlcore_pettingzoo.adapters import aec_env, parallel_env
 
 Make = Callable[..., Any]

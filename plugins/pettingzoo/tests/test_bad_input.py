@@ -15,7 +15,7 @@ import pytest
 from rlcore.environment import Actions
 from rlcore.errors import ConfigError, EnvironmentFailed, UnsupportedSpace
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing.fixtures import RunRlcore, run_rlcore
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 from rlcore_pettingzoo.games import find_game
 
 __all__ = ["run_rlcore"]

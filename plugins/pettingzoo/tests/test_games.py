@@ -16,7 +16,7 @@ import pytest
 
 from rlcore.errors import EnvironmentFailed
 from rlcore.runs.batch_check import BatchCheck
-from rlcore.testing.playing import check_batch, play
+from rlcore_devkit.playing import check_batch, play
 
 CLASSIC = sorted(name for name in pettingzoo.aec_registry if name.startswith("classic/"))
 GAMES: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.testing.fixtures import hook_calls, plugins, run_rlcore
+from rlcore_devkit.fixtures import hook_calls, plugins, run_rlcore
 
 __all__ = ["hook_calls", "plugins", "run_rlcore"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rlcore.storage.lock import RunLock
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.testing.fixtures import RunRlcore
+from rlcore_devkit.fixtures import RunRlcore
 from rlcore_report.render import breakable, duration, embedded, number, value_text
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&<!--"

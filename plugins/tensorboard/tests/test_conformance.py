@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rlcore.testing import PluginConformance, StatsWriterConformance
-from rlcore.testing.conformance.writers import Written
+from rlcore_devkit import PluginConformance, StatsWriterConformance
+from rlcore_devkit.conformance.writers import Written
 
 pytestmark = pytest.mark.smoke
 

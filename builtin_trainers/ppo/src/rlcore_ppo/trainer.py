@@ -1,8 +1,8 @@
 """Proximal Policy Optimization (Schulman et al. 2017, arXiv:1707.06347) with the clipped objective.
 
-:class:`rlcore.torch.on_policy.OnPolicyTrainer` collects rollouts, estimates advantages and takes gradient steps. What
+:class:`rlcore_torch.OnPolicyTrainer` collects rollouts, estimates advantages and takes gradient steps. What
 makes it PPO is the loss below. To read one update, begin with :meth:`OnPolicyTrainer.update`, then read
-:meth:`PPOTrainer.loss`; what they call is in ``minibatch.py``, ``actions.py`` and ``networks.py`` of ``rlcore.torch``.
+:meth:`PPOTrainer.loss`; what they call is in ``minibatch.py``, ``actions.py`` and ``networks.py`` of ``rlcore_torch``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from torch.nn.functional import mse_loss
 from rlcore import RunContext
 from rlcore.environment import BehaviorSpec
 from rlcore.settings import BehaviorSettings
-from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
-from rlcore.torch.minibatch import Loss, Minibatch, mean_over_rows
-from rlcore.torch.networks import ActorCritic
-from rlcore.torch.on_policy import OnPolicyTrainer
-from rlcore.torch.schedules import create_schedule
 from rlcore_ppo.settings import PPOSettings
+from rlcore_torch import (
+    ActorCritic,
+    Loss,
+    Minibatch,
+    OnPolicyTrainer,
+    create_schedule,
+    joint_log_prob_entropy,
+    mask_logits,
+    mean_over_rows,
+)
 
 __all__ = ["PPOTrainer"]
 
@@ -32,7 +37,7 @@ class PPOTrainer(OnPolicyTrainer):
     An algorithm that changes a part of PPO derives from this class, with a settings class that derives from
     :class:`PPOSettings`; its distribution requires ``rlcore-ppo``. Override :meth:`loss` for another objective,
     :meth:`build_model` for another network, and the methods of
-    :class:`rlcore.torch.on_policy.OnPolicyTrainer` for the rest.
+    :class:`rlcore_torch.OnPolicyTrainer` for the rest.
 
     Attributes:
         hyperparameters: The settings of the behavior.

@@ -11,10 +11,17 @@ from torch import Tensor, nn
 
 from rlcore.environment import BehaviorSpec
 from rlcore.settings import NetworkSettings
-from rlcore.torch.actions import ActionLayout, log_probabilities, mask_logits
-from rlcore.torch.discrete_options import DiscreteOptions
-from rlcore.torch.distributions import SquashedGaussian, squashed_gaussian
-from rlcore.torch.networks import Actor, Critic, Inputs
+from rlcore_torch import (
+    ActionLayout,
+    Actor,
+    Critic,
+    DiscreteOptions,
+    Inputs,
+    SquashedGaussian,
+    log_probabilities,
+    mask_logits,
+    squashed_gaussian,
+)
 
 
 @attrs.define(eq=False)

@@ -1,11 +1,11 @@
 """Soft Actor-Critic (Haarnoja et al. 2018, arXiv:1812.05905) for continuous, discrete and hybrid actions.
 
-:class:`rlcore.torch.off_policy.OffPolicyTrainer` stores and samples transitions and counts gradient steps. This file
+:class:`rlcore_torch.OffPolicyTrainer` stores and samples transitions and counts gradient steps. This file
 has one gradient step, from top to bottom. For discrete branches, the losses use the exact expectation over all options
 (Christodoulou 2019, arXiv:1910.07207). Only continuous parts of an action are sampled.
 
 Each of the R reward providers has its own value and its own discount. The policy maximizes the sum of the R values.
-The minimum of the two critics is decided by this sum (:mod:`rlcore.torch.double_q`). Each value contains 1/R of the
+The minimum of the two critics is decided by this sum (:mod:`rlcore_torch.off_policy.double_q`). Each value contains 1/R of the
 entropy bonus, so the sum contains it once.
 
 With ``n_steps`` > 1, a target contains the entropy bonus of every step in between: the entropy of the current policy at
@@ -31,14 +31,9 @@ from torch.nn.functional import mse_loss
 from rlcore import RunContext
 from rlcore.environment import BehaviorSpec
 from rlcore.settings import BehaviorSettings
-from rlcore.torch.double_q import min_q
-from rlcore.torch.minibatch_trainer import GradientStep
-from rlcore.torch.networks import Inputs
-from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Optimizer
-from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_sac.networks import PolicyDraw, SoftActorCritic
 from rlcore_sac.settings import SACSettings
+from rlcore_torch import GradientStep, Inputs, OffPolicyTrainer, Optimizer, TransitionBatch, min_q
 
 
 @attrs.define(eq=False)

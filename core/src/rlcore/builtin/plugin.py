@@ -54,14 +54,14 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
     return [
         ReplaySamplerSpec(
             name="uniform",
-            target="rlcore.torch.replay_sampler:UniformSampler.create",
+            target="rlcore_torch.off_policy.replay_sampler:UniformSampler.create",
             settings="rlcore.settings:ReplaySamplerSettings",
             summary="every stored transition is equally likely",
             ranks=True,
         ),
         ReplaySamplerSpec(
             name="prioritized",
-            target="rlcore.torch.replay_sampler:PrioritizedSampler.create",
+            target="rlcore_torch.off_policy.replay_sampler:PrioritizedSampler.create",
             settings="rlcore.settings:PrioritizedSamplerSettings",
             summary="by the size of temporal-difference errors, with importance weights",
         ),
@@ -90,7 +90,7 @@ def rlcore_optimizers() -> list[OptimizerSpec]:
     return [
         OptimizerSpec(
             name="adam",
-            target="rlcore.torch.optimizer:TorchAdam",
+            target="rlcore_torch.optimization.optimizer:TorchAdam",
             settings="rlcore.settings:OptimizerSettings",
             summary="Kingma and Ba 2015, with adam_epsilon",
         )
@@ -99,14 +99,14 @@ def rlcore_optimizers() -> list[OptimizerSpec]:
 
 @hookimpl
 def rlcore_schedules() -> list[ScheduleSpec]:
-    """The schedules of :data:`rlcore.torch.schedules.BUILT_IN`."""
+    """The schedules of :data:`rlcore_torch.optimization.schedules.BUILT_IN`."""
     summaries = {
         "constant": "the initial value",
         "cosine": "half a cosine, slow at both ends (Loshchilov and Hutter 2017)",
         "linear": "equal changes at every step",
     }
     return [
-        ScheduleSpec(name=name, target=f"rlcore.torch.schedules:{name}", summary=summary)
+        ScheduleSpec(name=name, target=f"rlcore_torch.optimization.schedules:{name}", summary=summary)
         for name, summary in summaries.items()
     ]
 
@@ -132,7 +132,7 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
 
 @hookimpl
 def rlcore_encoders() -> list[EncoderSpec]:
-    """ML-Agents' encoders of images; :data:`rlcore.torch.encoders.BUILT_IN` has them by the same names."""
+    """ML-Agents' encoders of images; :data:`rlcore_torch.networks.encoders.BUILT_IN` has them by the same names."""
     summaries = {
         "simple": "two convolutions, for images of at least 20x20 pixels",
         "nature_cnn": "three convolutions (Mnih et al. 2015), at least 36x36 pixels",
@@ -141,31 +141,31 @@ def rlcore_encoders() -> list[EncoderSpec]:
         "fully_connected": "no convolution, for images of any size",
     }
     return [
-        EncoderSpec(name=name, target=f"rlcore.torch.encoders:{name}", kinds={"image"}, summary=summary)
+        EncoderSpec(name=name, target=f"rlcore_torch.networks.encoders:{name}", kinds={"image"}, summary=summary)
         for name, summary in summaries.items()
     ]
 
 
 @hookimpl
 def rlcore_action_distributions() -> list[ActionDistributionSpec]:
-    """rlcore's own; :data:`rlcore.torch.distributions.BUILT_IN` has them by the same names."""
+    """rlcore's own; :data:`rlcore_torch.networks.distributions.BUILT_IN` has them by the same names."""
     return [
         ActionDistributionSpec(
             name="gaussian",
-            target="rlcore.torch.distributions:Gaussian",
+            target="rlcore_torch.networks.distributions:Gaussian",
             initial_log_std=True,
             summary="a Gaussian with one standard deviation for each part of an action, which is learned",
         ),
         ActionDistributionSpec(
             name="state_dependent_gaussian",
-            target="rlcore.torch.distributions:StateDependentGaussian",
+            target="rlcore_torch.networks.distributions:StateDependentGaussian",
             settings="rlcore.settings:StateDependentGaussianSettings",
             initial_log_std=True,
             summary="a Gaussian whose mean and standard deviation depend on the observation",
         ),
         ActionDistributionSpec(
             name="squashed_gaussian",
-            target="rlcore.torch.distributions:SquashedGaussian",
+            target="rlcore_torch.networks.distributions:SquashedGaussian",
             initial_log_std=True,
             summary="a state-dependent Gaussian whose draws pass through tanh, for actions within bounds",
         ),
@@ -178,4 +178,4 @@ def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: Ru
     trainer = yield
     if settings.behavioral_cloning is None or run.inference or trainer is None:
         return trainer
-    return import_module("rlcore.torch.imitation").imitating(trainer, run)
+    return import_module("rlcore_torch.imitation").imitating(trainer, run)

@@ -1,7 +1,7 @@
 """A curriculum as a run calls it: what would harm the run is refused, and every error names the curriculum.
 
 Checked are the shapes of draws, that every number is finite, and the names of parameters. Everything else that
-:class:`rlcore.curriculum.Curriculum` asks for is tested by :class:`rlcore.testing.CurriculumConformance`.
+:class:`rlcore.curriculum.Curriculum` asks for is tested by :class:`rlcore_devkit.CurriculumConformance`.
 
 Shapes: K episodes, P parameters of one curriculum.
 """

@@ -106,7 +106,7 @@ class TrainerSpec(Record):
     ``target(settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
     :class:`rlcore.trainer.Trainer`.
 
-    :mod:`rlcore.torch.imitation` imitates after the updates of a trainer built on a template of ``rlcore.torch``;
+    :mod:`rlcore_torch.imitation` imitates after the updates of a trainer built on a template of ``rlcore_torch``;
     another trainer must honor the block ``behavioral_cloning`` itself.
 
     Attributes:
@@ -122,7 +122,7 @@ class TrainerSpec(Record):
             With ``turns=False``, the first batch with such a row ends the run before the trainer gets it, usually
             before the first step, and ``environment.workers`` may not let agents wait for others.
         ranks: Whether it learns as one trainer in several processes: it exchanges what ``run.ranks`` says, and its
-            ``steps``, weights and statistics are equal in all of them. The trainers of ``rlcore.torch`` do so if their
+            ``steps``, weights and statistics are equal in all of them. The trainers of ``rlcore_torch`` do so if their
             losses are means over rows.
     """
 
@@ -265,7 +265,7 @@ def _check_kinds(record: Record, attribute: attrs.Attribute[Any], value: frozens
 
 @attrs.frozen(kw_only=True)
 class EncoderSpec(Record):
-    """An encoder of observations for the networks of :mod:`rlcore.torch`, which ``network_settings`` may name.
+    """An encoder of observations for the networks of :mod:`rlcore_torch`, which ``network_settings`` may name.
 
     ``target(settings, observation: ObservationSpec, features: int)``, called by keyword once for each observation and
     network, returns a :class:`torch.nn.Module`. The module's argument is a tensor of float32: for an image [B,
@@ -290,10 +290,10 @@ class EncoderSpec(Record):
 
 @attrs.frozen(kw_only=True)
 class ActionDistributionSpec(Record):
-    """A distribution of continuous actions for :mod:`rlcore.torch`, which ``action_distribution`` may name.
+    """A distribution of continuous actions for :mod:`rlcore_torch`, which ``action_distribution`` may name.
 
     ``target(settings, behavior: BehaviorSpec)``, called by keyword once for each policy network, returns a
-    :class:`rlcore.torch.distributions.ActionDistribution` of ``behavior.continuous`` parts; ``settings`` is None
+    :class:`rlcore_torch.ActionDistribution` of ``behavior.continuous`` parts; ``settings`` is None
     without a settings class. With ``initial_log_std``, the target also takes the number of that name: the logarithm of
     the first standard deviation, from ``hyperparameters.initial_log_std`` of a trainer that has this key, else 0. A
     distribution without it refuses a value other than the key's default. Raise :class:`rlcore.errors.UnsupportedSpace`
@@ -318,8 +318,8 @@ class ReplaySamplerSpec(Record):
     """A way of drawing minibatches from a replay buffer, which ``hyperparameters.replay_sampler.type`` may name.
 
     ``target(settings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
-    :class:`rlcore.torch.replay_sampler.ReplaySampler`. Trainers built on
-    :class:`rlcore.torch.off_policy.OffPolicyTrainer` use it.
+    :class:`rlcore_torch.ReplaySampler`. Trainers built on
+    :class:`rlcore_torch.OffPolicyTrainer` use it.
 
     Attributes:
         settings: The attrs class of such a block, as ``"package.module:Name"``; derives from
@@ -366,7 +366,7 @@ class ExporterSpec(Record):
 
 @attrs.frozen(kw_only=True)
 class OptimizerSpec(Record):
-    """An optimizer of the trainers of :mod:`rlcore.torch`, which ``hyperparameters.optimizer.type`` may name.
+    """An optimizer of the trainers of :mod:`rlcore_torch`, which ``hyperparameters.optimizer.type`` may name.
 
     ``target(parameters: list[nn.Parameter], learning_rate: float, settings)``, called by keyword, returns a
     :class:`torch.optim.Optimizer` that has each of the parameters in one of its groups. The trainer sets ``lr`` of

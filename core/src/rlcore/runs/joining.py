@@ -16,8 +16,8 @@ from rlcore.storage.directory import RunDirectory
 from rlcore.storage.follower import FollowerDirectory
 from rlcore.storage.run_files import read_mark
 
-# By name: the core imports PyTorch nowhere but in rlcore.torch.
-IMPLEMENTATION = "rlcore.torch.distributed"
+# By name: the core imports PyTorch nowhere but in rlcore_torch.
+IMPLEMENTATION = "rlcore_torch.distributed"
 
 
 def join_ranks(launch: Launch | None, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks:

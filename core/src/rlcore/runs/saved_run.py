@@ -62,7 +62,7 @@ def find_run(run: Path) -> Path:
     if run.suffix == ".onnx":
         raise RunStateError(
             f"{run}: an exported policy is not a run; name the run that it was exported from, or act with the file in "
-            "Python: rlcore.runtime.load"
+            "Python: rlcore_onnx.runtime.load"
         )
     if run.suffix in (".yaml", ".yml"):
         raise RunStateError(f"{run}: a configuration is not a run; name the run that was started with it, by its id")

@@ -188,7 +188,7 @@ class OptimizerSettings:
 
 @attrs.frozen(kw_only=True)
 class OnPolicySettings:
-    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.on_policy.OnPolicyTrainer`; a base class."""
+    """``hyperparameters`` of a trainer built on :class:`rlcore_torch.OnPolicyTrainer`; a base class."""
 
     batch_size: int = setting(
         1024, "Transitions in one minibatch; buffer_size or more is the whole rollout.", minimum=1, maximum=MAX_ROLLOUT
@@ -247,7 +247,7 @@ class PrioritizedSamplerSettings(ReplaySamplerSettings):
 
 @attrs.frozen(kw_only=True)
 class OffPolicySettings(MinibatchSettings):
-    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.off_policy.OffPolicyTrainer`; a base class."""
+    """``hyperparameters`` of a trainer built on :class:`rlcore_torch.OffPolicyTrainer`; a base class."""
 
     buffer_size: int = setting(50_000, "Rows of the replay buffer, over all agents.", minimum=2, maximum=MAX_ROWS)
     buffer_init_steps: int = setting(
@@ -274,7 +274,7 @@ class OffPolicySettings(MinibatchSettings):
 
 @attrs.frozen(kw_only=True)
 class OfflineSettings(MinibatchSettings):
-    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.offline.OfflineTrainer`; a base class.
+    """``hyperparameters`` of a trainer built on :class:`rlcore_torch.OfflineTrainer`; a base class.
 
     For these trainers ``max_steps``, ``summary_freq`` and ``checkpoint_interval`` count gradient steps.
     """

@@ -37,7 +37,7 @@ from rlcore.storage.frozen_files import FILE_MARK, Arrays, FlushedFiles, FrozenF
 __all__ = ["load_checkpoint"]
 
 FORMAT_VERSION = 4
-READ_VERSIONS = (3, 4)  # in format 3, a replay buffer has no segments; see rlcore.torch.replay
+READ_VERSIONS = (3, 4)  # in format 3, a replay buffer has no segments; see rlcore_torch.off_policy.replay
 MANIFEST = "manifest.json"
 STATE = "state.json"
 CONFIGURATION = "configuration.yaml"

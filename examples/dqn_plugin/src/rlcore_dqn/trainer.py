@@ -14,15 +14,19 @@ from torch.nn.functional import smooth_l1_loss
 from rlcore import AgentBatch, BehaviorSpec, RunContext
 from rlcore.errors import ConfigError
 from rlcore.settings import BehaviorSettings, NetworkSettings
-from rlcore.torch.actions import mask_logits
-from rlcore.torch.minibatch_trainer import GradientStep
-from rlcore.torch.networks import Actor, Inputs
-from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Optimizer
-from rlcore.torch.policy import RawActions
-from rlcore.torch.schedules import Schedule, linear
-from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_dqn.settings import DQNSettings
+from rlcore_torch import (
+    Actor,
+    GradientStep,
+    Inputs,
+    OffPolicyTrainer,
+    Optimizer,
+    RawActions,
+    Schedule,
+    TransitionBatch,
+    linear,
+    mask_logits,
+)
 
 
 class QNetwork(Actor):

@@ -4,9 +4,8 @@ import numpy as np
 
 from rlcore import BehaviorSpec, RunContext
 from rlcore.errors import ConfigError
-from rlcore.torch.replay import ReplayBuffer
-from rlcore.torch.replay_sampler import ReplaySampler, Sample
 from rlcore_her.plugin import HindsightSettings
+from rlcore_torch import ReplayBuffer, ReplaySampler, Sample
 
 
 class HindsightSampler(ReplaySampler):

@@ -10,9 +10,7 @@ from torch import nn
 
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_seed
-from rlcore.torch.normalizer import RunningNormalizer
-from rlcore.torch.optimizer import TorchAdam
-from rlcore.torch.saved_networks import load_model_state, model_state
+from rlcore_torch import RunningNormalizer, TorchAdam, load_model_state, model_state
 
 
 class Networks(nn.Module):

@@ -11,15 +11,19 @@ from torch import Tensor, nn
 
 from rlcore import AgentBatch, BehaviorSpec
 from rlcore.settings import NetworkSettings
-from rlcore.torch.distributions import DeterministicTanh
-from rlcore.torch.double_q import min_q
-from rlcore.torch.minibatch_trainer import GradientStep
-from rlcore.torch.networks import Actor, Critic, Inputs
-from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Optimizer
-from rlcore.torch.policy import RawActions
-from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_td3.plugin import TD3Settings
+from rlcore_torch import (
+    Actor,
+    Critic,
+    DeterministicTanh,
+    GradientStep,
+    Inputs,
+    OffPolicyTrainer,
+    Optimizer,
+    RawActions,
+    TransitionBatch,
+    min_q,
+)
 
 
 class TD3Networks(Actor):

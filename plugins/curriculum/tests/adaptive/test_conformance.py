@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.testing import CurriculumConformance
+from rlcore_devkit import CurriculumConformance
 
 pytestmark = pytest.mark.smoke
 

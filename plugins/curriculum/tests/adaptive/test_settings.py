@@ -9,10 +9,10 @@ import pytest
 from rlcore.errors import ConfigError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, EvaluationSettings, RunConfig
-from rlcore.testing.blocks import checked_block
 from rlcore_curriculum.adr_settings import AdrSettings
 from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
 from rlcore_curriculum.prioritized_levels_settings import PrioritizedLevelsSettings
+from rlcore_devkit.blocks import checked_block
 
 ADR: dict[str, Any] = {
     "type": "adr", "initial": 0.5, "limits": [0.1, 1], "step": 0.1, "lower_threshold": 1, "upper_threshold": 2,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlcore.environment import AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
 from rlcore.errors import EnvironmentFailed, RlcoreError, repeating
 from rlcore.seeding import EpisodeSeeds
-from rlcore.spaces import ActionCodec, MismatchedValue, ObservationCodec
+from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
 
 ACTION_MASK = "action_mask"  # the info entry in which environments such as Taxi list allowed actions
 

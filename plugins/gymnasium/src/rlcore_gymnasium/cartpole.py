@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from rlcore.environment import AgentBatch, Parameters, refuse_unknown_parameters
 from rlcore.saved_values import SavedValueError, saved_array, saved_mapping
 from rlcore.seeding import EpisodeSeeds, generator_state, restore_generator
-from rlcore.spaces import OBSERVATION
 from rlcore_gymnasium.cartpole_physics import PARAMETERS, derive
 from rlcore_gymnasium.native import NativeEnvironment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
+from rlcore_gymnasium.spaces import OBSERVATION
 
 
 class PushLeftOrRight:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions, AgentBatch, Parameters
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.seeding import EpisodeSeeds
-from rlcore.spaces import MismatchedValue
-from rlcore.spaces.answers import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
 from rlcore_gymnasium.delivery import ParameterDelivery
+from rlcore_gymnasium.spaces import MismatchedValue
+from rlcore_gymnasium.spaces.answers import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward
 from rlcore_gymnasium.video import FilmedEpisodes, behind_camera
 from rlcore_gymnasium.ways import WayFinder
 

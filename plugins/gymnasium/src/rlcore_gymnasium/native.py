@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import EnvironmentFailed, RlcoreError
 from rlcore.seeding import EpisodeSeeds
-from rlcore.spaces.answers import action_mask, final_mask, numbers
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
+from rlcore_gymnasium.spaces.answers import action_mask, final_mask, numbers
 
 
 class NativeEnvironment(GymnasiumEnvironment):

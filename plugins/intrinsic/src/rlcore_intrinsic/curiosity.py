@@ -16,10 +16,10 @@ from torch.nn.functional import log_softmax
 
 from rlcore.environment import BehaviorSpec
 from rlcore.rewards import Transitions
-from rlcore.torch.networks import Body, Inputs
 from rlcore_intrinsic.exploration import ExplorationModel, ExplorationReward
 from rlcore_intrinsic.network_reward import linear, mean_of, picked
 from rlcore_intrinsic.settings import CuriositySettings
+from rlcore_torch import Body, Inputs
 
 HIDDEN = 256  # units of the hidden layer of both models, ML-Agents'
 FORWARD_SHARE = 0.2  # beta of the paper: the forward model's share of the loss

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.environment import BehaviorSpec
-from rlcore.torch.networks import Body, Inputs
 from rlcore_intrinsic.network_reward import RewardModel, linear
 from rlcore_intrinsic.settings import GAILSettings
+from rlcore_torch import Body, Inputs
 
 # ML-Agents' values of VAIL (Peng et al. 2019, arXiv:1810.00821).
 Z_SIZE = 128

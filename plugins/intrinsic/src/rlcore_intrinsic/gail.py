@@ -18,11 +18,11 @@ from torch.nn.functional import softplus
 from rlcore import RunContext
 from rlcore.environment import BehaviorSpec
 from rlcore.rewards import Transitions
-from rlcore.torch.backend import Backend
 from rlcore_intrinsic.demonstrations import Demonstrations, read_demonstrations
 from rlcore_intrinsic.discriminator import TARGET_INFORMATION, Z_SIZE, Discriminator, Seen
 from rlcore_intrinsic.network_reward import NetworkReward, mean_of, picked
 from rlcore_intrinsic.settings import GAILSettings
+from rlcore_torch import Backend
 
 PENALTY_WEIGHT = 10.0  # ML-Agents' weight of the gradient penalty
 LARGEST_REWARD = -math.log(1e-7)  # ML-Agents' epsilon in the logarithm

@@ -19,11 +19,8 @@ from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.rewards import Transitions
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
-from rlcore.torch.actions import ActionLayout
-from rlcore.torch.backend import Backend, choose_backend
-from rlcore.torch.networks import Inputs, ObservationInputs
-from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore_intrinsic.settings import LearningRewardSettings
+from rlcore_torch import ActionLayout, Backend, Inputs, ObservationInputs, choose_backend, load_model_state, model_state
 
 ADAM_EPSILON = 1e-8  # PyTorch's, which ML-Agents uses
 MOST_ROWS = 1024  # that pass through a network at once: images of a whole rollout would not fit in memory

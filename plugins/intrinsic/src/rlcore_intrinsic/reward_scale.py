@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rlcore.torch.normalizer import RunningNormalizer
+from rlcore_torch import RunningNormalizer
 
 
 class RewardScale(nn.Module):

@@ -1,6 +1,6 @@
 """Behavioral cloning: the policy under which the recorded actions are likeliest (Pomerleau 1991).
 
-:class:`rlcore.torch.offline.OfflineTrainer` reads the data; the loss is below. Neither rewards nor next observations
+:class:`rlcore_torch.OfflineTrainer` reads the data; the loss is below. Neither rewards nor next observations
 are used.
 """
 
@@ -12,14 +12,9 @@ from rlcore import RunContext
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError
 from rlcore.settings import BehaviorSettings
-from rlcore.torch.minibatch_trainer import GradientStep
-from rlcore.torch.networks import Actor
-from rlcore.torch.offline import OfflineTrainer
-from rlcore.torch.optimizer import Optimizer
-from rlcore.torch.replay import Rows
-from rlcore.torch.transition_batch import ActionBatch
 from rlcore_offline.likelihood import Imitation
 from rlcore_offline.settings import BCSettings
+from rlcore_torch import ActionBatch, Actor, GradientStep, OfflineTrainer, Optimizer, Rows
 
 
 class BCTrainer(OfflineTrainer):

@@ -2,7 +2,7 @@
 
 The value of a state is an upper expectile of the values of the actions recorded there, so an action that was never
 recorded is never evaluated. The policy imitates recorded actions, better ones more.
-:class:`rlcore.torch.offline.OfflineTrainer` reads the data.
+:class:`rlcore_torch.OfflineTrainer` reads the data.
 
 With several reward providers each has a value of its own, with its own discount. Which critic is the smaller, whether
 an action is better than its state, and by how much, are decided by their sums, so the values of the parts belong to
@@ -17,14 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from rlcore.torch.double_q import min_q
-from rlcore.torch.minibatch_trainer import GradientStep
-from rlcore.torch.offline import OfflineTrainer
-from rlcore.torch.optimizer import Optimizer
-from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_offline.likelihood import Imitation
 from rlcore_offline.networks import ImplicitActorCritic
 from rlcore_offline.settings import IQLSettings
+from rlcore_torch import GradientStep, OfflineTrainer, Optimizer, TransitionBatch, min_q
 
 
 class IQLTrainer(OfflineTrainer):

@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, one_line
-from rlcore.spaces import OBSERVATION, ActionCodec, ObservationCodec, ObservationPart
+from rlcore_gymnasium.spaces import OBSERVATION, ActionCodec, ObservationCodec, ObservationPart
 from rlcore_offline.containment import require_small_space
 
 RLCORE = "rlcore"  # what we add to the metadata: JSON in a string, as Minari keeps spaces

@@ -6,10 +6,7 @@ import attrs
 import torch
 from torch import Tensor
 
-from rlcore.torch.actions import ActionLayout, joint_log_prob_entropy, mask_logits
-from rlcore.torch.distributions import Gaussian
-from rlcore.torch.networks import Actor
-from rlcore.torch.transition_batch import ActionBatch
+from rlcore_torch import ActionBatch, ActionLayout, Actor, Gaussian, joint_log_prob_entropy, mask_logits
 
 # Recorded actions may be a function of what was seen. The likelihood of a policy that has found it grows without
 # bounds as its standard deviation shrinks, so the deviation stays at or above this one, as in the authors' code of IQL.

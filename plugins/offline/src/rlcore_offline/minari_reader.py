@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions
 from rlcore.errors import ConfigError, NotInstalled, RlcoreError, one_line
 from rlcore.recordings import Recording
-from rlcore.spaces import MismatchedValue
-from rlcore.torch.allocation import require_memory
+from rlcore_gymnasium.spaces import MismatchedValue
 from rlcore_offline.containment import require_contained
 from rlcore_offline.layout import Layout
+from rlcore_torch import require_memory
 
 ACTION_MASK = "action_mask"  # the info entry in which Gymnasium environments, and our writer, list what is allowed
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import BehaviorSpec
 from rlcore.recordings import Recording, RecordingAbout
-from rlcore.spaces import OBSERVATION
+from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline.layout import RLCORE, action_space, notes, observation_keys, observation_space
 from rlcore_offline.minari_reader import ACTION_MASK
 from rlcore_offline.partial_recordings import PartialRecording

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rlcore.environment import ObservationSpec
-from rlcore.spaces import OBSERVATION
+from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline.containment import MAX_SIZE
 from rlcore_offline.mlagents_messages import EQUIVARIANT, NONE
 

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import ConfigError
 from rlcore.recordings import Recording
-from rlcore.torch.allocation import require_memory
 from rlcore_offline.containment import MAX_OPTIONS, MAX_SIZE
 from rlcore_offline.mlagents_file import DemonstrationFile
 from rlcore_offline.mlagents_observations import DamagedObservation, Sensor, sensors_of
+from rlcore_torch import require_memory
 
 TEAM = "?team="  # in names of behaviors since ML-Agents 0.14
 _CONTINUOUS = 1  # the old description's type of action; 0 is discrete

@@ -8,10 +8,7 @@ from torch import Tensor, nn
 
 from rlcore.environment import BehaviorSpec
 from rlcore.settings import NetworkSettings
-from rlcore.torch.actions import ActionLayout
-from rlcore.torch.discrete_options import DiscreteOptions
-from rlcore.torch.networks import Actor, Critic
-from rlcore.torch.transition_batch import ActionBatch
+from rlcore_torch import ActionBatch, ActionLayout, Actor, Critic, DiscreteOptions
 
 
 class ImplicitActorCritic(Actor):

@@ -8,16 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlcore.torch.actions import LARGEST_LOGIT, LEAST_LOGIT, ActionLayout
-from rlcore.torch.distributions import (
+from rlcore_onnx.graph import Graph
+from rlcore_onnx.layers import UnknownModule, array, has_no_hooks
+from rlcore_torch import (
+    LARGEST_LOGIT,
+    LEAST_LOGIT,
     ActionDistribution,
+    ActionLayout,
     DeterministicTanh,
     Gaussian,
     SquashedGaussian,
     StateDependentGaussian,
 )
-from rlcore_onnx.graph import Graph
-from rlcore_onnx.layers import UnknownModule, array, has_no_hooks
 
 __all__ = ["ActionTensors", "choices", "clipped", "compressed", "continuous", "finite_logits", "gumbel", "stretched"]
 

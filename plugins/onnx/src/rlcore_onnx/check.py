@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import PluginError
-from rlcore.torch.actions import ActionLayout
-from rlcore.torch.policy_module import PolicyModule
 from rlcore_onnx.actions import SMALLEST
 from rlcore_onnx.examples import example_mask, example_observations
 from rlcore_onnx.session import Arrays, Session
+from rlcore_torch import ActionLayout, PolicyModule
 
 __all__ = ["Comparison", "check_structure", "gumbel_noise"]
 

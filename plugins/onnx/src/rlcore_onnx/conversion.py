@@ -13,8 +13,6 @@ from torch import nn
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import UnsupportedExport
 from rlcore.exporters import ExportAbout
-from rlcore.torch.encoders import image_scale
-from rlcore.torch.policy_module import PolicyModule
 from rlcore_onnx.actions import ActionTensors, choices, clipped, finite_logits, gumbel
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.layers import UnknownModule, has_no_hooks
@@ -22,6 +20,7 @@ from rlcore_onnx.metadata import KEY, BehaviorInfo, Metadata, ObservationInput, 
 from rlcore_onnx.network import network, require_known
 from rlcore_onnx.pieces import distribution_actions, encoder, foreign_network, foreign_policy
 from rlcore_onnx.profiles import PROFILES, Profile
+from rlcore_torch import PolicyModule, image_scale
 
 __all__ = ["Converted", "convert"]
 
@@ -47,7 +46,7 @@ def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profi
     if not isinstance(memory_size, int) or not isinstance(noise_size, int):
         raise UnsupportedExport(
             f"the policy's module {type(module).__name__} does not have the sizes memory_size and noise_size, as "
-            "rlcore.torch.policy_module.PolicyModule has"
+            "rlcore_torch.PolicyModule has"
         )
     profile = PROFILES[profile_name](behavior, memory_size, noise_size)
     reason = profile.refusal()

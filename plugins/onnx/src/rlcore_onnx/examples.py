@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.torch.actions import ActionLayout
-from rlcore.torch.policy_module import PolicyModule
+from rlcore_torch import ActionLayout, PolicyModule
 
 __all__ = ["example_mask", "example_observations"]
 

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlcore.torch.encoders import ImageEncoder, ResidualBlock
-from rlcore.torch.recurrent import Recurrent
 from rlcore_onnx.graph import Graph
+from rlcore_torch import ImageEncoder, Recurrent, ResidualBlock
 
 __all__ = ["UnknownModule", "activation", "array", "has_no_hooks", "layer", "linear", "lstm_step", "require_plain"]
 

@@ -9,11 +9,9 @@ import numpy as np
 from torch import nn
 
 from rlcore.environment import ObservationSpec
-from rlcore.torch.networks import Actor, Body, ObservationInputs, PolicyHead
-from rlcore.torch.normalizer import RunningNormalizer
-from rlcore.torch.recurrent import Recurrent
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.layers import UnknownModule, activation, array, linear, lstm_step, require_plain
+from rlcore_torch import Actor, Body, ObservationInputs, PolicyHead, Recurrent, RunningNormalizer
 
 __all__ = ["Parameters", "network", "require_known"]
 
@@ -52,7 +50,7 @@ def require_known(model: Actor) -> None:
         lstm = body.recurrent.lstm
         if (lstm.num_layers, lstm.bidirectional, lstm.proj_size, lstm.bias) != (1, False, 0, True):
             raise UnknownModule("an LSTM with several layers, two directions, a projection or no bias")
-    if not getattr(body.dense, "__module__", "").startswith("rlcore.torch."):
+    if not getattr(body.dense, "__module__", "").startswith("rlcore_torch."):
         raise UnknownModule(f"the function {body.dense!r} for its layers")
 
 

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlcore.environment import ObservationSpec
-from rlcore.torch.actions import ActionLayout
-from rlcore.torch.distributions import ActionDistribution
-from rlcore.torch.policy_module import PolicyModule
 from rlcore_onnx.actions import ActionTensors, clipped, compressed, continuous
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.layers import UnknownModule, layer
 from rlcore_onnx.network import Parameters
 from rlcore_onnx.torch_export import foreign
+from rlcore_torch import ActionDistribution, ActionLayout, PolicyModule
 
 __all__ = ["distribution_actions", "encoder", "foreign_network", "foreign_policy"]
 
@@ -79,7 +77,7 @@ class _Network(nn.Module):
 def foreign_network(
     graph: Graph, module: PolicyModule, what: str, observations: Mapping[str, tuple[str, Example]], memory: str | None
 ) -> Parameters:
-    """Add the network of a policy of :mod:`rlcore.torch` whose model is not one of rlcore's.
+    """Add the network of a policy of :mod:`rlcore_torch` whose model is not one of rlcore's.
 
     ``observations`` are tensors in the layout of the environment, by name, each with one row of an example.
     """
@@ -116,7 +114,7 @@ def foreign_policy(
     observations: Mapping[str, tuple[str, Example]],
     given: Mapping[str, tuple[str, Example]],
 ) -> ActionTensors:
-    """Add a policy whose module is not one of rlcore's, but is called like :class:`rlcore.torch.PolicyModule`.
+    """Add a policy whose module is not one of rlcore's, but is called like :class:`rlcore_torch.PolicyModule`.
 
     ``observations`` are tensors in the layout of the environment, by name, and ``given`` the tensors ``mask``,
     ``memory``, ``gaussian`` and ``gumbel`` as far as there are any, in this order; each has one row of an example.

@@ -8,11 +8,10 @@ import attrs
 import numpy as np
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.torch.actions import MASKED_LOGIT, ActionLayout
-from rlcore.torch.encoders import image_scale
 from rlcore_onnx.actions import ActionTensors, stretched
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.metadata import ActionPart, InputNames, ObservationInput, OutputNames
+from rlcore_torch import MASKED_LOGIT, ActionLayout, image_scale
 
 __all__ = ["PROFILES", "Generic", "Godot", "Profile", "Unity"]
 

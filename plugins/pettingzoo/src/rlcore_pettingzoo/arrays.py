@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import UnsupportedSpace
-from rlcore.spaces import ActionCodec, MismatchedValue, ObservationCodec
-from rlcore.spaces.answers import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward
-from rlcore.spaces.values import shown
+from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
+from rlcore_gymnasium.spaces.answers import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward
+from rlcore_gymnasium.spaces.values import shown
 from rlcore_pettingzoo.agents import Cast
 
 ACTION_MASK = "action_mask"  # the entry of a Dict observation, or of an info, with the allowed actions

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
 from rlcore.errors import EnvironmentFailed, RlcoreError, repeating
 from rlcore.seeding import EpisodeSeeds
-from rlcore.spaces import MismatchedValue
+from rlcore_gymnasium.spaces import MismatchedValue
 from rlcore_pettingzoo.agents import Cast
 from rlcore_pettingzoo.arrays import ACTION_MASK, BehaviorArrays
 

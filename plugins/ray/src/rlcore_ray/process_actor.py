@@ -89,7 +89,7 @@ class ProcessActor:
         The store listens at ``address`` only. PyTorch alone would listen on all network interfaces.
         """
         # By name: workers and sweeps need no PyTorch.
-        self._store, port = import_module("rlcore.torch.distributed").start_store(address)
+        self._store, port = import_module("rlcore_torch.distributed").start_store(address)
         return int(port)
 
     def start(self, arguments: Sequence[str], variables: Mapping[str, str | None], flags: Sequence[str]) -> int:

@@ -26,7 +26,7 @@ class Kind:
         words: Endings of the name of its class. The first is added unless the plugin's name ends with one of them.
         modules: Its modules beside ``plugin`` and ``settings``, and what they contain; the first has its class.
         contract: The protocol or base class that the class implements, where its methods are documented.
-        conformance: The class that its tests inherit from: a name of :mod:`rlcore.testing`, or a path.
+        conformance: The class that its tests inherit from: a name of :mod:`rlcore_devkit`, or a path.
         page: The page of the documentation, without its ending.
         imports: Requirements that its code imports, beside rlcore.
         torch: Whether its code imports PyTorch.
@@ -92,7 +92,7 @@ KINDS = {
         does="advantage actor-critic in PyTorch, on rlcore's on-policy template",
         words=("Trainer",),
         modules={"trainer": "the trainer: a network and a loss"},
-        contract="rlcore.torch.on_policy.OnPolicyTrainer",
+        contract="rlcore_torch.OnPolicyTrainer",
         conformance="TrainerConformance",
         page="tutorial/algorithm",
         imports=("attrs",),
@@ -106,7 +106,7 @@ KINDS = {
         does="deep Q-learning for discrete actions, on the off-policy template",
         words=("Trainer",),
         modules={"trainer": "the trainer: networks, exploration and a gradient step"},
-        contract="rlcore.torch.off_policy.OffPolicyTrainer",
+        contract="rlcore_torch.OffPolicyTrainer",
         conformance="TrainerConformance",
         page="tutorial/algorithm",
         torch=True,
@@ -119,7 +119,7 @@ KINDS = {
         does="deterministic policy gradients, on the off-policy template",
         words=("Trainer",),
         modules={"trainer": "the trainer: networks, exploration and a gradient step"},
-        contract="rlcore.torch.off_policy.OffPolicyTrainer",
+        contract="rlcore_torch.OffPolicyTrainer",
         conformance="TrainerConformance",
         page="tutorial/algorithm",
         torch=True,
@@ -253,7 +253,7 @@ KINDS = {
         does="of two transitions the one with the larger reward",
         words=("Sampler",),
         modules={"replay_sampler": "the sampler"},
-        contract="rlcore.torch.replay_sampler.ReplaySampler",
+        contract="rlcore_torch.ReplaySampler",
         conformance="ReplaySamplerConformance",
         page="how-to/replay-sampler",
         torch=True,
@@ -281,7 +281,7 @@ KINDS = {
         does="logistic, with heavy tails",
         words=("Distribution",),
         modules={"distribution": "the distribution"},
-        contract="rlcore.torch.distributions.ActionDistribution",
+        contract="rlcore_torch.ActionDistribution",
         conformance="ActionDistributionConformance",
         page="how-to/networks",
         imports=("attrs",),

@@ -249,7 +249,7 @@ def _module_rows(package: Package, kind: str) -> str:
 
 def _contract_row(package: Package, kind: str) -> str:
     what = KINDS[kind]
-    conformance = what.conformance if "." in what.conformance else f"rlcore.testing.{what.conformance}"
+    conformance = what.conformance if "." in what.conformance else f"rlcore_devkit.{what.conformance}"
     return f"| `{what.module}.py` | `{what.contract}` | `{conformance}` | `{what.page}` |\n"
 
 

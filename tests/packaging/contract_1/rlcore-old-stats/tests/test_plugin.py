@@ -1,4 +1,4 @@
-from rlcore.testing import PluginConformance
+from rlcore_devkit import PluginConformance
 
 
 class TestPlugin(PluginConformance):

@@ -1,4 +1,4 @@
-from rlcore.testing import TrainerConformance
+from rlcore_devkit import TrainerConformance
 
 
 class TestTrainer(TrainerConformance):

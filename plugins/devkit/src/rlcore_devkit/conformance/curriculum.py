@@ -1,0 +1,373 @@
+"""The rules of :class:`rlcore.curriculum.Curriculum` as tests for authors of curricula to inherit.
+
+::
+
+    class TestMyCurriculum(CurriculumConformance):
+        curriculum = "acme-curricula/spiral"
+        blocks = {"size": {"turns": 3}, "speed": {}}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from copy import copy as shallow_copy
+from copy import deepcopy
+from numbers import Real
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlcore.curricula.checked import CheckedCurriculum
+from rlcore.curriculum import Changes, Curriculum, EndedEpisodes, LessonChange
+from rlcore.environment import AgentBatch
+from rlcore.errors import ConfigError, RunStateError
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.selection import selection_from
+from rlcore.runs.episode_statistics import EpisodeStatistics
+from rlcore.runs.run_curricula import RunCurricula
+from rlcore.settings import BehaviorSettings, EnvironmentParameter, RunConfig
+from rlcore.stats import CUMULATIVE_REWARD, StatSummary
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.rules import Rules
+
+__all__ = ["CurriculumConformance"]
+
+# Invalid status values, as from editing by hand or from another program.
+NONSENSE = (-1, 10**6, 1.5, "many", None, [1])
+# Episodes whose random numbers are computed together; see EpisodeUniforms.
+BLOCK = 256
+
+
+class CurriculumConformance(Rules):
+    """Tests of curricula: set ``curriculum`` and ``blocks``.
+
+    Attributes:
+        curriculum: The curriculum, NAME or DIST/NAME, as installed.
+        blocks: Settings of the curriculum by environment parameter.
+        behavior: The name of the behavior that these settings may use.
+        num_envs: N, the number of environments.
+        max_steps: ``max_steps`` of the behavior.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    curriculum: ClassVar[str] = ""
+    blocks: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    behavior: ClassVar[str] = "Agent"
+    num_envs: ClassVar[int] = 4
+    max_steps: ClassVar[int] = 10_000
+
+    def plugins(self) -> Plugins:
+        """Return the plugins that the curriculum is created with."""
+        return load_plugins(selection_from(None, {}, (), False, used=(self.curriculum,)))
+
+    def make(self, seed: int = 1, **settings: Any) -> Curriculum:
+        """Create the curriculum with a run seed; ``settings`` override those of ``blocks``."""
+        plugins = self.plugins()
+        spec = plugins.curriculum(self.curriculum)
+        typed = {"type": self.curriculum, **settings}
+        built = {name: checked_block(spec, {**block, **typed}) for name, block in self.blocks.items()}
+        config = self._config(built, self.behavior)
+        assert self._problems(config, plugins) == []
+        run = RunContext(config, plugins, self.directory, seed, self.num_envs)
+        made = plugins.create_curriculum(spec, built, run)
+        return made.curriculum if isinstance(made, CheckedCurriculum) else made
+
+    def _config(self, blocks: Mapping[str, Any], *behaviors: str) -> RunConfig:
+        return RunConfig(
+            behaviors={name: BehaviorSettings(max_steps=self.max_steps) for name in behaviors},
+            environment_parameters={name: EnvironmentParameter(curriculum=block) for name, block in blocks.items()},
+        )
+
+    @staticmethod
+    def _problems(config: RunConfig, plugins: Plugins) -> list[Any]:
+        checks = {
+            name: getattr(parameter.curriculum, "problems", None)
+            for name, parameter in config.environment_parameters.items()
+        }
+        return [(name, each) for name, check in checks.items() if check for each in check(config, plugins)]
+
+    def _behaviors(self) -> tuple[str, ...]:
+        """Return two behaviors if these blocks name a behavior, else one."""
+        plugins, both = self.plugins(), (self.behavior, f"Not{self.behavior}")
+        spec = plugins.curriculum(self.curriculum)
+        typed = {"type": self.curriculum}
+        built = {name: checked_block(spec, {**block, **typed}) for name, block in self.blocks.items()}
+        return both if not self._problems(self._config(built, *both), plugins) else both[:1]
+
+    # ------------------------------------------------------------ rules
+
+    def test_has_the_parameters_it_was_given(self) -> None:
+        made = self.make()
+        assert isinstance(made, Curriculum)
+        assert tuple(made.parameters) == tuple(self.blocks)
+
+    def test_unknown_settings_are_refused(self) -> None:
+        with pytest.raises(ConfigError, match="no_such_key"):
+            self.make(no_such_key=1)
+
+    def test_draws_are_finite_and_one_for_each_episode(self) -> None:
+        made = self.make()
+        for numbers in (np.arange(self.num_envs), np.full(self.num_envs, 100)):
+            env_index, episodes = read_only(np.arange(self.num_envs)), read_only(numbers)
+            drawn = made.draw(env_index, episodes)
+            shape = (self.num_envs, len(self.blocks))
+            assert drawn.values.shape == drawn.draw_id.shape == shape
+            assert np.isfinite(drawn.values).all() and np.issubdtype(drawn.draw_id.dtype, np.integer)
+            target = made.draw_target(env_index, episodes)
+            assert target.shape == shape and np.isfinite(target).all()
+            assert np.issubdtype(drawn.values.dtype, np.floating) and np.issubdtype(target.dtype, np.floating)
+
+    def test_a_draw_depends_on_copy_and_episode_and_not_on_what_else_is_asked(self) -> None:
+        made, env_index = Game(self.make(), self).play(30).curriculum, np.arange(self.num_envs)
+        episodes = 7 + env_index
+        whole, target = made.draw(env_index, episodes), made.draw_target(env_index, episodes)
+        for env in reversed(env_index):
+            one = slice(env, env + 1)
+            drawn = made.draw(env_index[one], episodes[one])
+            np.testing.assert_array_equal(drawn.values, whole.values[one])
+            np.testing.assert_array_equal(drawn.draw_id, whole.draw_id[one])
+            np.testing.assert_array_equal(made.draw_target(env_index[one], episodes[one]), target[one])
+
+    def test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for(self) -> None:
+        forth, back = self.make(), self.make()
+        numbers = [1, *range(BLOCK - 3, BLOCK + 3), 2 * BLOCK]
+        drawn = {number: self._drawn(forth, number) for number in numbers}
+        assert {number: self._drawn(back, number) for number in reversed(numbers)} == drawn
+
+    def _drawn(self, made: Curriculum, number: int) -> Any:
+        env_index, episodes = np.array([self.num_envs - 1]), np.array([number])
+        drawn = made.draw(env_index, episodes)
+        return drawn.values.tolist(), drawn.draw_id.tolist(), made.draw_target(env_index, episodes).tolist()
+
+    def test_drawing_changes_nothing(self) -> None:
+        game, other = Game(self.make(), self).play(30), Game(self.make(), self).play(30)
+        for episode in (3, 200, 5):
+            numbers = np.full(self.num_envs, episode)
+            game.curriculum.draw(np.arange(self.num_envs), numbers)
+            game.curriculum.draw_target(np.arange(self.num_envs), numbers)
+        assert game.play(30).history == other.play(30).history
+
+    def test_draws_stay_equal_until_redraw(self) -> None:
+        """The values of the next episode are drawn when an episode starts, and again when ``redraw`` is set."""
+        game = Game(self.make(), self)
+        for _ in range(80):
+            game.play(1)
+            drawn = game.curriculum.draw(np.arange(self.num_envs), game.environment.episodes + 1)
+            assert drawn.values.tolist() == game.staged, "draw returns other values now, but advance did not set redraw"
+
+    def test_equal_runs_draw_the_same(self) -> None:
+        assert Game(self.make(), self).play(80).history == Game(self.make(), self).play(80).history
+
+    def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
+        for played in (0, 1, 17, 60):
+            self._resume_after(played, Game(self.make(), self))
+
+    def test_keeps_its_rules_among_several_behaviors_and_agents(self) -> None:
+        """Each environment has two agents that end before it does and share rewards."""
+        behaviors = self._behaviors()
+        for played in (1, 40):
+            self._resume_after(played, Game(self.make(), self, behaviors, agents=2))
+
+    def _resume_after(self, played: int, game: Game) -> None:
+        game.play(played)
+        path = save_checkpoint(self.directory, game.steps + 1, {"curricula": game.run.state_dict()})
+        other = game.resumed(self.make(), load_checkpoint(path)["curricula"])
+        assert game.play(60).history == other.play(60).history
+        assert game.run.stats() == other.run.stats()
+        assert game.run.status() == other.run.status()
+
+    def test_the_status_is_json_and_the_statistics_are_finite(self) -> None:
+        for run in (Game(self.make(), self).run, Game(self.make(), self).play(30).run):
+            assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in run.stats().items())
+            status = json.loads(json.dumps(run.status(), allow_nan=False))
+            assert sorted(status) == sorted(self.blocks)
+
+    def test_a_status_without_its_sections_is_accepted(self) -> None:
+        made, other = self.make(), self.make()
+        made.load_status({"metadata": {}, self.behavior: {"checkpoints": []}})
+        assert Game(made, self).play(30).history == Game(other, self).play(30).history
+
+    def test_a_status_that_makes_no_sense_changes_nothing(self) -> None:
+        """Either RunStateError refuses the status, or nothing changes."""
+        expected, names = Game(self.make(), self).play(30).history, list(self.blocks)
+        made = self.make()
+        for nonsense in NONSENSE:
+            wrong = {names[-1]: {"lesson_num": nonsense}}
+            refused = self._refuses(made, wrong)
+            self._refuses(made, {names[-1]: nonsense})
+            if refused and len(names) > 1:
+                assert self._refuses(made, {names[0]: {"lesson_num": 1}} | wrong)
+        assert Game(made, self).play(30).history == expected
+
+    def _refuses(self, made: Curriculum, sections: Mapping[str, Any]) -> bool:
+        try:
+            made.load_status(sections)
+        except RunStateError:
+            return True
+        return False
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+class Shielded:
+    """A curriculum that receives read-only arrays. Its answers are checked.
+
+    A run checks shapes, finite numbers and the names of parameters. It relies on the types that are checked here.
+    """
+
+    def __init__(self, curriculum: Curriculum) -> None:
+        self.curriculum = curriculum
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.curriculum, name)
+
+    def episodes_ended(self, ended: EndedEpisodes) -> None:
+        for field in attrs.fields(EndedEpisodes):
+            value = getattr(ended, field.name)
+            if isinstance(value, np.ndarray):
+                setattr(ended, field.name, read_only(value.copy()))
+        self.curriculum.episodes_ended(ended)
+
+    def advance(self, steps: Mapping[str, int]) -> Changes:
+        changes = self.curriculum.advance(steps)
+        assert isinstance(changes, Changes), "advance must return Changes; NO_CHANGES if there are none"
+        assert isinstance(changes.lessons, tuple)
+        assert type(changes.redraw) is bool and type(changes.reset) is bool
+        for change in changes.lessons:
+            assert isinstance(change, LessonChange) and change.parameter in self.curriculum.parameters
+            for number, name in ((change.lesson, change.name), (change.previous, change.previous_name)):
+                assert isinstance(number, int) and number >= 0, f"{change}: lessons are counted from 0"
+                assert isinstance(name, str), f"{change}: the names of lessons are text"
+        return changes
+
+    def stats(self) -> Mapping[str, float]:
+        stats = self.curriculum.stats()
+        assert isinstance(stats, Mapping) and all(isinstance(tag, str) for tag in stats)
+        assert all(isinstance(value, Real) for value in stats.values())
+        return stats
+
+    def status(self) -> Mapping[str, Mapping[str, Any]]:
+        status = self.curriculum.status()
+        for name, section in status.items():
+            assert isinstance(section, Mapping), f"the section {name!r} is not a mapping"
+            lesson = section.get("lesson_num", 0)
+            assert isinstance(lesson, int | np.integer), f"lesson_num of {name!r} is not a whole number"
+        return status
+
+    def state_dict(self) -> dict[str, Any]:
+        state = self.curriculum.state_dict()
+        assert isinstance(state, Mapping)
+        return dict(state)
+
+
+class Environments:
+    """The parts of an environment that parameters need; its first environment is in episode 250."""
+
+    def __init__(self, num_envs: int) -> None:
+        self.num_envs = num_envs
+        self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)
+        self.episodes[0] = BLOCK - 6
+        self.told: Mapping[str, NDArray[np.float64]] = {}
+
+    def set_parameters(self, parameters: Mapping[str, NDArray[np.float64]]) -> None:
+        self.told = parameters
+
+
+class Game:
+    """Simulates a run for curricula: environments whose episodes end at random, with random returns."""
+
+    def __init__(
+        self, curriculum: Curriculum, rules: CurriculumConformance, behaviors: tuple[str, ...] = (), agents: int = 1
+    ) -> None:
+        """``agents`` per environment for each of ``behaviors``.
+
+        Several agents end before their environment and share rewards.
+        """
+        self.rules = rules
+        self.agents = agents
+        self.random = np.random.default_rng(3)
+        self.steps = 0
+        self.history: list[Any] = []
+        self.changes: list[LessonChange] = []
+        self.environment: Any = Environments(rules.num_envs)
+        env_index = np.repeat(np.arange(rules.num_envs), agents)
+        self.behaviors: dict[str, Any] = {
+            name: SimpleNamespace(
+                name=name, steps=0, learning=True, episodes=EpisodeStatistics(len(env_index)), batch=None,
+                spec=SimpleNamespace(slots=len(env_index), env_index=env_index),
+            )
+            for name in behaviors or (rules.behavior,)
+        }  # fmt: skip
+        self._ask(curriculum)
+        self._begin(self.environment.episodes.copy())
+
+    def resumed(self, curriculum: Curriculum, state: Mapping[str, Any]) -> Game:
+        """Return a game that continues this one with ``state`` in another curriculum."""
+        other = shallow_copy(self)
+        for name in ("random", "history", "changes", "environment", "behaviors"):
+            setattr(other, name, deepcopy(getattr(self, name)))
+        other._ask(curriculum)
+        other.run.load_state_dict(state)
+        other.run.resume()
+        return other
+
+    def _ask(self, curriculum: Curriculum) -> None:
+        self.curriculum = curriculum
+        shielded: Any = Shielded(curriculum)
+        self.run = RunCurricula(
+            {self.rules.curriculum: shielded}, self.environment, self.behaviors, self.changes.append
+        )
+
+    def _begin(self, episodes: NDArray[np.int64]) -> None:
+        self.run.before_reset(episodes)
+        self.environment.episodes[:] = episodes
+        self.run.after_reset(episodes)
+        for behavior in self.behaviors.values():
+            none = np.zeros(behavior.spec.slots, np.bool_)
+            behavior.batch = AgentBatch({}, np.zeros(behavior.spec.slots, np.float32), none, none)
+            behavior.episodes.begin(behavior.batch)
+
+    @property
+    def staged(self) -> list[list[float]]:
+        """Return the values of the next episode of each environment, [N, P]."""
+        told = self.environment.told
+        return np.column_stack([told[name] for name in self.rules.blocks]).tolist()  # type: ignore[no-any-return]
+
+    def play(self, steps: int) -> Game:
+        for _ in range(steps):
+            self._step()
+        return self
+
+    def _step(self) -> None:
+        self.steps += self.rules.num_envs
+        over = self.random.random(self.rules.num_envs) < 0.4
+        for behavior in self.behaviors.values():
+            slots = behavior.spec.slots
+            ended = over[behavior.spec.env_index] | (self.random.random(slots) < 0.1 * (self.agents - 1))
+            rewards = np.where(ended, self.random.normal(self.steps / 50, 2.0, slots), 0.0)
+            behavior.batch = AgentBatch({}, rewards.astype(np.float32), ended, np.zeros(slots, np.bool_))
+            if self.agents > 1:
+                behavior.batch.group_reward = self.random.normal(size=slots).astype(np.float32)
+            finished = behavior.episodes.record(behavior.batch)
+            if finished is not None:
+                self.run.episodes_finished(behavior, finished)
+            behavior.steps += slots
+        self.environment.episodes[over] += 1
+        if self.run.after_step():
+            self._begin(self.environment.episodes + 1)
+        if self.steps % (8 * self.rules.num_envs) == 0:
+            for name in self.behaviors:
+                self.run.stats()
+                self.run.summarised(name, {CUMULATIVE_REWARD: StatSummary.of(self.random.normal(size=3).tolist())})
+        self.history.append((self.steps, list(self.changes), self.staged))

@@ -1,0 +1,187 @@
+"""The rules of :class:`rlcore_torch.ActionDistribution` as tests for authors of distributions to inherit.
+
+::
+
+    class TestMyDistribution(ActionDistributionConformance):
+        distribution = "acme-beta/beta"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.plugins.calls import load_plugins
+from rlcore.plugins.selection import selection_from
+from rlcore.settings import NetworkSettings
+from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.rules import Rules
+from rlcore_torch import ActionDistribution
+from rlcore_torch.networks.distributions import make_distribution
+
+__all__ = ["ActionDistributionConformance"]
+
+DRAWS = 20_000
+ROWS = 5  # random columns that a test looks at
+
+
+class ActionDistributionConformance(Rules):
+    """Tests of distributions of actions: set ``distribution``.
+
+    Attributes:
+        distribution: The distribution, NAME or DIST/NAME, as installed.
+        settings: The block ``action_distribution_settings``.
+        deterministic: What a deterministic policy does: ``"mode"``, ``"mean"`` or ``"median"``.
+        spread: Standard deviation of the columns that are drawn.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    distribution: ClassVar[str] = ""
+    settings: ClassVar[Mapping[str, Any]] = {}
+    deterministic: ClassVar[Literal["mode", "mean", "median"]] = "mode"
+    spread: ClassVar[float] = 0.7
+
+    def make(self, parts: int = 1) -> ActionDistribution:
+        """Return the distribution of that many continuous parts, as a policy's head has it."""
+        plugins = load_plugins(selection_from(None, {}, (), False, used=(self.distribution,)))
+        record = plugins.action_distribution(self.distribution)
+        own = None if record.settings is None else checked_block(record, self.settings)
+        network = NetworkSettings(
+            action_distribution=self.distribution, action_distribution_settings=own, distribution=record
+        )
+        bounds = np.ones(parts, np.float32)
+        seen = (ObservationSpec("seen", (1,), np.float32),)
+        made = make_distribution(network, BehaviorSpec("Agent", seen, parts, (), -bounds, bounds))
+        assert made is not None
+        return made.requires_grad_(False)
+
+    def columns(self, distribution: ActionDistribution, rows: int = ROWS) -> Tensor:
+        """Return random columns [rows, columns * C]."""
+        generator = torch.Generator().manual_seed(1)
+        return self.spread * torch.randn(rows, distribution.columns * distribution.parts, generator=generator)
+
+    def draws(self, distribution: ActionDistribution, column: Tensor) -> Tensor:
+        """Return raw actions [draws, C] for one row of columns, ``column`` [1, columns * C]."""
+        return distribution.sample(column.expand(DRAWS, -1), normal(DRAWS, distribution.noise_size))
+
+    @pytest.mark.parametrize("rows", [0, 1, 4])
+    @pytest.mark.parametrize("parts", [1, 3])
+    def test_results_have_a_row_for_each_observation(self, rows: int, parts: int) -> None:
+        made = self.make(parts)
+        columns, noise = self.columns(made, rows), normal(rows, made.noise_size)
+        raw = made.sample(columns, noise)
+        assert raw.shape == made.deterministic(columns).shape == (rows, parts)
+        assert made.log_prob(columns, raw).shape == (rows,)
+        assert made.entropy(columns).shape in ((rows,), ())
+        assert {x.dtype for x in (raw, made.deterministic(columns), made.log_prob(columns, raw))} == {torch.float32}
+
+    def test_a_draw_is_a_function_of_its_row_and_its_noise(self) -> None:
+        made = self.make(2)
+        columns, noise = self.columns(made), normal(ROWS, made.noise_size)
+        before = torch.random.get_rng_state()
+        raw = made.sample(columns, noise)
+        torch.testing.assert_close(made.sample(columns, noise), raw, rtol=0.0, atol=0.0)
+        torch.testing.assert_close(made.sample(columns[2:], noise[2:]), raw[2:], rtol=1e-5, atol=1e-6)
+        assert torch.equal(torch.random.get_rng_state(), before), "the draw took PyTorch's own random numbers"
+        assert not torch.allclose(made.sample(columns, noise.roll(1, 0)), raw), "the noise has no effect"
+
+    def test_the_density_integrates_to_one_and_is_that_of_the_draws(self) -> None:
+        made = self.make()
+        for column in self.columns(made).unsqueeze(1):
+            draws = self.draws(made, column).flatten().sort().values
+            points, widths = grid(draws, made.bounded)
+            density = made.log_prob(column.expand(len(points), -1), points.unsqueeze(1)).exp()
+            share = (density.double() * widths).cumsum(0)
+            assert share[-1].item() == pytest.approx(1.0, abs=0.01)
+            # The largest difference between the distribution functions (Kolmogorov): 1.95 / sqrt(N) at one in 1000.
+            drawn = torch.searchsorted(draws, points, right=True) / DRAWS
+            assert (drawn - share).abs().max().item() < 1.95 / DRAWS**0.5 + 0.01
+
+    def test_the_entropy_is_minus_the_mean_log_probability_of_draws(self) -> None:
+        made = self.make(2)
+        for column in self.columns(made).unsqueeze(1):
+            log_prob = made.log_prob(column.expand(DRAWS, -1), self.draws(made, column)).double()
+            error = 5.0 * log_prob.std().item() / DRAWS**0.5
+            assert made.entropy(column).item() == pytest.approx(-log_prob.mean().item(), abs=error + 0.005)
+
+    def test_the_deterministic_action_is_the_mode_the_mean_or_the_median(self) -> None:
+        made = self.make()
+        for column in self.columns(made).unsqueeze(1):
+            action, draws = made.deterministic(column), self.draws(made, column)
+            if self.deterministic == "mode":
+                log_prob = made.log_prob(column.expand(DRAWS, -1), draws)
+                assert made.log_prob(column, action).item() >= log_prob.max().item() - 1e-4
+            elif self.deterministic == "mean":
+                error = 5.0 * draws.std().item() / DRAWS**0.5
+                assert action.item() == pytest.approx(draws.mean().item(), abs=error + 1e-5)
+            else:
+                assert (draws < action).float().mean().item() == pytest.approx(0.5, abs=2.5 / DRAWS**0.5)
+
+    def test_draws_of_a_bounded_distribution_lie_within_its_bounds(self) -> None:
+        made = self.make(2)
+        if made.bounded:
+            columns = 10.0 * self.columns(made, DRAWS)
+            raw = made.sample(columns, normal(DRAWS, made.noise_size))
+            assert bool((raw.abs() <= 1.0).all()) and bool((made.deterministic(columns).abs() <= 1.0).all())
+
+    def test_everything_is_finite_for_large_columns_and_has_finite_gradients(self) -> None:
+        made = self.make(2)
+        given = [[sign * size] * made.columns * 2 for size in (0.0, 1.0, 20.0) for sign in (-1.0, 1.0)]
+        columns = torch.tensor(given, requires_grad=True)
+        noise = normal(len(given), made.noise_size)
+        raw = made.sample(columns, noise)
+        at_bounds = torch.sign(raw.detach())
+        results = [raw, made.deterministic(columns), made.entropy(columns), made.log_prob(columns, raw.detach())]
+        results += [made.log_prob(columns, at_bounds)]
+        for result in results:
+            assert bool(result.isfinite().all())
+            if result.requires_grad:
+                [gradient] = torch.autograd.grad(result.sum(), columns, retain_graph=True)
+                assert bool(gradient.isfinite().all())
+
+    def test_numpy_draws_are_those_of_the_module(self) -> None:
+        made = self.make(2)
+        draw, columns, noise = made.numpy_draw(), self.columns(made), normal(ROWS, made.noise_size)
+        if draw is not None:
+            for ours, theirs in ((noise.numpy(), made.sample(columns, noise)), (None, made.deterministic(columns))):
+                np.testing.assert_allclose(draw(columns.numpy(), ours), theirs.numpy(), rtol=1e-4, atol=1e-5)
+
+    def test_draws_can_be_exported(self) -> None:
+        made = self.make(2)
+        given = (self.columns(made), normal(ROWS, made.noise_size))
+        exported = torch.export.export(Draws(made), given).module()
+        for ours, theirs in zip(exported(*given), Draws(made)(*given), strict=True):
+            torch.testing.assert_close(ours, theirs)
+
+
+class Draws(nn.Module):
+    """The draw and the deterministic action of a distribution, as an exported policy computes them."""
+
+    def __init__(self, distribution: ActionDistribution) -> None:
+        super().__init__()
+        self.distribution = distribution
+
+    def forward(self, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        return self.distribution.sample(columns, noise), self.distribution.deterministic(columns)
+
+
+def normal(rows: int, size: int) -> Tensor:
+    """Return standard normal noise [rows, size]."""
+    return torch.randn(rows, size, generator=torch.Generator().manual_seed(2))
+
+
+def grid(draws: Tensor, bounded: bool) -> tuple[Tensor, Tensor]:
+    """Return points between all that is likely to be drawn, in order, and the width of the cell around each."""
+    if bounded:  # closer to each other near the bounds, where densities may be steep
+        t = torch.linspace(-8.0, 8.0, 20_001, dtype=torch.float64)
+        edges = t.tanh()
+    else:
+        middle, reach = draws.mean().double().item(), 12.0 * draws.std().double().item()
+        edges = torch.linspace(middle - reach, middle + reach, 20_001, dtype=torch.float64)
+    return ((edges[1:] + edges[:-1]) / 2).to(torch.float32), edges.diff()

@@ -1,0 +1,172 @@
+"""The rules of encoders, see :class:`rlcore.EncoderSpec`, as tests for authors of encoders to inherit.
+
+::
+
+    class TestMyEncoder(EncoderConformance):
+        encoder = "acme-cnn/pooled_cnn"
+        settings = {"channels": [8, 16]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rlcore.environment import ObservationSpec
+from rlcore.errors import ConfigError, UnsupportedSpace
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.records import EncoderSpec
+from rlcore.plugins.selection import selection_from
+from rlcore.settings import NetworkSettings
+from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.rules import Rules
+from rlcore_torch.networks.encoders import make_encoder
+
+__all__ = ["EncoderConformance"]
+
+OBSERVATIONS: tuple[ObservationSpec, ...] = (
+    ObservationSpec("camera", (36, 40, 3), np.uint8, "image"),
+    ObservationSpec("depth", (64, 36, 1), np.float32, "image"),
+    ObservationSpec("state", (7,), np.float32),
+    ObservationSpec("grid", (2, 3), np.float64),
+)
+
+
+class EncoderConformance(Rules):
+    """Tests of encoders of observations: set ``encoder``.
+
+    Attributes:
+        encoder: The encoder, NAME or DIST/NAME, as installed.
+        settings: The block ``vis_encode_settings`` or ``vector_encode_settings``.
+        observations: Observations that the encoder reads; those of a kind that its record does not declare are left
+            out.
+        features: ``hidden_units``, which the encoder may use as its number of features.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    encoder: ClassVar[str] = ""
+    settings: ClassVar[Mapping[str, Any]] = {}
+    observations: ClassVar[tuple[ObservationSpec, ...]] = OBSERVATIONS
+    features: ClassVar[int] = 16
+
+    def plugins(self) -> Plugins:
+        """Return the plugins that the encoder is created with."""
+        return load_plugins(selection_from(None, {}, (), False, used=(self.encoder,)))
+
+    def record(self) -> EncoderSpec:
+        """Return the record of the encoder."""
+        return self.plugins().encoder(self.encoder)
+
+    def make(self, observation: ObservationSpec, seed: int = 1) -> nn.Module:
+        """Create the encoder for one observation, with weights that depend on ``seed``."""
+        record = self.record()
+        own = None if record.settings is None else checked_block(record, self.settings)
+        chosen = {"vis_encode_type": self.encoder, "vis_encode_settings": own}
+        if observation.kind != "image":
+            chosen = {"vector_encode_type": self.encoder, "vector_encode_settings": own}
+        network = NetworkSettings(hidden_units=self.features, encoders={self.encoder: record}, **chosen)  # type: ignore[arg-type]
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(seed)
+            return make_encoder(network, observation)[0]
+
+    def read(self) -> list[ObservationSpec]:
+        """Return the observations of the kinds that the record declares: at least one."""
+        kinds = self.record().kinds
+        found = [each for each in self.observations if ("image" if each.kind == "image" else "vector") in kinds]
+        assert found, f"observations has none of the kinds {sorted(kinds)}"
+        return found
+
+    # ------------------------------------------------------------ rules
+
+    def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
+        record = self.record()
+        assert record.summary
+        if record.settings is not None:
+            with pytest.raises(ConfigError, match="no_such_key"):
+                checked_block(record, {**self.settings, "no_such_key": 1})
+
+    def test_features_have_a_row_for_each_observation(self) -> None:
+        for observation in self.read():
+            encoder = self.make(observation)
+            widths = set()
+            for rows in (1, 2, 5):
+                features = encoder(batch(observation, rows))
+                assert features.dtype == torch.float32 and features.shape[0] == rows and features.ndim == 2
+                assert features.isfinite().all()
+                widths.add(features.shape[1])
+            assert len(widths) == 1, f"the number of features depends on the rows: {sorted(widths)}"
+
+    def test_equal_seeds_give_equal_weights(self) -> None:
+        """Weights come from PyTorch's generator, which a run seeds."""
+        for observation in self.read():
+            one, same, other = (self.make(observation, seed).state_dict() for seed in (1, 1, 2))
+            assert all(torch.equal(one[name], same[name]) for name in one)
+            assert not one or any(not torch.equal(one[name], other[name]) for name in one)
+
+    def test_a_row_depends_on_no_other_row_and_on_no_earlier_call(self) -> None:
+        """A policy acts for each agent alone. Layers such as batch normalization break it."""
+        for observation in self.read():
+            encoder, seen = self.make(observation), batch(observation, 4)
+            together = encoder(seen)
+            for _ in range(3):
+                encoder(batch(observation, 4, seed=2, scale=3.0))
+            for row in range(4):
+                torch.testing.assert_close(encoder(seen[row : row + 1]), together[row : row + 1], rtol=1e-4, atol=1e-5)
+
+    def test_reading_changes_neither_the_observation_nor_random_numbers(self) -> None:
+        """Dropout and other noise would give a resumed run other actions."""
+        for observation in self.read():
+            encoder, seen = self.make(observation), batch(observation, 3)
+            given, before = seen.clone(), torch.random.get_rng_state()
+            encoder(seen)
+            assert torch.equal(seen, given), "the encoder changed its argument"
+            assert torch.equal(torch.random.get_rng_state(), before), "the encoder drew random numbers"
+
+    def test_different_observations_have_different_features(self) -> None:
+        for observation in self.read():
+            features = self.make(observation)(batch(observation, 2))
+            assert not torch.allclose(features[0], features[1], atol=1e-7)
+
+    def test_every_parameter_has_a_finite_gradient(self) -> None:
+        for observation in self.read():
+            encoder = self.make(observation)
+            encoder(batch(observation, 8)).square().sum().backward()
+            for name, parameter in encoder.named_parameters():
+                if parameter.requires_grad:
+                    assert parameter.grad is not None, f"{name} has no effect on the features"
+                    assert parameter.grad.isfinite().all(), f"the gradient of {name} is not finite"
+
+    def test_saved_weights_restore_the_features(self) -> None:
+        for observation in self.read():
+            one, other, seen = self.make(observation), self.make(observation, seed=2), batch(observation, 3)
+            other.load_state_dict({name: value.clone() for name, value in one.state_dict().items()})
+            torch.testing.assert_close(other(seen), one(seen), rtol=0.0, atol=0.0)
+
+    def test_an_observation_it_cannot_read_is_refused_and_named(self) -> None:
+        """A single pixel, or number: either it is read, or the error is an UnsupportedSpace."""
+        for observation in self.read():
+            shape = (1, 1, observation.shape[2]) if observation.kind == "image" else (1,)
+            smallest = attrs.evolve(observation, shape=shape)
+            try:
+                encoder = self.make(smallest)
+            except UnsupportedSpace as error:
+                named = observation.name in str(error)
+            else:
+                named = True
+                assert encoder(batch(smallest, 2)).isfinite().all()
+            assert named, f"the error does not name the observation {observation.name!r}"
+
+
+def batch(observation: ObservationSpec, rows: int, seed: int = 1, scale: float = 1.0) -> Tensor:
+    """Return random observations as an encoder gets them, float32: [rows, channels, height, width] or [rows, size]."""
+    generator = torch.Generator().manual_seed(seed)
+    if observation.kind == "image":
+        height, width, channels = observation.shape
+        return torch.rand((rows, channels, height, width), generator=generator) * scale
+    return torch.randn((rows, observation.size), generator=generator) * scale

@@ -1,0 +1,238 @@
+"""The rules of :class:`rlcore.exporters.Exporter` as tests for authors of exporters to inherit.
+
+::
+
+    class TestMyExporter(ExporterConformance):
+        exporter = "acme-export/pt2"
+
+        def load(self, path):
+            program = torch.export.load(path).module()
+            return lambda observations, action_mask, memory: program(...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import attrs
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.errors import ConfigError, UnsupportedExport
+from rlcore.exporters import ExportAbout, Exporter
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.selection import selection_from
+from rlcore.settings import BehaviorSettings, MemorySettings, NetworkSettings, RunConfig
+from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.states import assert_equal, copied, global_generators
+from rlcore_devkit.playing import random_mask, random_observations
+
+__all__ = ["ExporterConformance", "LoadedPolicy"]
+
+_ABOUT = ExportAbout(
+    run_id="walker",
+    step=500,
+    behavior_steps=300,
+    trainer_type="ppo",
+    rlcore_version="0.1.0",
+    configuration_sha256="0" * 64,
+)
+_STATE = ObservationSpec("state", (3,), np.float32)
+_WIND = ObservationSpec("wind", (2, 2), np.float64)
+_ROOM = ObservationSpec("room", (4,), np.float32, "one_hot")
+_CAMERA = ObservationSpec("camera", (20, 24, 3), np.uint8, "image")
+
+
+def _behavior(*observations: ObservationSpec, continuous: int = 0, discrete: tuple[int, ...] = ()) -> BehaviorSpec:
+    low = np.array([-2.0, 0.0, -1.0][:continuous], np.float32)
+    high = np.array([1.0, 5.0, 1.0][:continuous], np.float32)
+    return BehaviorSpec("Walker", observations, continuous, discrete, low, high, env_index=np.arange(2))
+
+
+BEHAVIORS: dict[str, BehaviorSpec] = {
+    "vector": _behavior(_STATE, continuous=2),
+    "several": _behavior(_STATE, _WIND, _ROOM, continuous=1),
+    "image": _behavior(_CAMERA, _STATE, discrete=(3,)),
+    "discrete": _behavior(_STATE, discrete=(4,)),
+    "branches": _behavior(_STATE, discrete=(2, 3, 4)),
+    "hybrid": _behavior(_STATE, continuous=3, discrete=(2, 3)),
+    "memory": _behavior(_STATE, continuous=1, discrete=(2, 3)),
+}
+_MEMORY = MemorySettings(memory_size=8, sequence_length=4)
+
+
+class LoadedPolicy(Protocol):
+    """An exported policy that was loaded again."""
+
+    def __call__(
+        self,
+        observations: Mapping[str, NDArray[Any]],
+        action_mask: NDArray[np.bool_] | None,
+        memory: NDArray[np.float32] | None,
+    ) -> tuple[Actions, NDArray[np.float32] | None]:
+        """The most likely actions of R rows, and the memory [R, M] after them if the policy has one.
+
+        ``observations`` are [R, *shape], of the behavior's types, ``action_mask`` is [R, mask_size].
+        """
+        ...
+
+
+class ExporterConformance(Rules):
+    """Tests of exporters: set ``exporter`` and override :meth:`load`.
+
+    Attributes:
+        exporter: The exporter, NAME or DIST/NAME, as installed.
+        settings: The block of the exporter under ``export``.
+        kinds: The behaviors that it can export, any of ``vector``, ``several`` (observations), ``image``, ``discrete``,
+            ``branches``, ``hybrid`` and ``memory``; the exporter must refuse the others with an UnsupportedExport.
+        tolerance: Largest difference of continuous actions.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    exporter: ClassVar[str] = ""
+    settings: ClassVar[Mapping[str, Any]] = {}
+    kinds: ClassVar[frozenset[str]] = frozenset(BEHAVIORS)
+    tolerance: ClassVar[float] = 1e-5
+
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.place = tmp_path / "export"
+        self.place.mkdir()
+        self.elsewhere = tmp_path / "working"
+        self.elsewhere.mkdir()
+        monkeypatch.chdir(self.elsewhere)
+
+    def load(self, path: Path) -> LoadedPolicy:
+        """Load the exported policy at ``path``, with another program than rlcore if possible."""
+        raise NotImplementedError
+
+    def plugins(self) -> Plugins:
+        """Return the plugins that the exporter is created with."""
+        return load_plugins(selection_from(None, {}, (), False, used=(self.exporter,)))
+
+    def make(self, **settings: Any) -> Exporter:
+        """Create the exporter; ``settings`` override those of the class."""
+        plugins = self.plugins()
+        spec = plugins.exporter(self.exporter)
+        run = RunContext(RunConfig(behaviors={"Walker": BehaviorSettings()}), plugins, self.elsewhere, 1, 1)
+        return plugins.create_exporter(spec, checked_block(spec, {**self.settings, **settings}), run)
+
+    def policy(self, kind: str, seed: int = 1) -> Any:
+        """Return a policy of :mod:`rlcore_torch` with random weights."""
+        untrained = pytest.importorskip("rlcore_torch.policy.untrained", reason="the policies need PyTorch")
+        memory = _MEMORY if kind == "memory" else None
+        network = NetworkSettings(hidden_units=16, num_layers=1, normalize=True, memory=memory)
+        return untrained.untrained_policy(BEHAVIORS[kind], network, seed)
+
+    def file(self, name: str = "Walker") -> Path:
+        """Return the path of an exported file, which has the suffix of the exporter."""
+        return self.place / f"{name}{self.plugins().exporter(self.exporter).suffix}"
+
+    def claimed(self) -> str:
+        """Return the first behavior that the exporter can export."""
+        return next(kind for kind in BEHAVIORS if kind in self.kinds)
+
+    # ------------------------------------------------------------ rules
+
+    def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
+        assert self.plugins().exporter(self.exporter).summary
+        assert self.kinds and self.kinds <= BEHAVIORS.keys(), f"kinds are any of {', '.join(BEHAVIORS)}"
+        assert isinstance(self.make(), Exporter)
+        with pytest.raises(ConfigError, match="no_such_key"):
+            self.make(no_such_key=1)
+
+    @pytest.mark.parametrize("kind", list(BEHAVIORS))
+    def test_an_exported_policy_acts_as_before_or_is_refused(self, kind: str) -> None:
+        """For one row and for several; with masks; with memory over several steps and a new episode."""
+        policy, path = self.policy(kind), self.file()
+        if kind not in self.kinds:
+            with pytest.raises(UnsupportedExport):
+                self.make().export(policy, BEHAVIORS[kind], path, _ABOUT)
+            assert not list(self.place.iterdir()), "an export that is refused leaves no file"
+            return
+        self.make().export(policy, BEHAVIORS[kind], path, _ABOUT)
+        loaded = self.load(path)
+        for rows in (1, 2, 7):
+            self._compare(policy, loaded, BEHAVIORS[kind], rows)
+
+    def _compare(self, policy: Any, loaded: LoadedPolicy, behavior: BehaviorSpec, rows: int) -> None:
+        generator, size = np.random.default_rng(rows), policy.memory_size
+        expected_memory = np.zeros((rows, size), np.float32) if size else None
+        memory = None if expected_memory is None else expected_memory.copy()
+        for step in range(4):
+            seen = random_observations(behavior, rows, generator)
+            mask = random_mask(behavior, rows, generator)
+            if step == 2 and memory is not None and expected_memory is not None:
+                memory[0] = expected_memory[0] = 0.0
+            expected = policy.act(seen, mask, True, *(() if expected_memory is None else (expected_memory,)))
+            actions, memory = loaded(seen, mask, memory)
+            assert (actions.continuous is None) == (expected.continuous is None)
+            assert (actions.discrete is None) == (expected.discrete is None)
+            if expected.continuous is not None and actions.continuous is not None:
+                np.testing.assert_allclose(actions.continuous, expected.continuous, rtol=0, atol=self.tolerance)
+            if expected.discrete is not None:
+                np.testing.assert_array_equal(actions.discrete, expected.discrete)
+            if expected_memory is not None:
+                assert memory is not None, "a policy with memory returns what it remembers"
+                np.testing.assert_allclose(memory, expected_memory, rtol=0, atol=self.tolerance)
+                memory = np.array(memory, np.float32)
+
+    def test_writes_one_file_and_nothing_else(self) -> None:
+        kind = self.claimed()
+        path = self.file()
+        report = self.make().export(self.policy(kind), BEHAVIORS[kind], path, _ABOUT)
+        assert report is None or len(report.splitlines()) == 1, "a report is one line of text"
+        assert path.is_file() and path.stat().st_size
+        assert list(self.place.iterdir()) == [path]
+        assert not list(self.elsewhere.iterdir()), "an export writes nothing into the working or run directory"
+
+    def test_exports_are_independent(self) -> None:
+        """One exporter exports every policy of a run, of several behaviors and at several times."""
+        kind, exporter = self.claimed(), self.make()
+        policies = [self.policy(kind, seed) for seed in (1, 2)]
+        behavior = attrs.evolve(BEHAVIORS[kind], name="Other")
+        exporter.export(policies[0], BEHAVIORS[kind], self.file(), _ABOUT)
+        exporter.export(policies[1], behavior, self.file("Other"), _ABOUT)
+        for policy, path in zip(policies, (self.file(), self.file("Other")), strict=True):
+            self._compare(policy, self.load(path), behavior, 2)
+
+    def test_exporting_changes_neither_the_policy_nor_global_random_numbers(self) -> None:
+        """A run with exports learns what it would learn without them."""
+        kind = self.claimed()
+        policy, behavior = self.policy(kind), BEHAVIORS[kind]
+        seen = random_observations(behavior, 5, np.random.default_rng(0))
+        mask = random_mask(behavior, 5, np.random.default_rng(0))
+        before, generators = policy.act(seen, mask), _generators()
+        weights = copied(policy.state_dict())
+        self.make().export(policy, behavior, self.file(), _ABOUT)
+        assert _generators() == generators, "an export drew from a global generator, or left another setting of PyTorch"
+        assert_equal(policy.state_dict(), weights)
+        after = policy.act(seen, mask)
+        for part in ("continuous", "discrete"):
+            np.testing.assert_array_equal(getattr(after, part), getattr(before, part))
+
+    def test_a_file_that_cannot_be_written_is_an_error(self) -> None:
+        kind = self.claimed()
+        missing = self.place / "missing"
+        with pytest.raises(Exception):  # noqa: B017, PT011  # of any kind: rlcore reports it
+            self.make().export(self.policy(kind), BEHAVIORS[kind], missing / self.file().name, _ABOUT)
+        assert not missing.exists() and not list(self.place.iterdir())
+        assert not list(self.elsewhere.iterdir())
+
+
+def _generators() -> tuple[Any, ...]:
+    """The states of the global generators, and the global settings of PyTorch that change what is computed."""
+    torch = pytest.importorskip("torch")
+    return (
+        *global_generators(),
+        torch.get_rng_state().tolist(),
+        torch.is_grad_enabled(),
+        torch.get_default_dtype(),
+        torch.get_num_threads(),
+    )

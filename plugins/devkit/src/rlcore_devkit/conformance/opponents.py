@@ -1,0 +1,157 @@
+"""The rules of opponents, see :class:`rlcore.OpponentSpec`, as tests for authors of opponents to inherit.
+
+::
+
+    class TestMyOpponent(OpponentConformance):
+        opponent = "acme-chess/minimax"
+        spaces = frozenset({"discrete"})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.errors import ConfigError, UnsupportedSpace
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.records import OpponentSpec
+from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.selection import selection_from
+from rlcore.policy import Policy
+from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.states import assert_equal, copied, global_generators
+from rlcore_devkit.conformance.trainer import check_actions
+from rlcore_devkit.playing import random_mask, random_observations
+
+__all__ = ["OpponentConformance"]
+
+_SEEN = (ObservationSpec("board", (6,), np.float32), ObservationSpec("camera", (8, 8, 3), np.uint8, "image"))
+_LOW, _HIGH = np.array([-2.0, 0.0], np.float32), np.array([1.0, 5.0], np.float32)
+
+BEHAVIORS: dict[str, BehaviorSpec] = {
+    "continuous": BehaviorSpec("Player", _SEEN, 2, (), _LOW, _HIGH),
+    "discrete": BehaviorSpec("Player", _SEEN, 0, (3, 4)),
+    "hybrid": BehaviorSpec("Player", _SEEN, 2, (3, 4), _LOW, _HIGH),
+}
+
+
+class OpponentConformance(Rules):
+    """Tests of opponents that do not learn: set ``opponent``.
+
+    Attributes:
+        opponent: The opponent, NAME or DIST/NAME, as installed.
+        settings: The block of the opponent under ``opponents``, without ``type``.
+        spaces: Actions that the opponent can play: any of ``"continuous"``, ``"discrete"`` and ``"hybrid"``. The
+            opponent must refuse the others with an UnsupportedSpace.
+        behaviors: Behaviors to play, by their kind of actions, for an opponent that reads particular observations.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    opponent: ClassVar[str] = ""
+    settings: ClassVar[Mapping[str, Any]] = {}
+    spaces: ClassVar[frozenset[str]] = frozenset(BEHAVIORS)
+    behaviors: ClassVar[Mapping[str, BehaviorSpec]] = BEHAVIORS
+
+    def plugins(self) -> Plugins:
+        """Return the plugins that the opponent is created with."""
+        return load_plugins(selection_from(None, {}, (), False, used=(self.opponent,)))
+
+    def make(self, kind: str, **settings: Any) -> Policy:
+        """Create the opponent for the behavior ``kind``; ``settings`` override those of the class."""
+        plugins = self.plugins()
+        spec = plugins.record(OpponentSpec, self.opponent)
+        block = attrs.evolve(checked_block(spec, {**self.settings, **settings}), type=self.opponent)
+        behavior = self.behaviors[kind]
+        config = RunConfig(behaviors={behavior.name: BehaviorSettings()})
+        run = RunContext(config, plugins, self.directory, 1, 1, behaviors={behavior.name: behavior})
+        return run.create_opponents({"it": block}, behavior, ("opponents",))["it"]
+
+    def observations(self, kind: str, rows: int, generator: np.random.Generator) -> dict[str, NDArray[Any]]:
+        """Draw observations by name, each [rows, *shape]; override it for an opponent that reads positions of a game.
+
+        All rows need an action.
+        """
+        return random_observations(self.behaviors[kind], rows, generator)
+
+    def act(self, policy: Policy, kind: str, rows: int, seed: int, deterministic: bool = False) -> Actions:
+        """Seed the policy, and return its actions for ``rows`` random rows in which an episode begins."""
+        generator = np.random.default_rng(seed)
+        seen = self.observations(kind, rows, generator)
+        mask = random_mask(self.behaviors[kind], rows, generator)
+        policy.seed(seed)
+        return policy.act(seen, mask, deterministic)
+
+    # ------------------------------------------------------------ rules
+
+    def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
+        assert self.plugins().record(OpponentSpec, self.opponent).summary
+        assert self.spaces and self.spaces <= BEHAVIORS.keys(), f"spaces are any of {', '.join(BEHAVIORS)}"
+        with pytest.raises(ConfigError, match="no_such_key"):
+            self.make(min(self.spaces), no_such_key=1)
+
+    @pytest.mark.parametrize("kind", list(BEHAVIORS))
+    def test_plays_the_actions_it_declares_and_refuses_others(self, kind: str) -> None:
+        if kind not in self.spaces:
+            with pytest.raises(UnsupportedSpace):
+                self.make(kind)
+            return
+        policy, behavior = self.make(kind), self.behaviors[kind]
+        for rows in (1, 2, 7):
+            for seed in range(20):
+                for deterministic in (True, False):
+                    generator = np.random.default_rng(seed)
+                    seen = self.observations(kind, rows, generator)
+                    mask = random_mask(behavior, rows, generator)
+                    given = copied({"seen": seen, "mask": mask})
+                    policy.seed(seed)
+                    check_rows(behavior, rows, mask, policy.act(seen, mask, deterministic))
+                    assert_equal({"seen": seen, "mask": mask}, given, "act changed its arguments")
+
+    def test_a_row_without_an_allowed_option_needs_no_action_and_breaks_nothing(self) -> None:
+        """An agent that waits for its turn has a row whose mask may allow nothing."""
+        for kind in self.spaces - {"continuous"}:
+            behavior, generator = self.behaviors[kind], np.random.default_rng(1)
+            mask = random_mask(behavior, 3, generator)
+            assert mask is not None
+            mask[1] = False
+            actions = self.make(kind).act(self.observations(kind, 3, generator), mask, False)
+            check_rows(behavior, 3, np.where(mask.any(axis=1, keepdims=True), mask, True), actions)
+
+    def test_equal_seeds_give_equal_actions_whatever_was_played_before(self) -> None:
+        """Every evaluation plays the same games."""
+        for kind in self.spaces:
+            fresh, used = self.make(kind), self.make(kind)
+            for seed in range(5):
+                self.act(used, kind, 3, 100 + seed)
+            for seed in range(5):
+                for deterministic in (True, False):
+                    ours, theirs = (self.act(policy, kind, 4, seed, deterministic) for policy in (fresh, used))
+                    assert_equal(parts(ours), parts(theirs), "actions depend on more than act's arguments and the seed")
+
+    def test_leaves_global_random_numbers_alone(self) -> None:
+        for kind in self.spaces:
+            policy = self.make(kind)
+            before = global_generators()
+            for seed in range(3):
+                self.act(policy, kind, 4, seed)
+            after = global_generators()
+            assert before == after, "draw from a generator of your own that seed() seeds"
+
+
+def check_rows(behavior: BehaviorSpec, rows: int, mask: NDArray[np.bool_] | None, actions: Actions) -> None:
+    """Check shapes, types and limits of the actions of ``rows`` rows."""
+    check_actions(behavior.take(np.zeros(rows, np.int64)), mask, actions)
+
+
+def parts(actions: Actions) -> dict[str, Any]:
+    """Return the parts of the actions that there are, by name."""
+    found = {"continuous": actions.continuous, "discrete": actions.discrete}
+    return {name: part.copy() for name, part in found.items() if part is not None}

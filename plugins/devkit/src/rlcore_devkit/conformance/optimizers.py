@@ -1,0 +1,160 @@
+"""The rules of optimizers, see :class:`rlcore.OptimizerSpec`, as tests for authors of optimizers to inherit.
+
+::
+
+    class TestMyOptimizer(OptimizerConformance):
+        optimizer = "acme-lion/lion"
+        settings = {"weight_decay": 0.1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+import torch
+from torch import nn
+
+from rlcore.errors import ConfigError, RunStateError
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.records import OptimizerSpec
+from rlcore.plugins.selection import selection_from
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
+from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
+
+__all__ = ["OptimizerConformance"]
+
+
+class OptimizerConformance(Rules):
+    """Tests of optimizers: set ``optimizer``.
+
+    Attributes:
+        optimizer: The optimizer, NAME or DIST/NAME, as installed.
+        settings: The block ``optimizer`` of the hyperparameters, without ``type``.
+        learning_rate: A learning rate with which 200 steps come nearer to the minimum of a parabola.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    optimizer: ClassVar[str] = ""
+    settings: ClassVar[Mapping[str, Any]] = {}
+    learning_rate: ClassVar[float] = 0.01
+
+    def plugins(self) -> Plugins:
+        """Return the plugins that the optimizer is created with."""
+        return load_plugins(selection_from(None, {}, (), False, used=(self.optimizer,)))
+
+    def make(self, parameters: list[nn.Parameter], learning_rate: float | None = None) -> PluginOptimizer:
+        """Create the optimizer over ``parameters``, as the trainers of :mod:`rlcore_torch` do."""
+        spec = self.plugins().record(OptimizerSpec, self.optimizer)
+        block = attrs.evolve(checked_block(spec, self.settings), type=self.optimizer)
+        return PluginOptimizer(spec, block, parameters, self.learning_rate if learning_rate is None else learning_rate)
+
+    # ------------------------------------------------------------ rules
+
+    def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
+        spec = self.plugins().record(OptimizerSpec, self.optimizer)
+        assert spec.summary
+        with pytest.raises(ConfigError, match="no_such_key"):
+            checked_block(spec, {**self.settings, "no_such_key": 1})
+
+    def test_steps_come_nearer_to_a_minimum(self) -> None:
+        weights = parameters()
+        optimizer = self.make(weights)
+        first = take_steps(optimizer, weights, 200)
+        assert distance(weights) < first, "200 steps did not come nearer to the minimum of a parabola"
+        assert all(p.isfinite().all() for p in weights)
+
+    def test_every_parameter_with_a_gradient_is_changed_and_no_other_one(self) -> None:
+        """A layer that a loss does not reach has no gradient, and one that is frozen never has one."""
+        weights = parameters()
+        before = [p.detach().clone() for p in weights]
+        optimizer = self.make(weights)
+        optimizer.zero_grad()
+        weights[0].square().sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        assert not torch.equal(weights[0], before[0])
+        assert all(torch.equal(p, old) for p, old in zip(weights[1:], before[1:], strict=True)), "changed without one"
+
+    def test_obeys_the_learning_rate_of_a_schedule(self) -> None:
+        """A schedule may end at 0: a step then changes nothing."""
+        weights = parameters()
+        optimizer = self.make(weights)
+        take_steps(optimizer, weights, 3)
+        before = [p.detach().clone() for p in weights]
+        optimizer.learning_rate = 0.0
+        take_steps(optimizer, weights, 1)
+        assert all(torch.equal(p, old) for p, old in zip(weights, before, strict=True)), "read `lr` of the group"
+        optimizer.learning_rate = self.learning_rate
+        take_steps(optimizer, weights, 1)
+        assert not torch.equal(weights[0], before[0])
+
+    def test_equal_gradients_give_equal_steps_and_no_random_numbers_are_drawn(self) -> None:
+        outcomes = []
+        before = torch.random.get_rng_state()
+        for _ in range(2):
+            weights = parameters()
+            take_steps(self.make(weights), weights, 5)
+            outcomes.append([p.detach() for p in weights])
+        assert all(torch.equal(one, other) for one, other in zip(*outcomes, strict=True))
+        assert torch.equal(torch.random.get_rng_state(), before), "an optimizer must not draw random numbers"
+
+    @pytest.mark.parametrize("steps", [0, 1, 7])
+    def test_goes_on_from_its_state_as_if_never_stopped(self, steps: int) -> None:
+        """Through a file, at the first step and later, with another learning rate than at first."""
+        weights = parameters()
+        optimizer = self.make(weights)
+        take_steps(optimizer, weights, steps)
+        optimizer.learning_rate = self.learning_rate / 2.0
+        state = copied(optimizer.state_dict())
+        check_storable(state)
+        resumed_weights = [nn.Parameter(p.detach().clone()) for p in weights]
+        resumed = self.make(resumed_weights)
+        resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"optimizer": state}))["optimizer"])
+        resumed.learning_rate = self.learning_rate / 2.0
+        for _ in range(5):
+            take_steps(optimizer, weights, 1)
+            take_steps(resumed, resumed_weights, 1)
+            for ours, theirs in zip(weights, resumed_weights, strict=True):
+                assert torch.equal(ours, theirs), "keep what later steps need in `state` or in the groups"
+        assert_equal(optimizer.state_dict(), resumed.state_dict())
+
+    def test_a_state_of_other_parameters_is_refused_and_changes_nothing(self) -> None:
+        weights = parameters()
+        optimizer = self.make(weights)
+        take_steps(optimizer, weights, 2)
+        before = copied(optimizer.state_dict())
+        if not before["parameters"]:
+            pytest.skip("keeps nothing for a parameter")
+        other = [nn.Parameter(torch.ones(5, 5)) for _ in range(4)]
+        another = self.make(other)
+        take_steps(another, other, 2)
+        with pytest.raises(RunStateError):
+            optimizer.load_state_dict(copied(another.state_dict()))
+        assert_equal(optimizer.state_dict(), before, "a refused state changed the optimizer")
+
+
+def parameters() -> list[nn.Parameter]:
+    """Return a matrix, a vector and a number, away from zero."""
+    generator = torch.Generator().manual_seed(1)
+    return [nn.Parameter(2.0 + torch.rand(shape, generator=generator)) for shape in ((3, 4), (4,), ())]
+
+
+def distance(weights: list[nn.Parameter]) -> float:
+    """Return the value of the parabola, whose minimum is at 0."""
+    return sum(float(p.detach().square().sum()) for p in weights)
+
+
+def take_steps(optimizer: PluginOptimizer, weights: list[nn.Parameter], steps: int) -> float:
+    """Take steps on the parabola; return its value before them."""
+    first = distance(weights)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        torch.stack([p.square().sum() for p in weights]).sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return first

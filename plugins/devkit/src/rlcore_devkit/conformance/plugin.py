@@ -1,0 +1,73 @@
+"""The rules of all plugins, as tests for authors of plugins to inherit.
+
+::
+
+    class TestMyPlugin(PluginConformance):
+        plugin = "acme-ppo/ppo"
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rlcore.cli.main import COMMANDS
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.diagnosis import Finding, diagnose, loaded_among_others
+from rlcore.plugins.discovery import installed
+from rlcore.plugins.plugin import PLUGIN_NAME, Plugin
+from rlcore.plugins.selection import Choice, Selection, decide
+from rlcore_devkit.conformance.rules import Rules
+
+
+class PluginConformance(Rules):
+    """Tests of plugins: set ``plugin``.
+
+    Attributes:
+        plugin: The plugin, NAME or DIST/NAME, as installed.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    plugin: ClassVar[str] = ""
+
+    def installed(self) -> Plugin:
+        """Return the installed plugin."""
+        found = list(filter(Choice(self.plugin, True, "-p").matches, decide(installed(), Selection())))
+        assert found, f"{self.plugin!r} is not installed; run pip install -e . in the plugin's directory"
+        assert len(found) == 1, f"{self.plugin!r} is ambiguous: {[each.label for each in found]}"
+        return found[0]
+
+    def loaded(self) -> Plugins:
+        """Return the plugin, loaded together with the plugins whose hooks it may implement."""
+        plugin = self.installed()
+        plugins = loaded_among_others(plugin)
+        assert plugin.label not in plugins.broken, plugins.broken[plugin.label]
+        return plugins
+
+    def findings(self, import_targets: bool = False) -> list[Finding]:
+        """Return what ``rlcore plugins doctor`` finds in the plugin."""
+        return list(diagnose(self.installed(), import_targets, COMMANDS))
+
+    def test_has_a_name_that_references_can_use(self) -> None:
+        assert PLUGIN_NAME.fullmatch(self.installed().name)
+
+    def test_fits_the_running_rlcore(self) -> None:
+        assert self.installed().refused is None
+
+    def test_bounds_the_rlcore_it_was_made_for(self) -> None:
+        assert not [each.message for each in self.findings() if each.rule == "bounds"]
+
+    def test_loads_and_implements_a_hook(self) -> None:
+        plugins = self.loaded()
+        assert plugins.implemented(self.installed().label)
+
+    def test_every_record_has_a_summary(self) -> None:
+        plugins = self.loaded()
+        records = plugins.records_of(self.installed().label)
+        assert [record.name for record in records if not record.summary] == []
+
+    def test_importing_it_is_cheap(self) -> None:
+        assert [each.message for each in self.findings() if each.rule == "light"] == []
+
+    def test_every_target_can_be_imported(self) -> None:
+        errors = [each.message for each in self.findings(import_targets=True) if each.level == "error"]
+        assert errors == []

@@ -1,0 +1,194 @@
+"""The rules of :class:`rlcore.recordings.RecordingFormat` as tests for authors of recording formats to inherit.
+
+::
+
+    class TestMyFormat(RecordingFormatConformance):
+        format = "acme-data/parquet"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import attrs
+import numpy as np
+import pytest
+
+from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.errors import ConfigError
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.selection import selection_from
+from rlcore.recordings import Recording, RecordingAbout, RecordingFormat
+from rlcore_devkit.conformance.offline_trainers import arrays
+from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.states import assert_equal
+from rlcore_devkit.playing import random_mask, random_observations
+
+__all__ = ["RecordingFormatConformance"]
+
+_STATE = ObservationSpec("state", (3,), np.float32)
+_WIND = ObservationSpec("wind", (2, 2), np.float64)
+_ROOM = ObservationSpec("room", (4,), np.float32, "one_hot")
+_CAMERA = ObservationSpec("camera", (40, 40, 3), np.uint8, "image")
+_LOW, _HIGH = np.array([-2.0, 0.0], np.float32), np.array([1.0, np.inf], np.float32)
+
+BEHAVIORS: dict[str, BehaviorSpec] = {
+    "continuous": BehaviorSpec("Walker", (_STATE,), 2, (), _LOW, _HIGH),
+    "discrete": BehaviorSpec("Walker", (_STATE,), discrete=(4,)),
+    "branches": BehaviorSpec("Walker", (_STATE,), discrete=(2, 3, 4)),
+    "hybrid": BehaviorSpec("Walker", (_STATE,), 2, (2, 3), _LOW, _HIGH),
+    "several": BehaviorSpec("Walker", (_STATE, _WIND, _ROOM, _CAMERA), discrete=(2,)),
+    "masked": BehaviorSpec("Walker", (_STATE,), discrete=(2, 3)),
+}
+
+
+class RecordingFormatConformance(Rules):
+    """Tests of recording formats: set ``format``.
+
+    Attributes:
+        format: The recording format, NAME or DIST/NAME, as installed.
+        kinds: The behaviors that it can store, any of ``continuous``, ``discrete``, ``branches``, ``hybrid``,
+            ``several`` (observations, one of them an image) and ``masked`` (recorded action masks).
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    format: ClassVar[str] = ""
+    kinds: ClassVar[frozenset[str]] = frozenset(BEHAVIORS)
+
+    def plugins(self) -> Plugins:
+        """Return the plugins that the format is created with."""
+        return load_plugins(selection_from(None, {}, (), False, used=(self.format,)))
+
+    def make(self) -> RecordingFormat:
+        """Create the format."""
+        made: RecordingFormat = self.plugins().recording_format(self.format).resolve()()
+        return made
+
+    def expected(self, recording: Recording) -> Recording:
+        """Return what reading gives for episodes that were written: override it for a format that cannot keep all."""
+        return recording
+
+    def write(self, path: Path, *parts: Recording) -> None:
+        """Write the parts into one recording at ``path``."""
+        writer = self.make().writer(path, parts[0].behavior, RecordingAbout(environment_id="Walker-v0", trainer="ppo"))
+        for part in parts:
+            writer.write(part)
+        writer.close()
+
+    # ------------------------------------------------------------ rules
+
+    def test_its_record_has_a_summary(self) -> None:
+        assert self.plugins().recording_format(self.format).summary
+        assert isinstance(self.make(), RecordingFormat)
+        assert self.kinds and self.kinds <= BEHAVIORS.keys(), f"kinds are any of {', '.join(BEHAVIORS)}"
+
+    @pytest.mark.parametrize("kind", list(BEHAVIORS))
+    @pytest.mark.parametrize("lengths", [(1,), (3, 1, 4)], ids=["one transition", "several episodes"])
+    def test_a_recording_is_read_as_it_was_written(self, kind: str, lengths: Sequence[int]) -> None:
+        if kind not in self.kinds:
+            pytest.skip("the format cannot store it")
+        path = self.directory / "Walker"
+        parts = [recorded(kind, lengths), recorded(kind, lengths[::-1], seed=2)]
+        self.write(path, *parts)
+        made = self.make()
+        assert made.reads(path)
+        recording = made.read(path, "Runner")
+        assert recording.problem() is None, recording.problem()
+        expected = self.expected(Recording.joined(parts))
+        same_behavior(recording.behavior, attrs.evolve(expected.behavior, name="Runner"))
+        same_behavior(made.behavior(path, "Runner"), recording.behavior)
+        assert_equal(arrays(recording), arrays(expected))
+        for name, array in recording.observations.items():
+            assert array.dtype == expected.observations[name].dtype, f"observation {name!r} has another type"
+
+    def test_a_path_names_a_recording_only_when_it_is_complete(self) -> None:
+        path, made = self.directory / "Walker", self.make()
+        recording = recorded(min(self.kinds), (2, 3))
+        writer = made.writer(path, recording.behavior, RecordingAbout())
+        writer.write(recording)
+        assert not made.reads(path), "an unfinished recording can be found"
+        writer.discard()
+        assert list(self.directory.iterdir()) == [], "discard() left something"
+        self.write(path, recording)
+        assert [each for each in self.directory.iterdir() if each != path] == [], "close() left something"
+
+    def test_an_existing_path_is_refused_and_kept(self) -> None:
+        path, recording = self.directory / "Walker", recorded(min(self.kinds), (2, 3))
+        self.write(path, recording)
+        with pytest.raises(ConfigError):
+            self.make().writer(path, recording.behavior, RecordingAbout())
+        assert_equal(arrays(self.make().read(path, "Walker")), arrays(self.expected(recording)))
+
+    def test_other_paths_are_not_recordings(self) -> None:
+        """Every installed format is asked for every path that a configuration names."""
+        made, text, empty = self.make(), self.directory / "notes.txt", self.directory / "empty"
+        text.write_bytes(b"\x00\xff not a recording")
+        empty.mkdir()
+        for path in (text, empty, self.directory / "missing", text / "below a file"):
+            assert made.reads(path) is False, path.name[:20]
+        assert all(made.reads(path) for path in made.stored().values())
+
+    def test_a_damaged_file_is_an_error_and_never_a_part_of_a_recording(self) -> None:
+        """Each file of the recording is cut in half, and overwritten."""
+        path, recording = self.directory / "Walker", recorded(min(self.kinds), (20, 30))
+        self.write(path, recording)
+        files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
+        refused = 0
+        for file in files:
+            whole = file.read_bytes()
+            for damaged in (whole[: len(whole) // 2], b"\x00not a recording" * 100):
+                file.write_bytes(damaged)
+                refused += self._refused_or_whole(path, recording)
+            file.write_bytes(whole)
+        assert refused, "no damage was noticed"
+
+    def _refused_or_whole(self, path: Path, recording: Recording) -> bool:
+        """Whether reading ``path`` as a run does is refused; what is read must be the whole recording."""
+        run = RunContext(None, self.plugins(), self.directory, 1, 1, working_directory=self.directory)  # type: ignore[arg-type]
+        try:
+            read = run.read_recording(path, "Walker")
+        except ConfigError:
+            return True
+        assert_equal(arrays(read), arrays(self.expected(recording)), "damage was read as a recording")
+        return False
+
+
+def recorded(kind: str, lengths: Sequence[int], seed: int = 1) -> Recording:
+    """Return random episodes with these numbers of transitions; the last one is truncated, the others terminated."""
+    behavior, generator = BEHAVIORS[kind], np.random.default_rng(seed)
+    transitions, rows = sum(lengths), sum(lengths) + len(lengths)
+    terminated, truncated = np.zeros((2, transitions), np.bool_)
+    terminated[np.cumsum(lengths)[:-1] - 1] = True
+    truncated[-1] = True
+    continuous = discrete = None
+    if behavior.continuous:
+        high = np.where(np.isfinite(behavior.high), behavior.high, 3.0)
+        continuous = generator.uniform(behavior.low, high, (transitions, behavior.continuous)).astype(np.float32)
+    mask = random_mask(behavior, rows, generator)
+    if mask is not None:  # an option that the mask of its row allows
+        begins = np.arange(transitions) + np.repeat(np.arange(len(lengths)), lengths)
+        scores = generator.random((transitions, behavior.mask_size)) * mask[begins]
+        branches = np.split(scores, np.cumsum(behavior.discrete)[:-1], axis=1)
+        discrete = np.stack([branch.argmax(axis=1) for branch in branches], axis=1)
+    return Recording(
+        behavior,
+        random_observations(behavior, rows, generator),
+        Actions(continuous, discrete),
+        generator.normal(size=transitions).astype(np.float32),
+        terminated,
+        truncated,
+        np.array(lengths, np.int64),
+        mask if kind == "masked" else None,
+    )
+
+
+def same_behavior(one: BehaviorSpec, other: BehaviorSpec) -> None:
+    """Check that two behaviors are equal, with equal bounds and types."""
+    assert (one.name, one.observations, one.continuous, one.discrete) == (
+        other.name, other.observations, other.continuous, other.discrete,
+    )  # fmt: skip
+    np.testing.assert_array_equal(one.low, other.low)
+    np.testing.assert_array_equal(one.high, other.high)

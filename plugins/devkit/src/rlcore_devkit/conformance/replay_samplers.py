@@ -1,0 +1,283 @@
+"""The rules of :class:`rlcore_torch.ReplaySampler` as tests for authors of samplers to inherit.
+
+::
+
+    class TestRecency(ReplaySamplerConformance):
+        sampler = "acme-rl/recency"
+        settings = {"half_life": 1000}
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore.errors import ConfigError
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.records import ReplaySamplerSpec
+from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.selection import selection_from
+from rlcore.settings import BehaviorSettings, OffPolicySettings, RunConfig
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
+from rlcore_devkit.environments import identity_hybrid
+from rlcore_torch import ReplayBuffer, ReplaySampler, Sample, Steps
+from rlcore_torch.off_policy.replay_sampler import create_replay_sampler
+
+__all__ = ["ReplaySamplerConformance"]
+
+ROWS_PER_SLOT = 12  # of the ring of each slot
+
+
+class ReplaySamplerConformance(Rules):
+    """Tests of replay samplers: set ``sampler``. ``settings`` is its block, without ``type``.
+
+    A sampler with ``changes_steps`` names in ``changed`` what its samples may change: fields of
+    :class:`rlcore_torch.Steps`, such as ``"reward"``, and observations, such as
+    ``"observations/desired_goal"`` and ``"next_observations/desired_goal"``.
+
+    Attributes:
+        sampler: NAME or DIST/NAME, as installed.
+        settings: The sampler's own keys.
+        changed: What samples may change.
+        batch_size: B, the rows of each sample.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    sampler: ClassVar[str] = ""
+    settings: ClassVar[Mapping[str, Any]] = {}
+    changed: ClassVar[frozenset[str]] = frozenset()
+    batch_size: ClassVar[int] = 32
+
+    def plugins(self) -> Plugins:
+        """Return the plugins to find the sampler in: the installed ones, with that of ``sampler`` turned on."""
+        return load_plugins(selection_from(None, {}, (), False, used=(self.sampler,)))
+
+    def behavior(self, slots: int) -> BehaviorSpec:
+        """Return the behavior of the transitions: two observations, real and discrete actions."""
+        [behavior] = identity_hybrid(slots).behaviors.values()
+        return behavior
+
+    def make(self, slots: int = 3, n_steps: int = 1, **settings: Any) -> ReplaySampler:
+        """Create the sampler for ``slots`` agents as a trainer does; ``settings`` differ from those of the class."""
+        plugins, behavior = self.plugins(), self.behavior(slots)
+        given = {"type": self.sampler, **self.settings, **settings}
+        block = checked_block(plugins.record(ReplaySamplerSpec, self.sampler), given)
+        hyperparameters = OffPolicySettings(n_steps=n_steps, replay_sampler=block)
+        config = RunConfig(behaviors={behavior.name: BehaviorSettings(hyperparameters=hyperparameters)})
+        run = RunContext(config, plugins, self.directory, 1, slots)
+        return create_replay_sampler(hyperparameters, behavior, run)
+
+    def history(self, slots: int = 3, seed: int = 1) -> History:
+        """Return an empty replay buffer for ``slots`` agents, and the steps that fill it."""
+        return History(self.make(slots), self.behavior(slots), seed)
+
+    # ------------------------------------------------------------ rules
+
+    def test_unknown_settings_are_refused(self) -> None:
+        with pytest.raises(ConfigError, match="no_such_key"):
+            self.make(no_such_key=1)
+
+    @pytest.mark.parametrize("slots", [1, 3])
+    def test_samples_hold_stored_transitions_while_the_buffer_fills_and_wraps(self, slots: int) -> None:
+        """From the first transition on, until each ring was written four times, with every kind of episode end."""
+        history, generator = self.history(slots), np.random.default_rng(2)
+        for step in history.steps(5 * ROWS_PER_SLOT):
+            size = (1, self.batch_size, 2 * len(history.buffer))[step % 3]
+            self._check_sample(history.sample(size, generator), history.buffer, size)
+        assert history.met_every_end(), "the history lacks an end"
+
+    def test_a_sample_comes_from_a_single_transition(self) -> None:
+        history = self.history(slots=1)
+        next(history.steps(1))
+        assert len(history.buffer) == 1
+        sample = history.sample(self.batch_size, np.random.default_rng(2))
+        np.testing.assert_array_equal(sample.rows, np.zeros(self.batch_size, np.int64))
+
+    def test_sampling_and_learning_change_no_stored_transition(self) -> None:
+        history, generator = self.history(), np.random.default_rng(2)
+        for _ in history.steps(3 * ROWS_PER_SLOT):
+            before = stored(history.buffer)
+            sample = history.sample(self.batch_size, generator)
+            assert_equal(before, stored(history.buffer), "sampling changed the replay buffer")
+            history.learn(sample)
+            assert_equal(before, stored(history.buffer), "learned changed more than priorities")
+            if sample.steps is not None:
+                for name, array in arrays_of(sample.steps).items():
+                    assert not shares_memory(array, history.buffer), f"{name} of steps is not a copy"
+
+    def test_equal_seeds_draw_equal_samples(self) -> None:
+        """Other generators of the process, seeded differently here, must not matter."""
+        drawn = []
+        for seed in (1, 2):
+            random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
+            history, generator = self.history(), np.random.default_rng(2)
+            samples = [history.draw(self.batch_size, generator) for _ in history.steps(3 * ROWS_PER_SLOT)]
+            drawn.append({"samples": samples, "next": generator.random(3)})
+        first, second = drawn
+        assert_equal(first, second, "equal generators, unequal samples: draw from `generator` only")
+
+    def test_a_resumed_sampler_continues_as_if_never_stopped(self) -> None:
+        for played in (1, ROWS_PER_SLOT, 3 * ROWS_PER_SLOT):
+            history, generator = self.history(), np.random.default_rng(2)
+            for _ in history.steps(played):
+                history.draw(self.batch_size, generator)
+            state = history.sampler.state_dict()
+            check_storable(state)
+            tree = {"buffer": history.buffer.state_dict(), "sampler": state}
+            path = save_checkpoint(self.directory / str(played), played, tree)
+            resumed = history.resumed(self.make(), load_checkpoint(path))
+            again = deepcopy(generator)
+            for _ in zip(history.steps(ROWS_PER_SLOT), resumed.steps(ROWS_PER_SLOT), strict=True):
+                ours, theirs = history.draw(self.batch_size, generator), resumed.draw(self.batch_size, again)
+                assert_equal(ours, theirs, f"resumed after {played} steps")
+
+    def test_several_steps_start_at_the_rows_of_a_sample(self) -> None:
+        """``n_steps`` above 1 is refused if samples have ``steps``; otherwise each stretch is of one episode."""
+        if self.make().changes_steps:
+            with pytest.raises(ConfigError, match="n_steps: must be 1"):
+                self.make(n_steps=3)
+            return
+        history = self.history()
+        history.sampler = self.make(n_steps=3)
+        for _ in history.steps(3 * ROWS_PER_SLOT):
+            rows = history.sample(self.batch_size, np.random.default_rng(2)).rows
+            indices, valid, _ = history.buffer.stretches(rows, 3)
+            assert valid[0].all() and (indices[0] == rows).all()
+            assert (history.episode[indices] == history.episode[rows])[valid].all()
+
+    # ------------------------------------------------------------ inside
+
+    def _check_sample(self, sample: Sample, buffer: ReplayBuffer, size: int) -> None:
+        rows, weight = sample.rows, sample.weight
+        assert rows.dtype == np.int64 and rows.shape == (size,)
+        inside = (rows >= 0) & (rows < buffer.capacity)
+        assert inside.all() and buffer.flags[rows].all(), "rows must hold transitions"
+        if weight is not None:
+            assert weight.dtype == np.float32 and weight.shape == (size,)
+            assert np.isfinite(weight).all() and (weight > 0).all(), "weights must be finite and positive"
+        if sample.steps is None:
+            return
+        ours, theirs = arrays_of(sample.steps), arrays_of(buffer.transitions(rows))
+        assert ours.keys() == theirs.keys(), "steps must have the parts of buffer.transitions(rows)"
+        for name, array in ours.items():
+            assert array.dtype == theirs[name].dtype and array.shape == theirs[name].shape, name
+            if name not in self.changed:
+                np.testing.assert_array_equal(array, theirs[name], f"{name} changed; `changed` does not name it")
+
+
+class History:
+    """Fills a replay buffer with random episodes, some agents at a time, and draws from it as a trainer does."""
+
+    def __init__(self, sampler: ReplaySampler, behavior: BehaviorSpec, seed: int) -> None:
+        self.sampler, self.behavior = sampler, behavior
+        self.buffer = ReplayBuffer(behavior, ROWS_PER_SLOT * behavior.slots, sampler.priority_alpha)
+        self.random = np.random.default_rng(seed)
+        self.step = 0
+        self.episode: NDArray[np.int64] = np.zeros(self.buffer.capacity, np.int64)  # of each row
+        self.current: NDArray[np.int64] = np.arange(behavior.slots)  # episode of each slot, no two alike
+        self.ends: set[str] = set()
+        self.buffer.begin(self._batch(first=True))
+
+    def resumed(self, sampler: ReplaySampler, state: Mapping[str, Any]) -> History:
+        """Return a copy whose sampler and buffer are loaded from ``state``."""
+        other = deepcopy(self)
+        other.sampler = sampler
+        other.buffer = ReplayBuffer(self.behavior, ROWS_PER_SLOT * self.behavior.slots, sampler.priority_alpha)
+        other.buffer.load_state_dict(state["buffer"])
+        sampler.require_fit(state["sampler"])
+        sampler.load_state_dict(state["sampler"])
+        return other
+
+    def steps(self, count: int) -> Iterator[int]:
+        """Take ``count`` environment steps; after each one the buffer holds a transition."""
+        behavior, slots = self.behavior, self.behavior.slots
+        for _ in range(count):
+            self.episode[self.buffer.head] = self.current
+            choices = self.random.integers(behavior.discrete, size=(slots, len(behavior.discrete)))
+            self.buffer.act(self.random.uniform(-1, 1, (slots, behavior.continuous)).astype(np.float32), choices)
+            self.buffer.observe(self._batch(first=False))
+            self.step += 1
+            yield self.step
+
+    def sample(self, size: int, generator: np.random.Generator) -> Sample:
+        progress = min(1.0, self.step / (3 * ROWS_PER_SLOT))
+        return self.sampler.sample(self.buffer, size, generator, progress)
+
+    def learn(self, sample: Sample) -> None:
+        """Pass temporal-difference errors to the sampler if it uses them."""
+        if self.sampler.uses_td_errors:
+            errors = np.cos(sample.rows + self.step).astype(np.float32)
+            self.sampler.learned(self.buffer, sample.rows, errors)
+
+    def draw(self, size: int, generator: np.random.Generator) -> dict[str, Any]:
+        """Sample and learn; return the arrays of the sample."""
+        sample = self.sample(size, generator)
+        self.learn(sample)
+        steps = {} if sample.steps is None else arrays_of(sample.steps)
+        return {"rows": sample.rows, "weight": sample.weight, **steps}
+
+    def met_every_end(self) -> bool:
+        return self.ends == {"terminated", "truncated", "aborted"}
+
+    def _batch(self, first: bool) -> AgentBatch:
+        slots = self.behavior.slots
+        how = self.random.choice(4, size=slots, p=(0.7, 0.1, 0.1, 0.1))
+        how[:] = 0 if first or self.step == 0 else how
+        terminated, truncated, aborted = (how == kind for kind in (1, 2, 3))
+        for name, ended in (("terminated", terminated), ("truncated", truncated), ("aborted", aborted)):
+            self.ends |= {name} if ended.any() else set()
+        self.current = np.where(how != 0, self.current + slots, self.current)
+        over = terminated | truncated
+        acts = (self.random.random(slots) < 0.8) | (how != 0) | (self.step == 0)
+        return AgentBatch(
+            self._observations(slots),
+            np.where(acts, self.random.standard_normal(slots), 0.0).astype(np.float32),
+            terminated,
+            truncated,
+            final_observations=self._observations(int(over.sum())) if over.any() else None,
+            needs_action=acts,
+            aborted=aborted,
+        )
+
+    def _observations(self, rows: int) -> dict[str, NDArray[Any]]:
+        return {
+            each.name: (self.random.random((rows, *each.shape)) * (255 if each.dtype == np.uint8 else 1)).astype(
+                each.dtype
+            )
+            for each in self.behavior.observations
+        }
+
+
+def stored(buffer: ReplayBuffer) -> Any:
+    """Return a copy of everything in the buffer but priorities, which samplers change."""
+    return copied({name: part for name, part in buffer.state_dict().items() if name != "priorities"})
+
+
+def arrays_of(steps: Steps) -> dict[str, NDArray[Any]]:
+    """Return the arrays of ``steps`` by name: ``reward``, ``observations/vector``, ..."""
+    found: dict[str, NDArray[Any]] = {}
+    for field in attrs.fields(Steps):
+        value = getattr(steps, field.name)
+        if isinstance(value, Mapping):
+            found |= {f"{field.name}/{name}": array for name, array in value.items()}
+        elif value is not None:
+            found[field.name] = value
+    return found
+
+
+def shares_memory(array: NDArray[Any], buffer: ReplayBuffer) -> bool:
+    own = [*buffer.observations.values(), buffer.raw, buffer.choices, buffer.reward, buffer.flags]
+    return any(np.may_share_memory(array, each) for each in own)

@@ -1,0 +1,275 @@
+"""The rules of the status hooks as tests for authors of plugins that keep state across restarts, or store the status.
+
+::
+
+    class TestMySections(StatusSectionConformance):
+        plugin = "acme-status/acme-status"
+
+    class TestMyStore(StatusStoreConformance):
+        plugin = "acme-status/acme-status"
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from rlcore.errors import RunStateError
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.run_context import Purpose, RunContext
+from rlcore.plugins.selection import selection_from
+from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.rules import Rules
+
+__all__ = ["StatusSectionConformance", "StatusStoreConformance"]
+
+
+def _alone(plugin: str) -> Plugins:
+    """The plugin beside rlcore's own and no other, so that no other store answers first."""
+    return load_plugins(selection_from(None, {}, (plugin,), True))
+
+
+class StatusSectionConformance(Rules):
+    """Tests of ``rlcore_report_status`` and ``rlcore_restore_status``: set ``plugin``.
+
+    Attributes:
+        plugin: The plugin, NAME or DIST/NAME, as installed.
+        behaviors: Names of the behaviors of the run.
+        sections: The plugin's own blocks of the configuration, by name; those left out have their defaults.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    plugin: ClassVar[str] = ""
+    behaviors: ClassVar[tuple[str, ...]] = ("Walker",)
+    sections: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    def plugins(self) -> Plugins:
+        """Return the plugin, loaded without other plugins."""
+        return _alone(self.plugin)
+
+    def run(self, name: str = "run", steps: int = 0, purpose: Purpose = "train") -> RunContext:
+        """Return the context of a run in its own directory, resumed at ``steps`` of each behavior, 0 for a new run."""
+        directory = self.directory / name
+        (directory / "run_logs").mkdir(parents=True, exist_ok=True)
+        plugins = self.plugins()
+        blocks = {
+            record.name: checked_block(record, self.sections.get(record.name, {}), "target")
+            for record in plugins.records("section")
+        }
+        config = RunConfig(behaviors={each: BehaviorSettings() for each in self.behaviors}, sections=blocks)
+        resumed = dict.fromkeys(self.behaviors, steps) if steps else {}
+        return RunContext(config, plugins, directory, 1, 1, purpose, resumed_steps=resumed)
+
+    def change(self, plugins: Plugins, run: RunContext) -> None:
+        """Make the plugin's state differ from that of a new run, as a run does; by default the run starts.
+
+        Override it if the state depends on other hooks: call them, such as ``plugins.evaluated(run, step, result)``.
+        """
+        plugins.run_started(run)
+
+    # ------------------------------------------------------------ rules
+
+    def test_what_it_reports_is_json_and_reporting_changes_nothing(self) -> None:
+        plugins, run = self.plugins(), self.run()
+        self.change(plugins, run)
+        reported = plugins.report_status(run)
+        assert reported, "the plugin reports no section; override change() so that there is something to report"
+        assert plugins.report_status(run) == reported
+
+    def test_a_resumed_run_reports_what_was_restored(self) -> None:
+        """In an empty directory: everything that a resumed run needs is in the checkpoint."""
+        plugins, run = self.plugins(), self.run()
+        self.change(plugins, run)
+        reported = from_checkpoint(plugins.report_status(run))
+        for unknown in ({}, {"acme-other": {"kept": [1, None]}, "metadata": {"run_steps": 1000}}):
+            resumed, again = self.plugins(), self.run(f"resumed-{len(unknown)}", 1000)
+            resumed.restore_status(again, from_checkpoint({**unknown, **reported}))
+            assert from_checkpoint(resumed.report_status(again)) == reported, "what was reported is lost"
+
+    def test_a_run_that_began_without_the_plugin_can_be_resumed_with_it(self) -> None:
+        plugins, run = self.plugins(), self.run(steps=1000)
+        before = plugins.report_status(run)
+        plugins.restore_status(run, {"acme-other": {"kept": 1}})
+        assert plugins.report_status(run) == before
+        self.change(plugins, run)
+        assert plugins.report_status(run)
+
+    @pytest.mark.parametrize("wrong", ["text", 7, [[]]], ids=str)
+    def test_a_section_of_another_form_is_refused_and_changes_nothing(self, wrong: Any) -> None:
+        """A section of an older version of the plugin may have any form; the error names the section."""
+        plugins, run = self.plugins(), self.run()
+        self.change(plugins, run)
+        reported = from_checkpoint(plugins.report_status(run))
+        for name in reported:
+            resumed, again = self.plugins(), self.run(f"resumed-{name}", 1000)
+            before = resumed.report_status(again)
+            with pytest.raises(RunStateError) as refused:
+                resumed.restore_status(again, {**reported, name: wrong})
+            assert name in str(refused.value), f"the error does not name the section {name!r}: {refused.value}"
+            assert resumed.report_status(again) == before, "a refused section changed the plugin's state"
+
+    def test_runs_of_one_process_are_independent(self) -> None:
+        """State of a run belongs in ``run.stash``, not in the plugin's module."""
+        plugins = self.plugins()
+        untouched = plugins.report_status(self.run("first"))
+        self.change(plugins, self.run("other"))
+        assert plugins.report_status(self.run("second")) == untouched
+
+    def test_inference_leaves_the_files_of_the_run_alone(self) -> None:
+        plugins, run = self.plugins(), self.run()
+        self.change(plugins, run)
+        reported = from_checkpoint(plugins.report_status(run))
+        before = contents(run.directory)
+        plugins.restore_status(self.run(steps=1000, purpose="inference"), reported)
+        assert contents(run.directory) == before
+
+
+# Read in another process, which has nothing of what the writer keeps in memory.
+_READ = """
+import json, pathlib, sys
+from rlcore.plugins import load_plugins, selection_from
+plugins = load_plugins(selection_from(None, {}, (sys.argv[1],), True))
+print(json.dumps(plugins.read_status(pathlib.Path(sys.argv[2]))))
+"""
+
+
+class StatusStoreConformance(Rules):
+    """Tests of ``rlcore_write_status`` and ``rlcore_read_status``: set ``plugin``.
+
+    Attributes:
+        plugin: The plugin, NAME or DIST/NAME, as installed.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    plugin: ClassVar[str] = ""
+
+    def plugins(self) -> Plugins:
+        """Return the plugin, loaded without other plugins."""
+        return _alone(self.plugin)
+
+    def logs(self, name: str = "run") -> Path:
+        """Return the directory of a run's logs; it exists."""
+        made = self.directory / name / "run_logs"
+        made.mkdir(parents=True, exist_ok=True)
+        return made
+
+    def damage(self, logs: Path) -> list[Callable[[], None]]:
+        """Return functions that each damage what is stored for the run with the logs ``logs``.
+
+        By default, every file below ``logs`` is cut in half, or overwritten. Override it for a store elsewhere.
+        """
+
+        def write(path: Path, content: bytes) -> Callable[[], None]:
+            def damage() -> None:
+                path.write_bytes(content)
+
+            return damage
+
+        made: list[Callable[[], None]] = []
+        for path in sorted(each for each in logs.rglob("*") if each.is_file()):
+            whole = path.read_bytes()
+            made += [write(path, whole[: len(whole) // 2]), write(path, b"\x00not a status" * 100)]
+        return made
+
+    # ------------------------------------------------------------ rules
+
+    def test_a_new_run_has_no_status_and_reading_writes_nothing(self) -> None:
+        logs = self.logs()
+        assert self.plugins().read_status(logs) is None
+        assert list(logs.iterdir()) == [], "rlcore_read_status wrote a file"
+
+    def test_reading_returns_what_was_written(self) -> None:
+        """Sections of plugins that are not installed, and keys of a later rlcore, are kept."""
+        logs = self.logs()
+        self.plugins().write_status(STATUS, logs)
+        assert as_stored(self.plugins().read_status(logs)) == as_stored(STATUS)
+
+    def test_another_process_reads_it(self) -> None:
+        logs = self.logs()
+        self.plugins().write_status(STATUS, logs)
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        ran = subprocess.run(
+            [sys.executable, "-P", "-c", _READ, self.plugin, str(logs)],
+            capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+        assert as_stored(json.loads(ran.stdout)) == as_stored(STATUS)
+
+    def test_the_newest_status_replaces_the_older_one(self) -> None:
+        logs, plugins = self.logs(), self.plugins()
+        plugins.write_status(STATUS, logs)
+        later = {"metadata": {**STATUS["metadata"], "run_steps": 2000}, "Walker": {"checkpoints": []}}
+        for status in (later, {**later, "Walker": {"checkpoints": [], "final_checkpoint": {"steps": 2000}}}):
+            plugins.write_status(status, logs)  # the second is that of the end of the run, at the same step
+            assert as_stored(plugins.read_status(logs)) == as_stored(status)
+
+    def test_runs_are_kept_apart(self) -> None:
+        plugins = self.plugins()
+        other = {**STATUS, "Walker": {"checkpoints": []}}
+        plugins.write_status(STATUS, self.logs("one"))
+        assert plugins.read_status(self.logs("two")) is None
+        plugins.write_status(other, self.logs("two"))
+        assert as_stored(plugins.read_status(self.logs("one"))) == as_stored(STATUS)
+        assert as_stored(plugins.read_status(self.logs("two"))) == as_stored(other)
+
+    def test_damage_is_an_error_and_never_a_part_of_a_status(self) -> None:
+        """Reading raises RunStateError, or returns a status that was written. Restoring the files repairs it."""
+        logs, plugins = self.logs(), self.plugins()
+        plugins.write_status(STATUS, logs)
+        damages, whole = self.damage(logs), contents(logs)
+        if not damages:
+            pytest.skip("the store has no files in the run directory; override damage()")
+        refused = 0
+        for damage in damages:
+            damage()
+            try:
+                status = plugins.read_status(logs)
+            except RunStateError as error:
+                refused += 1
+                one_line = len(str(error).splitlines()) == 1
+            else:
+                one_line = True
+                assert as_stored(status) == as_stored(STATUS), "damage was read as a status"
+            assert one_line, "the error must be one line"
+            for path in [each for each in logs.rglob("*") if each.is_file() and each not in whole]:
+                path.unlink()  # such as a journal
+            for path, content in whole.items():
+                path.write_bytes(content)
+            assert as_stored(plugins.read_status(logs)) == as_stored(STATUS)
+        assert refused, "no damage was noticed"
+
+
+# Every kind of JSON value, among them numbers that a conversion to floats would change.
+STATUS: dict[str, Any] = {
+    "metadata": {"stats_format_version": "0.3.0", "rlcore_version": "0.1.0", "run_steps": 1000},
+    "Walker": {"checkpoints": [{"steps": 500, "reward": None}, {"steps": 1000, "reward": 0.1}]},
+    "gravity": {"lesson_num": 2},
+    "acme-unknown": {
+        "whole": 2**53 + 1, "real": 1e-300, "same": 1.0, "yes": True, "none": None, "empty": {}, "list": [],
+        "text": "Größe \u2603 \\ \" ' ;\n", "": {"deep": [[{"er": [1]}]]},
+    },
+}  # fmt: skip
+
+
+def as_stored(status: Any) -> str:
+    """Return the status as text, in which 1, 1.0 and true differ, as they do not in Python."""
+    return json.dumps(status, sort_keys=True)
+
+
+def from_checkpoint(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections as a checkpoint gives them back."""
+    loaded: dict[str, Any] = json.loads(json.dumps(sections))
+    return loaded
+
+
+def contents(directory: Path) -> dict[Path, bytes]:
+    """Return the content of every file below a directory."""
+    return {path: path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}

@@ -1,0 +1,448 @@
+"""The rules of :class:`rlcore.trainer.Trainer` as tests for authors of trainers to inherit.
+
+::
+
+    class TestMyTrainer(TrainerConformance):
+        trainer = "acme-ppo/ppo"
+        hyperparameters = {"buffer_size": 256}
+        learns_within = 20_000
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlcore.config import config_from_mapping, dump_config
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
+from rlcore.errors import ConfigError, RunStateError, UnsupportedSpace
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.diagnosis import diagnose
+from rlcore.plugins.selection import selection_from
+from rlcore.policy import Policy
+from rlcore.seeding import EpisodeSeeds
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore.trainer import Trainer
+from rlcore_devkit.conformance.learning_rewards import TORCH_REWARD, TORCH_TAG, LearningReward, LearningRewards
+from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.states import assert_equal, check_storable, copied, equal
+from rlcore_devkit.environments import (
+    ConstantReward,
+    IdentityEnvironment,
+    TinyCorridor,
+    identity_continuous,
+    identity_discrete,
+    identity_hybrid,
+    identity_multi_branch,
+)
+from rlcore_devkit.trainings import SmallTrainings
+
+__all__ = ["TrainerConformance", "learn"]
+
+Mask = NDArray[np.bool_] | None
+
+NOT_RESUMED = (
+    "a trainer that resumed from its state learned differently than one that never stopped: state_dict lacks something "
+    "that learning uses; is the replay buffer saved (for OffPolicyTrainer: save_replay_buffer in hyperparameters), and "
+    "are all random generators? The first difference of updates and states is at"
+)
+
+SPACES: dict[str, Callable[[int], IdentityEnvironment]] = {
+    "continuous": identity_continuous,
+    "discrete": identity_multi_branch,
+    "hybrid": identity_hybrid,
+}
+
+
+def mean_reward(trainer: Trainer, environment: Environment) -> float:
+    """Return the mean reward of 50 steps with the policy."""
+    [name] = environment.behaviors
+    batch = first_batch(environment, seed=99)
+    rewards = []
+    for _ in range(50):
+        actions = trainer.policy.act(batch.observations, batch.action_mask)
+        batch = environment.step({name: actions})[name]
+        rewards.append(batch.reward.mean())
+    return float(np.mean(rewards))
+
+
+class TrainerConformance(Rules):
+    """Tests of trainers: set ``trainer`` and ``hyperparameters``.
+
+    Attributes:
+        trainer: The trainer, NAME or DIST/NAME, as installed.
+        hyperparameters: Small values, so that updates come early.
+        settings: Other keys of the behavior's block.
+        num_envs: N, the number of environments.
+        steps: Environment steps that are enough for two updates.
+        learns_within: Agent steps to learn one branch of four options.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    trainer: ClassVar[str] = ""
+    hyperparameters: ClassVar[Mapping[str, Any]] = {}
+    settings: ClassVar[Mapping[str, Any]] = {}
+    num_envs: ClassVar[int] = 4
+    steps: ClassVar[int] = 300
+    learns_within: ClassVar[int] = 20_000
+
+    # ------------------------------------------------------------ making
+
+    def make(self, environment: Environment, seed: int = 1, plugins: Plugins | None = None, **settings: Any) -> Trainer:
+        """Create the trainer of the only behavior as a run does; ``settings`` override those of the class.
+
+        A subclass may give the slots of ``environment.behaviors`` other environments and teams first.
+        """
+        trainings = SmallTrainings(self.trainer, self.directory, self.hyperparameters)
+        block = {**self.settings, **settings}
+        return trainings.trainer(environment, block=block, plugins=plugins or self.plugins(), seed=seed)
+
+    def plugins(self) -> Plugins:
+        """Return the plugins that the trainer is created with."""
+        return load_plugins(selection_from(None, {}, (), False, used=(self.trainer,)))
+
+    @property
+    def spaces(self) -> frozenset[str]:
+        """Return the kinds of actions that the record declares."""
+        return self.plugins().trainer(self.trainer).spaces
+
+    def environment(self) -> Environment:
+        """Return the simplest environment whose actions the trainer declares."""
+        kind = next(kind for kind in ("discrete", "continuous", "hybrid") if kind in self.spaces)
+        return SPACES[kind](self.num_envs)
+
+    # ------------------------------------------------------------ the record
+
+    def test_its_record_is_complete_and_light(self) -> None:
+        plugins = self.plugins()
+        spec = plugins.trainer(self.trainer)
+        assert spec.summary, "a record needs a summary for `rlcore plugins list`"
+        assert spec.spaces and spec.spaces <= SPACES.keys(), f"spaces are any of {sorted(SPACES)}"
+        assert callable(spec.resolve())
+        assert spec.plugin is not None
+        findings = diagnose(spec.plugin, import_targets=False)
+        assert [each.message for each in findings if each.rule == "light"] == []
+
+    def test_its_settings_are_written_and_read_back_alike(self) -> None:
+        plugins = self.plugins()
+        block = {"trainer_type": self.trainer, "hyperparameters": dict(self.hyperparameters), **self.settings}
+        config = config_from_mapping({"behaviors": {"Walker": block}}, plugins)
+        assert isinstance(config.behaviors["Walker"].hyperparameters, plugins.trainer(self.trainer).resolve("settings"))
+        assert config_from_mapping(dump_config(config), plugins) == config
+
+    # ------------------------------------------------------------ creation
+
+    def test_is_made_for_every_kind_of_action_it_declares(self) -> None:
+        for kind in self.spaces:
+            environment = SPACES[kind](self.num_envs)
+            for mask, actions, _ in play(self.make(environment), environment, 5):
+                check_actions(next(iter(environment.behaviors.values())), mask, actions)
+
+    def test_refuses_actions_it_does_not_declare(self) -> None:
+        for kind in SPACES.keys() - self.spaces:
+            with pytest.raises(UnsupportedSpace):
+                self.make(SPACES[kind](self.num_envs))
+
+    def test_unknown_hyperparameters_are_refused(self) -> None:
+        plugins = self.plugins()
+        block = {"trainer_type": self.trainer, "hyperparameters": {**self.hyperparameters, "no_such_key": 1}}
+        with pytest.raises(ConfigError, match="no_such_key"):
+            config_from_mapping({"behaviors": {"Walker": block}}, plugins)
+
+    # ------------------------------------------------------------ acting
+
+    def test_never_chooses_a_masked_option(self) -> None:
+        if "discrete" not in self.spaces:
+            pytest.skip("has no discrete actions")
+        environment = TinyCorridor(self.num_envs, masked=True)
+        [behavior] = environment.behaviors.values()
+        for mask, actions, _ in play(self.make(environment), environment, self.steps):
+            check_actions(behavior, mask, actions)
+
+    def test_the_policy_acts_by_itself_and_repeats_itself(self) -> None:
+        environment = self.environment()
+        [behavior] = environment.behaviors.values()
+        trainer = self.make(environment)
+        batch = first_batch(environment)
+        trainer.begin(batch)
+        before = trainer.state_dict()
+        for deterministic in (True, False):
+            answers = []
+            for _ in range(2):
+                trainer.policy.seed(3)
+                answers.append(trainer.policy.act(batch.observations, batch.action_mask, deterministic))
+                check_actions(behavior, batch.action_mask, answers[-1])
+            assert_equal(as_state(answers[0]), as_state(answers[1]))
+        one_row = {name: array[:1] for name, array in batch.observations.items()}
+        parts = as_state(trainer.policy.act(one_row, None if batch.action_mask is None else batch.action_mask[:1]))
+        assert all(len(part) == 1 for part in parts.values()), "a policy takes any number of rows"
+        assert_equal(before, trainer.state_dict(), "using the policy changed the trainer")
+
+    # ------------------------------------------------------------ learning
+
+    def test_counts_agent_steps_and_updates_with_finite_statistics(self) -> None:
+        environment = self.environment()
+        trainer = self.make(environment)
+        updates, learned = [], 0
+        batch = first_batch(environment, seed=1)
+        trainer.begin(batch)
+        [name] = environment.behaviors
+        for _ in range(self.steps):
+            learned += int(getattr(trainer, "learning_slots", np.ones(self.num_envs, np.bool_)).sum())
+            actions = trainer.act(batch)
+            batch = environment.step({name: actions})[name]
+            trainer.observe(actions, batch)
+            if trainer.ready():
+                updates.append({tag: float(np.mean(value)) for tag, value in trainer.update().items()})
+        assert trainer.steps == learned
+        assert updates, f"no update in {self.steps * self.num_envs} agent steps; choose smaller hyperparameters"
+        for stats in updates:
+            assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items()), stats
+
+    def test_equal_seeds_learn_equally(self) -> None:
+        outcomes = []
+        for _ in range(2):
+            environment = self.environment()
+            trainer = self.make(environment)
+            outcomes.append({"updates": learn(trainer, environment, self.steps), "state": trainer.state_dict()})
+        assert_equal(outcomes[0], outcomes[1])
+
+    def test_learns(self) -> None:
+        environment, measured = (
+            identity_discrete(self.num_envs) if "discrete" in self.spaces else self.environment() for _ in range(2)
+        )
+        assert isinstance(environment, IdentityEnvironment)
+        candidates = (self.make(environment, seed) for seed in range(1, 10))
+        # Initial weights sometimes solve the task, which would prove nothing.
+        trainer = next(t for t in candidates if mean_reward(t, environment) < 0.7)
+        steps, reached = self.learns_within // self.num_envs, 0.0
+        measured_after = {steps * part // 4 for part in (1, 2, 3, 4)}  # a trainer that learns sooner is done sooner
+        for step, _ in enumerate(play(trainer, environment, steps), start=1):
+            if step in measured_after:
+                reached = mean_reward(trainer, measured)
+                if reached > 0.8:
+                    break
+        assert reached > 0.8, f"mean reward {reached:.2f} of at most 1 after {trainer.steps} steps"
+
+    @pytest.mark.parametrize("case", ["episodes of one step", "time limits only", "cut by a reset"])
+    def test_handles_episodes_of_every_kind(self, case: str) -> None:
+        if "discrete" not in self.spaces:
+            pytest.skip("has no discrete actions")
+        environment: Environment = {
+            "episodes of one step": IdentityEnvironment(self.num_envs, discrete=(2,), episode_length=1),
+            "time limits only": ConstantReward(self.num_envs, max_steps=3),
+            "cut by a reset": TinyCorridor(self.num_envs),
+        }[case]
+        trainer = self.make(environment)
+        for _ in range(4 if case == "cut by a reset" else 1):
+            for stats in learn(trainer, environment, self.steps // 3):
+                assert all(np.isfinite(value) for value in stats.values()), stats
+
+    def test_reads_a_batch_only_while_it_is_valid(self) -> None:
+        """An environment writes its next step into the memory of the previous one."""
+        outcomes = []
+        for spoil in (False, True):
+            environment = self.environment()
+            trainer = self.make(environment)
+            [name] = environment.behaviors
+            batch = first_batch(environment)
+            trainer.begin(batch)
+            for _ in range(self.steps):
+                actions = trainer.act(batch)
+                later = environment.step({name: actions})[name]
+                if spoil:
+                    spoil_arrays(batch)
+                batch = later
+                trainer.observe(actions, batch)
+                if trainer.ready():
+                    trainer.update()
+            outcomes.append(trainer.state_dict())
+        assert_equal(outcomes[0], outcomes[1], "a batch was read after it became invalid")
+
+    def test_steps_call_no_hooks(self) -> None:
+        environment, plugins = self.environment(), self.plugins()
+        trainer = self.make(environment, plugins=plugins)
+        before = dict(plugins.hook_calls)
+        learn(trainer, environment, self.steps)
+        assert dict(plugins.hook_calls) == before
+
+    def test_leaves_no_threads_behind(self) -> None:
+        before = set(threading.enumerate())
+        environment = self.environment()
+        trainer = self.make(environment)
+        learn(trainer, environment, self.steps)
+        del trainer
+        gc.collect()
+        assert set(threading.enumerate()) <= before
+
+    # ------------------------------------------------------------ saving
+
+    def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
+        environment, other = self.environment(), self.environment()
+        trainer = self.make(environment)
+        learn(trainer, environment, self.steps // 2 + 3)  # to the middle of a rollout
+        state = copied(trainer.state_dict())
+        check_storable(state)
+        resumed = self.make(other)
+        resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"trainer": state}))["trainer"])
+        assert_equal(state, resumed.state_dict(), "load_state_dict does not restore what state_dict gave")
+        ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
+        theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
+        assert_equal(ours, theirs, NOT_RESUMED)
+
+    def test_snapshots_do_not_change_and_are_restored_from_their_content(self) -> None:
+        environment = self.environment()
+        trainer = self.make(environment)
+        batch = first_batch(environment)
+        seen, mask = copied(batch.observations), copied(batch.action_mask)
+
+        def acts(policy: Policy) -> dict[str, Any]:
+            policy.seed(5)
+            return {"likely": as_state(policy.act(seen, mask)), "drawn": as_state(policy.act(seen, mask, False))}
+
+        before = trainer.snapshot()
+        at_first = acts(before)
+        learn(trainer, environment, self.steps)
+        after = trainer.snapshot()
+        assert_equal(at_first, acts(before), "a snapshot changed while its trainer learned")
+        assert_equal(acts(after), acts(trainer.policy), "a snapshot acts differently from the current policy")
+        content = copied(before.state_dict())
+        check_storable(content)
+        assert_equal(at_first, acts(trainer.snapshot(content)), "snapshot(state) does not restore what state_dict gave")
+        assert_equal(acts(after), acts(trainer.policy), "restoring a snapshot changed the current policy")
+
+    def test_rewards_that_learn_are_updated_saved_and_restored(self) -> None:
+        reward = self.check_that_it_learns(LearningReward.name, LearningReward.TAG)
+        assert reward.rewarded, "the provider's evaluate() was not called"
+
+    def test_rewards_written_in_torch_learn(self) -> None:
+        """See :class:`rlcore.rewards.RewardProvider` for when PyTorch records gradients."""
+        if find_spec("torch") is None:
+            pytest.skip("PyTorch is not installed")
+        self.check_that_it_learns(TORCH_REWARD, TORCH_TAG)
+
+    def check_that_it_learns(self, name: str, tag: str) -> Any:
+        """Train with the reward provider, save, restore and continue; return the provider of the first trainer."""
+        environment, other = self.environment(), self.environment()
+        trainer, reward = self.make_with_a_reward_that_learns(environment, name)
+        untrained = copied(reward.state_dict())
+        updates = learn(trainer, environment, self.steps)
+        state = copied(trainer.state_dict())
+        assert not equal(untrained, reward.state_dict()), "the provider's update() was not called"
+        assert any(tag in stats for stats in updates), "the statistics of the provider are missing"
+        check_storable(state)
+        resumed, restored = self.make_with_a_reward_that_learns(other, name)
+        resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"trainer": state}))["trainer"])
+        assert_equal(reward.state_dict(), restored.state_dict(), "the provider's state was not saved and restored")
+        ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
+        theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
+        assert_equal({"all": ours}, {"all": theirs})
+        return reward
+
+    def make_with_a_reward_that_learns(self, environment: Environment, name: str = "learning") -> tuple[Trainer, Any]:
+        """Create a trainer with two rewards with different discounts; the second one changes with every update."""
+        plugins, maker = self.plugins(), LearningRewards()
+        plugins.register(maker, "learning-reward")
+        signals = {"extrinsic": {}, name: {"gamma": 0.5, "strength": 0.1}}
+        trainer = self.make(environment, plugins=plugins, reward_signals=signals)
+        assert len(maker.made) == 1, "reward providers come from run.create_reward_providers(behavior, settings)"
+        return trainer, maker.made[0]
+
+    def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(self) -> None:
+        trainer = self.make(self.environment())
+        before = copied(trainer.state_dict())
+        [behavior] = self.environment().behaviors.values()
+        wider = IdentityEnvironment(
+            self.num_envs,
+            continuous=behavior.continuous and behavior.continuous + 1,
+            discrete=tuple(options + 1 for options in behavior.discrete),
+        )
+        state = self.make(wider).state_dict()
+        for load, what in ((trainer.load_state_dict, state), (trainer.load_model, state["model"])):
+            with pytest.raises(RunStateError):
+                load(what)
+            assert_equal(before, trainer.state_dict(), "a refused state changed the trainer")
+
+    def test_weights_start_another_run_without_its_counters(self) -> None:
+        environment = self.environment()
+        trainer = self.make(environment)
+        learn(trainer, environment, self.steps)
+        state = copied(trainer.state_dict())
+        fresh = self.make(self.environment(), seed=2)
+        fresh.load_model(state["model"])
+        batch = first_batch(environment)
+        assert fresh.steps == 0
+        assert_equal(
+            as_state(trainer.policy.act(batch.observations, batch.action_mask)),
+            as_state(fresh.policy.act(batch.observations, batch.action_mask)),
+        )
+
+
+# ---------------------------------------------------------------- parts of the tests
+
+
+def first_batch(environment: Environment, seed: int = 1) -> AgentBatch:
+    [batch] = environment.reset(EpisodeSeeds(seed), np.zeros(environment.num_envs, np.int64)).values()
+    return batch
+
+
+def play(
+    trainer: Trainer, environment: Environment, steps: int, seed: int = 1
+) -> Iterator[tuple[Mask, Actions, Mapping[str, float] | None]]:
+    """Run the loop of a run; yield the mask of each step, the actions, and the result of an update or None."""
+    batch = first_batch(environment, seed)
+    trainer.begin(batch)
+    [name] = environment.behaviors
+    for _ in range(steps):
+        mask = None if batch.action_mask is None else batch.action_mask.copy()
+        actions = trainer.act(batch)
+        batch = environment.step({name: actions})[name]
+        trainer.observe(actions, batch)
+        stats = trainer.update() if trainer.ready() else None
+        yield mask, actions, None if stats is None else {tag: float(np.mean(value)) for tag, value in stats.items()}
+
+
+def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:
+    """Train for ``steps`` environment steps; return the statistics of each update by tag."""
+    return [stats for _, _, stats in play(trainer, environment, steps, seed) if stats is not None]
+
+
+def spoil_arrays(batch: AgentBatch) -> None:
+    """Overwrite a batch, as its environment may do."""
+    for array in (*batch.observations.values(), *(batch.final_observations or {}).values()):
+        array[...] = 77
+    for flags in (batch.reward, batch.terminated, batch.truncated):
+        flags[...] = 1
+    for mask in (batch.action_mask, batch.final_action_mask):
+        if mask is not None:
+            mask[...] = False
+
+
+def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:
+    """Check shapes, types and limits of the actions."""
+    if behavior.continuous:
+        assert actions.continuous is not None
+        assert actions.continuous.shape == (behavior.slots, behavior.continuous)
+        assert actions.continuous.dtype == np.float32
+        assert (actions.continuous >= behavior.low).all() and (actions.continuous <= behavior.high).all()
+    if behavior.discrete:
+        assert actions.discrete is not None
+        assert actions.discrete.shape == (behavior.slots, len(behavior.discrete))
+        assert actions.discrete.dtype == np.int64
+        assert (actions.discrete >= 0).all() and (actions.discrete < behavior.discrete).all()
+        if mask is not None:
+            columns = actions.discrete + np.cumsum([0, *behavior.discrete[:-1]])
+            assert np.take_along_axis(mask, columns, axis=1).all(), "chose a masked option"
+
+
+def as_state(actions: Actions) -> dict[str, Any]:
+    parts = {"continuous": actions.continuous, "discrete": actions.discrete}
+    return {name: part.copy() for name, part in parts.items() if part is not None}

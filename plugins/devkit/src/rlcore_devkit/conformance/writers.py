@@ -1,0 +1,120 @@
+"""The rules of :class:`rlcore.stats.StatsWriter` as tests for authors of statistics writers to inherit.
+
+::
+
+    class TestMyWriter(StatsWriterConformance):
+        writer = "acme-stats/lake"
+
+        def read(self, directory):
+            return [(row.behavior, row.step, row.means) for row in open_lake(directory)]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.selection import selection_from
+from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore.stats import CUMULATIVE_REWARD, StatSummary, StatsWriter
+from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.rules import Rules
+
+__all__ = ["StatsWriterConformance"]
+
+Written = tuple[str, int, Mapping[str, float]]  # behavior, step, means by tag
+
+
+class StatsWriterConformance(Rules):
+    """Tests of statistics writers: set ``writer`` and override :meth:`read`.
+
+    Attributes:
+        writer: The writer, NAME or DIST/NAME, as installed.
+        settings: The block of the writer under ``stats``.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    writer: ClassVar[str] = ""
+    settings: ClassVar[Mapping[str, Any]] = {}
+
+    def read(self, directory: Path) -> list[Written]:
+        """Read the run in ``directory``: return each behavior's summaries in the order of their steps."""
+        raise NotImplementedError
+
+    def plugins(self) -> Plugins:
+        """Return the plugins that the writer is created with."""
+        return load_plugins(selection_from(None, {}, (), False, used=(self.writer,)))
+
+    def make(self, resumed_steps: Mapping[str, int] | None = None) -> StatsWriter:
+        """Create the writer for a run, which resumed at these steps of each behavior."""
+        plugins = self.plugins()
+        spec = plugins.stats_writer(self.writer)
+        settings = checked_block(spec, self.settings) if spec.settings is not None else None
+        config = RunConfig(behaviors={name: BehaviorSettings() for name in ("Walker", "Striker")})
+        run = RunContext(config, plugins, self.directory, 1, 1, resumed_steps=dict(resumed_steps or {}))
+        return plugins.create_stats_writer(spec, settings, run)
+
+    def check(self, expected: list[tuple[str, int, float]]) -> None:
+        """Check that reading returns ``expected``: behavior, step, mean reward."""
+        written = [(behavior, step, means[CUMULATIVE_REWARD]) for behavior, step, means in self.read(self.directory)]
+        assert sorted((behavior, step) for behavior, step, _ in written) == sorted((b, s) for b, s, _ in expected)
+        for ours, theirs in zip(sorted(written), sorted(expected), strict=True):
+            assert ours[2] == pytest.approx(theirs[2], rel=1e-5)
+
+    def test_what_was_written_can_be_read_before_the_writer_is_closed(self) -> None:
+        """A run that is killed keeps its summaries."""
+        writer = self.make()
+        writer.write("Walker", 1000, summary(1.5))
+        self.check([("Walker", 1000, 1.5)])
+        writer.write("Walker", 2000, summary(2.5))
+        self.check([("Walker", 1000, 1.5), ("Walker", 2000, 2.5)])
+        writer.close()
+        self.check([("Walker", 1000, 1.5), ("Walker", 2000, 2.5)])
+
+    def test_behaviors_are_kept_apart(self) -> None:
+        writer = self.make()
+        for name, value in (("Walker", 1.0), ("Striker", -4.0)):
+            writer.write(name, 500, summary(value))
+        writer.close()
+        self.check([("Walker", 500, 1.0), ("Striker", 500, -4.0)])
+
+    def test_every_tag_arrives(self) -> None:
+        stats = {**summary(1.0), "Losses/Policy Loss": StatSummary.of([0.25]), "Acme/Größe": StatSummary.of([3.0])}
+        writer = self.make()
+        writer.write("Walker", 10, stats)
+        writer.close()
+        [(_, _, means)] = self.read(self.directory)
+        assert {tag: means.get(tag) for tag in stats} == {tag: stat.mean for tag, stat in stats.items()}
+
+    def test_values_that_are_not_finite_do_not_break_it(self) -> None:
+        writer = self.make()
+        writer.write("Walker", 10, {**summary(1.0), "Losses/Value Loss": StatSummary.of([math.inf, math.nan])})
+        writer.write("Walker", 20, summary(2.0))
+        writer.close()
+        self.check([("Walker", 10, 1.0), ("Walker", 20, 2.0)])
+
+    def test_a_resumed_run_goes_on_after_what_it_kept(self) -> None:
+        """The resumed run repeats the steps after the checkpoint. Each step is there once, with the second result."""
+        writer = self.make()
+        for step in (1000, 2000, 3000):
+            writer.write("Walker", step, summary(step / 1000))
+        writer.close()
+        writer = self.make(resumed_steps={"Walker": 2000})
+        writer.write("Walker", 3000, summary(7.0))
+        writer.close()
+        self.check([("Walker", 1000, 1.0), ("Walker", 2000, 2.0), ("Walker", 3000, 7.0)])
+
+    def test_closing_without_having_written_is_fine(self) -> None:
+        self.make().close()
+        assert self.read(self.directory) == []
+
+
+def summary(reward: float) -> dict[str, StatSummary]:
+    """Return a summary with a mean reward and the values of a histogram."""
+    return {CUMULATIVE_REWARD: StatSummary.of([reward - 1.0, reward, reward + 1.0], keep_values=True)}

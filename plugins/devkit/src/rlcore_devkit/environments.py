@@ -1,0 +1,425 @@
+"""Small environments with known best returns, for tests of trainers and of the run loop. They need numpy only.
+
+Each environment has its own generator, with the seed of its episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    ObservationSpec,
+    Parameters,
+    refuse_unknown_parameters,
+)
+from rlcore.errors import ConfigError
+from rlcore.seeding import EpisodeSeeds, generator_state, restore_generator
+
+__all__ = [
+    "ArrayEnvironment",
+    "ConstantReward",
+    "IdentityEnvironment",
+    "ImageIdentity",
+    "RememberedCue",
+    "SavingEnvironment",
+    "TinyCorridor",
+    "identity_continuous",
+    "identity_discrete",
+    "identity_hybrid",
+    "identity_multi_binary",
+    "identity_multi_branch",
+    "tiny_env",
+]
+
+Array = NDArray[Any]
+
+
+class ArrayEnvironment:
+    """A template of N environments with one agent each: a subclass fills arrays, this class manages the episodes.
+
+    ``state`` names the arrays of the subclass, each [N, ...], that describe the state of its environments. A subclass
+    with environment parameters passes their defaults, and reads ``parameters[name][env]`` from ``begin`` on.
+
+    Attributes:
+        state: Names of the attributes with the arrays [N, ...] that describe the state of the environments.
+        behaviors: The only behavior by name.
+        num_envs: N, the number of environments.
+        episodes: [N] number of the episode of each environment.
+        parameters: Values [N] of each environment parameter in the open episodes, by name.
+    """
+
+    state: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self, spec: BehaviorSpec, max_steps: int | None = None, parameters: Mapping[str, float] | None = None
+    ) -> None:
+        self.behaviors: Mapping[str, BehaviorSpec] = {spec.name: spec}
+        self.num_envs = spec.slots
+        self.episodes: NDArray[np.int64] = np.zeros(spec.slots, np.int64)  # [N]
+        # The values of each environment's open episode and of its next episode; each [N].
+        self.parameters: dict[str, NDArray[np.float64]] = {
+            name: np.full(spec.slots, value, np.float64) for name, value in (parameters or {}).items()
+        }
+        self._next_parameters: dict[str, NDArray[np.float64]] = {
+            name: values.copy() for name, values in self.parameters.items()
+        }
+        self._name = spec.name
+        self._max_steps = max_steps
+        self._steps: NDArray[np.int64] = np.zeros(spec.slots, np.int64)  # [N] in the open episode
+        self._seeds = EpisodeSeeds(0)
+        self._generators = [np.random.default_rng(0) for _ in range(spec.slots)]
+
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        """Start an episode of the environment ``env``."""
+        raise NotImplementedError
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        """Step all environments; return reward [N] and terminated [N]."""
+        raise NotImplementedError
+
+    def observe(self) -> dict[str, Array]:
+        """Return the current observations in new arrays [N, *shape]."""
+        raise NotImplementedError
+
+    def action_mask(self) -> NDArray[np.bool_] | None:
+        """Return the mask [N, options], True = allowed; None allows all options."""
+        return None
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        """Start an episode in every environment, as :meth:`rlcore.environment.Environment.reset` says."""
+        self._seeds = seeds
+        self.episodes = np.array(episodes, np.int64)
+        for env in range(self.num_envs):
+            self._begin(env)
+        return {self._name: self._first_batch()}
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        """Step all environments, as :meth:`rlcore.environment.Environment.step` says."""
+        reward, terminated = self.advance(actions[self._name])
+        self._steps += 1
+        truncated = np.zeros(self.num_envs, np.bool_)
+        if self._max_steps is not None:
+            truncated = (self._steps >= self._max_steps) & ~terminated
+        ended = np.flatnonzero(terminated | truncated)
+        final: dict[str, Array] | None = None
+        final_mask: NDArray[np.bool_] | None = None
+        if ended.size:
+            final = {name: array[ended] for name, array in self.observe().items()}
+            if (mask := self.action_mask()) is not None:
+                final_mask = mask[ended]
+            for env in ended.tolist():
+                self.episodes[env] += 1
+                self._begin(env)
+        batch = AgentBatch(
+            self.observe(), reward.astype(np.float32), terminated, truncated, ended, final,
+            action_mask=self.action_mask(), final_action_mask=final_mask,
+        )  # fmt: skip
+        return {self._name: batch}
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        """Set the parameters of the next episodes. Raises ConfigError for an unknown name."""
+        refuse_unknown_parameters(parameters, self.parameters, f"environment {type(self).__name__}")
+        for name, values in parameters.items():
+            self._next_parameters[name][:] = values
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+    def _begin(self, env: int) -> None:
+        generator = np.random.default_rng(self._seeds(env, int(self.episodes[env])))
+        self._generators[env] = generator
+        self._steps[env] = 0
+        for name, values in self._next_parameters.items():
+            self.parameters[name][env] = values[env]
+        self.begin(env, generator)
+
+    def _first_batch(self) -> AgentBatch:
+        none = np.zeros(self.num_envs, np.bool_)
+        reward = np.zeros(self.num_envs, np.float32)
+        return AgentBatch(self.observe(), reward, none, none.copy(), action_mask=self.action_mask())
+
+
+class SavingEnvironment(ArrayEnvironment):
+    """An :class:`ArrayEnvironment` that implements :class:`rlcore.environment.SavesState`."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, as :meth:`rlcore.environment.SavesState.state_dict` says."""
+        return {
+            "run_seed": self._seeds.run_seed,
+            "first_env": self._seeds.first_env,
+            "episodes": self.episodes.copy(),
+            "steps": self._steps.copy(),
+            "generators": {str(env): generator_state(g) for env, g in enumerate(self._generators)},
+            "parameters": {name: values.copy() for name, values in self.parameters.items()},
+            "next_parameters": {name: values.copy() for name, values in self._next_parameters.items()},
+            **{name: getattr(self, name).copy() for name in self.state},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
+        """Continue from ``state``, as :meth:`rlcore.environment.SavesState.load_state_dict` says."""
+        first_env = int(state.get("first_env", 0))  # older checkpoints are of runs in one process
+        self._seeds = EpisodeSeeds(int(state["run_seed"]), first_env)
+        self.episodes = np.array(state["episodes"], np.int64)
+        self._steps = np.array(state["steps"], np.int64)
+        for env, generator in enumerate(self._generators):
+            restore_generator(generator, state["generators"][str(env)])
+        for name in self.parameters:
+            self.parameters[name][:] = state["parameters"][name]
+            self._next_parameters[name][:] = state["next_parameters"][name]
+        for name in self.state:
+            getattr(self, name)[...] = state[name]
+        return {self._name: self._first_batch()}
+
+
+class TinyCorridor(SavingEnvironment):
+    """Walk right to the end of a corridor: reward 1 at the end, -0.01 per step before, truncated after ``max_steps``.
+
+    The agent starts in any cell except the last; actions are 0 (left) and 1 (right). ``masked`` forbids walking into
+    the left wall. The best return is 1 minus 0.01 for each cell walked before the last.
+
+    Environment parameters: ``length``, the number of the corridor's cells in an episode, at least 2 (the last one is
+    the end; fractions are rounded down), and ``goal_reward``, the reward at the end.
+    """
+
+    state = ("position", "end")
+
+    def __init__(
+        self, num_envs: int = 2, name: str = "Corridor", length: int = 6, max_steps: int = 20, masked: bool = False
+    ) -> None:
+        self.length = length
+        self.masked = masked
+        self.position: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
+        self.end: NDArray[np.int64] = np.full(num_envs, length - 1)  # [N] last cell of each environment's corridor
+        observation = ObservationSpec("position", (length,), np.float32, "one_hot")
+        spec = BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs))
+        super().__init__(spec, max_steps, {"length": length, "goal_reward": 1.0})
+
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        """Start an episode. Raises ConfigError for a ``length`` that the corridor cannot have."""
+        cells = int(self.parameters["length"][env])
+        if not 2 <= cells <= self.length:
+            raise ConfigError(
+                f"must be from 2 to {self.length}, the corridor's cells, not {cells}",
+                key=("environment_parameters", "length"),
+            )
+        self.end[env] = cells - 1
+        self.position[env] = generator.integers(cells - 1)
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        assert actions.discrete is not None
+        move = np.where(actions.discrete[:, 0] == 1, 1, -1)
+        self.position = np.clip(self.position + move, 0, self.end)
+        arrived = self.position == self.end
+        return np.where(arrived, self.parameters["goal_reward"], -0.01), arrived
+
+    def observe(self) -> dict[str, Array]:
+        return {"position": np.eye(self.length, dtype=np.float32)[self.position]}
+
+    def action_mask(self) -> NDArray[np.bool_] | None:
+        if not self.masked:
+            return None
+        mask = np.ones((self.num_envs, 2), np.bool_)
+        mask[:, 0] = self.position > 0
+        return mask
+
+
+class IdentityEnvironment(ArrayEnvironment):
+    """Imitate the observation: each step shows a new target, and an action equal to it has reward 1.
+
+    The target consists of ``continuous`` real numbers in [-1, 1] and one option of each branch in ``discrete``. The
+    reward is the mean over all parts: 1 for a matching branch, and ``1 - distance ** 2`` for a real part. An episode
+    terminates after ``episode_length`` steps, so the best return is ``episode_length``.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 2,
+        name: str = "Identity",
+        continuous: int = 0,
+        discrete: Sequence[int] = (),
+        episode_length: int = 8,
+    ) -> None:
+        self._reals: NDArray[np.float32] = np.zeros((num_envs, continuous), np.float32)  # [N, continuous]
+        self._choices: NDArray[np.int64] = np.zeros((num_envs, len(discrete)), np.int64)  # [N, branches]
+        self._length = episode_length
+        self._branches = np.array(discrete, np.int64)
+        self._offsets = np.cumsum([0, *discrete])[:-1]  # first column of each branch in the indicators
+        observations = []
+        if continuous:
+            observations.append(ObservationSpec("reals", (continuous,), np.float32))
+        if len(discrete):
+            observations.append(ObservationSpec("choices", (int(sum(discrete)),), np.float32, "one_hot"))
+        spec = BehaviorSpec(
+            name,
+            tuple(observations),
+            continuous,
+            tuple(discrete),
+            low=-np.ones(continuous, np.float32),
+            high=np.ones(continuous, np.float32),
+            env_index=np.arange(num_envs),
+        )
+        super().__init__(spec)
+
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        self._draw(env, generator)
+
+    def _draw(self, env: int, generator: np.random.Generator) -> None:
+        self._reals[env] = generator.uniform(-1.0, 1.0, self._reals.shape[1])
+        self._choices[env] = generator.integers(self._branches)
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        scores = []
+        if self._reals.shape[1]:
+            assert actions.continuous is not None
+            scores.append(1.0 - np.square(actions.continuous - self._reals))
+        if self._choices.shape[1]:
+            assert actions.discrete is not None
+            scores.append((actions.discrete == self._choices).astype(np.float32))
+        for env, generator in enumerate(self._generators):
+            self._draw(env, generator)
+        return np.concatenate(scores, axis=1).mean(axis=1), self._steps + 1 >= self._length
+
+    def observe(self) -> dict[str, Array]:
+        seen: dict[str, Array] = {}
+        if self._reals.shape[1]:
+            seen["reals"] = self._reals.copy()
+        if self._choices.shape[1]:
+            indicators = np.zeros((self.num_envs, int(self._branches.sum())), np.float32)
+            np.put_along_axis(indicators, self._choices + self._offsets, 1.0, axis=1)
+            seen["choices"] = indicators
+        return seen
+
+
+class ConstantReward(ArrayEnvironment):
+    """Reward 1 at every step; time limits only interrupt an episode, so the value of every state is 1 / (1 - gamma)."""
+
+    def __init__(self, num_envs: int = 2, name: str = "Constant", max_steps: int = 10) -> None:
+        observation = ObservationSpec("nothing", (1,), np.float32)
+        super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)), max_steps)
+
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        """Do nothing: all states are equal."""
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        return np.ones(self.num_envs, np.float32), np.zeros(self.num_envs, np.bool_)
+
+    def observe(self) -> dict[str, Array]:
+        return {"nothing": np.ones((self.num_envs, 1), np.float32)}
+
+
+class RememberedCue(SavingEnvironment):
+    """Name what was seen at the beginning: only the first observation of an episode shows which of two cues it has.
+
+    An episode has three steps. The action of the last step, 0 or 1, earns 1 if it names the cue; other actions have no
+    effect. The best return is 1, and the best mean return without memory is 0.5.
+
+    Attributes:
+        LENGTH: Steps of an episode.
+    """
+
+    LENGTH = 3
+    state = ("cue",)
+
+    def __init__(self, num_envs: int = 2, name: str = "Cue") -> None:
+        self.cue: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
+        observation = ObservationSpec("cue", (3,), np.float32)  # the cue, then whether the last action is next
+        super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)))
+
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        self.cue[env] = generator.integers(2)
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        assert actions.discrete is not None
+        last = self._steps + 1 >= self.LENGTH
+        return last & (actions.discrete[:, 0] == self.cue), last
+
+    def observe(self) -> dict[str, Array]:
+        seen = np.zeros((self.num_envs, 3), np.float32)
+        first = self._steps == 0
+        seen[first, self.cue[first]] = 1.0
+        seen[:, 2] = self._steps == self.LENGTH - 1
+        return {"cue": seen}
+
+
+def tiny_env(num_envs: int = 2, name: str = "Corridor") -> TinyCorridor:
+    """Return the smallest environment that terminates, is truncated and saves its state."""
+    return TinyCorridor(num_envs, name)
+
+
+def identity_discrete(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
+    """Return an :class:`IdentityEnvironment` with one branch of four options."""
+    return IdentityEnvironment(num_envs, name, discrete=(4,))
+
+
+def identity_multi_branch(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
+    """Return an :class:`IdentityEnvironment` with branches of three, two and four options."""
+    return IdentityEnvironment(num_envs, name, discrete=(3, 2, 4))
+
+
+def identity_multi_binary(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
+    """Return an :class:`IdentityEnvironment` with four branches of two options."""
+    return IdentityEnvironment(num_envs, name, discrete=(2, 2, 2, 2))
+
+
+def identity_continuous(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
+    """Return an :class:`IdentityEnvironment` with two real parts."""
+    return IdentityEnvironment(num_envs, name, continuous=2)
+
+
+def identity_hybrid(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
+    """Return an :class:`IdentityEnvironment` with two real parts and a branch of three options."""
+    return IdentityEnvironment(num_envs, name, continuous=2, discrete=(3,))
+
+
+class ImageIdentity(ArrayEnvironment):
+    """Name the bright part of an image: the target is the vertical third of the image that is white.
+
+    The image is ``height x width`` bytes with three channels. The right option of three has reward 1; an episode ends
+    after ``episode_length`` steps.
+    """
+
+    def __init__(
+        self, num_envs: int = 2, name: str = "Image", height: int = 20, width: int = 24, episode_length: int = 8
+    ) -> None:
+        self._length = episode_length
+        self._target: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
+        observation = ObservationSpec("camera", (height, width, 3), np.uint8, "image")
+        super().__init__(BehaviorSpec(name, (observation,), discrete=(3,), env_index=np.arange(num_envs)))
+
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        self._target[env] = generator.integers(3)
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        assert actions.discrete is not None
+        reward = actions.discrete[:, 0] == self._target
+        for env, generator in enumerate(self._generators):
+            self._target[env] = generator.integers(3)
+        return reward, self._steps + 1 >= self._length
+
+    def observe(self) -> dict[str, Array]:
+        [observation] = self.behaviors[self._name].observations
+        images = np.zeros((self.num_envs, *observation.shape), np.uint8)
+        for env, target in enumerate(self._target):
+            np.array_split(images[env], 3, axis=1)[target][...] = 255
+        return {"camera": images}
+
+
+# The ids of `environment: {type: testing, id: ...}`; see rlcore_devkit.hooks.
+FOR_CONFIGURATIONS: Mapping[str, Callable[..., ArrayEnvironment]] = {
+    "corridor": TinyCorridor,
+    "constant_reward": ConstantReward,
+    "identity_discrete": identity_discrete,
+    "identity_multi_branch": identity_multi_branch,
+    "identity_multi_binary": identity_multi_binary,
+    "identity_continuous": identity_continuous,
+    "identity_hybrid": identity_hybrid,
+    "image_identity": ImageIdentity,
+    "remembered_cue": RememberedCue,
+}

@@ -1,0 +1,221 @@
+"""pytest fixtures for authors of plugins. Enable them in ``conftest.py``: ``pytest_plugins = ["rlcore_devkit"]``.
+
+There is no ``pytest11`` entry point, so other test suites are not affected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import attrs
+import pytest
+
+from rlcore.plugins import discovery
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.catalog import KINDS
+from rlcore.plugins.contract import CONTRACT, KEYWORD
+from rlcore.plugins.dispatch import Dispatch
+from rlcore.plugins.manager import HookManager
+
+__all__ = [
+    "CleanImport",
+    "CommandResult",
+    "InstallPlugin",
+    "InstalledPlugin",
+    "RunRlcore",
+    "clean_import",
+    "hook_calls",
+    "installed_plugin",
+    "plugins",
+    "run_rlcore",
+]
+
+DEFAULT_REQUIRES = ("rlcore>=0.1",)
+
+
+@attrs.frozen
+class CommandResult:
+    """The result of one ``rlcore`` command.
+
+    Attributes:
+        exit_code: The exit code.
+        stdout: The text on standard output.
+        stderr: The text on standard error.
+    """
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@attrs.frozen
+class InstalledPlugin:
+    """A fake distribution on ``sys.path``.
+
+    Attributes:
+        name: The name of the entry point.
+        distribution: The distribution.
+        version: Version of the distribution.
+        module: The module with the hook implementations.
+        directory: The directory of the distribution.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    module: str
+    directory: Path
+
+    @property
+    def label(self) -> str:
+        """The unique name, DIST/NAME."""
+        return f"{self.distribution}/{self.name}"
+
+
+InstallPlugin = Callable[..., InstalledPlugin]
+"""The type of the fixture ``installed_plugin``."""
+RunRlcore = Callable[..., CommandResult]
+"""The type of the fixture ``run_rlcore``."""
+CleanImport = Callable[..., None]
+"""The type of the fixture ``clean_import``."""
+
+
+@pytest.fixture
+def plugins(monkeypatch: pytest.MonkeyPatch) -> Plugins:
+    """An empty set of plugins. ``plugins.register(module, "name")`` adds one; installed plugins have no effect."""
+
+    def refuse() -> NoReturn:
+        raise AssertionError("a test with the `plugins` fixture may not look for installed plugins")
+
+    monkeypatch.setattr(discovery, "_entry_points", refuse)
+    return Plugins()
+
+
+@pytest.fixture
+def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InstallPlugin]:
+    """Install a plugin in a millisecond: ``installed_plugin(name, distribution, version, source, requires=...)``.
+
+    ``source`` is the text of its light module. ``contract`` is the number that the distribution declares, by default
+    that of the running rlcore; None for none. Write further modules into ``directory`` of the result.
+    """
+    modules: list[str] = []
+
+    def install(
+        name: str,
+        distribution: str,
+        version: str,
+        source: str,
+        requires: Sequence[str] = DEFAULT_REQUIRES,
+        module: str | None = None,
+        contract: int | None = CONTRACT,
+    ) -> InstalledPlugin:
+        module = module or f"{distribution}_{name}_hooks".replace("-", "_").lower()
+        # One directory each: importlib.metadata caches listings by modification time, which is too coarse for tests.
+        directory = tmp_path / f"site-{len(modules)}-{distribution}"
+        information = directory / f"{distribution.replace('-', '_')}-{version}.dist-info"
+        information.mkdir(parents=True)
+        (directory / f"{module}.py").write_text(source, encoding="utf-8")
+        (information / "entry_points.txt").write_text(f"[rlcore]\n{name} = {module}\n", encoding="utf-8")
+        lines = ["Metadata-Version: 2.1", f"Name: {distribution}", f"Version: {version}"]
+        lines += [f"Requires-Dist: {requirement}" for requirement in requires]
+        lines += [] if contract is None else [f"Keywords: {KEYWORD}{contract}"]
+        (information / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        monkeypatch.syspath_prepend(directory)
+        importlib.invalidate_caches()
+        modules.append(module)
+        return InstalledPlugin(name, distribution, version, module, directory)
+
+    yield install
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunRlcore]:
+    """Run a command in this process, in an empty directory, without RLCORE_*: ``run_rlcore("plugins", "list")``.
+
+    Local plugins that the commands import from ``tmp_path`` are forgotten after the test.
+    """
+    for name in [name for name in os.environ if name.startswith("RLCORE_")]:
+        monkeypatch.delenv(name)
+    working = tmp_path / "working"
+    working.mkdir(exist_ok=True)
+
+    def run(*argv: str | Path) -> CommandResult:
+        from rlcore.cli.main import main
+
+        out, err = io.StringIO(), io.StringIO()
+        log = logging.getLogger("rlcore")
+        with monkeypatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            patch.chdir(working)
+            for name, value in (("handlers", [*log.handlers]), ("propagate", log.propagate)):
+                patch.setattr(log, name, value)  # a command configures its log once, because its process ends
+            before = log.level
+            try:
+                code = main([str(argument) for argument in argv])
+            finally:
+                log.setLevel(before)  # not by patching: setLevel clears the caches of child loggers
+        return CommandResult(code, out.getvalue(), err.getvalue())
+
+    path = [*sys.path]
+    yield run
+    sys.path[:] = path
+    for name, module in [*sys.modules.items()]:
+        if Path(getattr(module, "__file__", None) or "").is_relative_to(tmp_path):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def hook_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the calls of each hook, by rlcore and by plugins, in all runs of this test."""
+    calls: Counter[str] = Counter()
+    make_dispatch, make_manager = Dispatch.__init__, HookManager.__init__
+
+    def dispatch(self: Dispatch, manager: HookManager, *, strict: bool) -> None:
+        make_dispatch(self, manager, strict=strict)
+        self.calls = calls
+
+    def before(hook: str, implementations: Any, arguments: Any) -> None:
+        if hook not in KINDS:  # a hook that a plugin added; rlcore's own hooks are counted elsewhere
+            calls[hook] += 1
+
+    def manager(self: HookManager) -> None:
+        make_manager(self)
+        self.add_hookcall_monitoring(before, lambda *arguments: None)
+
+    monkeypatch.setattr(Dispatch, "__init__", dispatch)
+    monkeypatch.setattr(HookManager, "__init__", manager)
+    return calls
+
+
+@pytest.fixture
+def clean_import() -> CleanImport:
+    """Fail if the import of a module also imports torch or numpy: ``clean_import("acme_ppo.plugin")``."""
+
+    def check(module: str, forbidden: Sequence[str] = ("torch", "numpy")) -> None:
+        code = (
+            "import importlib, sys; importlib.import_module(sys.argv[1]); "
+            "print(' '.join(name for name in sys.argv[2:] if name in sys.modules))"
+        )
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        answer = subprocess.run(
+            [sys.executable, "-P", "-c", code, module, *forbidden],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        assert answer.returncode == 0, answer.stderr
+        assert not answer.stdout.strip(), f"importing {module} imports {answer.stdout.strip()}"
+
+    return check

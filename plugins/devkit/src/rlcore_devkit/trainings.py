@@ -1,0 +1,105 @@
+"""Create trainers and whole runs on the small environments of :mod:`rlcore_devkit` in one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from rlcore.config import config_from_mapping
+from rlcore.environment import Environment
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.run_context import RunContext
+from rlcore.trainer import Trainer
+
+if TYPE_CHECKING:
+    from rlcore.runs.run import Run
+
+__all__ = ["SmallTrainings"]
+
+
+@attrs.frozen
+class SmallTrainings:
+    """Creates trainers and runs of one ``trainer_type``; each call can change hyperparameters and network settings.
+
+    Attributes:
+        trainer_type: The trainer, NAME or DIST/NAME.
+        directory: The directory of the runs.
+        hyperparameters: Hyperparameters of every trainer.
+        network: ``network_settings`` of every trainer.
+    """
+
+    trainer_type: str
+    directory: Path
+    hyperparameters: Mapping[str, Any] = attrs.field(factory=dict)
+    network: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def trainer(
+        self,
+        environment: Environment,
+        *,
+        block: Mapping[str, Any] | None = None,
+        network: Mapping[str, Any] | None = None,
+        plugins: Plugins | None = None,
+        torch_settings: Mapping[str, Any] | None = None,
+        seed: int = 1,
+        **hyperparameters: Any,
+    ) -> Trainer:
+        """Create the trainer of the environment's only behavior as a run does; ``block`` has its other settings."""
+        [behavior] = environment.behaviors.values()
+        plugins = plugins or load_plugins()
+        settings = {**self._settings(hyperparameters, network), **(block or {})}
+        document = {
+            "behaviors": {behavior.name: settings},
+            "env_settings": {"seed": seed},
+            "torch_settings": dict(torch_settings or {}),
+        }
+        config = config_from_mapping(document, plugins)
+        run = RunContext(
+            config, plugins, self.directory, seed, environment.num_envs, behaviors=dict(environment.behaviors)
+        )
+        return plugins.create_trainer(
+            plugins.trainer(self.trainer_type), config.behaviors[behavior.name], behavior, run
+        )
+
+    def run(
+        self,
+        environment: str,
+        *,
+        run_id: str = "run",
+        seed: int = 1,
+        num_envs: int = 8,
+        start: Mapping[str, Any] | None = None,
+        hyperparameters: Mapping[str, Any] | None = None,
+        network: Mapping[str, Any] | None = None,
+        **block: Any,
+    ) -> Run:
+        """Run the environment ``id`` of type ``testing`` with one behavior, ``Agent``, in ``results/run_id``.
+
+        ``block`` contains other settings of the behavior, ``start`` settings of ``checkpoint_settings``. The run has
+        one summary, at its end, and prints nothing.
+        """
+        from rlcore.runs.run import Run
+
+        settings = {**self._settings(hyperparameters, network), "summary_freq": 1_000_000, **block}
+        return Run(
+            {
+                "plugins": {"local": ["rlcore_devkit.hooks"]},
+                "environment": {"type": "testing", "id": environment, "num_envs": num_envs},
+                "env_settings": {"seed": seed},
+                "behaviors": {"Agent": settings},
+                "checkpoint_settings": {
+                    "run_id": run_id, "results_dir": str(self.directory / "results"), **(start or {}),
+                },
+                "stats": {"console": False},
+            }
+        )  # fmt: skip
+
+    def _settings(self, hyperparameters: Mapping[str, Any] | None, network: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {
+            "trainer_type": self.trainer_type,
+            "hyperparameters": {**self.hyperparameters, **(hyperparameters or {})},
+            "network_settings": {**self.network, **(network or {})},
+        }

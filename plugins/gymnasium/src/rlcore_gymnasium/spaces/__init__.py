@@ -1,0 +1,28 @@
+"""Convert Gymnasium spaces into rlcore's observations and actions, and values between the two.
+
+This package is for plugins with environments or recordings. All of them get the same behavior from a space, so a policy
+that was trained in one can be used in another. It needs gymnasium, which rlcore itself does not need: a plugin that
+imports this package depends on ``rlcore[spaces]``.
+
+Supported observations are a Box of any shape; a Discrete, a MultiDiscrete (one-hot vectors, side by side) or a
+MultiBinary; or a Dict or Tuple of these, one level deep. Supported actions are a Box of real numbers (flattened), a
+Discrete, a MultiDiscrete or a MultiBinary (branches with two options), or a Tuple or Dict of these, whose parts are
+side by side in the order of the space. Every other space raises :class:`~rlcore.errors.UnsupportedSpace`, and an
+observation outside its space raises :class:`MismatchedValue`.
+"""
+
+from __future__ import annotations
+
+from rlcore_gymnasium.spaces.actions import ActionCodec, ActionPart
+from rlcore_gymnasium.spaces.observations import OBSERVATION, Buffers, ObservationCodec, ObservationPart
+from rlcore_gymnasium.spaces.values import MismatchedValue
+
+__all__ = [
+    "OBSERVATION",
+    "ActionCodec",
+    "ActionPart",
+    "Buffers",
+    "MismatchedValue",
+    "ObservationCodec",
+    "ObservationPart",
+]

@@ -1,0 +1,119 @@
+"""How a trainer computes: in plain PyTorch, or with the pieces of :mod:`rlcore_torch.cpu`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+import attrs
+import torch
+from torch import nn
+
+from rlcore.distributed.launch import launched
+from rlcore.distributed.ranks import Ranks
+from rlcore.errors import ConfigError
+from rlcore.plugins.run_context import RunContext
+from rlcore_torch.cpu.acting import NumpyActor, numpy_actor
+from rlcore_torch.cpu.dense import fused_dense
+from rlcore_torch.cpu.flat_adam import FlatAdam
+from rlcore_torch.cpu.pair import Pair
+from rlcore_torch.cpu.pieces import rows_in_cache
+from rlcore_torch.networks.networks import Actor, Body, Dense, dense
+from rlcore_torch.optimization.optimizer import Adam, TorchAdam
+
+__all__ = ["Backend", "choose_backend"]
+
+
+def _any_number(model: Actor) -> None:
+    return None
+
+
+@attrs.frozen
+class Backend:
+    """The choices that ``torch_settings`` makes for one trainer. The defaults are plain PyTorch.
+
+    Attributes:
+        device: The device of the networks.
+        threads: Threads that PyTorch uses in one operation.
+        dense: The function that computes a layer of a network body.
+        adam: Creates Adam from parameters, learning rate and epsilon.
+        numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
+        pair: Whether two independent losses are computed in two threads.
+        most_rows: Returns the number of rows that should pass through a model at once; None if the more, the better.
+        cuda_graphs: Whether gradient steps are recorded as CUDA graphs.
+    """
+
+    device: torch.device
+    threads: int = 1
+    dense: Dense = dense
+    adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
+    numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
+    pair: bool = False
+    most_rows: Callable[[Actor], int | None] = _any_number
+    cuda_graphs: bool = False
+
+    def prepare(self, model: nn.Module) -> None:
+        """Set the ``dense`` function of every network body in ``model``."""
+        for module in model.modules():
+            if isinstance(module, Body):
+                module.dense = self.dense
+
+    def make_pair(self) -> Pair:
+        """Return a :class:`Pair`, which runs two independent functions in parallel or in sequence."""
+        return Pair(self.pair)
+
+
+def choose_backend(run: RunContext, independent_losses: bool = False) -> Backend:
+    """Return the backend that ``torch_settings`` selects.
+
+    The pieces of :mod:`rlcore_torch.cpu` are used if ``fast_cpu`` is on and the device is the CPU. The default device
+    is the CPU, which is faster for the small networks of vector observations.
+
+    If the trainer also declares ``independent_losses`` and ``num_threads`` is at least 2, two losses share the threads:
+    each is computed with half of ``num_threads``. They run in two threads if the process may use more than one core,
+    and in sequence, with the same results, if it may use only one.
+
+    Raises ConfigError for a device that PyTorch does not have, and for CUDA graphs on another one.
+    """
+    chosen = run.config.torch_settings
+    device = _device(_of_rank(chosen.device or "cpu", run.ranks))
+    if chosen.cuda_graphs and device.type != "cuda":
+        raise ConfigError(
+            f"CUDA graphs need an NVIDIA GPU, and the device is {device}; set device: cuda, or leave cuda_graphs out",
+            key=("torch_settings", "cuda_graphs"),
+        )
+    if chosen.deterministic and device.type != "cpu":
+        # cuBLAS reads it before its first product; PyTorch refuses to multiply without it.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    if not chosen.fast_cpu or device.type != "cpu":
+        return Backend(device, chosen.num_threads, cuda_graphs=chosen.cuda_graphs)
+    halved = independent_losses and chosen.num_threads > 1
+    # Results depend on the number of threads, so it must not depend on the cores of the machine.
+    threads = chosen.num_threads // 2 if halved else chosen.num_threads
+    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, halved and cores() > 1, rows_in_cache)
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _of_rank(name: str, ranks: Ranks) -> str:
+    """The device called ``name``: under torchrun, ``cuda`` is the GPU with the number of the rank on its machine."""
+    launch = launched() if ranks.size > 1 else None
+    if name != "cuda" or launch is None or not torch.cuda.is_available():
+        return name
+    return f"cuda:{launch.local_rank % torch.cuda.device_count()}"
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        cause = str(error).splitlines()[0]
+        raise ConfigError(f"{name!r} cannot be used: {cause}", key=("torch_settings", "device")) from error
+    return device

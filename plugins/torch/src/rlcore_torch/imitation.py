@@ -1,0 +1,193 @@
+"""ML-Agents' ``behavioral_cloning``: demonstrations are imitated after every update of a reinforcement learner.
+
+The loss is ML-Agents': the mean squared error between an action *drawn* from the policy, differentiably, and the
+demonstrated one, plus the mean cross-entropy of the branches. Imitation has an optimizer of its own, of the trainer's
+type. Its learning rate starts at ``strength`` times the trainer's and falls linearly over ``steps`` agent steps, after
+which imitation is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import attrs
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import mse_loss
+
+from rlcore.errors import RunStateError, TrainingDiverged
+from rlcore.plugins.run_context import RunContext
+from rlcore.recordings import Recording
+from rlcore.saved_values import saved_mapping
+from rlcore.seeding import derive_generator, generator_state, restore_generator
+from rlcore.settings import BehavioralCloningSettings, OnPolicySettings
+from rlcore.trainer import Trainer, TrainerWrapper
+from rlcore_torch.networks.actions import categorical_log_prob_entropy, mask_logits
+from rlcore_torch.off_policy.recorded import recorded_transitions
+from rlcore_torch.off_policy.transition_batch import ActionBatch, BatchReader
+from rlcore_torch.optimization.divergence import remedy
+from rlcore_torch.optimization.schedules import Schedule, constant, linear
+from rlcore_torch.template import IMITATION_STATE, TorchTrainer
+
+FADED = 1e-10  # the learning rate at which imitation is over
+PRETRAINING_LOSS = "Losses/Pretraining Loss"  # ML-Agents' tag
+
+# ML-Agents' passes over the demonstrations after one gradient step of an off-policy trainer.
+OFF_POLICY_EPOCHS = 3
+
+
+def imitating(trainer: Any, run: RunContext) -> Any:
+    """Wrap a trainer of ``rlcore_torch`` so that it imitates; another trainer is returned unchanged.
+
+    Called for a behavior with a ``behavioral_cloning`` block.
+    """
+    if not isinstance(trainer, TorchTrainer):
+        return trainer
+    settings = trainer.settings.behavioral_cloning
+    assert settings is not None
+    recording = run.read_recording(settings.demo_path, trainer.behavior.name)
+    return ImitatingTrainer(trainer, BehavioralCloning(trainer, settings, recording, run.seed))
+
+
+class ImitatingTrainer(TrainerWrapper):
+    """A trainer whose every update is followed by imitation; all else is the trainer's own."""
+
+    trainer: Any
+
+    def __init__(self, trainer: TorchTrainer, cloning: BehavioralCloning) -> None:
+        super().__init__(cast(Trainer, trainer))
+        self.cloning = cloning
+
+    def update(self) -> Mapping[str, float | Sequence[float]]:
+        """Update the trainer, then imitate: once, or once for each gradient step of an off-policy trainer."""
+        before = getattr(self.trainer, "gradient_steps", 0)
+        stats = dict(self.trainer.update())
+        times = getattr(self.trainer, "gradient_steps", 1) - before
+        losses = [loss for _ in range(times) if (loss := self.cloning.update(self.steps)) is not None]
+        if losses:
+            stats[PRETRAINING_LOSS] = float(np.mean(losses))
+            self.trainer.policy.refresh_distribution()
+        return stats
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**self.trainer.state_dict(), IMITATION_STATE: self.cloning.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        name = self.trainer.behavior.name
+        if IMITATION_STATE not in state:
+            raise RunStateError(
+                f"behavior {name!r}: the checkpoint was saved without a behavioral_cloning block and this "
+                "configuration has one; resume with the block as it was"
+            )
+        saved = saved_mapping(saved_mapping(state, IMITATION_STATE), "optimizer")
+        self.trainer.require_optimizer_fit(self.cloning.optimizer, saved)
+        self.trainer.load_state_dict({key: value for key, value in state.items() if key != IMITATION_STATE})
+        self.cloning.load_state_dict(state[IMITATION_STATE])
+
+
+@attrs.frozen
+class Passes:
+    """How much one call of :meth:`BehavioralCloning.update` imitates."""
+
+    batch_size: int
+    num_epoch: int
+    samples: int | None  # of one pass; None: all demonstrations
+
+    @classmethod
+    def of(cls, settings: BehavioralCloningSettings, hyperparameters: Any) -> Passes:
+        """The block's values, and the trainer's where the block leaves one out."""
+        # An off-policy trainer may update in every step: all demonstrations in each would take too long.
+        on_policy = isinstance(hyperparameters, OnPolicySettings)
+        epochs = hyperparameters.num_epoch if on_policy else OFF_POLICY_EPOCHS
+        samples = None if on_policy else hyperparameters.batch_size
+        return cls(
+            settings.batch_size or hyperparameters.batch_size,
+            settings.num_epoch or epochs,
+            settings.samples_per_update or samples,
+        )
+
+
+class BehavioralCloning:
+    """Gradient steps towards demonstrations, for the policy of one trainer."""
+
+    def __init__(
+        self, trainer: TorchTrainer, settings: BehavioralCloningSettings, recording: Recording, seed: int
+    ) -> None:
+        h = trainer.hyperparameters
+        self.behavior = trainer.behavior
+        self.model = trainer.model
+        self.layout = trainer.policy.layout
+        self.device = trainer.device
+        buffer = recorded_transitions(recording, self.behavior, self.layout)
+        self.reader = BatchReader(buffer, self.model.inputs, self.layout, (), self.device)
+        self.rows = np.flatnonzero(buffer.flags)  # [N] demonstrated steps
+        passes = Passes.of(settings, h)
+        self.samples = min(passes.samples or len(self.rows), len(self.rows))
+        self.parts = max(1, round(self.samples / passes.batch_size))  # minibatches in a pass
+        self.num_epoch = passes.num_epoch
+        initial = h.learning_rate * settings.strength
+        self._learning_rate = Schedule(linear if settings.steps else constant, initial, FADED, settings.steps)
+        # Parameters beside the actor's never get a gradient here, and stay where they are.
+        self.optimizer = trainer.actor_optimizer().another(initial)
+        self._generator = derive_generator(seed, f"{self.behavior.name}/behavioral_cloning")
+
+    def update(self, step: int) -> float | None:
+        """Imitate at agent step ``step``. Returns the mean loss, or None when imitation is over."""
+        rate = self._learning_rate(step)
+        if rate <= FADED:
+            return None
+        self.optimizer.learning_rate = rate
+        losses = []
+        for _ in range(self.num_epoch):
+            drawn = self._generator.choice(self.rows, self.samples, replace=False)
+            for rows in np.array_split(drawn, self.parts):
+                loss = self.loss(self.reader.actions(rows))
+                self.optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                self.optimizer.step()
+                losses.append(loss.detach())
+        mean = float(torch.stack(losses).mean())
+        if not np.isfinite(mean):
+            normalized = self.reader.inputs.normalizer is not None
+            advice = remedy(
+                self.reader.buffer, normalized, 0.0, lower="behavioral_cloning.strength", where="recorded data"
+            )
+            raise TrainingDiverged(
+                f"behavior {self.behavior.name!r}: the loss of behavioral_cloning became {mean:g} in the update at "
+                f"step {step}; {advice}"
+            )
+        return mean
+
+    def loss(self, batch: ActionBatch) -> Tensor:
+        """The loss of one minibatch of demonstrations."""
+        columns, logits = self.model.policy(batch.inputs)
+        loss: Tensor | None = None
+        if columns is not None and batch.raw is not None:
+            loss = mse_loss(self._drawn(columns), batch.raw)
+        if logits is not None and batch.choices is not None:
+            if batch.mask is not None:
+                logits = mask_logits(logits, batch.mask)
+            branches = logits.split(self.layout.branches, dim=1)
+            chosen = zip(branches, batch.choices.T, strict=True)
+            cross_entropy = -torch.stack([categorical_log_prob_entropy(b, c)[0] for b, c in chosen]).mean()
+            loss = cross_entropy if loss is None else loss + cross_entropy
+        assert loss is not None
+        return loss
+
+    def _drawn(self, columns: Tensor) -> Tensor:
+        """Raw continuous actions [B, continuous], a draw from the policy."""
+        head = self.model.policy_head
+        noise = self._generator.standard_normal((len(columns), head.noise_size), dtype=np.float32)
+        drawn: Tensor = head.distribution.sample(columns, torch.from_numpy(noise).to(self.device))
+        return drawn
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"optimizer": self.optimizer.state_dict(), "generator": generator_state(self._generator)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.optimizer.load_state_dict(state["optimizer"])
+        restore_generator(self._generator, state["generator"])

@@ -1,0 +1,218 @@
+"""The part that the off-policy and offline templates share: gradient steps on minibatches of stored transitions.
+
+A subclass provides a network (``build_model``), its optimizers (``build_optimizers``) and one gradient step
+(``gradient_step``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import PluginError, RunStateError, TrainingDiverged
+from rlcore.plugins.run_context import RunContext
+from rlcore.rewards import ExtrinsicReward, Transitions, recording_gradients
+from rlcore.saved_values import saved_count, saved_mapping
+from rlcore.seeding import derive_generator, generator_state, restore_generator
+from rlcore.settings import BehaviorSettings, MinibatchSettings
+from rlcore_torch.distributed import sum_over_ranks
+from rlcore_torch.networks.saved_networks import load_model_state, model_state
+from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
+from rlcore_torch.optimization.divergence import remedy, strength_of
+from rlcore_torch.optimization.optimizer import Optimizer
+from rlcore_torch.optimization.rank_gradients import sum_gradients
+from rlcore_torch.policy.policy import ActorPolicy
+from rlcore_torch.template import TorchTrainer
+
+__all__ = ["GradientStep", "MinibatchTrainer"]
+
+
+@attrs.frozen(eq=False)
+class GradientStep:
+    """The outcome of one gradient step: statistics and errors for prioritized replay.
+
+    A step may leave tags out, as TD3 does while it delays its actor: a summary averages each tag over the steps that
+    have it.
+
+    Attributes:
+        stats: Detached scalars of shape [] by tag.
+        td_error: [B] temporal-difference errors, of any sign, for prioritized replay; None if the trainer computes
+            none.
+    """
+
+    stats: Mapping[str, Tensor]
+    td_error: Tensor | None = None
+
+
+def mean_by_tag(statistics: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Average the numbers of each tag, over as many as the tag has."""
+    of_tag: dict[str, list[float]] = {}
+    for tag, number in statistics:
+        of_tag.setdefault(tag, []).append(number)
+    return {tag: sum(numbers) / len(numbers) for tag, numbers in of_tag.items()}
+
+
+class MinibatchTrainer(TorchTrainer):
+    """Base of the templates for off-policy and offline trainers; derive from one of those.
+
+    Attributes:
+        learns_from_rewards: Whether the losses use rewards; False for imitation. A subclass may set it.
+        source: Origin of observations and rewards, for messages.
+        hyperparameters: The block ``hyperparameters``.
+        reader: Makes batches from rows of the buffer.
+        learning_providers: The reward providers that have something to learn.
+        optimizers: The optimizers that :meth:`build_optimizers` returned, by name.
+        generator: The random generator for sampling, and for a subclass's losses; seeded and saved.
+        gradient_steps: Gradient steps so far.
+    """
+
+    learns_from_rewards = True
+    source = "environment"
+    hyperparameters: MinibatchSettings
+    reader: BatchReader
+
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        super().__init__(settings, behavior, run)
+        # Providers with nothing to learn need no samples.
+        self.learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
+        self.optimizers: Mapping[str, Optimizer] = self.build_optimizers()
+        self.policy = ActorPolicy(behavior, self.model, self.backend)
+        self.generator = derive_generator(run.seed, f"{behavior.name}/learning")  # for sampling, and for losses
+        self.gradient_steps = 0
+
+    # ------------------------------------------------------------ for a subclass to implement
+
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        """Return an optimizer for each part of the model that learns by itself, by name; see :meth:`make_optimizer`.
+
+        A subclass implements it.
+        """
+        raise NotImplementedError
+
+    def gradient_step(self, batch: TransitionBatch) -> GradientStep:
+        """Learn from one minibatch: losses, gradients, optimizer steps, target networks. A subclass implements it."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ what a subclass may change
+
+    def actor_optimizer(self) -> Optimizer:
+        """Return the optimizer called ``policy``. Raises PluginError if there is none."""
+        if "policy" not in self.optimizers:
+            raise PluginError(
+                f"trainer {self.settings.trainer_type!r} is to imitate, and none of its optimizers is called policy: "
+                f"its optimizers are {', '.join(self.optimizers)}; override actor_optimizer"
+            )
+        return self.optimizers["policy"]
+
+    # ------------------------------------------------------------ for subclasses
+
+    def set_learning_rates(self, step: int | None = None) -> dict[str, float]:
+        """Set the schedule's value of ``step``, by default the current one, in every optimizer.
+
+        Returns it as a statistic.
+        """
+        rate = self.learning_rate(self.steps if step is None else step)
+        for optimizer in self.optimizers.values():
+            optimizer.learning_rate = rate
+        return {"Policy/Learning Rate": rate}
+
+    def sum_gradients(self, batch: TransitionBatch) -> None:
+        """Replace the gradients of all optimizers by those of the minibatch of all ranks; call it before their steps.
+
+        Losses must be means over the rows of the minibatch. Does nothing in one process.
+        """
+        if batch.rows is not None:
+            parameters = [each for optimizer in self.optimizers.values() for each in optimizer.parameters]
+            sum_gradients(self.ranks, parameters, batch.rows.share)
+
+    def standard_normal(self, batch: TransitionBatch, rows: int, columns: int) -> NDArray[np.float32]:
+        """Draw standard normal noise [rows, columns] for ``rows`` of a minibatch, or k rows for each of its B.
+
+        A row gets the same numbers whichever rank it is in.
+        """
+        if batch.rows is None:
+            return self.generator.standard_normal((rows, columns), dtype=np.float32)
+        whole = rows // len(batch.rows.places) * batch.rows.total
+        return batch.rows.of_own(self.generator.standard_normal((whole, columns), dtype=np.float32))
+
+    def summarize(self, steps: Sequence[GradientStep], shares: Sequence[float] = ()) -> dict[str, float]:
+        """Average each statistic over the gradient steps that have it. Raises TrainingDiverged if one is not finite.
+
+        ``shares`` are those of this rank in each step; the statistics are of all ranks then.
+        """
+        tags = [tag for step in steps for tag in step.stats]
+        if not tags:
+            return {}
+        values = torch.stack([value for step in steps for value in step.stats.values()])
+        if shares:
+            of_value = [share for step, share in zip(steps, shares, strict=True) for _ in step.stats]
+            values = values * torch.tensor(of_value, device=values.device)
+            sum_over_ranks(self.ranks, values)
+        numbers: list[float] = values.tolist()
+        if not np.isfinite(sum(numbers)):
+            found = zip(tags, numbers, strict=True)
+            raise self.diverged(next(f"{tag} is {value:g}" for tag, value in found if not np.isfinite(value)))
+        return mean_by_tag(zip(tags, numbers, strict=True))
+
+    def update_providers(self, shown: Transitions) -> dict[str, float]:
+        """Let the reward providers that learn do so; return their statistics."""
+        stats: dict[str, float] = {}
+        with recording_gradients(True):
+            for provider in self.learning_providers:
+                stats |= provider.update(shown)
+        return stats
+
+    def diverged(self, what: str) -> TrainingDiverged:
+        """Return the error to raise if ``what`` is not finite."""
+        strength = strength_of(self.providers) if self.learns_from_rewards else 0.0
+        normalized = self.model.inputs.normalizer is not None
+        return TrainingDiverged(
+            f"behavior {self.behavior.name!r}: learning diverged in the update at step {self.steps} ({what}); "
+            f"{remedy(self.reader.buffer, normalized, strength, where=self.source)}"
+        )
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Implement :meth:`rlcore.trainer.Trainer.state_dict`. A subclass adds what its network does not hold."""
+        return {
+            "model": model_state(self.model),
+            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
+            "steps": self.steps,
+            "gradient_steps": self.gradient_steps,
+            "generators": {"learning": generator_state(self.generator)},
+            "providers": self.providers_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.load_state_dict`."""
+        self.require_fit(state)
+        self._load(state)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        load_model_state(self.model, state["model"], self.behavior.name)
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])
+        self.forget_captured()
+        self.steps = saved_count(state, "steps")
+        self.gradient_steps = saved_count(state, "gradient_steps")
+        restore_generator(self.generator, state["generators"]["learning"])
+        self.load_providers(state["providers"])
+        self.policy.refresh()
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        super().require_fit(state)
+        if saved_mapping(state, "optimizers").keys() != self.optimizers.keys():
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint has optimizers {', '.join(state['optimizers'])}, "
+                f"this trainer {', '.join(self.optimizers)}; resume with the trainer it was saved with"
+            )
+        for name, optimizer in self.optimizers.items():
+            self.require_optimizer_fit(optimizer, saved_mapping(state["optimizers"], name))

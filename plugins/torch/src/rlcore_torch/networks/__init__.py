@@ -1,0 +1,1 @@
+"""Networks of policies and critics, and what they are made of."""

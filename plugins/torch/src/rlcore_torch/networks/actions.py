@@ -1,0 +1,253 @@
+"""Joint distributions over actions with continuous parts and discrete branches, and the noise to draw from them.
+
+The parts are independent given the observation, so log-probabilities and entropies add up: those of the continuous
+parts, for which :mod:`rlcore_torch.networks.distributions` has one object, and of a categorical for each branch.
+
+Continuous actions have two forms. A *raw* action is what the distribution drew, and what a loss needs. The environment
+gets it clipped to [-1, 1] and stretched to its bounds; an unbounded part passes unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlcore.distributed.shares import SlotShare
+from rlcore.environment import Actions, BehaviorSpec
+from rlcore.errors import UnsupportedSpace
+from rlcore.saved_values import saved_array
+from rlcore_torch.networks.distributions import ActionDistribution
+
+__all__ = [
+    "LARGEST_LOGIT",
+    "LEAST_LOGIT",
+    "MASKED_LOGIT",
+    "ActionLayout",
+    "ActionNoise",
+    "joint_log_prob_entropy",
+    "log_probabilities",
+    "mask_logits",
+]
+
+MASKED_LOGIT = float(np.finfo(np.float32).min)
+"""The logit of a forbidden option: the smallest float32, which stays the smallest when noise is added."""
+LEAST_LOGIT = float(np.nextafter(np.float32(MASKED_LOGIT), np.float32(0.0)))
+"""The smallest logit of an allowed option under a mask: smaller ones are raised to it."""
+LARGEST_LOGIT = -MASKED_LOGIT
+"""The logit that exported policies have instead of NaN and infinity, so that the choice is the policy's own."""
+LEAST_LOG_PROB = -1e30  # finite, so that p * log p stays 0 and never NaN, also times an entropy coefficient
+
+
+class ActionLayout:
+    """How one behavior's actions are laid out, and how raw continuous actions become the environment's.
+
+    Attributes:
+        continuous: Number of continuous parts.
+        branches: Number of options of each discrete branch.
+        logits: Number of options of all branches.
+        offsets: Index of the first logit of each branch.
+        low: [continuous] lower bounds.
+        high: [continuous] upper bounds.
+        middle: [continuous] middle of the range; 0 where unbounded.
+        half_range: [continuous] half of the range; 1 where unbounded.
+        clip: [continuous] largest absolute value of a raw part: 1, or infinite where unbounded.
+    """
+
+    def __init__(self, behavior: BehaviorSpec) -> None:
+        self.continuous = behavior.continuous
+        self.branches = behavior.discrete
+        self.logits = sum(behavior.discrete)
+        self.offsets = np.cumsum((0, *behavior.discrete))[:-1].tolist()  # first logit of each branch
+        self.low = np.asarray(behavior.low, np.float32)
+        self.high = np.asarray(behavior.high, np.float32)
+        bounded = np.isfinite(self.low) & np.isfinite(self.high)
+        # Halved before they are added or subtracted: the widest bounds of float32 would overflow.
+        low, high = np.where(bounded, self.low / 2, -0.5), np.where(bounded, self.high / 2, 0.5)
+        self.middle = (high + low).astype(np.float32)  # [continuous]
+        self.half_range = (high - low).astype(np.float32)
+        self.clip = np.where(bounded, np.float32(1.0), np.float32(np.inf))  # [continuous]
+        # The most common bounds need no stretching, which saves an operation in every environment step.
+        self._only_clip = bool(np.all(self.low == -self.clip) and np.all(self.high == self.clip))
+
+    def to_environment(self, raw: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return raw continuous actions [..., continuous] in the environment's units, within its bounds."""
+        clipped: NDArray[np.float32] = np.clip(raw, -self.clip, self.clip)
+        if not self._only_clip:
+            # The outer clip: rounding can step outside bounds that are not powers of two.
+            clipped = np.clip(clipped * self.half_range + self.middle, self.low, self.high)
+        return clipped
+
+    def to_raw(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the raw actions of ``actions`` [..., continuous] of the environment.
+
+        They are within [-1, 1] where the action has bounds.
+        """
+        # A part without any range has the same raw action whatever it does.
+        raw = (actions - self.middle) / np.where(self.half_range > 0, self.half_range, np.float32(1))
+        return np.clip(raw, -self.clip, self.clip)
+
+    def greedy_choices(self, logits: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return the index of the largest logit of each branch: [R, branches] from [R, logits]."""
+        if len(self.branches) == 1:
+            choice: NDArray[np.int64] = logits.argmax(-1)[:, None]
+            return choice
+        columns = [
+            logits[:, offset : offset + size].argmax(-1)
+            for offset, size in zip(self.offsets, self.branches, strict=True)
+        ]
+        return np.stack(columns, axis=-1)
+
+    def actions(self, raw: NDArray[np.float32] | None, choices: NDArray[np.int64] | None) -> Actions:
+        """Return the actions of the environment for raw parts [R, continuous] and choices [R, branches]."""
+        return Actions(None if raw is None else self.to_environment(raw), choices)
+
+
+def require_bounds(behavior: BehaviorSpec, what: str, instead: str) -> None:
+    """Raise UnsupportedSpace if a continuous part has no bounds: ``what`` draws from [-1, 1] only.
+
+    The message advises to choose ``instead``.
+    """
+    for part, bounds in enumerate(zip(behavior.low.tolist(), behavior.high.tolist(), strict=True)):
+        if not np.isfinite(bounds).all():
+            raise UnsupportedSpace(
+                f"behavior {behavior.name!r}: part {part} of the {behavior.continuous} continuous parts of an action "
+                f"has the bounds {bounds[0]:g} and {bounds[1]:g}, and {what} acts within bounds only; give the "
+                f"action space finite bounds, or choose {instead}"
+            )
+
+
+def gumbel_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Standard Gumbel noise: the argmax of logits plus this noise is a draw from their softmax (Gumbel 1954)."""
+    # random() is a multiple of 2^-24 in [0, 1), so 1 - random() is in (0, 1] and its logarithm finite. Exactly 1 would
+    # give log(0): it stands for all numbers from 1 - 2^-24 on, and the middle of those takes its place.
+    exponential = -np.log(1.0 - generator.random(shape, dtype=np.float32))
+    noise: NDArray[np.float32] = -np.log(np.maximum(exponential, np.float32(2.0**-25)))
+    return noise
+
+
+class ActionNoise:
+    """Noise for acting, drawn for many steps at once: a draw for one step costs as much as the network."""
+
+    def __init__(
+        self,
+        behavior: BehaviorSpec,
+        rows: int,
+        generator: np.random.Generator,
+        noise_size: int | None = None,
+        share: SlotShare | None = None,
+    ) -> None:
+        """Draw for ``rows`` steps at once: ``noise_size`` Gaussian numbers for each agent, or one for each part.
+
+        With the ``share`` of a rank, numbers are drawn for the agents of all ranks, and those of its own are used: an
+        agent gets the same numbers whichever rank it is in.
+        """
+        self._generator = generator
+        self._share = None if share is None or share.total == behavior.slots else share
+        self._continuous = (rows, behavior.slots, behavior.continuous if noise_size is None else noise_size)
+        self._logits = (rows, behavior.slots, behavior.mask_size)
+        self._row = rows
+        self._gaussian = np.empty(self._continuous, np.float32)
+        self._gumbel = np.empty(self._logits, np.float32)
+
+    def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return Gaussian noise [S, noise_size] and Gumbel noise [S, logits] of one step."""
+        if self._row == len(self._gaussian):
+            self._draw()
+            self._row = 0
+        row = self._row
+        self._row = row + 1
+        return self._gaussian[row], self._gumbel[row]
+
+    def _draw(self) -> None:
+        share = self._share
+        if share is None:
+            self._gaussian = self._generator.standard_normal(self._continuous, dtype=np.float32)
+            self._gumbel = gumbel_noise(self._generator, self._logits)
+            return
+        rows, _, size = self._continuous
+        gaussian = self._generator.standard_normal((rows, share.total, size), dtype=np.float32)
+        self._gaussian = gaussian[:, share.numbers]
+        self._gumbel = gumbel_noise(self._generator, (rows, share.total, self._logits[2]))[:, share.numbers]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the noise that was drawn and not used yet."""
+        return {"gaussian": self._gaussian[self._row :].copy(), "gumbel": self._gumbel[self._row :].copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises SavedValueError if the shapes do not fit."""
+        # The saved noise may be longer than one draw of this run: its buffer_size may have changed.
+        gaussian = saved_array(state, "gaussian", np.float32, (None, *self._continuous[1:]))
+        self._gumbel = saved_array(state, "gumbel", np.float32, (len(gaussian), *self._logits[1:])).copy()
+        self._gaussian = gaussian.copy()
+        self._row = 0
+
+
+def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
+    """Return ``logits`` [B, logits] with those of forbidden options (``mask`` [B, logits] False) below all others.
+
+    Forbidden options get :data:`MASKED_LOGIT`, and allowed ones at least :data:`LEAST_LOGIT`: whatever the logits are,
+    the largest one, with or without noise, is that of an allowed option, and forbidden ones have the probability 0.
+    """
+    return torch.where(mask, logits.clamp(min=LEAST_LOGIT), MASKED_LOGIT)
+
+
+def masked(logits: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return what :func:`mask_logits` returns, in NumPy."""
+    return np.where(mask, np.maximum(logits, np.float32(LEAST_LOGIT)), np.float32(MASKED_LOGIT))
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Return the log-probabilities [B, options] of ``logits`` [B, options], none of them below -1e30.
+
+    So they are finite, with finite gradients, for all finite logits.
+    """
+    return logits.log_softmax(-1).clamp(min=LEAST_LOG_PROB)
+
+
+def categorical_log_prob_entropy(
+    logits: Tensor, choice: Tensor, differentiable_entropy: bool = True
+) -> tuple[Tensor, Tensor]:
+    """log-probability of ``choice`` [B] and entropy [B] under ``logits`` [B, options]."""
+    log_p = log_probabilities(logits)
+    log_prob = log_p.gather(-1, choice.unsqueeze(-1)).squeeze(-1)
+    if not differentiable_entropy:
+        log_p = log_p.detach()
+    return log_prob, -(log_p.exp() * log_p).sum(-1)
+
+
+def joint_log_prob_entropy(
+    layout: ActionLayout,
+    distribution: ActionDistribution | None,  # of the continuous parts
+    columns: Tensor | None,  # [B, ...] of the continuous parts
+    logits: Tensor | None,  # [B, logits], already masked
+    raw: Tensor | None,  # [B, continuous]
+    choices: Tensor | None,  # [B, branches]
+    differentiable_entropy: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """Return the joint log-probability [B] and entropy of actions, in nats.
+
+    The entropy is [B], or [] if it does not depend on the observation. One that is only reported need not be
+    differentiable, which saves time. ``mean`` [B, continuous], ``log_std`` [continuous] and ``raw`` [B, continuous] are
+    those of the continuous parts; ``logits`` [B, logits], masked already, and ``choices`` [B, branches] those of the
+    branches. Raises ValueError without either.
+    """
+    log_prob: Tensor | None = None
+    entropy: Tensor | None = None
+    if distribution is not None and columns is not None and raw is not None:
+        log_prob = distribution.log_prob(columns, raw)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and differentiable_entropy):
+            entropy = distribution.entropy(columns)
+    if logits is not None and choices is not None:
+        branches = logits.split(layout.branches, dim=1)  # type: ignore[no-untyped-call]
+        for branch, choice in zip(branches, choices.unbind(1), strict=True):
+            branch_log_prob, branch_entropy = categorical_log_prob_entropy(branch, choice, differentiable_entropy)
+            log_prob = branch_log_prob if log_prob is None else log_prob + branch_log_prob
+            entropy = branch_entropy if entropy is None else entropy + branch_entropy
+    if log_prob is None or entropy is None:
+        raise ValueError("a behavior needs at least one continuous part or one discrete branch")
+    return log_prob, entropy

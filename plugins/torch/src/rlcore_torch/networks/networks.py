@@ -1,0 +1,452 @@
+"""Networks of policies and critics: observation encoders, hidden layers, heads.
+
+Observations enter as a tuple of tensors made by :class:`ObservationInputs`: all vector observations side by side,
+then each image. Weights are initialized as in ML-Agents (Kaiming normal, small policy heads) or orthogonally
+(``network_settings.init``).
+
+Everything here is plain PyTorch, so ``torch.compile`` and ``torch.func`` work on it. With ``torch_settings.fast_cpu`` a
+trainer replaces :attr:`Body.dense` by a function of :mod:`rlcore_torch.cpu` that computes the same.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeGuard
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional
+from torch.nn.functional import linear
+
+from rlcore.distributed.ranks import Ranks
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.settings import NetworkSettings
+from rlcore_torch.allocation import require_network_memory
+from rlcore_torch.networks.actions import ActionLayout
+from rlcore_torch.networks.distributions import ActionDistribution, make_distribution
+from rlcore_torch.networks.encoders import image_scale, make_encoder
+from rlcore_torch.networks.normalizer import CLIP, RunningNormalizer
+from rlcore_torch.networks.recurrent import Recurrent
+from rlcore_torch.on_policy.sequences import Sequences
+
+__all__ = ["Actor", "ActorCritic", "Body", "Critic", "Inputs", "ObservationInputs", "PolicyHead"]
+
+Inputs = tuple[Tensor, ...]
+"""Inputs of a network: first the vector observations [B, vector_size] side by side, if there are any, then each image
+[B, height, width, channels]."""
+
+# Those of NetworkSettings.activation.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "swish": functional.silu,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "leaky_relu": functional.leaky_relu,
+    "elu": functional.elu,
+    "selu": functional.selu,
+    "gelu": functional.gelu,
+    "mish": functional.mish,
+    "softplus": functional.softplus,
+    "sigmoid": torch.sigmoid,
+}
+
+
+class Dense(Protocol):
+    """A function like :func:`dense`."""
+
+    def __call__(
+        self,
+        x: Tensor,
+        layers: Sequence[nn.Module],
+        activation: str,
+        activate_last: bool = False,
+        frozen: bool = False,
+    ) -> Tensor: ...
+
+
+def dense(
+    x: Tensor, layers: Sequence[nn.Module], activation: str, activate_last: bool = False, frozen: bool = False
+) -> Tensor:
+    """Apply ``layers`` to x [B, in], with the activation between them, and after the last if ``activate_last``.
+
+    With ``frozen`` x gets a gradient and the layers get none.
+    """
+    for index, layer in enumerate(layers):
+        x = _frozen(layer, x) if frozen else layer(x)
+        if activate_last or index < len(layers) - 1:
+            x = ACTIVATIONS[activation](x)
+    return x
+
+
+def _frozen(layer: nn.Module, x: Tensor) -> Tensor:
+    """``layer(x)`` without a gradient for the layer."""
+    if is_plain_linear(layer):
+        return linear(x, layer.weight.detach(), layer.bias.detach())
+    parameters = {name: parameter.detach() for name, parameter in layer.named_parameters()}
+    return functional_call(layer, parameters, (x,))  # type: ignore[no-any-return]
+
+
+def is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether ``layer`` only multiplies by its weight and adds its bias: no hooks, no parametrization, no subclass."""
+    return (
+        type(layer) is nn.Linear
+        and layer.bias is not None
+        and not (layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
+        and "forward" not in layer.__dict__
+    )
+
+
+class ObservationInputs(nn.Module):
+    """Turns arrays by observation name into a model's inputs, and normalizes the vector part if asked to.
+
+    Attributes:
+        normalized_columns: [vector_size] bool, the columns that are normalized; those of one-hot observations are not.
+        vectors: The observations other than images, in the order of their columns.
+        images: The images.
+        vector_size: Columns of the vector observations.
+        normalizer: The running mean and variance; None without ``normalize``.
+    """
+
+    normalized_columns: Tensor
+
+    def __init__(self, observations: tuple[ObservationSpec, ...], normalize: bool, clip: float = CLIP) -> None:
+        super().__init__()
+        self.vectors = tuple(o for o in observations if o.kind != "image")
+        self.images = tuple(o for o in observations if o.kind == "image")
+        self.vector_size = sum(o.size for o in self.vectors)
+        self.normalizer: RunningNormalizer | None = None
+        # One-hot observations are left as they are: scaling an indicator by its rarity does not help.
+        columns = [torch.full((o.size,), o.kind == "vector") for o in self.vectors]
+        normalized = torch.cat(columns) if columns else torch.empty(0, dtype=torch.bool)
+        self.register_buffer("normalized_columns", normalized, persistent=False)
+        self._all_normalized = bool(normalized.all())
+        if normalize and bool(normalized.any()):
+            self.normalizer = RunningNormalizer(self.vector_size, clip)
+
+    def raw(self, observations: Mapping[str, NDArray[Any]], lead: int = 1) -> Inputs:
+        """Return the inputs, not normalized, of observations by name, each [*L, *shape].
+
+        The ``lead`` leading axes *L become one, B. Tensors share the memory of the arrays where possible.
+        """
+        inputs = []
+        if self.vectors:
+            parts = [self._rows(observations[o.name], lead).reshape(-1, o.size).to(torch.float32) for o in self.vectors]
+            inputs.append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
+        inputs.extend(self._rows(observations[o.name], lead) for o in self.images)
+        return tuple(inputs)
+
+    @staticmethod
+    def _rows(array: NDArray[Any], lead: int) -> Tensor:
+        return torch.from_numpy(array.reshape(-1, *array.shape[lead:]))
+
+    def forward(self, raw: Inputs) -> Inputs:
+        """Normalize the vector part of ``raw``. Called once per rollout or sample, not in every network."""
+        if self.normalizer is None:
+            return raw
+        scaled = self.normalizer(raw[0])
+        if not self._all_normalized:
+            scaled = torch.where(self.normalized_columns, scaled, raw[0])
+        return (scaled, *raw[1:])
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the normalizer, if there is one, has seen anything yet."""
+        return self.normalizer is None or bool(self.normalizer.count > 0)
+
+    def update_normalizer(self, raw: Inputs, ranks: Ranks | None = None) -> None:
+        """Add the vector part of ``raw``, [B, vector_size] on any device, to the running mean and variance.
+
+        With ``ranks``, add those of all ranks.
+        """
+        if self.normalizer is not None:
+            self.normalizer.update(raw[0], ranks)
+
+
+class Body(nn.Module):
+    """Encoders and hidden layers: inputs to features [B, features].
+
+    ``extra`` columns, such as an action, may enter the first layer next to the observations.
+
+    Attributes:
+        layers: The hidden layers, each followed by the activation.
+        recurrent: The recurrent layer after the hidden layers; None without memory.
+        features: Number of features.
+    """
+
+    dense: Dense
+
+    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, extra: int = 0) -> None:
+        super().__init__()
+        self.dense = dense
+        self.has_vector = inputs.vector_size > 0
+        self.activation = settings.activation
+        self.encoders, features = _encoders(settings, inputs.images)
+        self.scales = tuple(map(image_scale, inputs.images))
+        encoded = inputs.vectors if settings.vector_encode_type is not None else ()
+        self.vector_encoders, vector_features = _encoders(settings, encoded)
+        self.vector_sizes = [o.size for o in inputs.vectors]
+        width = features + (vector_features if encoded else inputs.vector_size) + extra
+        require_network_memory(width, settings.widths)
+        self.layers = nn.ModuleList()  # each is followed by the activation
+        for units in settings.widths:
+            layer = nn.Linear(width, units)
+            initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
+            self.layers.append(layer)
+            width = units
+        self.recurrent: Recurrent | None = None
+        if settings.memory is not None:
+            self.recurrent = Recurrent(width, settings.memory.memory_size, settings.init)
+            width = self.recurrent.features
+        self.features = width
+
+    def encode(self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
+        """Return encoded observations and ``extra`` [B, extra] side by side, [B, width of the first layer].
+
+        With ``frozen``, encoders get no gradient.
+        """
+        parts = list(inputs[:1]) if self.has_vector else []
+        images = inputs[1:] if self.has_vector else inputs
+        if self.vector_encoders or self.encoders:
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+                if self.vector_encoders:
+                    vectors = inputs[0].split(self.vector_sizes, dim=1)  # type: ignore[no-untyped-call]
+                    parts = [encoder(x) for encoder, x in zip(self.vector_encoders, vectors, strict=True)]
+                for encoder, image, scale in zip(self.encoders, images, self.scales, strict=True):
+                    parts.append(encoder(image.permute(0, 3, 1, 2).to(torch.float32) * scale))
+        if extra is not None:
+            parts.append(extra)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Return the features [B, features] of the hidden layers, before a recurrent layer."""
+        return self.dense(self.encode(inputs), list(self.layers), self.activation, activate_last=True)
+
+    def remember(self, inputs: Inputs, sequences: Sequences, memory: Tensor) -> Tensor:
+        """Features [B, features] of a body with memory: B rows of ``sequences`` that begin with ``memory`` [Q, M]."""
+        assert self.recurrent is not None
+        return sequences.unpadded(self.recurrent(sequences.padded(self(inputs)), memory))
+
+    def step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Features [R, features] and the next memory [R, M] of a body with memory, for one step of R rows."""
+        assert self.recurrent is not None
+        return self.recurrent.step(self(inputs), memory)
+
+    def into(self, inputs: Inputs, head: nn.Linear, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
+        """Return ``head`` applied to the features, [B, outputs of the head].
+
+        ``extra`` [B, extra] are columns beside the observations. With ``frozen``, only ``extra`` gets a gradient, the
+        weights get none.
+        """
+        layers = [*self.layers, head]
+        return self.dense(self.encode(inputs, extra, frozen), layers, self.activation, frozen=frozen)
+
+
+def _encoders(settings: NetworkSettings, observations: Sequence[ObservationSpec]) -> tuple[nn.ModuleList, int]:
+    """One encoder for each observation, and the number of features of all together."""
+    made = [make_encoder(settings, observation) for observation in observations]
+    return nn.ModuleList(encoder for encoder, _ in made), sum(features for _, features in made)
+
+
+class PolicyHead(nn.Module):
+    """Features [B, features] to the parameters of the joint action distribution.
+
+    ``linear`` returns [B, continuous + logits]: first the columns of the continuous parts, then one logit for each
+    option of all branches, branch after branch. :meth:`split` separates the two.
+
+    Attributes:
+        distribution: The distribution of the continuous parts, which says what their columns mean; None without them.
+            It has ``columns`` numbers for each part. Those of a Gaussian are all means, then all log standard
+            deviations if these depend on the observations.
+        continuous: The number of columns of the continuous parts, ``columns`` times the parts; 0 without such parts.
+        logits: The number of options of all branches; 0 without branches.
+        linear: The layer.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        layout: ActionLayout,
+        init: str,
+        distribution: ActionDistribution | None,
+    ) -> None:
+        super().__init__()
+        self.distribution = distribution if layout.continuous else None
+        columns = 0 if self.distribution is None else layout.continuous * self.distribution.columns
+        self.continuous, self.logits = columns, layout.logits
+        self.linear = nn.Linear(features, self.continuous + layout.logits)
+        initialize(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
+        with torch.no_grad():
+            if init == "kaiming":
+                self.linear.weight[:columns] *= 2.0  # ML-Agents: 0.2 for means, 0.1 for logits
+            if self.distribution is not None:
+                self.distribution.initialize(self.linear.weight[:columns], self.linear.bias[:columns])
+
+    @property
+    def noise_size(self) -> int:
+        """The standard normal numbers that one draw of the continuous parts needs."""
+        return 0 if self.distribution is None else self.distribution.noise_size
+
+    def split(self, output: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Return the columns of the continuous parts and the logits [B, logits] of ``output``.
+
+        ``output`` [B, columns + logits] is that of the linear layer. A part that the behavior does not have is None.
+        """
+        if not self.logits:
+            return output, None
+        if not self.continuous:
+            return None, output
+        return output[:, : self.continuous], output[:, self.continuous :]
+
+
+class Actor(nn.Module):
+    """A policy network: what acting, evaluation and export need. Trainers derive from it and add critics.
+
+    ``distribution`` is that of the continuous parts of an action; by default the one that ``settings`` name.
+
+    Attributes:
+        memory: The block ``memory``; None without memory.
+        inputs: Makes inputs from observations, for all parts of the model.
+        actor: The body of the policy.
+        policy_head: The parameters of the distribution from the features of the body.
+    """
+
+    def __init__(
+        self, behavior: BehaviorSpec, settings: NetworkSettings, distribution: ActionDistribution | None = None
+    ) -> None:
+        super().__init__()
+        self.memory = settings.memory
+        self.inputs = ObservationInputs(behavior.observations, settings.normalize, settings.normalize_clip)
+        self.actor = Body(self.inputs, settings)
+        layout = ActionLayout(behavior)
+        distribution = distribution or make_distribution(settings, behavior)
+        self.policy_head = PolicyHead(self.actor.features, layout, settings.init, distribution)
+
+    def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
+        """Return the columns of the continuous parts [B, columns] and the logits [B, logits].
+
+        See :class:`PolicyHead`. A part that the behavior does not have is None.
+        """
+        return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
+
+    # ------------------------------------------------------------ with memory
+
+    @property
+    def memory_size(self) -> int:
+        """M, the numbers that each row remembers from step to step; 0 without memory."""
+        return 0 if self.memory is None else self.memory.memory_size
+
+    def policy_step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """Return the output of :meth:`policy` for one step of R rows, and their next memory [R, M].
+
+        ``memory`` [R, M] is the memory before the step.
+        """
+        features, memory = self.actor.step(inputs, memory)
+        return *self.policy_head.split(self.policy_head.linear(features)), memory
+
+    def policy_of(self, inputs: Inputs, sequences: Sequences) -> tuple[Tensor | None, Tensor | None]:
+        """Return the output of :meth:`policy` for the B rows of ``sequences``, [B, columns] and [B, logits]."""
+        features = self.actor.remember(inputs, sequences, sequences.actor_memory)
+        return self.policy_head.split(self.policy_head.linear(features))
+
+
+def acting_part(model: Actor) -> Actor:
+    """A copy of what acts: an :class:`Actor` with parts of ``model``, or all of a model that overrides how to act."""
+    methods = ("policy", "policy_step", "policy_of")
+    if any(getattr(type(model), name) is not getattr(Actor, name) or name in model.__dict__ for name in methods):
+        return copy.deepcopy(model)
+    actor = Actor.__new__(Actor)
+    nn.Module.__init__(actor)
+    actor.memory = model.memory
+    actor.inputs = copy.deepcopy(model.inputs)
+    actor.actor = copy.deepcopy(model.actor)
+    actor.policy_head = copy.deepcopy(model.policy_head)
+    return actor
+
+
+class ActorCritic(Actor):
+    """A policy and one value head for each reward provider, on one body (``shared``) or on two.
+
+    Attributes:
+        critic: The body of the values; that of the policy if shared.
+        value_head: The values from the features of the body.
+    """
+
+    def __init__(
+        self,
+        behavior: BehaviorSpec,
+        settings: NetworkSettings,
+        value_heads: int,
+        shared: bool,
+        initial_log_std: float = 0.0,
+    ) -> None:
+        super().__init__(behavior, settings, make_distribution(settings, behavior, initial_log_std))
+        self.critic = self.actor if shared else Body(self.inputs, settings.of_critic)
+        self.value_head = nn.Linear(self.critic.features, value_heads)
+        initialize(self.value_head, settings.init, gain=1.0)
+
+    def value(self, inputs: Inputs) -> Tensor:
+        """Return the values by reward provider, [B, value_heads]."""
+        return self.critic.into(inputs, self.value_head)
+
+    def policy_and_value(
+        self, inputs: Inputs, sequences: Sequences | None = None
+    ) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """Return the output of :meth:`policy` and the values [B, value_heads], running a shared body once.
+
+        With memory, B are the rows of ``sequences``.
+        """
+        if self.critic is not self.actor:
+            if sequences is None:
+                return *self.policy(inputs), self.value(inputs)
+            features = self.critic.remember(inputs, sequences, sequences.critic_memory)
+            return *self.policy_of(inputs, sequences), self.value_head(features)
+        if sequences is None:
+            features = self.actor(inputs)
+        else:
+            features = self.actor.remember(inputs, sequences, sequences.actor_memory)
+        return *self.policy_head.split(self.policy_head.linear(features)), self.value_head(features)
+
+
+class Critic(nn.Module):
+    """A value network of its own: inputs, and an action's continuous parts if ``continuous``, to [B, outputs].
+
+    Of ``settings``, those of a critic are used.
+
+    Attributes:
+        body: The body.
+        head: The outputs from the features of the body.
+    """
+
+    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
+        super().__init__()
+        self.body = Body(inputs, settings.of_critic, extra=continuous)
+        self.head = nn.Linear(self.body.features, outputs)
+        initialize(self.head, settings.init, gain=1.0)
+
+    def forward(self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False) -> Tensor:
+        """Return [B, outputs].
+
+        With ``frozen``, ``continuous`` [B, continuous] gets a gradient and the weights get none.
+        """
+        return self.body.into(inputs, self.head, continuous, frozen)
+
+
+def initialize(layer: nn.Linear, init: str, gain: float) -> None:
+    """Set biases to zero and weights to ``init`` times ``gain``; ``uniform`` keeps PyTorch's own initial values."""
+    if init == "uniform":
+        return
+    if init == "orthogonal":
+        nn.init.orthogonal_(layer.weight, gain)
+    else:
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="linear")
+        with torch.no_grad():
+            layer.weight *= gain
+    nn.init.zeros_(layer.bias)
+
+
+def to_numpy(tensor: Tensor) -> NDArray[Any]:
+    """The tensor's values as a numpy array, sharing memory on a CPU."""
+    return np.asarray(tensor.detach().cpu().numpy())

@@ -1,0 +1,105 @@
+"""Observation normalization as a part of the model, so that export, evaluation and resume cannot diverge from it.
+
+:class:`rlcore_torch.ObservationInputs` decides which observations are normalized. A trainer that acts gives it
+the first observations before it acts on them, so that no action depends on an observation without statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from rlcore.distributed.ranks import Ranks
+
+__all__ = ["RunningNormalizer"]
+
+CLIP = 5.0  # ML-Agents'
+
+
+class RunningNormalizer(nn.Module):
+    """Subtracts the running mean, divides by the running standard deviation, clips to [-clip, clip].
+
+    Means and variances of batches are joined exactly (Chan, Golub and LeVeque 1979, eq. 2.1), in float64: the sums
+    run over a whole training. They stay on the CPU, because some devices have no float64 (``mps``); ``forward`` uses
+    ``shift`` and ``inverse_std``, in float32 on the device of the model. A column that has not varied yet is only
+    shifted. Before the first batch values are only clipped.
+
+    Attributes:
+        mean: [size] mean of the inputs so far, float64.
+        m2: [size] sum of squared distances from the mean, float64.
+        count: [] number of rows so far, float64.
+        shift: [size] mean that ``forward`` subtracts, float32.
+        inverse_std: [size] factor of ``forward``, float32.
+        clip: Largest absolute value of a result.
+    """
+
+    mean: Tensor
+    m2: Tensor
+    count: Tensor
+    shift: Tensor
+    inverse_std: Tensor
+
+    def __init__(self, size: int, clip: float = CLIP) -> None:
+        super().__init__()
+        self.clip = clip
+        self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("m2", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("shift", torch.zeros(size), persistent=False)
+        self.register_buffer("inverse_std", torch.ones(size), persistent=False)
+        self.register_load_state_dict_post_hook(_refresh_loaded)  # type: ignore[no-untyped-call]
+
+    @torch.no_grad()
+    def update(self, x: Tensor, ranks: Ranks | None = None) -> None:
+        """Update mean and variance with a batch ``x`` of shape [B, size], on any device.
+
+        With ``ranks``, with the batches of all ranks. An empty batch changes nothing.
+        """
+        x = x.cpu().to(torch.float64)
+        count = x.shape[0]
+        mean = x.mean(0)
+        m2 = (x - mean).square().sum(0)
+        own: dict[str, Any] = {"count": count, "mean": mean.numpy(), "m2": m2.numpy()}
+        for each in [own] if ranks is None or ranks.size == 1 else ranks.all_gather(own):
+            if each["count"]:
+                self._join(each["count"], torch.from_numpy(each["mean"]), torch.from_numpy(each["m2"]))
+        self.refresh()
+
+    def _join(self, count: int, mean: Tensor, m2: Tensor) -> None:
+        """Join the moments of a batch."""
+        total = self.count + count
+        delta = mean - self.mean
+        self.m2 += m2 + delta.square() * self.count * count / total
+        self.mean += delta * count / total
+        self.count.fill_(total)
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Compute ``shift`` and ``inverse_std``. Call it after ``mean``, ``m2`` or ``count`` changed."""
+        variance = self.m2 / self.count.clamp(min=1)
+        self.shift.copy_(self.mean.to(torch.float32))
+        self.inverse_std.copy_(torch.where(variance > 0, (variance + 1e-8).rsqrt(), 1.0).to(torch.float32))
+
+    def scale(self) -> tuple[Tensor, Tensor]:
+        """Return ``(mean, inverse standard deviation)``, float32, each [size]."""
+        return self.shift, self.inverse_std
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``x`` [..., size], normalized and clipped."""
+        return ((x - self.shift) * self.inverse_std).clamp(-self.clip, self.clip)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move or convert what ``forward`` uses; the sums stay where they are."""
+        sums = {name: self._buffers.pop(name) for name in ("mean", "m2", "count")}
+        try:
+            moved: Any = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        finally:
+            self._buffers = {**sums, **self._buffers}
+        return moved  # type: ignore[no-any-return]
+
+
+def _refresh_loaded(module: RunningNormalizer, _: Any) -> None:  # a lambda could not be pickled with the module
+    module.refresh()

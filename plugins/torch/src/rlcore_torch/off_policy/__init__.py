@@ -1,0 +1,1 @@
+"""Trainers that learn from stored transitions."""

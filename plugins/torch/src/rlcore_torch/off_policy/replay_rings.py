@@ -1,0 +1,295 @@
+"""Rings of transitions: the arrays a replay buffer stores, and how they are written.
+
+Every slot has a ring of C rows with a write cursor of its own, and each observation is stored once: the row after a
+transition holds what followed it. The row at the cursor holds the current observation and becomes a transition when the
+slot acts and the environment answers. Where an episode ended or was cut, its final observation takes a row of its own,
+which is never sampled, and the next episode starts in the row after.
+
+All arrays are flat. Position p of slot s is row ``p * S + s``, so the part in use is one stretch from the start until
+the rings are full, the row that follows is ``row + S`` (modulo the number of rows), and a checkpoint takes the arrays
+as they are. Rows that hold no transition have no flags; nothing in them matters unless a transition leads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore.errors import ConfigError
+from rlcore_torch.allocation import choice_dtype, require_memory
+from rlcore_torch.off_policy.priorities import Priorities
+from rlcore_torch.off_policy.replay_segments import ReplaySegments
+
+__all__ = ["ReplayRings"]
+
+FloatArray = NDArray[np.float32]
+Rows = NDArray[np.int64]
+
+CLOSED, TERMINATED, TRUNCATED = 1, 2, 4  # flags of a row; a truncated one bootstraps, also where an episode was cut
+LEAST_ROWS = 4  # of a ring: a transition, its final observation, the current one, and one to spare
+
+
+class ReplayRings:
+    """The last ``buffer_size`` rows over all slots, final and current observations included.
+
+    Row r belongs to slot r % S; the next row of its trajectory is (r + S) % capacity. The arrays of rows are read-only;
+    :meth:`rewrite` changes rows.
+
+    Attributes:
+        behavior: The observations and actions of the agents.
+        slots: S, the number of slots.
+        capacity: Rows of the buffer: S times the rows of a slot.
+        observations: Observations by name, each [capacity, *shape].
+        raw: [capacity, continuous] raw continuous parts of the actions.
+        choices: [capacity, branches] index of the chosen option of each branch.
+        reward: [capacity] the environment's reward.
+        flags: [capacity] 0 for a row without a transition, else 1, plus 2 if it terminated, plus 4 if it was truncated.
+        masks: [capacity, mask_size] whether each option is allowed; None before the first mask.
+        group_reward: [capacity] the reward of the group; None before the first one.
+        priorities: Priorities of the rows; None without ``priority_alpha``.
+        filled: Rows from here on were never used.
+        head: [S] row of the current observation of each slot.
+        closed_rows: [K] rows of the transitions that the last call of ``observe`` closed.
+    """
+
+    def __init__(self, behavior: BehaviorSpec, buffer_size: int, priority_alpha: float | None = None) -> None:
+        """``priority_alpha`` is the exponent of prioritized sampling; without it rows have no priorities.
+
+        Raises ConfigError, before anything is allocated, if ``buffer_size`` leaves a slot fewer than four rows or does
+        not fit into memory.
+        """
+        slots = behavior.slots
+        if buffer_size < LEAST_ROWS * slots:
+            raise ConfigError(
+                f"must be at least {LEAST_ROWS * slots} for the {slots} agents of the behavior ({LEAST_ROWS} rows "
+                f"each), not {buffer_size}",
+                key=("behaviors", behavior.name, "hyperparameters", "buffer_size"),
+            )
+        require_memory(behavior, buffer_size, priorities=priority_alpha is not None)
+        self.behavior = behavior
+        self.buffer_size = buffer_size
+        self.slots = slots  # S
+        self.capacity = capacity = -(-buffer_size // slots) * slots  # S * C
+        self._observations = {o.name: np.zeros((capacity, *o.shape), o.dtype) for o in behavior.observations}
+        self._raw = np.zeros((capacity, behavior.continuous), np.float32)
+        self._choices = np.zeros((capacity, len(behavior.discrete)), choice_dtype(behavior.discrete))
+        self._reward = np.zeros(capacity, np.float32)
+        self._flags = np.zeros(capacity, np.uint8)
+        self._masks: NDArray[np.bool_] | None = None  # [S * C, mask_size], from the first mask on
+        self._group_reward: FloatArray | None = None  # [S * C], from the first group reward on
+        # Others read these: a row that changed unseen would be missing in checkpoints.
+        self.observations = {name: read_only(array) for name, array in self._observations.items()}
+        self.raw = read_only(self._raw)
+        self.choices = read_only(self._choices)
+        self.reward = read_only(self._reward)
+        self.flags = read_only(self._flags)
+        self.masks: NDArray[np.bool_] | None = None
+        self.group_reward: FloatArray | None = None
+        self.priorities = None if priority_alpha is None else Priorities(capacity, priority_alpha)
+        self.filled = 0  # rows from here on were never used
+        self.head: Rows = np.arange(slots)  # [S] row of each slot's current observation
+        self.open = np.zeros(slots, np.bool_)  # [S] acted on and waiting for what follows
+        self.awaiting = np.ones(slots, np.bool_)  # [S] slots that act next
+        self.closed_rows: Rows = np.empty(0, np.int64)  # [K] transitions that the last call of `observe` closed
+        self._closed = 0
+        self._all_open = False  # open.all() and awaiting.all(), without asking in every step
+        self._all_awaiting = True
+        self._moved = 0  # rows by which a slot has moved on since the last checkpoint, at most
+        self._segments = ReplaySegments(capacity, slots, self.nbytes_of_row)
+        self._claim(self.head)
+
+    def __len__(self) -> int:
+        """Closed transitions, all of which can be sampled."""
+        return self._closed
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything stored."""
+        tree = None if self.priorities is None else self.priorities.tree
+        return sum(a.nbytes for a in [*self._arrays(), self.masks, self.group_reward, tree] if a is not None)
+
+    @property
+    def nbytes_of_row(self) -> int:
+        """Bytes of a row, without its mask, group reward and priority."""
+        return sum(array.nbytes for array in self._arrays()) // self.capacity
+
+    def _arrays(self) -> list[NDArray[Any]]:
+        return [*self._observations.values(), self._raw, self._choices, self._reward, self._flags]
+
+    def next_rows(self, rows: Rows) -> Rows:
+        """The rows that follow, in the same slots."""
+        following: Rows = (rows + self.slots) % self.capacity
+        return following
+
+    def rows_after_ends(self, rows: Rows) -> Rows:
+        """The rows that follow, past the final observations of episodes that ended, where the next one has begun."""
+        following = self.next_rows(rows)
+        first, slots = self.next_rows(following), rows % self.slots
+        unseen = (first == self.head[slots]) & ~(self.open | self.awaiting)[slots]
+        ended = (self.flags[rows] & (TERMINATED | TRUNCATED)) != 0
+        return np.where(ended & ~unseen, first, following)
+
+    # ------------------------------------------------------------ writing
+
+    def begin(self, batch: AgentBatch) -> None:
+        """First observations of new episodes in all slots; trajectories that were going on are cut."""
+        self._cut(np.arange(self.slots))
+        self.open[:] = self._all_open = False
+        self._write_current(batch)
+
+    def act(self, raw: FloatArray | None, choices: NDArray[np.int64] | None) -> None:
+        """Store the actions of the slots at their current observation: [S, continuous] and [S, branches]."""
+        acting = slice(None) if self._all_awaiting else np.flatnonzero(self.awaiting)
+        rows = self.head[acting]
+        if raw is not None:
+            self._raw[rows] = raw[acting]
+        if choices is not None:
+            self._choices[rows] = choices[acting]
+        self.open[acting] = True
+        self._all_open |= self._all_awaiting
+
+    def observe(self, batch: AgentBatch) -> int:
+        """Closes transitions; returns how many."""
+        if batch.aborted is not None and batch.aborted.any():
+            self.open[batch.aborted] = self._all_open = False
+            self._cut(np.flatnonzero(batch.aborted))
+        ended, finals, final_mask = batch.ended, batch.final_observations, batch.final_action_mask
+        self._moved += 2 if ended.size else 1
+        closing: slice | NDArray[np.intp] = slice(None)
+        if not self._all_open or batch.needs_action is not None:
+            moved = batch.transition_closed
+            moves = self.open if moved is None else self.open & moved
+            closing = np.flatnonzero(moves)
+            if ended.size and not (kept := moves[ended]).all():
+                ended = ended[kept]
+                finals = None if finals is None else {name: array[kept] for name, array in finals.items()}
+                final_mask = None if final_mask is None else final_mask[kept]
+        self.closed_rows = rows = self.head[closing].copy()
+        self._reward[rows] = batch.reward[closing]
+        if batch.group_reward is not None:
+            self._group_rewards()[rows] = batch.group_reward[closing]
+        elif self._group_reward is not None:
+            self._group_reward[rows] = 0.0
+        self._flags[rows] = CLOSED
+        count = len(rows)
+        self._closed += count
+        if self.priorities is not None:
+            self.priorities.change(rows, self.flags)
+        if ended.size:
+            last = self.head[ended]
+            how = TERMINATED * batch.terminated[ended] + TRUNCATED * batch.truncated[ended]
+            self._flags[last] = CLOSED + how
+            self._write_finals(self.next_rows(last), finals, final_mask)
+            self.head[ended] = self.next_rows(last)
+        self.head[closing] = self.next_rows(self.head[closing])
+        self._claim(self.head[closing])
+        self.open[closing] = False
+        self._all_open = False
+        self._write_current(batch)
+        return count
+
+    def rewrite(
+        self,
+        rows: Rows | slice,
+        *,
+        observations: Mapping[str, NDArray[Any]] | None = None,
+        raw: FloatArray | None = None,
+        choices: NDArray[np.integer[Any]] | None = None,
+        reward: FloatArray | None = None,
+    ) -> None:
+        """Change parts of the transitions of ``rows`` [B], for recorded data and for rewards that are computed again.
+
+        ``observations`` by name, each [B, *shape]; ``raw`` [B, continuous]; ``choices`` [B, branches]; ``reward`` [B].
+        The next checkpoint stores the blocks of rows that changed.
+        """
+        for name, array in (observations or {}).items():
+            self._observations[name][rows] = array
+        for target, given in ((self._raw, raw), (self._choices, choices), (self._reward, reward)):
+            if given is not None:
+                target[rows] = given
+        self._segments.change(np.arange(self.capacity)[rows])
+
+    # ------------------------------------------------------------ inside
+
+    def _claim(self, rows: Rows) -> None:
+        """Takes ``rows`` for new observations; the transitions they held are gone."""
+        self._closed -= int(np.count_nonzero(self.flags[rows]))
+        self._flags[rows] = 0
+        if self.priorities is not None:
+            self.priorities.change(rows, self.flags)
+        if self.filled < self.capacity and len(rows):
+            self.filled = max(self.filled, int(rows.max()) + 1)
+
+    def _write_current(self, batch: AgentBatch) -> None:
+        acting = slice(None) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
+        rows = self.head[acting]
+        for name, array in self._observations.items():
+            array[rows] = batch.observations[name][acting]
+        if batch.action_mask is not None:
+            self._mask_rows()[rows] = batch.action_mask[acting]
+        elif self._masks is not None:
+            self._masks[rows] = True
+        self.awaiting[:] = True if batch.needs_action is None else batch.needs_action
+        self._all_awaiting = len(rows) == self.slots
+
+    def _write_finals(
+        self, rows: Rows, finals: Mapping[str, NDArray[Any]] | None, mask: NDArray[np.bool_] | None
+    ) -> None:
+        """The last observations of episodes that ended, and what is allowed there."""
+        if finals is None:
+            raise ValueError("an environment must give final_observations for the rows that ended")
+        self._claim(rows)
+        for name, array in self._observations.items():
+            array[rows] = finals[name]
+        if mask is not None:
+            self._mask_rows()[rows] = mask
+        elif self._masks is not None:
+            self._masks[rows] = True
+
+    def _cut(self, slots: NDArray[np.intp]) -> None:
+        """Ends the trajectories of ``slots`` at their current observation, which their last transition leads to."""
+        self._moved += 1
+        rows = self.head[slots]
+        previous = (rows - self.slots) % self.capacity
+        going_on = self.flags[previous] != 0  # no transition, or a final observation, has none
+        self._flags[previous[going_on]] |= TRUNCATED
+        self.head[slots[going_on]] = following = self.next_rows(rows[going_on])
+        self._claim(following)
+
+    def _mask_rows(self) -> NDArray[np.bool_]:
+        if self._masks is None:
+            self._require_more(masks=True, groups=self._group_reward is not None)
+            self._masks = np.ones((self.capacity, self.behavior.mask_size), np.bool_)
+            self.masks = read_only(self._masks)
+            self._segments.change_all()
+        return self._masks
+
+    def _group_rewards(self) -> FloatArray:
+        if self._group_reward is None:
+            self._require_more(masks=self._masks is not None, groups=True)
+            self._group_reward = np.zeros(self.capacity, np.float32)
+            self.group_reward = read_only(self._group_reward)
+            self._segments.change_all()
+        return self._group_reward
+
+    def _require_more(self, masks: bool, groups: bool) -> None:
+        """Raises ConfigError if there is no room for one more array."""
+        require_memory(
+            self.behavior,
+            self.buffer_size,
+            priorities=self.priorities is not None,
+            masks=masks,
+            groups=groups,
+            in_use=self.nbytes * self.filled // self.capacity,  # pages not written yet are still available
+        )
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view of ``array`` that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

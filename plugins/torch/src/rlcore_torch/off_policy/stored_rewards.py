@@ -1,0 +1,97 @@
+"""The rewards of episodes whose transitions enter a replay buffer, as statistics of each reward provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import AgentBatch
+from rlcore.saved_values import saved_array, saved_mapping
+from rlcore_torch.off_policy.replay import Rows
+from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED
+from rlcore_torch.off_policy.transition_batch import BatchReader
+from rlcore_torch.on_policy.reward_stats import EpisodeRewards
+
+MOST_STEPS = 64  # environment steps whose rewards are computed at once
+NO_CUTS = np.empty((0, 2), np.int64)
+
+
+class StoredEpisodeRewards:
+    """Sums of rewards over episodes whose transitions enter a replay buffer, for each provider.
+
+    Rewards are computed for many transitions at once: before an update that follows the end of an episode, and before
+    the buffer overwrites a transition.
+    """
+
+    def __init__(self, reader: BatchReader, names: Sequence[str]) -> None:
+        buffer = reader.buffer
+        self.reader = reader
+        self.rewards = {name: EpisodeRewards(buffer.slots) for name in names}  # in the order of reader.providers
+        self.finished: dict[str, list[float]] = {name: [] for name in names}  # sums that no update has reported
+        self._rows: list[Rows] = []  # transitions of each step whose rewards are not computed
+        self._ended = False  # whether an episode ended in one of them
+        # A step needs at most two rows of a slot's ring: its observation, and the final one of an episode.
+        self._most = max(1, min(MOST_STEPS, buffer.capacity // buffer.slots // 2 - 1))
+
+    def begin(self) -> None:
+        """All open episodes are cut."""
+        self._forget(np.ones(self.reader.buffer.slots, np.bool_))
+
+    def observe(self, batch: AgentBatch) -> int:
+        """Pass the batch to the buffer; return the number of transitions that it closes."""
+        if batch.aborted is not None and batch.aborted.any():
+            self._forget(batch.aborted)
+        count = self.reader.buffer.observe(batch)
+        if count:
+            self._rows.append(self.reader.buffer.closed_rows)
+            self._ended |= batch.ended.size > 0
+            if len(self._rows) == self._most:
+                self._compute()
+        return count
+
+    def report(self) -> Mapping[str, Sequence[float]]:
+        """Return the sums of the episodes that ended since the last call, by tag; none without such an episode."""
+        if self._ended:
+            self._compute()
+        stats = {f"Policy/{name.capitalize()} Reward": sums for name, sums in self.finished.items() if sums}
+        self.finished = {name: [] for name in self.finished}
+        return stats
+
+    def state_dict(self) -> dict[str, Any]:
+        self._compute()
+        return {
+            name: {"open": rewards.open.copy(), "finished": np.array(self.finished[name], np.float64)}
+            for name, rewards in self.rewards.items()
+        }
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        for name, rewards in self.rewards.items():
+            saved_array(saved_mapping(state, name), "open", np.float64, rewards.open.shape)
+            saved_array(saved_mapping(state, name), "finished", np.float64, (None,))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name, rewards in self.rewards.items():
+            rewards.open = np.array(state[name]["open"])
+            self.finished[name] = state[name]["finished"].tolist()
+
+    def _forget(self, slots: NDArray[np.bool_]) -> None:
+        self._compute()
+        for rewards in self.rewards.values():
+            rewards.forget(slots)
+
+    def _compute(self) -> None:
+        if not self._rows:
+            return
+        buffer, rows = self.reader.buffer, np.concatenate(self._rows)
+        step = np.repeat(np.arange(len(self._rows)), [len(part) for part in self._rows])
+        at = step, rows % buffer.slots
+        ended = np.zeros((len(self._rows), buffer.slots), np.bool_)
+        ended[at] = (buffer.flags.take(rows) & (TERMINATED | TRUNCATED)) != 0
+        for (name, sums), given in zip(self.rewards.items(), self.reader.rewards(rows), strict=True):
+            reward = np.zeros(ended.shape, np.float32)
+            reward[at] = given
+            self.finished[name] += sums.record(reward, ended, NO_CUTS)
+        self._rows, self._ended = [], False

@@ -1,0 +1,298 @@
+"""The off-policy template: store transitions, and take gradient steps on samples of them.
+
+A subclass provides a network, optimizers and one gradient step (see :mod:`rlcore_torch.minibatch_trainer`), and may
+change how it explores. The replay buffer, the random beginning, the ratio of gradient steps to agent steps, the
+normalizer and state live here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.distributed.shares import SlotShare, share_slots
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.errors import ConfigError, RunStateError
+from rlcore.plugins.known import UNIFORM
+from rlcore.plugins.run_context import RunContext
+from rlcore.saved_values import saved_mapping
+from rlcore.seeding import derive_generator, generator_state, restore_generator
+from rlcore.settings import BehaviorSettings, OffPolicySettings
+from rlcore_torch.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
+from rlcore_torch.networks.actions import ActionNoise, masked
+from rlcore_torch.networks.networks import to_numpy
+from rlcore_torch.off_policy.joined_replay import JoinedReplay
+from rlcore_torch.off_policy.replay import ReplayBuffer
+from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
+from rlcore_torch.off_policy.replay_sampler import UniformSampler, create_replay_sampler
+from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
+from rlcore_torch.off_policy.transition_batch import BatchReader
+from rlcore_torch.optimization.schedules import UpdateRatio
+from rlcore_torch.policy.policy import RawActions
+
+__all__ = ["OffPolicyTrainer"]
+
+log = logging.getLogger(__name__)
+
+NOISE_ROWS = 64  # steps whose exploration noise is drawn at once
+
+
+class OffPolicyTrainer(MinibatchTrainer):
+    """A trainer that learns from transitions of any earlier policy.
+
+    A subclass implements :meth:`build_model`, :meth:`build_optimizers` and :meth:`gradient_step`. Gradient steps start
+    when ``buffer_init_steps`` agent steps are taken and ``batch_size`` of them stored. From then on there is one for
+    every ``steps_per_update`` agent steps.
+
+    Attributes:
+        soft_values: Whether values contain a bonus for the policy's entropy; batches of several steps then have the
+            steps in between. A subclass may set it.
+        updates_while_stepping: Whether an update may come between an action and what follows it, as
+            :class:`rlcore.trainer.Trainer` says.
+        hyperparameters: The block ``hyperparameters``.
+        sampler: The replay sampler.
+        buffer: The replay buffer.
+        action_generator: The random generator of exploration; seeded and saved.
+    """
+
+    soft_values = False
+    updates_while_stepping = True
+
+    hyperparameters: OffPolicySettings
+
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        h: OffPolicySettings = settings.hyperparameters
+        self.sampler = UniformSampler() if run.inference else create_replay_sampler(h, behavior, run)
+        share = share_slots(behavior.env_index, run.first_env, run.ranks)
+        self.buffer = self._make_buffer(behavior, h, run, share)
+        self._joined = JoinedReplay(self.buffer, share, run.ranks) if run.ranks.size > 1 else None
+        super().__init__(settings, behavior, run)
+        self.reader = BatchReader(
+            self.buffer, self.model.inputs, self.policy.layout, self.providers, self.device, h.n_steps, self.soft_values
+        )
+        start = max(h.buffer_init_steps, h.batch_size)
+        self._episode_rewards = StoredEpisodeRewards(self.reader, self.provider_names)
+        self._ratio = UpdateRatio(h.steps_per_update, start)
+        self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
+        self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
+        self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator, self.model.policy_head.noise_size, share)
+        self._begun = False  # whether the buffer holds the current observation
+
+    # ------------------------------------------------------------ what a subclass may change
+
+    def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
+        """Return raw parts [S, continuous] and choices [S, branches], drawn from the current policy.
+
+        A subclass may override it.
+        """
+        noise = None if self.settings.network_settings.deterministic else self._noise.next()
+        return self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), noise)
+
+    def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
+        """Return raw parts [S, continuous] and choices [S, branches], uniform over ranges and allowed options.
+
+        A continuous part without bounds has no uniform distribution: it is standard normal.
+        """
+        generator, layout = self.action_generator, self.policy.layout
+        slots, own = self.share.total, self.share.numbers  # an agent draws the same whichever rank it is in
+        raw = choices = None
+        if layout.continuous:
+            raw = generator.uniform(-1.0, 1.0, (slots, layout.continuous)).astype(np.float32)
+            if (unbounded := np.isinf(layout.clip)).any():
+                raw[:, unbounded] = generator.standard_normal((slots, int(unbounded.sum())), dtype=np.float32)
+            raw = raw[own]
+        if layout.branches:
+            lot = generator.random((slots, layout.logits), dtype=np.float32)[own]
+            if batch.action_mask is not None:
+                lot = masked(lot, batch.action_mask)
+            choices = layout.greedy_choices(lot)
+        return raw, choices
+
+    # ------------------------------------------------------------ the Trainer contract
+
+    def begin(self, batch: AgentBatch) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.begin`."""
+        self._episode_rewards.begin()
+        self.buffer.begin(batch)
+        self._begun = True
+        self.normalize(batch)
+
+    def act(self, batch: AgentBatch) -> Actions:
+        """Return random actions before ``buffer_init_steps``, and those of :meth:`explore` afterwards."""
+        if not self._begun:  # resumed from a checkpoint without the buffer; the normalizer has seen this batch
+            self.buffer.begin(batch)
+            self._begun = True
+        early = self.steps < self.hyperparameters.buffer_init_steps
+        raw, choices = self.random_actions(batch) if early else self.explore(batch)
+        self.buffer.act(raw, choices)
+        return self.policy.layout.actions(raw, choices)
+
+    def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.observe`: store the transitions that closed."""
+        starting = self.hyperparameters.buffer_init_steps
+        needed_from = starting if self.steps < starting else self._ratio.next
+        self.step_count.add(self._episode_rewards.observe(batch), needed_from)
+        self.normalize(batch)
+
+    def ready(self) -> bool:
+        """Return whether a gradient step is due."""
+        # With several ranks, others may have stored something.
+        return self._ratio.due(self.steps) > 0 and (len(self.buffer) > 0 or self._joined is not None)
+
+    def update(self) -> Mapping[str, float | Sequence[float]]:
+        """Take all gradient steps that are due.
+
+        Raises TrainingDiverged if a statistic is not finite, ConfigError if the sampler needs errors that
+        :meth:`gradient_step` does not give.
+        """
+        report: Mapping[str, Sequence[float]] = self._episode_rewards.report()
+        if self._joined is not None:
+            report = self._joined.exchange({tag: list(sums) for tag, sums in report.items()})
+        stats: dict[str, float | Sequence[float]] = {**self.set_learning_rates(self._ratio.latest), **report}
+        steps: list[GradientStep] = []
+        shares: list[float] = []
+        for _ in range(self._ratio.due(self.steps)):
+            if self._joined is None:
+                steps.append(self._learn_from_sample())
+            else:
+                rows, part = self._joined.sample(self.hyperparameters.batch_size, self.generator)
+                steps.append(self.gradient_step(attrs.evolve(self.reader.read(rows), rows=part)))
+                shares.append(part.share)
+            self._ratio.done += 1
+            self.gradient_steps += 1
+        stats |= self.summarize(steps, shares)
+        if self.learning_providers:
+            stats |= self._update_rewards()
+        self.policy.refresh_distribution()
+        return stats
+
+    # ------------------------------------------------------------ inside
+
+    def _make_buffer(
+        self, behavior: BehaviorSpec, h: OffPolicySettings, run: RunContext, share: SlotShare
+    ) -> ReplayBuffer:
+        """A buffer of ``buffer_size`` rows, or of the least number for inference, which learns nothing."""
+        if run.inference:
+            return ReplayBuffer(behavior, LEAST_ROWS * behavior.slots)
+        size = h.buffer_size
+        if share.total > behavior.slots:
+            size = -(-size // share.total) * behavior.slots
+        buffer = ReplayBuffer(behavior, size, self.sampler.priority_alpha)
+        log.info(
+            "behavior %r: a replay buffer of %d rows takes %.1f MB", behavior.name, buffer.capacity, buffer.nbytes / 1e6
+        )
+        return buffer
+
+    @property
+    def _sampler_type(self) -> str:
+        """The name of the replay sampler without its distribution, which may change."""
+        chosen = self.hyperparameters.replay_sampler
+        return UNIFORM if chosen is None else chosen.type.rpartition("/")[2]
+
+    def _learn_from_sample(self) -> GradientStep:
+        progress = min(1.0, self.steps / self.settings.max_steps)
+        sample = self.sampler.sample(self.buffer, self.hyperparameters.batch_size, self.generator, progress)
+        weight = sample.weight
+        if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
+            weight = np.ones(len(sample.rows), np.float32)
+        step = self.gradient_step(self.reader.read(sample.rows, weight, sample.steps))
+        if not self.sampler.uses_td_errors:
+            return step
+        if step.td_error is None:
+            chosen = self.hyperparameters.replay_sampler
+            raise ConfigError(
+                f"behavior {self.behavior.name!r}: replay_sampler {chosen and chosen.type!r} needs temporal-difference "
+                f"errors, which trainer {self.settings.trainer_type!r} does not give; choose another one"
+            )
+        errors = to_numpy(step.td_error)
+        if not np.isfinite(errors).all():
+            raise self.diverged(f"a temporal-difference error is {errors[~np.isfinite(errors)][0]:g}")
+        self.sampler.learned(self.buffer, sample.rows, errors)
+        return step
+
+    def _update_rewards(self) -> dict[str, float]:
+        found: list[tuple[str, float]] = []
+        for _ in range(self._reward_ratio.due(self.steps)):
+            shown = self.reader.transitions(self.buffer.sample(self.hyperparameters.batch_size, self.generator))
+            found += self.update_providers(shown).items()
+            self._reward_ratio.done += 1
+        return mean_by_tag(found)
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Implement :meth:`rlcore.trainer.Trainer.state_dict`; with ``save_replay_buffer``, the buffer too."""
+        state = super().state_dict()
+        state["generators"]["actions"] = generator_state(self.action_generator)
+        state |= {
+            "noise": self._noise.state_dict(),
+            "ratio": self._ratio.state_dict(),
+            "reward_ratio": self._reward_ratio.state_dict(),
+            "slots": self.behavior.slots,
+            "episode_rewards": self._episode_rewards.state_dict(),
+        }
+        if self.hyperparameters.save_replay_buffer:
+            state["buffer"] = self.buffer.state_dict()
+            state["sampler"] = {"type": self._sampler_type, "state": self.sampler.state_dict()}
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.load_state_dict`."""
+        super().load_state_dict(state)
+        restore_generator(self.action_generator, state["generators"]["actions"])
+        self._noise.load_state_dict(state["noise"])
+        self._ratio.load_state_dict(state["ratio"], self.steps)
+        self._reward_ratio.load_state_dict(state["reward_ratio"], self.steps)
+        self._episode_rewards.load_state_dict(state["episode_rewards"])
+        if "buffer" in state:
+            self.buffer.load_state_dict(state["buffer"])
+            self.sampler.load_state_dict(state["sampler"]["state"])
+            self._begun = True
+            if self._joined is not None:
+                self._joined.forget()
+            return
+        log.warning(
+            "behavior %r: the checkpoint has no replay buffer, so learning goes on when %d new transitions are stored; "
+            "hyperparameters.save_replay_buffer: true keeps the buffer in checkpoints",
+            self.behavior.name,
+            self.hyperparameters.batch_size,
+        )
+        self._begun = False
+        self._restart()
+
+    def load_learned(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.PortableTrainer.load_learned`."""
+        super().require_fit(state)
+        self._load(state)
+        restore_generator(self.action_generator, state["generators"]["actions"])
+        self._restart()
+
+    def _restart(self) -> None:
+        """Learn again once a minibatch of new transitions is stored."""
+        start = max(self.steps + self.hyperparameters.batch_size, self.hyperparameters.buffer_init_steps)
+        self._ratio.restart(start)
+        self._reward_ratio.restart(start)
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        super().require_fit(state)
+        if state["slots"] != self.behavior.slots:
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint is of {state['slots']} agents, this run has "
+                f"{self.behavior.slots}; set environment.num_envs as it was"
+            )
+        self._episode_rewards.require_fit(saved_mapping(state, "episode_rewards"))
+        if "buffer" in state:
+            saved = saved_mapping(state, "sampler")
+            if saved.get("type") != self._sampler_type and not self.inference:
+                raise RunStateError(
+                    f"behavior {self.behavior.name!r}: the checkpoint was saved with replay_sampler.type "
+                    f"{saved.get('type')!r} and this run has {self._sampler_type!r}; resume with the sampler of the "
+                    "checkpoint, or start a new run"
+                )
+            self.buffer.require_fit(saved_mapping(state, "buffer"))
+            self.sampler.require_fit(saved_mapping(saved, "state"))

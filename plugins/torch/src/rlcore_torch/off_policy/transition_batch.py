@@ -1,0 +1,280 @@
+"""Stored transitions as tensors: what one gradient step of an off-policy or offline trainer sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlcore.rewards import RewardProvider, Transitions, recording_gradients
+from rlcore_torch.networks.actions import ActionLayout
+from rlcore_torch.networks.networks import Inputs, ObservationInputs
+from rlcore_torch.off_policy.joined_replay import RowShare
+from rlcore_torch.off_policy.replay import ReplayBuffer, Rows, Steps
+from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED
+
+__all__ = ["ActionBatch", "AfterEnds", "BatchReader", "StepsBetween", "TransitionBatch"]
+
+FloatArray = NDArray[np.float32]
+
+
+@attrs.define(eq=False)
+class ActionBatch:
+    """Observations and actions of agents in B steps: the input of imitation.
+
+    Attributes:
+        inputs: Normalized observations, each [B, ...], as a network takes them.
+        raw: [B, continuous] continuous parts of the actions, as a policy draws them, before they are stretched to the
+            environment's range; None if the behavior has none.
+        choices: [B, branches] index of the chosen option of each branch; None if the behavior has no branches.
+        mask: [B, logits] whether each option is allowed; None: every option is.
+    """
+
+    inputs: Inputs
+    raw: Tensor | None
+    choices: Tensor | None
+    mask: Tensor | None
+
+
+@attrs.frozen(eq=False)
+class StepsBetween:
+    """The steps of B stretches between their first step and their end: n - 1 for each stretch of n steps.
+
+    A stretch that ends early repeats its last step, with a discount of 0.
+
+    Attributes:
+        inputs: Normalized observations, each [(n - 1) * B, ...], step after step.
+        mask: [(n - 1) * B, logits] whether each option is allowed; None: every option is.
+        discount: [n - 1, B, R] gamma^k of step k.
+    """
+
+    inputs: Inputs
+    mask: Tensor | None
+    discount: Tensor
+
+
+@attrs.frozen(eq=False)
+class AfterEnds:
+    """The observations after the ends of B stretches for rewards with ``ignore_done``: no episode ends for them.
+
+    Where the episode ended, that is the first observation of the agent's next one, as in the code of RND (Burda et al.
+    2018, arXiv:1810.12894, section 2.3); the final observation only where the agent has not seen the next one yet.
+
+    Attributes:
+        inputs: Normalized observations, each [B, ...]; those of ``next_inputs`` where the episode did not end.
+        mask: [B, logits] whether each option is allowed; None: every option is.
+        rewards: [R] whether each reward has ``ignore_done``.
+    """
+
+    inputs: Inputs
+    mask: Tensor | None
+    rewards: Tensor
+
+
+@attrs.define(eq=False)
+class TransitionBatch(ActionBatch):
+    """B stretches of n steps (n is 1 unless ``n_steps`` says otherwise) with R rewards.
+
+    The fields of :class:`ActionBatch` are from the start of each stretch. The target of a value that ``n_steps`` later
+    is worth ``next_value`` [B, R] is ``reward + discount * next_value``. A value that contains a bonus for the policy's
+    entropy needs ``between`` too: the bonus of step k counts gamma^k.
+
+    Attributes:
+        next_inputs: Normalized observations at the end, each [B, ...].
+        next_mask: [B, logits] whether each option is allowed at the end; None: every option is.
+        reward: [B, R] discounted sum of the rewards over the stretch, strength included.
+        discount: [B, R] gamma^n, and 0 where the episode terminated (unless the reward ignores that).
+        weight: [B] importance weight of each transition in the loss, under prioritized replay; None: all equal.
+        between: The steps between; None if n is 1, or if the trainer does not read them.
+        rows: The rows of this rank in the minibatch of all ranks; None in one process.
+        after_ends: Where the values of rewards with ``ignore_done`` continue; None if ``next_inputs`` have it: without
+            such a reward, and without the end of an episode among the stretches.
+    """
+
+    next_inputs: Inputs
+    next_mask: Tensor | None
+    reward: Tensor
+    discount: Tensor
+    weight: Tensor | None = None
+    between: StepsBetween | None = None
+    rows: RowShare | None = None
+    after_ends: AfterEnds | None = None
+
+
+class TakenRows(Mapping[str, NDArray[Any]]):
+    """Rows of arrays by name. An array is gathered when it is asked for: most rewards look at no observation."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], rows: Rows) -> None:
+        self._arrays, self._rows = arrays, rows
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        taken: NDArray[Any] = self._arrays[name].take(self._rows, 0)
+        return taken
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
+class BatchReader:
+    """Makes batches from rows of a replay buffer.
+
+    Attributes:
+        buffer: The replay buffer.
+        inputs: Makes inputs of networks from observations, normalized.
+        layout: The parts of an action.
+        providers: The reward providers, R of them.
+        device: The device of the tensors.
+        n_steps: n, the steps of a stretch.
+        between: Whether batches of more than one step have :class:`StepsBetween`.
+    """
+
+    def __init__(
+        self,
+        buffer: ReplayBuffer,
+        inputs: ObservationInputs,
+        layout: ActionLayout,
+        providers: Sequence[RewardProvider],
+        device: torch.device,
+        n_steps: int = 1,
+        between: bool = False,
+    ) -> None:
+        self.buffer = buffer
+        self.inputs = inputs
+        self.layout = layout
+        self.providers = providers
+        self.device = device
+        self.n_steps = n_steps
+        self.between = between and n_steps > 1
+
+    def read(self, rows: Rows, weight: FloatArray | None = None, steps: Steps | None = None) -> TransitionBatch:
+        """Return the stretches that start at ``rows`` [B] of the buffer.
+
+        ``weight`` [B] are importance weights. ``steps`` replace the stored transitions, which needs n = 1.
+        """
+        indices, valid, last = self.buffer.stretches(rows, self.n_steps)
+        after_ends = None
+        if steps is None:
+            after_ends = self._after_ends(last)
+            steps = self.buffer.transitions(rows, last)
+        reward, discount = self._rewards(indices, valid, steps)
+        return TransitionBatch(
+            inputs=self._inputs(steps.observations),
+            next_inputs=self._inputs(steps.next_observations),
+            raw=self._tensor(steps.raw) if self.layout.continuous else None,
+            choices=self._tensor(steps.choices) if self.layout.branches else None,
+            mask=None if steps.masks is None else self._tensor(steps.masks),
+            next_mask=None if steps.next_masks is None else self._tensor(steps.next_masks),
+            reward=self._tensor(reward),
+            discount=self._tensor(discount),
+            weight=None if weight is None else self._tensor(weight),
+            between=self._between(indices[1:], valid[1:]) if self.between else None,
+            after_ends=after_ends,
+        )
+
+    def actions(self, rows: Rows) -> ActionBatch:
+        """Return the observations and actions of ``rows`` [B], without the next observations."""
+        buffer, layout = self.buffer, self.layout
+        return ActionBatch(
+            inputs=self._inputs(TakenRows(buffer.observations, rows)),
+            raw=self._tensor(buffer.raw.take(rows, 0)) if layout.continuous else None,
+            choices=self._tensor(buffer.choices.take(rows, 0).astype(np.int64)) if layout.branches else None,
+            mask=None if buffer.masks is None else self._tensor(buffer.masks.take(rows, 0)),
+        )
+
+    def transitions(self, rows: Rows) -> Transitions:
+        """Return single steps as reward providers see them; what the provider does not read is not gathered."""
+        buffer, layout = self.buffer, self.layout
+        flags, group_reward = buffer.flags.take(rows), buffer.group_reward
+        return Transitions(
+            observations=TakenRows(buffer.observations, rows),
+            actions=layout.actions(
+                buffer.raw.take(rows, 0) if layout.continuous else None,
+                buffer.choices.take(rows, 0).astype(np.int64) if layout.branches else None,
+            ),
+            reward=buffer.reward.take(rows),
+            terminated=(flags & TERMINATED).astype(np.bool_),
+            truncated=(flags & TRUNCATED).astype(np.bool_),
+            group_reward=None if group_reward is None else group_reward.take(rows),
+            following=lambda: TakenRows(buffer.observations, buffer.next_rows(rows)),
+        )
+
+    def rewards(self, rows: Rows) -> list[FloatArray]:
+        """Return the rewards of single steps, strength included: [B] for each provider."""
+        return self._evaluate(self.transitions(rows))
+
+    def _evaluate(self, shown: Transitions) -> list[FloatArray]:
+        with recording_gradients(False):
+            return [provider.evaluate(shown) * np.float32(provider.strength) for provider in self.providers]
+
+    def _shown(self, steps: Steps) -> Transitions:
+        """Return steps that are gathered already as reward providers see them."""
+        layout = self.layout
+        return Transitions(
+            observations=steps.observations,
+            actions=layout.actions(
+                steps.raw if layout.continuous else None, steps.choices if layout.branches else None
+            ),
+            reward=steps.reward,
+            terminated=steps.terminated,
+            truncated=steps.truncated,
+            group_reward=steps.group_reward,
+            following=lambda: steps.next_observations,
+        )
+
+    def _after_ends(self, last: Rows) -> AfterEnds | None:
+        buffer, goes_on = self.buffer, [provider.ignore_done for provider in self.providers]
+        if not any(goes_on) or not (buffer.flags.take(last) & (TERMINATED | TRUNCATED)).any():
+            return None
+        rows = buffer.rows_after_ends(last)
+        return AfterEnds(
+            self._inputs(TakenRows(buffer.observations, rows)),
+            None if buffer.masks is None else self._tensor(buffer.masks.take(rows, 0)),
+            self._tensor(np.array(goes_on)),
+        )
+
+    def _between(self, indices: Rows, valid: NDArray[np.bool_]) -> StepsBetween:
+        """The steps after the first one; ``indices`` and ``valid`` are [n - 1, B]."""
+        rows, masks = indices.ravel(), self.buffer.masks
+        gamma = np.array([provider.gamma for provider in self.providers], np.float32)
+        power = np.arange(1, len(indices) + 1, dtype=np.float32)[:, None, None]
+        return StepsBetween(
+            inputs=self._inputs(TakenRows(self.buffer.observations, rows)),
+            mask=None if masks is None else self._tensor(masks.take(rows, 0)),
+            discount=self._tensor(np.where(valid[:, :, None], gamma**power, np.float32(0))),
+        )
+
+    def _rewards(self, indices: Rows, valid: NDArray[np.bool_], steps: Steps) -> tuple[FloatArray, FloatArray]:
+        """Rewards and discounts, each [B, R]."""
+        n = len(indices)
+        shown = self._shown(steps) if n == 1 else self.transitions(indices.ravel())
+        power = np.arange(n, dtype=np.float32)[:, None]  # [n, 1]
+        taken = valid.sum(0) if n > 1 else 1
+        rewards, discounts = [], []
+        for provider, given in zip(self.providers, self._evaluate(shown), strict=True):
+            gamma = np.float32(provider.gamma)
+            if n > 1:
+                given = (given.reshape(n, -1) * np.where(valid, gamma**power, np.float32(0))).sum(0)
+            discount = np.broadcast_to(gamma**taken, given.shape)
+            rewards.append(given)
+            discounts.append(discount if provider.ignore_done else discount * ~steps.terminated)
+        return _columns(rewards), _columns(discounts)
+
+    def _inputs(self, observations: Mapping[str, NDArray[Any]]) -> Inputs:
+        inputs: Inputs = self.inputs(tuple(x.to(self.device) for x in self.inputs.raw(observations)))
+        return inputs
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+
+def _columns(arrays: list[NDArray[Any]]) -> FloatArray:
+    """[B, R] from R arrays [B]."""
+    return np.stack(arrays, axis=1, dtype=np.float32, casting="same_kind")

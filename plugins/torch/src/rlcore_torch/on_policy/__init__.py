@@ -1,0 +1,1 @@
+"""Trainers that learn from rollouts of the current policy."""

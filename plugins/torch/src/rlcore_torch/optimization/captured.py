@@ -1,0 +1,177 @@
+"""A gradient step that is recorded once as a CUDA graph and replayed: one launch in the place of hundreds.
+
+A GPU runs the small kernels of a small network faster than Python can start them. ``torch_settings.cuda_graphs`` turns
+recording on. A step that is recorded must be a function of tensors: nothing in it may depend on their values or wait
+for the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import attrs
+import torch
+from torch import Tensor
+
+from rlcore.errors import ConfigError
+from rlcore_torch.optimization.optimizer import Optimizer
+
+__all__ = ["CapturedStep"]
+
+WARM_UP = 3  # calls before a recording, as PyTorch recommends: libraries choose kernels and allocate in them
+MOST = 8  # recordings of one step; each keeps the memory of its tensors
+
+Result = TypeVar("Result")
+Replay = Callable[[], None]
+Record = Callable[[Callable[[], Sequence[Tensor]]], tuple[Replay, Sequence[Tensor]]]
+
+
+class CapturedStep(Generic[Result]):
+    """A function of tensors that is recorded after a few calls, and replayed from then on.
+
+    Arguments and result are tensors, or tuples, mappings and attrs classes of tensors, numbers, text and None. There is
+    one recording for each combination of shapes and other values. The first calls of each are ordinary ones, so that
+    every call takes exactly one step. A call with anything else among its arguments, or with more combinations than
+    are kept, is an ordinary one too.
+
+    Everything else that the function reads or writes must stay where it is in memory: call :meth:`forget` when
+    parameters or states of optimizers were replaced.
+    """
+
+    def __init__(self, function: Callable[..., Result], device: torch.device, record: Record | None = None) -> None:
+        """``record`` records a function and returns what replays it, and the tensors that a replay fills."""
+        self._function = function
+        self._device = device
+        self._record = record or _graph
+        self._recordings: dict[Hashable, _Recording] = {}
+
+    def __call__(self, *arguments: Any) -> Result:
+        """Call the function, or replay it. Tensors of the result are the caller's."""
+        given: list[Tensor] = []
+        key = _key(arguments, given)
+        recording = None if key is None else self._recordings.get(key)
+        if recording is None:
+            if key is None or len(self._recordings) >= MOST:
+                return self._function(*arguments)
+            recording = self._recordings[key] = _Recording()
+        if recording.calls < WARM_UP:
+            recording.calls += 1
+            return self._aside(arguments)
+        if recording.replay is None:
+            self._fill(recording, arguments)
+        assert recording.replay is not None
+        for mine, tensor in zip(recording.arguments, given, strict=True):
+            mine.copy_(tensor)
+        recording.replay()
+        made = iter([tensor.detach().clone() for tensor in recording.made])
+        result: Result = _with_tensors(recording.result, made)
+        return result
+
+    def forget(self) -> None:
+        """Record again, because memory that recordings use was replaced."""
+        self._recordings.clear()
+
+    def _aside(self, arguments: tuple[Any, ...]) -> Result:
+        """Call the function as it will be recorded: not in the stream of everything else."""
+        if self._device.type != "cuda":
+            return self._function(*arguments)
+        current = torch.cuda.current_stream(self._device)
+        side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        side.wait_stream(current)
+        with torch.cuda.stream(side):
+            result = self._function(*arguments)
+        current.wait_stream(side)
+        return result
+
+    def _fill(self, recording: _Recording, arguments: tuple[Any, ...]) -> None:
+        given: list[Tensor] = []
+        _key(arguments, given)
+        recording.arguments = [tensor.detach().clone() for tensor in given]
+        own = _with_tensors(arguments, iter(recording.arguments))
+
+        def step() -> Sequence[Tensor]:
+            made: list[Tensor] = []
+            recording.result = self._function(*own)
+            _key(recording.result, made)
+            return made
+
+        try:
+            recording.replay, recording.made = self._record(step)
+        except RuntimeError as error:
+            cause = str(error).splitlines()[0]
+            raise ConfigError(
+                f"the gradient step cannot be recorded: {cause}; a step that reads values of tensors, such as one with "
+                "item(), needs cuda_graphs: false",
+                key=("torch_settings", "cuda_graphs"),
+            ) from error
+
+
+@attrs.define(eq=False)
+class _Recording:
+    """One recording: the tensors that it reads and fills, and the result that they are parts of."""
+
+    calls: int = 0
+    replay: Replay | None = None
+    arguments: Sequence[Tensor] = ()
+    made: Sequence[Tensor] = ()
+    result: Any = None
+
+
+def require_capturable(optimizer: Optimizer) -> None:
+    """Raise ConfigError for an optimizer whose learning rate a recorded step would not see change."""
+    if not optimizer.capturable:
+        raise ConfigError(
+            f"optimizer {optimizer.type!r} keeps its learning rate as a number, which a recorded gradient step does "
+            "not see change; choose adam, or leave cuda_graphs out",
+            key=("torch_settings", "cuda_graphs"),
+        )
+
+
+def _graph(step: Callable[[], Sequence[Tensor]]) -> tuple[Replay, Sequence[Tensor]]:
+    """Record a CUDA graph. Other threads may use the GPU meanwhile."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        made = step()
+    return graph.replay, made
+
+
+def _key(value: Any, tensors: list[Tensor]) -> Hashable | None:
+    """What a recording depends on, but for the numbers in tensors; None if it depends on something unknown.
+
+    Tensors are added to ``tensors``, in the order in which :func:`_with_tensors` replaces them.
+    """
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return (tuple(value.shape), value.dtype)
+    if value is None or isinstance(value, bool | int | float | str):
+        return ("value", value)
+    parts = _parts(value)
+    if parts is None:
+        return None
+    keys = [_key(part, tensors) for part in parts.values()]
+    return None if None in keys else (type(value).__name__, tuple(parts), tuple(keys))
+
+
+def _with_tensors(value: Any, tensors: Iterator[Tensor]) -> Any:
+    """``value`` with other tensors."""
+    if isinstance(value, Tensor):
+        return next(tensors)
+    parts = _parts(value)
+    if parts is None:
+        return value
+    replaced = {name: _with_tensors(part, tensors) for name, part in parts.items()}
+    if isinstance(value, Mapping):
+        return replaced
+    return tuple(replaced.values()) if isinstance(value, tuple) else attrs.evolve(value, **replaced)
+
+
+def _parts(value: Any) -> Mapping[Any, Any] | None:
+    """The parts of a tuple, a mapping or an attrs class, by index, key or field; None for anything else."""
+    if isinstance(value, tuple):
+        return dict(enumerate(value))
+    if isinstance(value, Mapping):
+        return dict(value)
+    if attrs.has(type(value)):
+        return {field.name: getattr(value, field.name) for field in attrs.fields(type(value)) if field.init}
+    return None

@@ -1,0 +1,1 @@
+"""Policies: acting, frozen copies, and copies that act together."""

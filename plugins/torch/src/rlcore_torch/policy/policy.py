@@ -1,0 +1,242 @@
+"""Acting with an actor network: the policy that exploration, evaluation and exporters share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Mapping
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.modules.conv import _ConvNd
+
+from rlcore.environment import Actions, BehaviorSpec, checked_observations
+from rlcore_torch.backend import Backend
+from rlcore_torch.cpu.acting import MOST_ROWS, NumpyActor, agrees, draws_agree
+from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, masked
+from rlcore_torch.networks.distributions import ActionDistribution, NumpyDraw
+from rlcore_torch.networks.networks import Actor, acting_part, to_numpy
+from rlcore_torch.networks.saved_networks import load_model_state, model_state
+from rlcore_torch.policy.actor_stack import ActorStack, stack_kind
+from rlcore_torch.policy.policy_module import PolicyModule
+
+__all__ = ["ActorPolicy", "ActorSnapshot", "RawActions"]
+
+RawActions = NDArray[np.float32] | None
+"""Continuous parts of actions [R, continuous] before they are clipped and stretched to the bounds; None without any."""
+Noise = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+# Columns of the continuous parts [R, ...] and logits [R, logits].
+Parameters = tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]
+
+
+class ActorPolicy:
+    """The policy of an :class:`Actor`. It reads the model's own weights, so an update copies nothing.
+
+    Attributes:
+        behavior: The observations and actions of the agents.
+        layout: The parts of an action.
+        model: The network.
+        backend: The choices that ``torch_settings`` makes.
+    """
+
+    def __init__(self, behavior: BehaviorSpec, model: Actor, backend: Backend) -> None:
+        self.behavior = behavior
+        self.layout = ActionLayout(behavior)
+        self.model = model
+        self.backend = backend
+        self.seed(0)
+        self._numpy_actor: NumpyActor | None = None
+        distribution = model.policy_head.distribution
+        self._distribution: ActionDistribution | None = distribution
+        self._numpy_draws = distribution is not None and draws_agree(distribution, self.device)
+        self.refresh()
+        if self._numpy_actor is not None and not agrees(model, self._numpy_actor):
+            self.backend, self._numpy_actor = attrs.evolve(backend, numpy_actor=None), None
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.backend.device
+
+    def refresh(self) -> None:
+        """Call after normalizers changed, or parameters moved in memory."""
+        self.refresh_distribution()
+        if self.backend.numpy_actor is not None:
+            self._numpy_actor = self.backend.numpy_actor(self.model)
+
+    def refresh_distribution(self) -> None:
+        """Call after parameters of the distribution changed. All other parameters are read where they are."""
+        self._numpy_draw: NumpyDraw | None = None
+        if self._numpy_draws and self._distribution is not None:
+            self._numpy_draw = self._distribution.numpy_draw()
+
+    # ------------------------------------------------------------ copies
+
+    def snapshot(self, state: Mapping[str, Any] | None = None) -> ActorSnapshot:
+        """A frozen copy of the policy as it is, or as it was when ``state`` was its :meth:`state_dict`.
+
+        Raises RunStateError for a state that does not fit.
+        """
+        model = acting_part(self.model).requires_grad_(False).cpu()
+        if state is not None:
+            load_model_state(model, state, self.behavior.name)
+        return ActorSnapshot(self.behavior, model, self.backend)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ActorPolicy:
+        """A policy with weights of its own, without the parts of the model that do not act."""
+        made = type(self)(self.behavior, acting_part(self.model).requires_grad_(False), self.backend)
+        made._generator = copy.deepcopy(self._generator, memo)
+        return made
+
+    def state_dict(self) -> dict[str, Any]:
+        """The weights and statistics that the policy acts with, copied; without critics."""
+        return model_state(acting_part(self.model))
+
+    def module(self) -> PolicyModule:
+        """The policy as it is, as one PyTorch module: from raw observations to actions of the environment."""
+        model = acting_part(self.model).requires_grad_(False)
+        return PolicyModule(model, self.layout).eval()
+
+    def seed(self, seed: int) -> None:
+        """Seed the generator that stochastic actions are drawn from."""
+        self._generator = np.random.default_rng(seed)
+        self._numbers: tuple[NDArray[np.int64], int] | None = None  # of rows, and how many there are
+
+    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
+        """Implement :meth:`rlcore.policy.NumberedPolicy.seed_rows`."""
+        self.seed(seed)
+        self._numbers = numbers, total
+
+    @property
+    def memory_size(self) -> int:
+        """M, the numbers that each row remembers from step to step; 0 without memory."""
+        return self.model.memory_size
+
+    def parameters(
+        self,
+        observations: Mapping[str, NDArray[Any]],
+        mask: NDArray[np.bool_] | None,
+        memory: NDArray[np.float32] | None = None,
+    ) -> Parameters:
+        """Return the output of :meth:`rlcore_torch.Actor.policy` for R rows.
+
+        ``mask`` [R, logits] is True for allowed options; forbidden ones get the smallest logit. ``memory`` [R, M] of a
+        policy with memory is read and overwritten.
+        """
+        vectors = self.model.inputs.vectors
+        if self.model.memory_size:
+            mean, logits = self._torch_step(observations, memory)
+        elif self._numpy_actor is not None and len(observations[vectors[0].name]) <= MOST_ROWS:
+            parts = [observations[o.name].reshape(-1, o.size) for o in vectors]
+            x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+            mean, logits = self._numpy_actor(x if x.dtype == np.float32 else x.astype(np.float32))
+        else:
+            mean, logits = self._torch_forward(observations)
+        if mask is not None and logits is not None:
+            logits = masked(logits, mask)
+        return mean, logits
+
+    @torch.inference_mode()
+    def _torch_forward(self, observations: Mapping[str, NDArray[Any]]) -> Parameters:
+        inputs = self.model.inputs
+        raw = tuple(x.to(self.device) for x in inputs.raw(observations))
+        mean, logits = self.model.policy(inputs(raw))
+        return (None if mean is None else to_numpy(mean), None if logits is None else to_numpy(logits))
+
+    @torch.inference_mode()
+    def _torch_step(self, observations: Mapping[str, NDArray[Any]], memory: NDArray[np.float32] | None) -> Parameters:
+        inputs = self.model.inputs
+        raw = tuple(x.to(self.device) for x in inputs.raw(observations))
+        if memory is None:
+            memory = np.zeros((len(raw[0]), self.model.memory_size), np.float32)
+        before = torch.from_numpy(memory).to(self.device)
+        mean, logits, after = self.model.policy_step(inputs(raw), before)
+        memory[...] = to_numpy(after)
+        return (None if mean is None else to_numpy(mean), None if logits is None else to_numpy(logits))
+
+    def choose(self, parameters: Parameters, noise: Noise | None) -> tuple[RawActions, NDArray[np.int64] | None]:
+        """Raw continuous parts [R, continuous] and choices [R, branches] for what :meth:`parameters` returned.
+
+        With ``noise``, standard normal [R, noise_size] and Gumbel [R, logits], they are a draw; without, what
+        a deterministic policy does.
+        """
+        columns, logits = parameters
+        # The choice is made here: a policy that stores its own method is in a reference cycle, and its weights stay.
+        draw = self._numpy_draw or self._torch_draw
+        raw = None if columns is None else draw(columns, None if noise is None else noise[0])
+        if logits is None:
+            return raw, None
+        return raw, self.layout.greedy_choices(logits if noise is None else logits + noise[1])
+
+    @torch.inference_mode()
+    def _torch_draw(self, columns: NDArray[np.float32], noise: NDArray[np.float32] | None) -> NDArray[np.float32]:
+        assert self._distribution is not None
+        at = torch.from_numpy(columns).to(self.device)
+        if noise is None:
+            return to_numpy(self._distribution.deterministic(at))
+        return to_numpy(self._distribution.sample(at, torch.from_numpy(noise).to(self.device)))
+
+    def act(
+        self,
+        observations: Mapping[str, NDArray[Any]] | NDArray[Any],
+        action_mask: NDArray[np.bool_] | None = None,
+        deterministic: bool = True,
+        memory: NDArray[np.float32] | None = None,
+    ) -> Actions:
+        """Return actions for R rows of observations, each [R, *shape].
+
+        An array alone is the observation of a behavior that has only one. The other arguments are those of
+        :meth:`rlcore.policy.MemoryPolicy.act`. Raises ValueError for observations that do not fit.
+        """
+        if not isinstance(observations, Mapping):
+            observations = checked_observations(self.behavior, observations)
+        try:
+            parameters = self.parameters(observations, action_mask, memory)
+        except (LookupError, TypeError, ValueError):
+            checked_observations(self.behavior, observations)  # raises an error that says more, if they are the cause
+            raise
+        noise = None
+        if not deterministic:
+            rows = len(next(iter(observations.values())))
+            numbers, total = (slice(None), rows) if self._numbers is None else self._numbers
+            noise = (
+                self._generator.standard_normal((total, self.model.policy_head.noise_size), dtype=np.float32)[numbers],
+                gumbel_noise(self._generator, (total, self.layout.logits))[numbers],
+            )
+        return self.layout.actions(*self.choose(parameters, noise))
+
+
+class ActorSnapshot(ActorPolicy):
+    """A frozen policy, whose weights are in the memory of the CPU whatever the device of ``backend`` is.
+
+    Alone, it acts on the CPU. In a :class:`rlcore.policy.PolicyMix`, snapshots of one shape act together, with copies
+    of their weights on the device of ``backend``.
+    """
+
+    @property
+    def device(self) -> torch.device:
+        """The CPU."""
+        return torch.device("cpu")
+
+    @cached_property
+    def stack_kind(self) -> Hashable | None:
+        """Equal for snapshots that can be in one stack; None if the snapshot cannot be in any."""
+        computed = (self.backend.device, self._numpy_actor is not None, self._numpy_draws)
+        return stack_kind(self.behavior, self.model, computed)
+
+    def make_stack(self) -> ActorStack | None:
+        """Implement :meth:`rlcore.policy.StackableSnapshot.make_stack`.
+
+        Returns None for convolutions on a CPU, and for networks with hooks.
+        """
+        device = self.backend.device
+        on_cpu = device.type == "cpu"
+        # One convolution with stacked weights has as many groups as policies. On a CPU it can take twice as long as
+        # a convolution for each policy: 32 images of 84x84 for 8 policies with nature_cnn take 15 ms, and 9 ms.
+        if self.stack_kind is None or (on_cpu and any(isinstance(each, _ConvNd) for each in self.model.modules())):
+            return None
+        return ActorStack(self, device, on_cpu and self._numpy_actor is not None, self._numpy_draws)

@@ -1,0 +1,135 @@
+"""A policy as one PyTorch module, for exporters and other runtimes: from raw observations to the environment's actions.
+
+Everything between the two is inside: normalization, the network, action masks, noise, clipping and stretching to the
+bounds. :meth:`rlcore_torch.ActorPolicy.act` computes the same with less overhead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rlcore_torch.networks.actions import LARGEST_LOGIT, ActionLayout, mask_logits
+from rlcore_torch.networks.networks import Actor
+
+__all__ = ["PolicyModule", "PolicyOutput"]
+
+
+class PolicyOutput(NamedTuple):
+    """The actions of R rows.
+
+    Attributes:
+        continuous: [R, continuous] in the environment's units; None if the behavior has none.
+        discrete: [R, branches] int64, index of the chosen option of each branch; None if the behavior has no branches.
+        memory: [R, M] after the step; None without memory.
+    """
+
+    continuous: Tensor | None
+    discrete: Tensor | None
+    memory: Tensor | None
+
+
+class PolicyModule(nn.Module):
+    """A policy as one module: from raw observations to the environment's actions.
+
+    ``forward`` has no effect beside its result, and no branch depends on values: it can be traced and exported.
+
+    Attributes:
+        low: [continuous] lower bounds.
+        high: [continuous] upper bounds.
+        middle: [continuous] middle of the range; 0 where unbounded.
+        half_range: [continuous] half of the range; 1 where unbounded.
+        limit: [continuous] largest absolute value of a raw part: 1, or infinite where unbounded.
+    """
+
+    low: Tensor
+    high: Tensor
+    middle: Tensor
+    half_range: Tensor
+    limit: Tensor
+
+    def __init__(self, model: Actor, layout: ActionLayout) -> None:
+        """``model`` is used as it is, with its own parameters."""
+        super().__init__()
+        self.model = model
+        self.branches = tuple(layout.branches)
+        if layout.continuous:  # torch.export cannot load empty tensors that it saved
+            parts = {"low": layout.low, "high": layout.high, "middle": layout.middle, "half_range": layout.half_range}
+            for name, array in {**parts, "limit": layout.clip}.items():
+                self.register_buffer(name, torch.from_numpy(array.copy()))
+
+    def forward(
+        self,
+        observations: Mapping[str, Tensor],
+        action_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        noise: tuple[Tensor, Tensor] | None = None,
+    ) -> PolicyOutput:
+        """Actions for R rows of ``observations``, each [R, *shape] of the observation's type.
+
+        ``action_mask`` [R, logits] is True where allowed. ``memory`` [R, M] is needed with a policy with memory; zeros
+        begin an episode. With ``noise``, standard normal [R, ``noise_size``] and Gumbel [R, logits],
+        actions are drawn; without, they are those of a deterministic policy.
+        """
+        columns, logits, memory = self.distribution_parameters(observations, action_mask, memory)
+        continuous = discrete = None
+        if columns is not None:
+            continuous = self._to_environment(self._raw(columns, noise))
+        if logits is not None:
+            if noise is not None:
+                logits = logits + noise[1]
+            # Runtimes of exported programs differ in what they choose beside NaN.
+            logits = torch.where(logits < LARGEST_LOGIT, logits, LARGEST_LOGIT)
+            branches = logits.split(self.branches, dim=1)  # type: ignore[no-untyped-call]
+            discrete = torch.stack([branch.argmax(1) for branch in branches], dim=1)
+        return PolicyOutput(continuous, discrete, memory)
+
+    @property
+    def noise_size(self) -> int:
+        """The standard normal numbers that one draw of the continuous parts needs."""
+        return self.model.policy_head.noise_size
+
+    @property
+    def memory_size(self) -> int:
+        """M, the numbers that each row remembers from step to step; 0 without memory."""
+        return self.model.memory_size
+
+    def distribution_parameters(
+        self, observations: Mapping[str, Tensor], action_mask: Tensor | None = None, memory: Tensor | None = None
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Return the columns of the continuous parts [R, columns], the masked logits [R, logits] and the memory [R, M].
+
+        The arguments are those of :meth:`forward`. A part that the behavior or the policy does not have is None.
+        ``model.policy_head.distribution`` says what the columns mean. An exporter can compare its own logits and
+        probabilities with these.
+        """
+        columns, logits, memory = self._network(observations, memory)
+        if logits is not None and action_mask is not None:
+            logits = mask_logits(logits, action_mask)
+        return columns, logits, memory
+
+    def _network(
+        self, observations: Mapping[str, Tensor], memory: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        inputs = self.model.inputs
+        parts = [observations[o.name].reshape(-1, o.size).to(torch.float32) for o in inputs.vectors]
+        raw = [torch.cat(parts, dim=1)] if parts else []
+        normalized = inputs((*raw, *(observations[o.name] for o in inputs.images)))
+        if memory is None:
+            if self.model.memory_size:
+                raise ValueError("a policy with memory needs the memory of each row; zeros begin an episode")
+            return *self.model.policy(normalized), None
+        return self.model.policy_step(normalized, memory)
+
+    def _raw(self, columns: Tensor, noise: tuple[Tensor, Tensor] | None) -> Tensor:
+        """Continuous parts [R, continuous] before clipping and stretching."""
+        distribution = self.model.policy_head.distribution
+        assert distribution is not None
+        return distribution.deterministic(columns) if noise is None else distribution.sample(columns, noise[0])
+
+    def _to_environment(self, raw: Tensor) -> Tensor:
+        clipped = raw.clamp(-self.limit, self.limit)
+        return (clipped * self.half_range + self.middle).clamp(self.low, self.high)

@@ -1,0 +1,27 @@
+"""Policies with random weights, for tests that need a policy and no training."""
+
+from __future__ import annotations
+
+import torch
+
+from rlcore.environment import BehaviorSpec
+from rlcore.settings import NetworkSettings
+from rlcore_torch.backend import Backend
+from rlcore_torch.networks.networks import Actor
+from rlcore_torch.policy.policy import ActorPolicy
+
+
+def untrained_policy(behavior: BehaviorSpec, network: NetworkSettings, seed: int) -> ActorPolicy:
+    """A policy of ``behavior`` with weights and statistics of observations that depend on ``seed``, on the CPU.
+
+    The weights of the last layer are as large as the others, so that actions differ from each other.
+    """
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(seed)
+        model = Actor(behavior, network)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.2 * torch.randn_like(parameter))
+        if model.inputs.normalizer is not None:
+            model.inputs.normalizer.update(0.5 + 2.0 * torch.randn(100, model.inputs.vector_size))
+    return ActorPolicy(behavior, model, Backend(torch.device("cpu")))

@@ -1,0 +1,234 @@
+"""The part that the on-policy, off-policy and offline templates share: network, optimizers, rewards, policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from rlcore.distributed.shares import share_slots
+from rlcore.distributed.step_count import StepCount
+from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore.errors import ConfigError, RunStateError
+from rlcore.plugins.run_context import RunContext
+from rlcore.rewards import RewardProvider
+from rlcore.saved_values import saved_mapping
+from rlcore.seeding import derive_seed
+from rlcore.settings import BehaviorSettings, NetworkSettings
+from rlcore.trainer import NetworkSize
+from rlcore_torch.backend import choose_backend
+from rlcore_torch.networks.actions import require_bounds
+from rlcore_torch.networks.distributions import DEFAULT
+from rlcore_torch.networks.networks import Actor
+from rlcore_torch.networks.saved_networks import load_model_state, require_model_fit
+from rlcore_torch.optimization.captured import CapturedStep, require_capturable
+from rlcore_torch.optimization.optimizer import Optimizer
+from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer, chosen_optimizer
+from rlcore_torch.optimization.schedules import create_schedule
+from rlcore_torch.policy.policy import ActorPolicy, ActorSnapshot
+
+__all__ = ["TorchTrainer"]
+
+Result = TypeVar("Result")
+
+IMITATION_STATE = "behavioral_cloning"  # the entry that rlcore_torch.imitation adds to a trainer's state
+
+
+def layers_text(settings: NetworkSettings) -> str:
+    """``2 x 64 tanh``, or ``64, 32 tanh`` for layers that differ; then the LSTM, if there is one."""
+    widths = settings.widths
+    if len(set(widths)) > 1:
+        layers = f"{', '.join(map(str, widths))} {settings.activation}"
+    else:
+        layers = f"{len(widths)} x {widths[0]} {settings.activation}" if widths else "linear"
+    return layers if settings.memory is None else f"{layers} + LSTM {settings.memory.memory_size // 2}"
+
+
+class TorchTrainer:
+    """Base of the three templates; derive from one of those.
+
+    PyTorch's random state outside of the trainer is not changed: the weights depend on the run's seed and nothing else.
+
+    Attributes:
+        independent_losses: Whether the trainer computes two losses that need nothing of each other, and may do so in
+            two threads. A subclass may set it.
+        model: The network, on ``device``.
+        policy: The current policy.
+        behavior: The observations and actions of the agents.
+        settings: The behavior's block of the configuration.
+        hyperparameters: The block ``hyperparameters``.
+        backend: The choices that ``torch_settings`` makes.
+        device: The device of the network.
+        providers: The reward providers, R of them.
+        provider_names: The keys of the providers under ``reward_signals``, in their order.
+        steps: Agent steps observed so far; gradient steps for a trainer of recorded data.
+        step_count: Counts ``steps``, in all ranks.
+        learning_rate: The schedule of the learning rate.
+        ranks: The processes of the run.
+        share: The slots of the behavior that this process has.
+        inference: Whether the policy is only measured, and nothing is learned.
+    """
+
+    independent_losses = False
+
+    model: Any
+    policy: ActorPolicy
+
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        self.behavior = behavior
+        self.settings = settings
+        self.hyperparameters = settings.hyperparameters
+        self.backend = choose_backend(run, self.independent_losses)
+        self.device = self.backend.device
+        self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
+        self.provider_names = tuple(settings.reward_signals)  # in the same order
+        self.ranks = run.ranks
+        self.inference = run.inference
+        self.share = share_slots(behavior.env_index, run.first_env, run.ranks)
+        self.step_count = StepCount(self.ranks, self.share.total)
+        self._captured: list[CapturedStep[Any]] = []
+        h = self.hyperparameters
+        self.learning_rate = create_schedule(h.learning_rate_schedule, h.learning_rate, 1e-10, settings.max_steps, run)
+        self._optimizer_spec = chosen_optimizer(h.optimizer, run)
+        torch.set_num_threads(self.backend.threads)
+        with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
+            torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
+            self.model = self.build_model(len(self.providers)).to(self.device)
+        self.backend.prepare(self.model)
+        distribution = self.model.policy_head.distribution
+        if distribution is not None and distribution.bounded:
+            named = settings.network_settings.action_distribution
+            if named is None:
+                require_bounds(behavior, settings.trainer_type, "trainer_type ppo")
+            else:
+                require_bounds(behavior, f"action_distribution {named!r}", f"action_distribution {DEFAULT}")
+
+    def build_model(self, value_heads: int) -> Actor:
+        """Return the network. Called once, with PyTorch's generator seeded. A subclass implements it.
+
+        ``value_heads`` is R, the number of reward providers. Everything that a run must save is a parameter or a buffer
+        of the network, target networks included.
+        """
+        raise NotImplementedError
+
+    @property
+    def steps(self) -> int:
+        """Agent steps observed so far; gradient steps for a trainer of recorded data."""
+        return self.step_count.steps
+
+    @steps.setter
+    def steps(self, steps: int) -> None:
+        self.step_count.steps = steps
+
+    def actor_optimizer(self) -> Optimizer:
+        """Return the optimizer that moves the policy's parameters. Behavioral cloning uses it."""
+        raise NotImplementedError
+
+    @property
+    def network_size(self) -> NetworkSize:
+        """The hidden layers of the policy, and the number of parameters that updates change."""
+        trained = sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad)
+        return NetworkSize(layers_text(self.settings.network_settings), trained)
+
+    # ------------------------------------------------------------ for subclasses
+
+    def captured(self, step: Callable[..., Result]) -> Callable[..., Result]:
+        """Return a gradient step that is recorded and replayed, with ``torch_settings.cuda_graphs``; else ``step``.
+
+        ``step`` must be a function of tensors, as :class:`rlcore_torch.CapturedStep` says. Raises ConfigError
+        in several ranks, which exchange gradients within a step.
+        """
+        if not self.backend.cuda_graphs:
+            return step
+        if self.ranks.size > 1:
+            raise ConfigError(
+                "ranks exchange gradients within a step, which cannot be recorded; leave cuda_graphs out",
+                key=("torch_settings", "cuda_graphs"),
+            )
+        recorded = CapturedStep(step, self.device)
+        self._captured.append(recorded)
+        return recorded
+
+    def forget_captured(self) -> None:
+        """Record gradient steps again; call it when parameters or states of optimizers were replaced."""
+        for step in self._captured:
+            step.forget()
+
+    def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
+        """The optimizer that the hyperparameters choose, over ``parameters``; its learning rate is the initial one."""
+        h, spec = self.hyperparameters, self._optimizer_spec
+        if spec is None:
+            optimizer: Optimizer = self.backend.adam(parameters, h.learning_rate, h.adam_epsilon)
+        else:
+            optimizer = PluginOptimizer(spec, h.optimizer, list(parameters), h.learning_rate)
+        if self.backend.cuda_graphs:
+            require_capturable(optimizer)
+        return optimizer
+
+    def normalize(self, batch: AgentBatch) -> None:
+        """Add the observations of the slots that act next, in all ranks, to the running mean and variance.
+
+        Does nothing for a policy that is only measured.
+        """
+        inputs = self.model.inputs
+        if inputs.normalizer is None or self.inference:
+            return
+        seen = batch.observations
+        if batch.needs_action is not None:
+            seen = {name: array[batch.needs_action] for name, array in seen.items()}
+        inputs.update_normalizer(inputs.raw(seen), self.ranks)
+        self.policy.refresh()
+
+    # ------------------------------------------------------------ state
+
+    def providers_state(self) -> dict[str, Any]:
+        """Return the state of each reward provider by its name."""
+        return {name: p.state_dict() for name, p in zip(self.provider_names, self.providers, strict=True)}
+
+    def load_providers(self, state: Mapping[str, Any]) -> None:
+        """Load what :meth:`providers_state` returned.
+
+        The state of a provider that does not fit raises RunStateError.
+        """
+        for name, provider in zip(self.provider_names, self.providers, strict=True):
+            provider.load_state_dict(state[name])
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        """Raise RunStateError, before anything is changed, for the state of another configuration."""
+        saved = tuple(saved_mapping(state, "providers"))
+        if set(saved) != set(self.provider_names):
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint has reward_signals {', '.join(saved)}, this "
+                f"configuration {', '.join(self.provider_names)}; resume with those it was saved with"
+            )
+        if IMITATION_STATE in state:
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint was saved with a behavioral_cloning block and this "
+                "configuration has none; resume with the block as it was"
+            )
+        require_model_fit(self.model, saved_mapping(state, "model"), self.behavior.name)
+
+    def require_optimizer_fit(self, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+        """Raises RunStateError unless ``optimizer`` could load ``state``."""
+        saved = state.get("type")
+        if saved != optimizer.type:
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint was saved with hyperparameters.optimizer.type "
+                f"{saved!r} and this run has {optimizer.type!r}; resume with the optimizer of the checkpoint, or start "
+                "a new run"
+            )
+        optimizer.require_fit(state)
+
+    def snapshot(self, state: Mapping[str, Any] | None = None) -> ActorSnapshot:
+        """Return a frozen copy of the policy, or the policy that ``state`` describes.
+
+        Raises RunStateError for a state that does not fit.
+        """
+        return self.policy.snapshot(state)
+
+    def load_model(self, model: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.load_model`. Raises RunStateError if the network does not fit."""
+        load_model_state(self.model, model, self.behavior.name)
+        self.policy.refresh()

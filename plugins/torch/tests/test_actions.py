@@ -1,0 +1,242 @@
+"""Joint distributions against torch.distributions, sampling against the softmax, bounds against the environment's."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.distributions import Categorical, Independent, Normal
+
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore_torch import ActionLayout, Gaussian, joint_log_prob_entropy, mask_logits
+from rlcore_torch.networks.actions import gumbel_noise, masked
+
+SEEN = (ObservationSpec("seen", (2,), np.float32),)
+INFINITY = float("inf")
+
+
+def behavior(continuous: int = 0, discrete: tuple[int, ...] = (), low: Any = -1.0, high: Any = 1.0) -> BehaviorSpec:
+    lowest, highest = (np.full(continuous, bound, np.float32) for bound in (low, high))
+    return BehaviorSpec("Agent", SEEN, continuous, discrete, lowest, highest)
+
+
+def layout(*args: Any, **options: Any) -> ActionLayout:
+    return ActionLayout(behavior(*args, **options))
+
+
+# ---------------------------------------------------------------- distributions
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("continuous", "discrete"), [(3, ()), (0, (4,)), (0, (3, 2, 5)), (2, (3,)), (2, (3, 4)), (0, (2, 2, 2, 2))]
+)
+def test_log_probabilities_entropies_and_gradients_are_those_of_independent_parts(
+    continuous: int, discrete: tuple[int, ...], masked: bool
+) -> None:
+    generator = torch.Generator().manual_seed(5)
+    rows, options = 7, sum(discrete)
+    mean = torch.randn(rows, continuous, generator=generator).requires_grad_()
+    gaussian = Gaussian(behavior(continuous))
+    log_std = gaussian.log_std
+    nn.init.normal_(log_std, generator=generator)
+    raw = torch.randn(rows, continuous, generator=generator)
+    logits = (torch.randn(rows, options, generator=generator) * 3).requires_grad_()
+    choices = (
+        torch.stack([torch.randint(size, (rows,), generator=generator) for size in discrete], 1) if discrete else None
+    )
+    allowed = torch.ones(rows, options, dtype=torch.bool)
+    offsets = np.cumsum([0, *discrete])[:-1].tolist()
+    if masked and choices is not None:
+        allowed = torch.rand(rows, options, generator=generator) < 0.5
+        allowed.scatter_(1, choices + torch.tensor(offsets), True)
+
+    log_prob, entropy = torch.zeros(rows), torch.zeros(rows)
+    if continuous:
+        normal = Independent(Normal(mean, log_std.exp()), 1)
+        log_prob, entropy = log_prob + normal.log_prob(raw), entropy + normal.entropy()
+    for k, (offset, size) in enumerate(zip(offsets, discrete, strict=True)):
+        assert choices is not None
+        part = slice(offset, offset + size)
+        branch_log_prob, branch_entropy = [], []
+        for row in range(rows):  # a distribution over the allowed options only, without any mask
+            open_options = allowed[row, part].nonzero()[:, 0]
+            categorical = Categorical(logits=logits[row, part][open_options])
+            branch_log_prob.append(categorical.log_prob((open_options == choices[row, k]).nonzero()[0, 0]))
+            branch_entropy.append(categorical.entropy())
+        log_prob, entropy = log_prob + torch.stack(branch_log_prob), entropy + torch.stack(branch_entropy)
+
+    found_log_prob, found_entropy = joint_log_prob_entropy(
+        layout(continuous, discrete),
+        gaussian if continuous else None,
+        mean if continuous else None,
+        mask_logits(logits, allowed) if discrete else None,
+        raw if continuous else None,
+        choices,
+    )
+    torch.testing.assert_close(found_log_prob, log_prob, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found_entropy.expand(rows), entropy, rtol=1e-4, atol=1e-4)
+
+    parameters = [p for p in (mean, log_std, logits) if p.numel()]
+    weight = torch.randn(2, rows, generator=generator)
+    for of_log_prob, of_entropy in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0)):
+        ours = of_log_prob * (found_log_prob * weight[0]).sum() + of_entropy * (found_entropy * weight[1]).sum()
+        theirs = of_log_prob * (log_prob * weight[0]).sum() + of_entropy * (entropy * weight[1]).sum()
+        for mine, other in zip(*(gradients(total, parameters) for total in (ours, theirs)), strict=True):
+            torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
+
+
+def gradients(total: torch.Tensor, parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+    return list(torch.autograd.grad(total, parameters, retain_graph=True, materialize_grads=True))
+
+
+def test_a_single_allowed_option_is_certain_and_its_gradient_finite() -> None:
+    logits = torch.tensor([[3.0, -2.0, 0.5]], requires_grad=True)
+    masked = mask_logits(logits, torch.tensor([[False, True, False]]))
+    log_prob, entropy = joint_log_prob_entropy(layout(discrete=(3,)), None, None, masked, None, torch.tensor([[1]]))
+    (log_prob + entropy).sum().backward()
+    assert log_prob.item() == 0.0 and entropy.item() == 0.0
+    assert logits.grad is not None and logits.grad.isfinite().all()
+
+
+def test_an_action_without_parts_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        joint_log_prob_entropy(layout(), None, None, None, None, None)
+
+
+# ---------------------------------------------------------------- sampling
+
+
+def test_the_argmax_of_logits_and_gumbel_noise_is_a_draw_from_the_softmax() -> None:
+    logits = np.array([1.0, -0.5, 0.0, 2.0], np.float32)
+    draws = 200_000
+    noise = gumbel_noise(np.random.default_rng(1), (draws, 4))
+    counts = np.bincount(layout(discrete=(4,)).greedy_choices(logits + noise)[:, 0], minlength=4)
+    probability = np.exp(logits) / np.exp(logits).sum()
+    deviation = np.sqrt(draws * probability * (1 - probability))
+    assert (np.abs(counts - draws * probability) < 5 * deviation).all()
+
+
+def test_noise_is_finite_and_within_what_its_resolution_allows() -> None:
+    class Extremes:
+        def random(self, shape: tuple[int, ...], dtype: object) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+            return np.array([0.0, 1.0 - 2.0**-24, 0.5], np.float32)
+
+    noise = gumbel_noise(Extremes(), (3,))  # type: ignore[arg-type]
+    # A number of 24 bits that comes out 0 stands for all below 2^-24: Gumbel noise there is about -log(2^-25) = 17.3.
+    np.testing.assert_allclose(noise, [25 * np.log(2), -np.log(24 * np.log(2)), -np.log(np.log(2))], rtol=1e-5)
+
+
+BRANCHES = (3, 4)
+SIZES = (10.0, 1e9, 1e30, float(np.finfo(np.float32).max))  # of logits; beside the largest ones, noise is nothing
+
+
+def extreme(size: float, rows: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Logits up to ``size``, a third of them at the ends, and masks; where forbidden, the largest in half the rows."""
+    random = np.random.default_rng(2)
+    ends = random.choice([-1.0, 1.0], (rows, 7))
+    logits = (size * np.where(random.random((rows, 7)) < 0.3, ends, random.uniform(-1.0, 1.0, (rows, 7)))).astype("f4")
+    mask = random.random((rows, 7)) < 0.4
+    for columns in (slice(0, 3), slice(3, 7)):
+        mask[np.arange(rows), random.integers(columns.start, columns.stop, rows)] = True
+    worst = np.arange(0, rows, 2)
+    logits[worst] = np.where(mask[worst], -np.float32(size), np.float32(size))
+    return logits, mask
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_only_allowed_options_are_chosen_whatever_the_logits(size: float) -> None:
+    logits, mask = extreme(size, 4000)
+    shown = masked(logits, mask)
+    np.testing.assert_array_equal(shown, mask_logits(torch.from_numpy(logits), torch.from_numpy(mask)))
+    drawn = layout(discrete=BRANCHES).greedy_choices(shown + gumbel_noise(np.random.default_rng(3), shown.shape))
+    chosen = layout(discrete=BRANCHES).greedy_choices(shown)
+    for row in range(len(logits)):
+        for branch, (first, last) in enumerate(((0, 3), (3, 7))):
+            allowed = [k for k in range(first, last) if mask[row, k]]
+            assert drawn[row, branch] + first in allowed
+            if logits[row, first:last].min() > -SIZES[-1]:  # its equal is the smallest one allowed
+                assert chosen[row, branch] + first == max(allowed, key=lambda k: logits[row, k])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_only_allowed_options_are_chosen_where_logits_are_not_finite(value: float) -> None:
+    logits, mask = extreme(10.0, 400)
+    logits[np.random.default_rng(4).random(logits.shape) < 0.5] = value
+    logits[:50] = value
+    shown = masked(logits, mask)
+    for noise in (np.float32(0), gumbel_noise(np.random.default_rng(3), shown.shape)):
+        choices = layout(discrete=BRANCHES).greedy_choices(shown + noise)
+        assert np.take_along_axis(mask, choices + np.array([0, 3]), axis=1).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_masked_log_probabilities_and_gradients_are_those_of_the_allowed_options_alone(size: float) -> None:
+    logits, mask = extreme(size, 200)
+    ours = torch.from_numpy(logits).requires_grad_()
+    theirs = torch.from_numpy(logits.astype(np.float64)).requires_grad_()
+    choices = torch.from_numpy(np.stack([mask[:, :3].argmax(1), mask[:, 3:].argmax(1)], axis=1))
+    shown = mask_logits(ours, torch.from_numpy(mask))
+    log_prob, entropy = joint_log_prob_entropy(layout(discrete=BRANCHES), None, None, shown, None, choices)
+    expected = []
+    for row, chosen in enumerate(choices.tolist()):
+        for columns, choice in zip((slice(0, 3), slice(3, 7)), chosen, strict=True):
+            allowed = np.flatnonzero(mask[row, columns]).tolist()
+            those = theirs[row, columns][allowed]
+            alone = Categorical(logits=those - those.max().detach())
+            log_p = alone.log_prob(torch.tensor(allowed.index(choice)))
+            expected.append((log_p.clamp(min=-1e30), alone.entropy()))
+    per_row = torch.stack([torch.stack(pair) for pair in expected]).view(-1, 2, 2).sum(1)
+    torch.testing.assert_close(log_prob.double(), per_row[:, 0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(entropy.double(), per_row[:, 1], rtol=1e-5, atol=1e-5)
+    (found,) = torch.autograd.grad((log_prob.clamp(min=-1e3) + entropy).sum(), ours)
+    (wanted,) = torch.autograd.grad((per_row[:, 0].clamp(min=-1e3) + per_row[:, 1]).sum(), theirs)
+    assert found.isfinite().all() and (found[~torch.from_numpy(mask)] == 0).all()
+    raised = torch.from_numpy(logits == -SIZES[-1])  # to the smallest logit of an allowed option
+    torch.testing.assert_close(found.double()[~raised], wanted[~raised], rtol=1e-4, atol=1e-4)
+
+
+def test_greedy_choices_are_the_largest_logit_of_each_branch() -> None:
+    logits = np.array([[0, 3, 1, 5, 4], [2, 1, 0, 4, 5]], np.float32)
+    assert layout(discrete=(3, 2)).greedy_choices(logits).tolist() == [[1, 0], [0, 1]]
+    assert layout(discrete=(5,)).greedy_choices(logits).tolist() == [[3], [4]]
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def test_raw_actions_from_minus_one_to_one_cover_the_bounds_and_never_leave_them() -> None:
+    low, high = np.array([-2.0, 0.1, 5.0], np.float32), np.array([2.0, 0.3, 5.7], np.float32)
+    stretch = layout(3, low=low, high=high)
+    for raw, expected in ((-1.0, low), (0.0, (low + high) / 2), (1.0, high), (-9.0, low), (9.0, high)):
+        np.testing.assert_allclose(stretch.to_environment(np.full((1, 3), raw, np.float32))[0], expected, rtol=1e-6)
+    many = stretch.to_environment(np.random.default_rng(0).standard_normal((10_000, 3)).astype(np.float32) * 3)
+    assert (many >= low).all() and (many <= high).all() and many.dtype == np.float32
+
+
+def test_unit_bounds_only_clip() -> None:
+    raw = np.array([[-1.5, 0.25]], np.float32)
+    assert layout(2).to_environment(raw).tolist() == [[-1.0, 0.25]]
+    assert raw[0, 0] == -1.5, "the raw action is what the loss needs"
+
+
+def test_an_unbounded_part_passes_unchanged() -> None:
+    raw = np.array([[-150.0, 3.5]], np.float32)
+    assert layout(2, low=-INFINITY, high=INFINITY).to_environment(raw).tolist() == raw.tolist()
+
+
+def test_a_part_bounded_on_one_side_keeps_to_it() -> None:
+    raw = np.array([[-150.0, 150.0]], np.float32)
+    half_open = layout(2, low=[0.0, -INFINITY], high=[INFINITY, 3.0])
+    assert half_open.to_environment(raw).tolist() == [[0.0, 3.0]]
+
+
+def test_the_widest_bounds_of_float32_do_not_overflow() -> None:
+    limit = float(np.finfo(np.float32).max)
+    raw = np.array([[-1.0, 0.0, 1.0]], np.float32)
+    assert layout(3, low=-limit, high=limit).to_environment(raw).tolist() == [[-limit, 0.0, limit]]

@@ -1,0 +1,327 @@
+# mypy: allow-untyped-calls
+"""Distributions of continuous actions: rlcore's own against torch.distributions, and those that plugins register."""
+
+from __future__ import annotations
+
+import math
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
+
+from rlcore import ActionDistributionSpec
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
+from rlcore.settings import NetworkSettings, SettingError, StateDependentGaussianSettings
+from rlcore_devkit import ActionDistributionConformance
+from rlcore_torch import (
+    ActionDistribution,
+    Actor,
+    ActorCritic,
+    ActorPolicy,
+    Backend,
+    DeterministicTanh,
+    Gaussian,
+    SquashedGaussian,
+    StateDependentGaussian,
+)
+from rlcore_torch.cpu.acting import numpy_actor
+from rlcore_torch.networks.distributions import BUILT_IN, make_distribution
+
+SEEN = (ObservationSpec("seen", (2,), np.float32),)
+
+
+def behavior(continuous: int = 2, discrete: tuple[int, ...] = ()) -> BehaviorSpec:
+    bounds = np.ones(continuous, np.float32)
+    return BehaviorSpec("Agent", SEEN, continuous, discrete, -2 * bounds, 2 * bounds)
+
+
+# ---------------------------------------------------------------- rlcore's own
+
+
+class TestGaussian(ActionDistributionConformance):
+    distribution = "gaussian"
+
+
+class TestStateDependentGaussian(ActionDistributionConformance):
+    distribution = "rlcore/state_dependent_gaussian"
+    settings = {"min_log_std": -4.0}
+
+
+class TestSquashedGaussian(ActionDistributionConformance):
+    distribution = "squashed_gaussian"
+    deterministic = "median"
+
+
+@pytest.mark.parametrize("columns", [-20.0, -0.7, 0.0, 0.3, 20.0])
+def test_a_deterministic_actor_draws_and_acts_with_the_tanh_of_its_output(columns: float) -> None:
+    distribution = DeterministicTanh(behavior(2))
+    output = torch.tensor([[columns, -columns]], requires_grad=True)
+    noise = torch.tensor([[3.0, -3.0]])
+    expected = np.tanh([[columns, -columns]])
+    for raw in (distribution.deterministic(output), distribution.sample(output, noise)):
+        np.testing.assert_allclose(raw.detach(), expected, atol=1e-6)
+        [slope] = torch.autograd.grad(raw.sum(), output)
+        np.testing.assert_allclose(slope, 1.0 - expected**2, atol=1e-6)
+    draw = distribution.numpy_draw()
+    for drawn in (draw(output.detach().numpy(), None), draw(output.detach().numpy(), noise.numpy())):
+        assert drawn.dtype == np.float32
+        np.testing.assert_allclose(drawn, expected, atol=1e-6)
+    assert distribution.log_prob(output, torch.ones(1, 2)).isfinite().all() and not list(distribution.parameters())
+
+
+def test_a_deterministic_actor_with_noise_is_the_squashed_gaussian_of_this_deviation() -> None:
+    columns, noise = torch.tensor([[0.4, -1.2]]), torch.tensor([[0.5, 1.5]])
+    ours, theirs = DeterministicTanh(behavior(2), log_std=-1.0), SquashedGaussian(behavior(2))
+    both = torch.cat([columns, torch.full((1, 2), -1.0)], dim=1)
+    raw = ours.sample(columns, noise)
+    assert torch.equal(raw, theirs.sample(both, noise))
+    assert torch.equal(ours.log_prob(columns, raw), theirs.log_prob(both, raw))
+    assert torch.equal(ours.entropy(columns), theirs.entropy(both))
+
+
+def test_the_gaussian_is_the_diagonal_normal() -> None:
+    gaussian = Gaussian(behavior(3))
+    gaussian.log_std.data = torch.tensor([-2.0, 0.0, 1.0])
+    mean, raw = torch.randn(4, 3), torch.randn(4, 3)
+    normal = Independent(Normal(mean, gaussian.log_std.exp()), 1)
+    torch.testing.assert_close(gaussian.log_prob(mean, raw), normal.log_prob(raw))
+    torch.testing.assert_close(gaussian.entropy(mean), normal.entropy()[0])
+
+
+def test_a_state_dependent_gaussian_has_a_deviation_within_limits_for_each_row() -> None:
+    settings = StateDependentGaussianSettings(min_log_std=-1.0, max_log_std=0.5)
+    made = StateDependentGaussian(behavior(), settings)
+    columns, raw, noise = torch.randn(50, 4) * 2, torch.randn(50, 2), torch.randn(50, 2)
+    std = columns[:, 2:].clamp(-1.0, 0.5).exp()
+    normal = Independent(Normal(columns[:, :2], std), 1)
+    torch.testing.assert_close(made.log_prob(columns, raw), normal.log_prob(raw))
+    torch.testing.assert_close(made.entropy(columns), normal.entropy())
+    torch.testing.assert_close(made.sample(columns, noise), columns[:, :2] + std * noise)
+
+
+def test_the_squashed_gaussian_is_the_tanh_of_a_normal() -> None:
+    made = SquashedGaussian(behavior())
+    columns, raw = torch.randn(50, 4), torch.rand(50, 2) * 1.9 - 0.95
+    normal = TransformedDistribution(Normal(columns[:, :2], columns[:, 2:].clamp(max=2).exp()), [TanhTransform()])
+    torch.testing.assert_close(made.log_prob(columns, raw), normal.log_prob(raw).sum(1), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("log_std", [-5.0, -3.0, -1.0, 0.0, 1.0, 2.0])
+def test_the_entropy_of_the_squashed_gaussian_is_that_of_numerical_integration(log_std: float) -> None:
+    """The trapezoidal rule over 20,000 points, in float64: values, and the gradients of means and deviations."""
+    means = np.linspace(-3.0, 3.0, 13)
+    noise = np.linspace(-10.0, 10.0, 20_001)
+    weights = np.exp(-0.5 * noise**2) / np.sqrt(2 * np.pi) * (noise[1] - noise[0])
+    u = means[:, None] + np.exp(log_std) * noise  # the entropy is E[log(std) + log(1 - tanh(u)^2)] and a constant
+    expected = log_std + 0.5 * np.log(2 * np.pi * np.e) + (weights * -2.0 * np.log(np.cosh(u))).sum(1)
+    by_mean = (weights * -2.0 * np.tanh(u)).sum(1)
+    by_log_std = 1.0 + (weights * -2.0 * np.tanh(u) * (u - means[:, None])).sum(1)
+    columns = torch.tensor(np.stack([means, np.full_like(means, log_std)], axis=1), dtype=torch.float32)
+    found = SquashedGaussian(behavior(1)).entropy(columns.requires_grad_())
+    [gradient] = torch.autograd.grad(found.sum(), columns)
+    np.testing.assert_allclose(found.detach(), expected, atol=1e-4)
+    np.testing.assert_allclose(gradient, np.stack([by_mean, by_log_std], axis=1), atol=1e-4)
+
+
+def test_the_smallest_deviation_is_below_the_largest() -> None:
+    with pytest.raises(SettingError, match="must be less than max_log_std"):
+        StateDependentGaussianSettings(min_log_std=2.0)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_first_standard_deviation_is_the_one_that_was_given(name: str) -> None:
+    settings = NetworkSettings(action_distribution=name, init="orthogonal")
+    model = ActorCritic(behavior(), settings, value_heads=1, shared=False, initial_log_std=-1.5)
+    distribution = model.policy_head.distribution
+    assert distribution is not None and type(distribution) is BUILT_IN[name]
+    columns, _ = model.policy((torch.zeros(1, 2),))
+    assert columns is not None
+    spread = distribution.sample(columns, torch.ones(1, 2)) - distribution.deterministic(columns)
+    expected = np.tanh(np.exp(-1.5)) if name == "squashed_gaussian" else np.exp(-1.5)
+    np.testing.assert_allclose(spread.detach(), np.full((1, 2), expected), rtol=1e-3)
+
+
+def test_the_records_of_rlcore_are_the_built_in_distributions() -> None:
+    from rlcore.builtin.plugin import rlcore_action_distributions
+
+    records = {record.name: record for record in rlcore_action_distributions()}
+    assert records.keys() == BUILT_IN.keys()
+    assert all(record.resolve() is BUILT_IN[name] and record.initial_log_std for name, record in records.items())
+
+
+# ---------------------------------------------------------------- a stranger's
+
+
+class Laplace(ActionDistribution):
+    """Density exp(-|x - column|) / 2 in each part: a draw has an exponential size and any sign."""
+
+    noise_per_part = 2
+
+    def __init__(self, settings: Any, behavior: BehaviorSpec) -> None:
+        super().__init__(behavior)
+
+    def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
+        first, second = noise.chunk(2, dim=1)  # half the sum of two squared normal numbers is exponential
+        size: Tensor = 0.5 * (first.square() + second.square())
+        return columns + size * torch.sign(first * second)
+
+    def deterministic(self, columns: Tensor) -> Tensor:
+        return columns + 0.0
+
+    def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
+        return -((raw - columns).abs() + math.log(2)).sum(1)
+
+    def entropy(self, columns: Tensor) -> Tensor:
+        return (1 + math.log(2)) * torch.ones(len(columns)) * self.parts
+
+
+def network(source: Any, **settings: Any) -> NetworkSettings:
+    module = ModuleType("acme_distribution")
+    module.Made = source  # type: ignore[attr-defined]
+    sys.modules["acme_distribution"] = module
+    record = ActionDistributionSpec(name="acme", target="acme_distribution:Made")
+    return NetworkSettings(action_distribution="acme", distribution=record, hidden_units=8, **settings)
+
+
+def test_a_policy_acts_by_the_distribution_of_a_plugin() -> None:
+    spec = behavior(2, (3,))
+    model = Actor(spec, network(Laplace, activation="tanh"))
+    policy = ActorPolicy(spec, model, Backend(torch.device("cpu"), numpy_actor=numpy_actor))
+    seen = {"seen": np.random.default_rng(0).standard_normal((6, 2), np.float32)}
+    columns, logits = policy.parameters(seen, None)
+    assert columns is not None and logits is not None
+    noise = np.random.default_rng(1).standard_normal((6, 4), np.float32)
+    raw, choices = policy.choose((columns, logits), (noise, np.zeros((6, 3), np.float32)))
+    assert raw is not None
+    size = 0.5 * (noise[:, :2] ** 2 + noise[:, 2:] ** 2) * np.sign(noise[:, :2] * noise[:, 2:])
+    np.testing.assert_allclose(raw, columns + size, rtol=1e-5)
+    np.testing.assert_array_equal(choices, logits.argmax(1)[:, None])
+    given = (torch.from_numpy(noise), torch.zeros(6, 3))
+    drawn = policy.module()({"seen": torch.from_numpy(seen["seen"])}, noise=given).continuous
+    np.testing.assert_allclose(drawn, 2 * np.clip(raw, -1, 1), rtol=1e-4, atol=1e-6)
+    policy.seed(4)
+    snapshot = policy.snapshot()
+    snapshot.seed(4)
+    first, second = (each.act(seen, deterministic=False).continuous for each in (policy, snapshot))
+    np.testing.assert_array_equal(first, second)
+
+
+class Doubled(Gaussian):
+    """A draw that the NumPy function of the base class does not know of."""
+
+    def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
+        return columns + 2.0 * noise
+
+
+def test_a_draw_in_numpy_that_is_not_that_of_the_module_is_not_used() -> None:
+    spec = behavior()
+    policy = ActorPolicy(spec, Actor(spec, NetworkSettings(), Doubled(spec)), Backend(torch.device("cpu")))
+    ones = np.ones((1, 2), np.float32)
+    raw, _ = policy.choose((0 * ones, None), (ones, ones))
+    np.testing.assert_array_equal(raw, 2 * ones)
+
+
+def test_actions_without_continuous_parts_have_no_distribution() -> None:
+    assert Actor(behavior(0, (2,)), network(Laplace)).policy_head.distribution is None
+
+
+def crashing(settings: Any, behavior: BehaviorSpec) -> ActionDistribution:
+    raise KeyError("alpha")
+
+
+def refusing(settings: Any, behavior: BehaviorSpec) -> ActionDistribution:
+    raise UnsupportedSpace("two parts are too many")
+
+
+def changed(**attributes: Any) -> type[Laplace]:
+    return type("Changed", (Laplace,), attributes)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (crashing, "action_distribution 'acme' failed for 2 continuous parts of an action: KeyError.*alpha"),
+        (lambda **_: nn.Identity(), "'acme': returned a Identity, not an ActionDistribution"),
+        (changed(columns=0), "'acme': columns must be a whole number of at least 1, not 0"),
+        (changed(noise_per_part=1.5), "'acme': noise_per_part must be a whole number of at least 1, not 1.5"),
+        (changed(log_prob=lambda s, c, r: r - c), r"log_prob made torch.float32 \[2, 2\] of 2 rows, not .*\[2\]"),
+        (changed(deterministic=lambda s, c: c.double()), r"deterministic made torch.float64 \[2, 2\]"),
+        (changed(entropy=lambda s, c: 1.0), r"entropy made float of 2 rows, not torch.float32 \[2\] or \[\]"),
+        (changed(log_prob=lambda s, c, r: (r - r).sum(1).log()), "log_prob is not finite for columns of zeros"),
+        (changed(columns=2), "'acme' failed for 2 continuous parts"),
+    ],
+)
+def test_a_distribution_that_cannot_be_used_is_named(source: Any, message: str) -> None:
+    with pytest.raises(PluginError, match=message):
+        make_distribution(network(source), behavior())
+
+
+def test_a_distribution_may_refuse_actions() -> None:
+    with pytest.raises(UnsupportedSpace, match=r"^two parts are too many$"):
+        make_distribution(network(refusing), behavior())
+
+
+@pytest.mark.parametrize(("name", "hint"), [("gausian", "; did you mean 'gaussian'"), ("acme", "")])
+def test_settings_of_a_program_name_built_in_distributions_only(name: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=f"action_distribution '{name}' is not one of gaussian, .*{hint}"):
+        make_distribution(NetworkSettings(action_distribution=name), behavior())
+
+
+# ---------------------------------------------------------------- broken on purpose
+
+
+class Broken(ActionDistributionConformance):
+    """The rules, for a distribution that breaks one."""
+
+    source: Any = Laplace
+
+    def make(self, parts: int = 1) -> ActionDistribution:
+        made = make_distribution(network(self.source), behavior(parts))
+        assert made is not None
+        return made
+
+
+@pytest.mark.parametrize(
+    ("attributes", "rule"),
+    [
+        (
+            {"log_prob": lambda s, c, r: -(r - c).abs().sum(1)},
+            "test_the_density_integrates_to_one_and_is_that_of_the_draws",
+        ),
+        (
+            {"entropy": lambda s, c: torch.ones(len(c))},
+            "test_the_entropy_is_minus_the_mean_log_probability_of_draws",
+        ),
+        (
+            {"deterministic": lambda s, c: c + 1},
+            "test_the_deterministic_action_is_the_mode_the_mean_or_the_median",
+        ),
+        (
+            {"sample": lambda s, c, n: c + torch.randn_like(c)},
+            "test_a_draw_is_a_function_of_its_row_and_its_noise",
+        ),
+        ({"sample": lambda s, c, n: c}, "test_a_draw_is_a_function_of_its_row_and_its_noise"),
+        ({"bounded": True}, "test_draws_of_a_bounded_distribution_lie_within_its_bounds"),
+        (
+            {"entropy": lambda s, c: c.abs().sum(1).sqrt()},
+            "test_everything_is_finite_for_large_columns_and_has_finite_gradients",
+        ),
+        (
+            {"sample": lambda s, c, n: c + n[:, : s.parts] if n.sum() > 0 else c},
+            "test_draws_can_be_exported",
+        ),
+        ({"numpy_draw": lambda s: lambda c, n: c}, "test_numpy_draws_are_those_of_the_module"),
+    ],
+)
+def test_a_broken_rule_is_noticed(attributes: dict[str, Any], rule: str) -> None:
+    whole, broken = Broken(), Broken()
+    broken.source = changed(**attributes)
+    getattr(whole, rule)()
+    with pytest.raises((AssertionError, RuntimeError, TypeError)):
+        getattr(broken, rule)()

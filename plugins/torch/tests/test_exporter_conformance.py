@@ -1,0 +1,183 @@
+"""A correct exporter keeps the rules for exporters, and each rule notices what is broken."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlcore.environment import Actions, BehaviorSpec
+from rlcore.errors import UnsupportedExport
+from rlcore.exporters import ExportAbout, policy_module
+from rlcore.settings import NetworkSettings
+from rlcore_devkit import ExporterConformance
+from rlcore_devkit.conformance.exporters import BEHAVIORS
+from rlcore_devkit.conformance.states import assert_equal, copied
+from rlcore_devkit.fixtures import InstallPlugin, installed_plugin
+from rlcore_torch.policy.untrained import untrained_policy
+
+__all__ = ["installed_plugin"]
+
+PLUGIN = """
+from rlcore import ExporterSpec, hookimpl
+
+@hookimpl
+def rlcore_exporters():
+    return [ExporterSpec(name="pickled", target="{module}:Pickled", suffix=".pt", summary="as PyTorch saves modules")]
+"""
+
+
+class Pickled:
+    """Saves the module of a policy, or goes wrong in one way."""
+
+    def __init__(self, settings: Any = None, run: Any = None, wrong: str = "") -> None:
+        self.wrong = wrong
+
+    def export(self, policy: Any, behavior: BehaviorSpec, path: Path, about: ExportAbout) -> None:
+        if self.wrong == "is silent" and not path.parent.is_dir():
+            return
+        if self.wrong == "makes folders":
+            path.parent.mkdir(exist_ok=True)
+        if self.wrong == "draws":
+            random.random()
+        if self.wrong == "draws with torch":
+            torch.rand(1)
+        if self.wrong == "writes elsewhere":
+            Path("log.txt").write_text("exported")
+        if self.wrong == "changes the policy":
+            policy.model.policy_head.linear.bias.data.add_(1.0)
+        module = policy_module(policy)
+        if self.wrong == "forgets the normalizer":
+            module.model.inputs.normalizer = None
+        if self.wrong == "forgets the bounds" and behavior.continuous:
+            module.low[:], module.high[:] = -torch.inf, torch.inf
+            module.middle[:], module.half_range[:] = 0.0, 1.0
+        torch.save(module, path if self.wrong != "overwrites" else path.with_name("Walker.pt"))
+        if self.wrong == "leaves a file":
+            path.with_suffix(".log").write_text("exported")
+        if self.wrong == "refuses too late":
+            raise UnsupportedExport("not this one")
+
+
+class TestPickled(ExporterConformance):
+    exporter = "acme-export/pickled"
+
+    @pytest.fixture(autouse=True)
+    def _install(self, installed_plugin: InstallPlugin) -> None:
+        installed_plugin("acme", "acme-export", "1.0", PLUGIN.format(module=__name__))
+
+    def load(self, path: Path) -> Any:
+        module = torch.load(path, weights_only=False)
+
+        def act(observations: Any, action_mask: Any, memory: Any) -> Any:
+            given = [None if each is None else torch.from_numpy(each) for each in (action_mask, memory)]
+            with torch.no_grad():
+                found = module({name: torch.from_numpy(each) for name, each in observations.items()}, *given)
+            parts = [None if part is None else part.numpy() for part in found]
+            return Actions(parts[0], parts[1]), parts[2]
+
+        return act
+
+
+class Broken(TestPickled):
+    """The rules for an exporter that goes wrong, without the plugin around it."""
+
+    __test__ = False
+    wrong = ""
+
+    def make(self, **settings: Any) -> Any:
+        return Pickled(wrong=self.wrong)
+
+    def file(self, name: str = "Walker") -> Path:
+        return self.place / f"{name}.pt"
+
+
+class IgnoresMasks(Broken):
+    def load(self, path: Path) -> Any:
+        act = super().load(path)
+        return lambda observations, action_mask, memory: act(observations, None, memory)
+
+
+class Forgets(Broken):
+    def load(self, path: Path) -> Any:
+        act = super().load(path)
+
+        def without_memory(observations: Any, action_mask: Any, memory: Any) -> Any:
+            actions, after = act(observations, action_mask, memory)
+            return actions, None if after is None else np.zeros_like(after)
+
+        return without_memory
+
+
+class OneRow(Broken):
+    def load(self, path: Path) -> Any:
+        act = super().load(path)
+
+        def first(observations: Any, action_mask: Any, memory: Any) -> Any:
+            seen = {name: np.repeat(each[:1], len(each), axis=0) for name, each in observations.items()}
+            return act(seen, action_mask, memory)
+
+        return first
+
+
+class ClaimsLess(Broken):
+    kinds = frozenset({"vector"})
+
+
+ACTS, ONE_FILE = "test_an_exported_policy_acts_as_before_or_is_refused", "test_writes_one_file_and_nothing_else"
+UNCHANGED = "test_exporting_changes_neither_the_policy_nor_global_random_numbers"
+CANNOT = "test_a_file_that_cannot_be_written_is_an_error"
+
+
+@pytest.mark.parametrize(
+    ("kit", "wrong", "rule", "kinds"),
+    [
+        (Broken, "forgets the normalizer", ACTS, ("vector",)),
+        (Broken, "forgets the bounds", ACTS, ("vector",)),
+        (IgnoresMasks, "", ACTS, ("branches",)),
+        (Forgets, "", ACTS, ("memory",)),
+        (OneRow, "", ACTS, ("vector",)),
+        (ClaimsLess, "", ACTS, ("image",)),
+        (ClaimsLess, "refuses too late", ACTS, ("image",)),
+        (Broken, "leaves a file", ONE_FILE, ()),
+        (Broken, "writes elsewhere", ONE_FILE, ()),
+        (Broken, "overwrites", "test_exports_are_independent", ()),
+        (Broken, "draws", UNCHANGED, ()),
+        (Broken, "draws with torch", UNCHANGED, ()),
+        (Broken, "changes the policy", UNCHANGED, ()),
+        (Broken, "is silent", CANNOT, ()),
+        (Broken, "makes folders", CANNOT, ()),
+    ],
+)
+def test_a_broken_exporter_is_noticed(
+    kit: type[Broken], wrong: str, rule: str, kinds: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conformance = kit()
+    conformance.wrong = wrong
+    conformance.place, conformance.elsewhere = tmp_path / "export", tmp_path / "working"
+    for directory in (conformance.place, conformance.elsewhere):
+        directory.mkdir()
+    monkeypatch.chdir(conformance.elsewhere)
+    with pytest.raises((AssertionError, pytest.fail.Exception, FileNotFoundError)):
+        getattr(conformance, rule)(*kinds)
+
+
+def test_a_policy_without_pytorch_has_no_module() -> None:
+    policy: Any = SimpleNamespace(act=None, seed=None)
+    with pytest.raises(UnsupportedExport, match=r"the policy SimpleNamespace has no method module\(\)"):
+        policy_module(policy)
+
+
+def test_the_module_of_a_policy_may_be_changed_without_changing_the_policy() -> None:
+    policy = untrained_policy(BEHAVIORS["hybrid"], NetworkSettings(hidden_units=8, normalize=True), 1)
+    before = copied(policy.state_dict())
+    module = policy_module(policy)
+    with torch.no_grad():
+        for tensor in (*module.parameters(), *module.buffers()):
+            tensor.zero_()
+    assert_equal(policy.state_dict(), before)

@@ -1,0 +1,131 @@
+"""Fast paths step aside for networks that are not what they were written for; copies of policies are independent."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.settings import NetworkSettings
+from rlcore_torch import ActorCritic, ActorPolicy, Backend
+from rlcore_torch.cpu.acting import numpy_actor
+from rlcore_torch.cpu.dense import fused_dense
+
+ONE = np.ones(1, np.float32)
+SPEC = BehaviorSpec("Agent", (ObservationSpec("seen", (3,), np.float32),), 1, (2,), -ONE, ONE, env_index=np.arange(4))
+FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor, dense=fused_dense)
+SEEN = {"seen": np.random.default_rng(0).standard_normal((4, 3), np.float32)}
+
+
+def fast_model() -> ActorCritic:
+    torch.manual_seed(1)
+    model = ActorCritic(SPEC, NetworkSettings(hidden_units=8, activation="tanh"), value_heads=1, shared=False)
+    FAST.prepare(model)
+    return model
+
+
+def assert_acts_as_its_modules(policy: ActorPolicy) -> None:
+    """The policy's output is that of its layers, called one by one."""
+    model = policy.model
+    with torch.no_grad():
+        x = torch.from_numpy(SEEN["seen"])
+        for layer in model.actor.layers:
+            x = torch.tanh(layer(x))
+        expected = model.policy_head.linear(x)
+        columns, logits = policy.parameters(SEEN, None)
+        assert columns is not None and logits is not None
+        np.testing.assert_allclose(np.concatenate([columns, logits], 1), expected.numpy(), atol=1e-5)
+        together = model.policy_head.linear(model.actor((torch.from_numpy(SEEN["seen"]),)))
+        torch.testing.assert_close(together, expected)
+
+
+class Doubling(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return 2.0 * super().forward(x)
+
+
+def parametrized(model: ActorCritic) -> None:
+    parametrizations.weight_norm(model.actor.layers[0])
+
+
+def normalized(model: ActorCritic) -> None:
+    model.actor.layers[0] = nn.Sequential(model.actor.layers[0], nn.LayerNorm(8))
+
+
+def of_another_class(model: ActorCritic) -> None:
+    model.actor.layers[1] = Doubling(8, 8)
+
+
+def with_a_hook(model: ActorCritic) -> None:
+    model.policy_head.linear.register_forward_hook(lambda module, inputs, output: output + 1.0)
+
+
+@pytest.mark.parametrize("change", [parametrized, normalized, of_another_class, with_a_hook])
+def test_layers_that_are_not_plain_are_called(change: Any) -> None:
+    model = fast_model()
+    change(model)
+    policy = ActorPolicy(SPEC, model, FAST)
+    assert_acts_as_its_modules(policy)
+    with torch.no_grad():  # as an update does
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    policy.refresh_distribution()
+    assert_acts_as_its_modules(policy)
+    loss = model.policy((torch.from_numpy(SEEN["seen"]),))[0].sum()  # type: ignore[union-attr]
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.actor.parameters())
+
+
+def test_a_hook_is_called_when_acting_and_when_learning() -> None:
+    model = fast_model()
+    called: list[int] = []
+    model.actor.layers[0].register_forward_hook(lambda module, inputs, output: called.append(len(output)))
+    ActorPolicy(SPEC, model, FAST).act(SEEN)
+    acted = len(called)
+    model.value((torch.from_numpy(SEEN["seen"]),))
+    model.policy((torch.from_numpy(SEEN["seen"][:2]),))
+    assert acted >= 1 and called[-1] == 2
+
+
+def test_a_frozen_pass_gives_layers_of_any_kind_no_gradient() -> None:
+    model = fast_model()
+    normalized(model)
+    x = torch.from_numpy(SEEN["seen"]).requires_grad_()
+    model.actor.into((x,), model.policy_head.linear, frozen=True).sum().backward()
+    assert x.grad is not None and all(parameter.grad is None for parameter in model.actor.parameters())
+
+
+def test_a_policy_that_is_replaced_on_the_object_acts_by_it() -> None:
+    """A probe finds what no look at the modules does."""
+    model = fast_model()
+    own = model.actor.into
+    model.actor.into = lambda *given, **named: own(*given, **named) + 1.0  # type: ignore[method-assign]
+    columns, _ = ActorPolicy(SPEC, model, FAST).parameters(SEEN, None)
+    with torch.no_grad():
+        expected = model.policy((torch.from_numpy(SEEN["seen"]),))[0]
+    assert columns is not None and expected is not None
+    np.testing.assert_allclose(columns, expected.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, ActorPolicy.snapshot])
+def test_a_copy_acts_with_weights_of_its_own(copied: Any) -> None:
+    model = fast_model()
+    policy = ActorPolicy(SPEC, model, FAST)
+    before = policy.act(SEEN)
+    frozen = copied(policy)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.5)
+    policy.refresh()
+    after = frozen.act(SEEN)
+    assert before.continuous is not None and after.continuous is not None
+    np.testing.assert_array_equal(before.continuous, after.continuous)
+    assert not np.array_equal(policy.act(SEEN).continuous, before.continuous)  # type: ignore[arg-type]
+    assert not hasattr(frozen.model, "value_head"), "a copy has no critic"

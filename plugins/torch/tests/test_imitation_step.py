@@ -1,0 +1,456 @@
+# mypy: allow-untyped-calls
+"""Imitation beside reinforcement learning: its loss, its Adam, its passes and its end, and what trainers keep of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import Categorical
+
+from rlcore import OptimizerSpec
+from rlcore.distributed import OneRank
+from rlcore.environment import BehaviorSpec, Environment
+from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
+from rlcore.recordings import Recording
+from rlcore.rewards import ExtrinsicReward
+from rlcore.settings import (
+    BehavioralCloningSettings,
+    BehaviorSettings,
+    NetworkSettings,
+    OffPolicySettings,
+    OnPolicySettings,
+    OptimizerSettings,
+    RunConfig,
+)
+from rlcore_devkit.conformance.recordings import record
+from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
+from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
+from rlcore_torch import (
+    Actor,
+    ActorCritic,
+    ActorPolicy,
+    GradientStep,
+    Loss,
+    Minibatch,
+    OffPolicyTrainer,
+    OnPolicyTrainer,
+    Optimizer,
+    SquashedGaussian,
+    TorchTrainer,
+    TransitionBatch,
+    model_state,
+)
+from rlcore_torch.imitation import BehavioralCloning, imitating
+from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
+
+PRETRAINING_LOSS = "Losses/Pretraining Loss"  # ML-Agents' tag
+ENVIRONMENTS: dict[str, Environment] = {
+    "continuous": identity_continuous(2),
+    "branches": identity_multi_branch(2),
+    "hybrid": identity_hybrid(2),
+    "masked": TinyCorridor(2, masked=True),
+}
+
+
+def spec_of(environment: Environment) -> BehaviorSpec:
+    [behavior] = environment.behaviors.values()
+    return behavior
+
+
+def context(recording: Recording | None) -> Any:
+    def read_recording(path: str, behavior: str) -> Recording:
+        assert recording is not None, "the recording was read"
+        assert path == "demos"
+        return recording
+
+    return SimpleNamespace(
+        config=RunConfig(),
+        seed=1,
+        ranks=OneRank(),
+        first_env=0,
+        inference=False,
+        create_reward_providers=lambda *_: [ExtrinsicReward()],
+        read_recording=read_recording,
+    )
+
+
+class Imitator(TorchTrainer):
+    """As much of a trainer as imitation needs; with ``critic``, a value head on the same body, under the same Adam."""
+
+    def __init__(self, behavior: BehaviorSpec, squashed: bool = False, critic: bool = False) -> None:
+        self.squashed, self.critic = squashed, critic
+        network = NetworkSettings(hidden_units=8, num_layers=1)
+        settings = BehaviorSettings(
+            hyperparameters=OnPolicySettings(learning_rate=0.01, adam_epsilon=1e-8, batch_size=32, num_epoch=2),
+            network_settings=network,
+            reward_signals={"extrinsic": None},
+        )
+        super().__init__(settings, behavior, context(None))
+        self.optimizer = self.make_optimizer(self.model.parameters())
+        self.policy = ActorPolicy(behavior, self.model, self.backend)
+
+    def build_model(self, value_heads: int) -> Actor:
+        network = self.settings.network_settings
+        if self.critic:
+            return ActorCritic(self.behavior, network, 1, shared=True)
+        return Actor(self.behavior, network, SquashedGaussian(self.behavior) if self.squashed else None)
+
+    def actor_optimizer(self) -> Optimizer:
+        return self.optimizer
+
+
+def cloning(
+    environment: Environment, squashed: bool = False, critic: bool = False, **settings: Any
+) -> BehavioralCloning:
+    trainer = Imitator(spec_of(environment), squashed, critic)
+    block = BehavioralCloningSettings(demo_path="demos", **settings)
+    return BehavioralCloning(trainer, block, record(environment, 50), seed=1)
+
+
+# ---------------------------------------------------------------- the loss
+
+
+@pytest.mark.parametrize("squashed", [False, True])
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_loss_is_the_squared_error_of_a_draw_and_the_mean_cross_entropy(name: str, squashed: bool) -> None:
+    imitation = cloning(ENVIRONMENTS[name], squashed=squashed)
+    behavior, batch = imitation.behavior, imitation.reader.actions(imitation.rows)
+    columns, logits = imitation.model.policy(batch.inputs)
+    noise = np.random.default_rng()
+    noise.bit_generator.state = imitation._generator.bit_generator.state
+    expected = 0.0
+    if columns is not None:
+        assert batch.raw is not None
+        eps = torch.from_numpy(noise.standard_normal((len(columns), behavior.continuous), dtype=np.float32))
+        if squashed:
+            mean, log_std = columns.chunk(2, dim=1)
+            drawn = torch.tanh(mean + log_std.clamp(-20, 2).exp() * eps)
+        else:
+            drawn = columns + imitation.model.policy_head.distribution.log_std.exp() * eps
+        expected += ((drawn - batch.raw) ** 2).mean().item()
+    if logits is not None:
+        assert batch.choices is not None
+        losses = []
+        for branch, options in enumerate(behavior.discrete):
+            first = sum(behavior.discrete[:branch])
+            part = logits[:, first : first + options]
+            if batch.mask is not None:
+                part = part.masked_fill(~batch.mask[:, first : first + options], -torch.inf)
+            losses.append(-Categorical(logits=part).log_prob(batch.choices[:, branch]))
+        expected += torch.stack(losses).mean().item()
+    assert imitation.loss(batch).item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("squashed", [False, True])
+def test_the_draw_is_differentiable_in_mean_and_standard_deviation(squashed: bool) -> None:
+    imitation = cloning(ENVIRONMENTS["continuous"], squashed=squashed)
+    imitation.optimizer.zero_grad()
+    imitation.loss(imitation.reader.actions(imitation.rows)).backward()
+    head = imitation.model.policy_head
+    assert head.linear.weight.grad is not None and (head.linear.weight.grad.abs().sum(1) > 0).all()
+    if not squashed:
+        assert (head.distribution.log_std.grad != 0).all()
+
+
+# ---------------------------------------------------------------- its gradient steps
+
+
+def test_its_adam_is_that_of_pytorch_over_the_actor_alone_and_leaves_the_critic_as_it_is() -> None:
+    """One flat tensor holds the actor and the value head on the same body; only one half is the actor's."""
+    ours, theirs = (cloning(ENVIRONMENTS["masked"], critic=True, num_epoch=1, batch_size=1000) for _ in range(2))
+    before = copied({name: p.detach().numpy() for name, p in ours.model.named_parameters()})
+    actor = [*theirs.model.actor.parameters(), *theirs.model.policy_head.parameters()]
+    adam = torch.optim.Adam(actor, lr=0.01, eps=1e-8)
+    for step in range(5):
+        ours.update(step)
+        adam.zero_grad()
+        theirs.loss(theirs.reader.actions(theirs.rows)).backward()
+        adam.step()
+    after = dict(ours.model.named_parameters())
+    for name, parameter in theirs.model.named_parameters():
+        torch.testing.assert_close(after[name], parameter, rtol=1e-4, atol=1e-6)
+    for name in ("value_head.weight", "value_head.bias"):
+        np.testing.assert_array_equal(after[name].detach().numpy(), before[name])
+    assert not np.array_equal(after["actor.layers.0.weight"].detach().numpy(), before["actor.layers.0.weight"])
+
+
+def descent(parameters: list[Any], learning_rate: float, settings: OptimizerSettings) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=learning_rate)
+
+
+def test_imitation_has_an_optimizer_of_its_own_of_the_type_of_the_trainer() -> None:
+    spec = OptimizerSpec(name="descent", target=f"{__name__}:descent", settings="rlcore.settings:OptimizerSettings")
+    imitation = cloning(ENVIRONMENTS["masked"], num_epoch=1, batch_size=1000, strength=0.5)
+    trainer = Imitator(spec_of(ENVIRONMENTS["masked"]))
+    trainer.optimizer = PluginOptimizer(spec, OptimizerSettings(), trainer.optimizer.parameters, 0.01)
+    block = BehavioralCloningSettings(demo_path="demos", strength=0.5, num_epoch=1, batch_size=1000)
+    descending = BehavioralCloning(trainer, block, record(ENVIRONMENTS["masked"], 50), seed=1)
+    assert type(descending.optimizer) is PluginOptimizer and descending.optimizer is not trainer.optimizer
+    imitation.loss(imitation.reader.actions(imitation.rows)).backward()
+    wanted = [p.detach() - 0.005 * p.grad for p in imitation.model.parameters() if p.grad is not None]
+    descending.update(1)
+    for p, other in zip(descending.model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(p, other)
+    state = descending.state_dict()["optimizer"]
+    with pytest.raises(RunStateError, match=r"optimizer.type 'descent' and this run has 'adam'"):
+        trainer.require_optimizer_fit(imitation.optimizer, state)
+
+
+class Counted:
+    """Stands in for the reader: which rows each minibatch was of."""
+
+    def __init__(self, imitation: BehavioralCloning) -> None:
+        self.batches: list[list[int]] = []
+        self._actions = imitation.reader.actions
+        imitation.reader.actions = self.actions  # type: ignore[method-assign]
+
+    def actions(self, rows: Any) -> Any:
+        self.batches.append(rows.tolist())
+        return self._actions(rows)
+
+
+def test_an_update_passes_over_all_demonstrations_in_another_order_each_time() -> None:
+    imitation = cloning(ENVIRONMENTS["masked"], num_epoch=3, batch_size=20)
+    demonstrated = imitation.rows.tolist()
+    batches = round(len(demonstrated) / 20)
+    counted = Counted(imitation)
+    imitation.update(0)
+    assert len(counted.batches) == 3 * batches
+    passes = [[*chain(*counted.batches[k * batches : (k + 1) * batches])] for k in range(3)]
+    assert all(sorted(each) == demonstrated for each in passes)
+    assert len({tuple(each) for each in passes}) == 3
+
+
+def test_samples_per_update_limits_each_pass_and_draws_none_twice() -> None:
+    imitation = cloning(ENVIRONMENTS["masked"], samples_per_update=30, batch_size=10)
+    counted = Counted(imitation)
+    imitation.update(0)
+    assert [len(batch) for batch in counted.batches] == [10] * 3 * 2
+    passes = [[*chain(*counted.batches[:3])], [*chain(*counted.batches[3:])]]
+    assert all(len(set(each)) == 30 and set(each) <= set(imitation.rows.tolist()) for each in passes)
+    assert passes[0] != passes[1]
+
+
+def test_more_samples_than_demonstrations_take_each_once() -> None:
+    imitation = cloning(ENVIRONMENTS["masked"], samples_per_update=10_000, num_epoch=1)
+    counted = Counted(imitation)
+    imitation.update(0)
+    assert sorted(chain(*counted.batches)) == imitation.rows.tolist()
+
+
+def test_the_learning_rate_is_the_trainers_times_strength_and_falls_over_steps() -> None:
+    imitation = cloning(ENVIRONMENTS["masked"], strength=0.5, steps=1000)
+    for step, share in ((0, 1.0), (250, 0.75), (999, 0.001)):
+        assert imitation.update(step) is not None
+        assert imitation.optimizer.learning_rate == pytest.approx(0.005 * share, rel=1e-4)
+
+
+def test_when_it_has_faded_out_nothing_moves_any_more() -> None:
+    imitation = cloning(ENVIRONMENTS["hybrid"], steps=1000)
+    assert imitation.update(999) is not None
+    before = copied(model_state(imitation.model)), copied(imitation.state_dict())
+    for step in (1000, 5000):
+        assert imitation.update(step) is None
+    assert_equal(before[0], model_state(imitation.model))
+    assert_equal(before[1], imitation.state_dict())
+
+
+def test_without_steps_it_never_fades() -> None:
+    imitation = cloning(ENVIRONMENTS["hybrid"])
+    assert imitation.update(10**9) is not None and imitation.optimizer.learning_rate == 0.01
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_policy_comes_to_do_what_was_demonstrated(name: str) -> None:
+    environment = ENVIRONMENTS[name]
+    imitation = cloning(environment)
+    first = imitation.update(0)
+    for _ in range(60):
+        last = imitation.update(0)
+    assert first is not None and last is not None and last < first
+
+
+def test_a_loss_that_is_not_finite_ends_the_run() -> None:
+    imitation = cloning(ENVIRONMENTS["hybrid"])
+    with torch.no_grad():
+        imitation.model.policy_head.linear.bias.fill_(torch.nan)
+    with pytest.raises(
+        TrainingDiverged, match="the loss of behavioral_cloning became nan in the update at step 7; low"
+    ):
+        imitation.update(7)
+
+
+def test_demonstrations_of_other_agents_are_refused() -> None:
+    trainer = Imitator(spec_of(TinyCorridor(2, length=9)))
+    with pytest.raises(ConfigError, match=r"in the recording, observation 'position' is \[6\] real numbers instead of"):
+        BehavioralCloning(trainer, BehavioralCloningSettings(demo_path="demos"), record(TinyCorridor(2), 50), seed=1)
+
+
+# ---------------------------------------------------------------- after the update of a trainer
+
+
+class OnPolicy(OnPolicyTrainer):
+    """A loss without any gradient for the actor: what moves that is imitation."""
+
+    def build_model(self, value_heads: int) -> ActorCritic:
+        return ActorCritic(self.behavior, self.settings.network_settings, value_heads, shared=False)
+
+    def loss(self, batch: Minibatch) -> Loss:
+        value = (self.model.value(batch.inputs) - batch.returns).square().mean()
+        zero = torch.zeros(())
+        return Loss(value, zero, zero, zero, torch.zeros(len(batch.advantage)))
+
+
+class OffPolicy(OffPolicyTrainer):
+    def build_model(self, value_heads: int) -> Actor:
+        return Actor(self.behavior, self.settings.network_settings, SquashedGaussian(self.behavior))
+
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
+
+    def gradient_step(self, batch: TransitionBatch) -> GradientStep:
+        return GradientStep({"Losses/Nothing": torch.zeros(())})
+
+
+HYPERPARAMETERS = {
+    OnPolicy: OnPolicySettings(buffer_size=64, batch_size=32, num_epoch=2),
+    OffPolicy: OffPolicySettings(buffer_size=400, batch_size=8, steps_per_update=4.0, save_replay_buffer=True),
+}
+
+
+def trainer_of(
+    kind: type[Any],
+    recording: Recording | None,
+    block: dict[str, Any] | None = None,
+    normalize: bool = False,
+) -> Any:
+    settings = BehaviorSettings(
+        trainer_type="x",
+        hyperparameters=HYPERPARAMETERS[kind],
+        network_settings=NetworkSettings(hidden_units=4, num_layers=1, normalize=normalize),
+        reward_signals={"extrinsic": None},
+        behavioral_cloning=None if block is None else BehavioralCloningSettings(demo_path="demos", **block),
+    )
+    run = context(recording)
+    trainer = kind(settings, spec_of(identity_hybrid(2)), run)
+    return trainer if block is None else imitating(trainer, run)
+
+
+@pytest.fixture(scope="module")
+def demonstrations() -> Recording:
+    return record(identity_hybrid(2), 100)
+
+
+KINDS = pytest.mark.parametrize("kind", [OnPolicy, OffPolicy])
+
+
+@KINDS
+def test_every_update_imitates_and_reports_it_until_it_has_faded(kind: type[Any], demonstrations: Recording) -> None:
+    trainer = trainer_of(kind, demonstrations, {"steps": 200})
+    updates = learn(trainer, identity_hybrid(2), 200)
+    told = [stats for stats in updates if PRETRAINING_LOSS in stats]
+    assert 0 < len(told) < len(updates)
+    assert updates[: len(told)] == told, "imitation came back"
+
+
+@KINDS
+def test_the_policy_acts_with_what_was_imitated(kind: type[Any], demonstrations: Recording) -> None:
+    trainer = trainer_of(kind, demonstrations, {}, normalize=True)
+    learn(trainer, identity_hybrid(2), 100)
+    head = trainer.model.policy_head
+    columns = np.random.default_rng(0).standard_normal((3, head.continuous), np.float32)
+    noise = np.random.default_rng(1).standard_normal((3, head.noise_size), np.float32)
+    drawn, _ = trainer.policy.choose((columns, None), (noise, noise))
+    expected = head.distribution.sample(torch.from_numpy(columns), torch.from_numpy(noise)).detach()
+    np.testing.assert_allclose(drawn, expected, rtol=1e-5)
+    seen = {name: array[:5] for name, array in demonstrations.observations.items()}
+    acted = trainer.policy.act(seen)
+    trainer.policy.refresh()
+    np.testing.assert_array_equal(acted.continuous, trainer.policy.act(seen).continuous)
+
+
+def batches_of(trainer: Any) -> list[list[int]]:
+    return Counted(trainer.cloning).batches
+
+
+def test_on_policy_an_update_makes_the_trainers_passes_over_all_demonstrations(demonstrations: Recording) -> None:
+    trainer = trainer_of(OnPolicy, demonstrations, {})
+    batches = batches_of(trainer)
+    learn(trainer, identity_hybrid(2), 32)  # 64 agent steps: one update
+    assert sum(len(batch) for batch in batches) == 2 * demonstrations.transitions
+    assert len(batches) == 2 * round(demonstrations.transitions / 32)
+
+
+def test_off_policy_every_gradient_step_is_followed_by_three_minibatches(demonstrations: Recording) -> None:
+    trainer = trainer_of(OffPolicy, demonstrations, {})
+    batches = batches_of(trainer)
+    learn(trainer, identity_hybrid(2), 100)
+    assert trainer.gradient_steps > 10
+    assert [len(batch) for batch in batches] == [8] * 3 * trainer.gradient_steps
+
+
+def test_off_policy_samples_per_update_and_num_epoch_are_honored(demonstrations: Recording) -> None:
+    trainer = trainer_of(OffPolicy, demonstrations, {"samples_per_update": 40, "num_epoch": 1, "batch_size": 20})
+    batches = batches_of(trainer)
+    learn(trainer, identity_hybrid(2), 100)
+    assert [len(batch) for batch in batches] == [20] * 2 * trainer.gradient_steps
+
+
+def test_a_trainer_of_another_framework_is_left_alone() -> None:
+    stranger = object()
+    assert imitating(stranger, context(None)) is stranger
+
+
+@KINDS
+def test_a_trainer_goes_on_from_its_state_as_if_never_stopped(kind: type[Any], demonstrations: Recording) -> None:
+    def made() -> Any:
+        return trainer_of(kind, demonstrations, {"steps": 1000})
+
+    trainer, resumed = made(), made()
+    learn(trainer, identity_hybrid(2), 70)
+    state = copied(trainer.state_dict())
+    check_storable(state)
+    resumed.load_state_dict(state)
+    assert_equal(state, resumed.state_dict())
+    ours, theirs = (learn(each, identity_hybrid(2), 70, seed=7) for each in (trainer, resumed))
+    assert_equal(ours, theirs)
+    assert any(PRETRAINING_LOSS in stats for stats in ours)
+    assert_equal(trainer.state_dict(), resumed.state_dict())
+
+
+@KINDS
+@pytest.mark.parametrize("part", ["optimizer", "generator"])
+def test_without_any_part_of_its_state_a_trainer_would_go_on_otherwise(
+    kind: type[Any], part: str, demonstrations: Recording
+) -> None:
+    """Proves that the test above can fail."""
+    trainer, resumed = (trainer_of(kind, demonstrations, {}) for _ in range(2))
+    fresh = copied(resumed.state_dict())["behavioral_cloning"]
+    learn(trainer, identity_hybrid(2), 70)
+    state = copied(trainer.state_dict())
+    state["behavioral_cloning"][part] = fresh[part]
+    resumed.load_state_dict(state)
+    for each in (trainer, resumed):
+        learn(each, identity_hybrid(2), 70, seed=7)
+    with pytest.raises(AssertionError):
+        assert_equal(trainer.state_dict()["model"], resumed.state_dict()["model"])
+
+
+@KINDS
+def test_a_state_with_imitation_and_a_trainer_without_do_not_fit_nor_the_other_way_round(
+    kind: type[Any], demonstrations: Recording
+) -> None:
+    with_it, without = trainer_of(kind, demonstrations, {}), trainer_of(kind, None)
+    for trainer, other, words in ((without, with_it, ("with", "none")), (with_it, without, ("without", "one"))):
+        before = copied(trainer.state_dict())
+        told = "saved {} a behavioral_cloning block and this configuration has {}".format(*words)
+        with pytest.raises(RunStateError, match=told):
+            trainer.load_state_dict(other.state_dict())
+        assert_equal(before, trainer.state_dict())

@@ -1,0 +1,108 @@
+"""How a rollout is divided, what is said about it, and what changes with progress."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.distributions import Normal, kl_divergence
+
+from rlcore_torch import Minibatch, Schedule, constant, linear
+from rlcore_torch.on_policy.minibatch import approximate_kl, minibatch_rows, minibatches, standardize
+from rlcore_torch.on_policy.reward_stats import EpisodeRewards
+
+
+@given(count=st.integers(1, 5000), batch_size=st.integers(1, 3000))
+def test_minibatches_of_one_size_near_the_batch_size_cover_every_row(count: int, batch_size: int) -> None:
+    order = np.random.default_rng(0).permutation(count)
+    parts, size = (rows := minibatch_rows(order, batch_size)).shape
+    times = np.bincount(rows.ravel(), minlength=count)
+    assert times.min() == 1 and (times - 1).sum() < parts, "few come twice"
+    if count >= batch_size:
+        assert 2 / 3 * batch_size <= size <= 3 / 2 * batch_size + 1
+    else:
+        assert rows.tolist() == [order.tolist()]
+
+
+def rollout() -> Minibatch:
+    """Six transitions; each column tells its row, and itself by what is added."""
+    rows = torch.arange(6.0)
+    return Minibatch(
+        inputs=(rows[:, None], rows[:, None, None] + 100),
+        raw=rows[:, None] + 1,
+        choices=None,
+        mask=None,
+        old_log_prob=rows + 2,
+        old_value=rows[:, None] + 3,
+        advantage=rows + 4,
+        returns=rows[:, None] + 5,
+    )
+
+
+def test_all_columns_are_shuffled_and_cut_alike() -> None:
+    chosen = [[5, 3], [0, 1], [2, 5]]
+    for part, rows in zip(minibatches(rollout(), np.array(chosen), standardized=False), chosen, strict=True):
+        assert part.choices is None and part.mask is None and part.raw is not None
+        columns = (
+            *part.inputs, part.raw, part.old_log_prob, part.old_value, part.advantage, part.returns
+        )  # fmt: skip
+        for column, added in zip(columns, (0, 100, 1, 2, 3, 4, 5), strict=True):
+            assert (column.flatten() - added).tolist() == rows
+
+
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_advantages_are_standardized_within_each_minibatch_if_asked(size: int) -> None:
+    parts = list(minibatches(rollout(), np.array([5, 3, 0, 1, 2, 4]).reshape(-1, size), standardized=True))
+    assert [len(part.advantage) for part in parts] == [size] * (6 // size)
+    for part in parts:
+        rows = part.inputs[0][:, 0].numpy()
+        np.testing.assert_allclose(part.advantage.numpy(), (rows - rows.mean()) / rows.std(), rtol=1e-5)
+
+
+def test_the_kl_estimate_tends_to_the_divergence_of_old_from_new() -> None:
+    torch.manual_seed(0)
+    old, new = Normal(0.0, 1.0), Normal(0.2, 1.1)
+    drawn = old.sample((400_000,))
+    estimate = approximate_kl(new.log_prob(drawn) - old.log_prob(drawn))
+    assert estimate.item() == pytest.approx(kl_divergence(old, new).item(), rel=0.02)
+
+
+def test_standardized_advantages_have_mean_zero_and_deviation_one() -> None:
+    shown = standardize(torch.tensor([1.0, 2.0, 3.0, 10.0]))
+    np.testing.assert_allclose([shown.mean(), shown.std(correction=0)], [0, 1], atol=1e-6)
+    assert standardize(torch.tensor([3.0])).tolist() == [0.0], "a single value says nothing"
+
+
+@pytest.mark.parametrize("step", [0, 250, 500, 1000, 2000])
+def test_a_linear_schedule_falls_to_its_end_and_stays_there(step: int) -> None:
+    remaining = 1 - min(step, 1000) / 1000
+    assert Schedule(linear, 0.2, 0.1, 1000)(step) == pytest.approx(0.1 + 0.1 * remaining)
+    assert Schedule(constant, 0.2, 0.1, 1000)(step) == 0.2
+
+
+def test_a_schedule_never_rises() -> None:
+    assert Schedule(linear, 0.0, 1e-5, 1000)(1000) == 0.0, "beta: 0 turns the entropy bonus off for good"
+
+
+@given(seed=st.integers(0, 2**32 - 1), rollouts=st.lists(st.integers(1, 9), min_size=1, max_size=5))
+def test_episode_rewards_are_summed_across_rollouts_without_those_that_were_cut(seed: int, rollouts: list[int]) -> None:
+    random = np.random.default_rng(seed)
+    recorder, sums = EpisodeRewards(3), np.zeros(3)
+    for rows in rollouts:
+        reward = random.standard_normal((rows, 3)).astype(np.float32)
+        ended = random.random((rows, 3)) < 0.3
+        cuts = np.argwhere(ended & (random.random((rows, 3)) < 0.3))
+        was_cut = {tuple(pair) for pair in cuts.tolist()}
+        finished = []
+        for t in range(rows):
+            for slot in range(3):
+                sums[slot] += reward[t, slot]
+                if ended[t, slot]:
+                    if (t, slot) not in was_cut:
+                        finished.append(sums[slot])
+                    sums[slot] = 0.0
+        assert sorted(recorder.record(reward, ended, cuts)) == pytest.approx(sorted(finished), abs=1e-5)
+        np.testing.assert_allclose(recorder.open, sums, atol=1e-5)

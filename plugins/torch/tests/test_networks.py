@@ -1,0 +1,142 @@
+"""Networks: encoders of images, initial weights, shared bodies."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.errors import UnsupportedSpace
+from rlcore.settings import NetworkSettings
+from rlcore_torch import ActionLayout, ActorCritic, Critic, Gaussian, ImageEncoder, ObservationInputs, PolicyHead
+from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE
+
+VECTOR = ObservationSpec("seen", (3,), np.float32)
+SPACES = BehaviorSpec("Agent", (VECTOR,), 8, (4, 4), -np.ones(8, np.float32), np.ones(8, np.float32))
+
+
+def camera(height: int, width: int, dtype: type = np.uint8) -> ObservationSpec:
+    return ObservationSpec("camera", (height, width, 3), dtype, "image")
+
+
+def network(*observations: ObservationSpec, shared: bool = False, **settings: object) -> ActorCritic:
+    torch.manual_seed(0)
+    one = np.ones(1, np.float32)
+    spec = BehaviorSpec("Agent", observations, continuous=1, discrete=(2, 3), low=-one, high=one)
+    return ActorCritic(spec, NetworkSettings(hidden_units=16, **settings), value_heads=2, shared=shared)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("kind", "smallest"), MINIMUM_SIZE.items())
+def test_an_encoder_takes_its_smallest_image_and_any_shape_above(kind: str, smallest: int) -> None:
+    for height, width in ((smallest, smallest), (smallest + 3, smallest + 17)):
+        encoder = BUILT_IN[kind](None, camera(height, width), 24)
+        assert encoder(torch.rand(5, 3, height, width)).shape == (5, 24)
+
+
+@pytest.mark.parametrize(("kind", "smallest"), [(kind, size) for kind, size in MINIMUM_SIZE.items() if size > 1])
+def test_an_image_too_small_for_its_encoder_is_refused(kind: str, smallest: int) -> None:
+    with pytest.raises(UnsupportedSpace, match=rf"'camera' .*{kind}.*{smallest}x{smallest}.* to (.*)$") as refused:
+        BUILT_IN[kind](None, camera(64, smallest - 1), 16)
+    for advised in str(refused.value).rpartition(" to ")[2].split(" or "):
+        BUILT_IN[advised](None, camera(64, smallest - 1), 16)
+
+
+def test_bytes_are_scaled_to_one_and_floats_are_not() -> None:
+    of_bytes = network(camera(2, 2), vis_encode_type="fully_connected").actor
+    of_floats = network(camera(2, 2, np.float32), vis_encode_type="fully_connected").actor
+    of_floats.load_state_dict(of_bytes.state_dict())
+    image = torch.randint(0, 256, (3, 2, 2, 3), dtype=torch.uint8)
+    torch.testing.assert_close(of_bytes.encode((image,)), of_floats.encode((image.to(torch.float32) / 255,)))
+
+
+def test_images_are_height_width_channels() -> None:
+    """A network sees what a network over channels first sees after moving the axis by hand."""
+    body = network(camera(20, 24, np.float32)).actor
+    (encoder,) = body.encoders
+    assert isinstance(encoder, ImageEncoder)
+    image = torch.randn(2, 20, 24, 3)
+    first = encoder.convolutions(torch.stack([image[..., channel] for channel in range(3)], dim=1))
+    torch.testing.assert_close(body.encode((image,)), encoder.dense(first))
+
+
+def test_vectors_and_images_enter_together() -> None:
+    model = network(VECTOR, camera(20, 20))
+    seen: dict[str, NDArray[Any]] = {"seen": np.ones((4, 3), np.float32), "camera": np.zeros((4, 20, 20, 3), np.uint8)}
+    mean, logits, value = model.policy_and_value(model.inputs(model.inputs.raw(seen)))
+    assert mean is not None and logits is not None
+    assert (mean.shape, logits.shape, value.shape) == ((4, 1), (4, 5), (4, 2))
+    changed = model.inputs.raw({**seen, "camera": np.full((4, 20, 20, 3), 255, np.uint8)})
+    assert not model.value(changed).equal(value)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_policy_and_value_together_are_what_they_are_alone(shared: bool) -> None:
+    model = network(VECTOR, shared=shared)
+    inputs = (torch.randn(4, 3),)
+    mean, logits, value = model.policy_and_value(inputs)
+    alone_mean, alone_logits = model.policy(inputs)
+    assert mean is not None and logits is not None and alone_mean is not None and alone_logits is not None
+    for together, alone in ((mean, alone_mean), (logits, alone_logits), (value, model.value(inputs))):
+        torch.testing.assert_close(together, alone)
+
+
+def test_only_a_shared_critic_moves_the_body_of_the_policy() -> None:
+    for shared in (False, True):
+        model = network(VECTOR, shared=shared)
+        model.value((torch.randn(4, 3),)).sum().backward()
+        moved = [parameter.grad is not None for parameter in model.actor.parameters()]
+        assert all(moved) if shared else not any(moved)
+    sizes = [sum(p.numel() for p in network(VECTOR, shared=shared).parameters()) for shared in (False, True)]
+    assert sizes[0] > sizes[1]
+
+
+@pytest.mark.parametrize("init", ["orthogonal", "kaiming"])
+def test_initial_weights_have_the_gains_of_their_scheme(init: str) -> None:
+    model = network(ObservationSpec("seen", (512,), np.float32), init=init)
+    head = model.policy_head
+    assert isinstance(head.distribution, Gaussian)
+    assert not head.distribution.log_std.detach().any(), "the deviation starts at one"
+    layers = [layer for layer in model.actor.layers if isinstance(layer, nn.Linear)]
+    assert all(not linear.bias.detach().any() for linear in (*layers, head.linear, model.value_head))
+    if init == "orthogonal":
+        gains = ((layers[0], 2**0.5), (head.linear, 0.01), (model.value_head, 1.0))
+        for linear, gain in gains:
+            weight = linear.weight.detach()
+            torch.testing.assert_close(weight @ weight.T, gain**2 * torch.eye(len(weight)), rtol=1e-4, atol=1e-4)
+    else:
+        # Kaiming normal for a linear layer: variance 1 / inputs.
+        assert layers[0].weight.std().item() == pytest.approx(512**-0.5, rel=0.05)
+        wide = PolicyHead(256, ActionLayout(SPACES), init, Gaussian(SPACES)).linear.weight
+        assert wide[:8].std().item() == pytest.approx(0.2 / 16, rel=0.1), "means"
+        assert wide[8:].std().item() == pytest.approx(0.1 / 16, rel=0.1), "logits"
+
+
+@pytest.mark.parametrize("image", [False, True])
+def test_frozen_gives_only_the_action_a_gradient(image: bool) -> None:
+    torch.manual_seed(0)
+    seen = [ObservationSpec("speed", (3,), np.float32)]
+    if image:
+        seen.append(ObservationSpec("camera", (20, 20, 3), np.uint8, "image"))
+    inputs_of = ObservationInputs(tuple(seen), normalize=False)
+    critic = Critic(inputs_of, NetworkSettings(hidden_units=16), 2, continuous=2)
+    random = np.random.default_rng(0)
+    inputs = inputs_of.raw(
+        {
+            "speed": random.normal(size=(6, 3)).astype(np.float32),
+            "camera": random.integers(0, 255, (6, 20, 20, 3)).astype(np.uint8),
+        }
+    )
+    action, target = torch.randn(6, 2, requires_grad=True), torch.randn(6, 2)
+    (0.5 * (critic(inputs, action) - target).square().sum()).backward()
+    expected, action.grad = action.grad, None
+    assert all(parameter.grad is not None for parameter in critic.parameters())
+    critic.zero_grad()
+    (0.5 * (critic(inputs, action, frozen=True) - target).square().sum()).backward()
+    torch.testing.assert_close(action.grad, expected)
+    assert all(parameter.grad is None for parameter in critic.parameters())

@@ -1,0 +1,155 @@
+"""The running normalizer against numpy over everything it was given."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.settings import NetworkSettings
+from rlcore_torch import Actor, ObservationInputs, RunningNormalizer, load_model_state, model_state
+
+
+@given(seed=st.integers(0, 2**32 - 1), sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6))
+@settings(deadline=None)
+def test_mean_and_deviation_are_those_of_all_batches_together(seed: int, sizes: list[int]) -> None:
+    random = np.random.default_rng(seed)
+    normalizer = RunningNormalizer(3)
+    batches = [(random.standard_normal((size, 3)) * [1, 10, 0.1] + [0, 300, -5]).astype(np.float32) for size in sizes]
+    for batch in batches:
+        normalizer.update(torch.from_numpy(batch))
+    everything = np.concatenate(batches).astype(np.float64)
+    assert normalizer.count.item() == len(everything)
+    np.testing.assert_allclose(normalizer.mean.numpy(), everything.mean(0), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(normalizer.m2.numpy() / len(everything), everything.var(0), rtol=1e-6, atol=1e-9)
+    if len(everything) > 1:
+        shown = normalizer(torch.from_numpy(batches[0])).numpy()
+        expected = (batches[0] - everything.mean(0)) / np.sqrt(everything.var(0) + 1e-8)
+        np.testing.assert_allclose(shown, expected.clip(-5, 5), rtol=1e-3, atol=1e-3)
+
+
+def test_values_are_clipped_at_five_deviations() -> None:
+    normalizer = RunningNormalizer(1)
+    normalizer.update(torch.tensor([[-1.0], [1.0]]))
+    assert normalizer(torch.tensor([[100.0], [-100.0]])).tolist() == [[5.0], [-5.0]]
+
+
+@pytest.mark.parametrize("limit", [0.5, 5.0, 10.0])
+def test_the_limit_of_normalized_values_is_a_setting(limit: float) -> None:
+    spec = BehaviorSpec("Agent", (ObservationSpec("own", (1,), np.float32),), discrete=(2,))
+    model = Actor(spec, NetworkSettings(normalize=True, normalize_clip=limit, hidden_units=2))
+    model.inputs.update_normalizer((torch.tensor([[-1.0], [1.0]]),))
+    (shown,) = model.inputs((torch.tensor([[100.0], [-100.0], [0.25]]),))
+    assert shown.flatten().tolist() == pytest.approx([limit, -limit, 0.25])
+
+
+def test_a_column_that_has_not_varied_is_shifted_and_an_empty_batch_changes_nothing() -> None:
+    normalizer = RunningNormalizer(2)
+    normalizer.update(torch.empty(0, 2))
+    normalizer.update(torch.tensor([[1000.0, -1.0]]))
+    assert normalizer(torch.tensor([[1002.0, -1.5]])).tolist() == [[2.0, -0.5]]
+    normalizer.update(torch.tensor([[1000.0, 1.0]]))
+    normalizer.update(torch.empty(0, 2))
+    assert normalizer(torch.tensor([[1002.0, 1.0]])).tolist() == [[2.0, 1.0]]
+    assert normalizer.count == 2
+
+
+def test_values_pass_through_before_there_is_data() -> None:
+    x = torch.tensor([[1.5, -3.0]])
+    assert RunningNormalizer(2)(x).equal(x)
+
+
+def test_indicators_pass_through_beside_normalized_columns() -> None:
+    inputs = ObservationInputs(
+        (ObservationSpec("room", (2,), np.float32, "one_hot"), ObservationSpec("speed", (1,), np.float32)), True
+    )
+    seen = {
+        "room": np.array([[1, 0], [0, 1], [0, 1]], np.float32),
+        "speed": np.array([[10.0], [12.0], [14.0]], np.float32),
+    }
+    raw = inputs.raw(seen)
+    inputs.update_normalizer(raw)
+    (shown,) = inputs(raw)
+    np.testing.assert_array_equal(shown[:, :2].numpy(), seen["room"])
+    np.testing.assert_allclose(shown[:, 2].numpy(), [-(1.5**0.5), 0, 1.5**0.5], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["one_hot", "image"])
+def test_nothing_is_normalized_without_vector_observations(kind: str) -> None:
+    observation = (
+        ObservationSpec("room", (2,), np.float32, "one_hot")
+        if kind == "one_hot"
+        else ObservationSpec("camera", (20, 20, 3), np.uint8, "image")
+    )
+    assert ObservationInputs((observation,), normalize=True).normalizer is None
+
+
+class NoDoubles(TorchDispatchMode):
+    """Refuses float64 on the device ``meta``, as ``mps`` does."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves((args, kwargs, result)):
+            if isinstance(tensor, torch.Tensor) and tensor.device.type == "meta" and tensor.dtype == torch.float64:
+                raise TypeError("Cannot convert a Tensor to float64 dtype: the device has no float64")
+        return result
+
+
+def test_no_double_is_on_the_device() -> None:
+    specs = (ObservationSpec("own", (2,), np.float32), ObservationSpec("seen", (8, 8, 1), np.uint8, "image"))
+    inputs = ObservationInputs(specs, normalize=True)
+    raw = inputs.raw({"own": np.ones((3, 2), np.float32), "seen": np.ones((3, 8, 8, 1), np.uint8)})
+    with NoDoubles():
+        inputs.to("meta")
+        inputs.update_normalizer(raw)
+        shown = inputs(tuple(x.to("meta") for x in raw))
+    assert [x.device.type for x in raw] == ["cpu", "cpu"]
+    assert [x.device.type for x in shown] == ["meta", "meta"] and shown[0].dtype == torch.float32
+    assert inputs.normalizer is not None and inputs.normalizer.count.item() == 3
+
+
+def test_moving_it_loses_nothing() -> None:
+    normalizer, x = RunningNormalizer(2), torch.tensor([[1.0, 100.0], [3.0, 101.0], [4.0, 103.0]])
+    normalizer.update(x)
+    before, names = normalizer(x), list(normalizer.state_dict())
+    other = copy.deepcopy(normalizer).to(torch.float64).to("cpu").to(torch.float32)
+    assert list(other.state_dict()) == names == ["mean", "m2", "count"]
+    assert other(x).equal(before)
+    normalizer.update(x + 5)
+    other.update(x + 5)
+    for name, tensor in normalizer.state_dict().items():
+        assert tensor.dtype == torch.float64 and tensor.equal(other.state_dict()[name])
+
+
+@pytest.mark.parametrize("load", ["load_model_state", "load_state_dict"])
+def test_what_is_loaded_is_used(load: str) -> None:
+    x = torch.tensor([[1.0, 100.0], [3.0, 101.0], [4.0, 103.0]])
+    trained, restored = RunningNormalizer(2), RunningNormalizer(2)
+    trained.update(x)
+    if load == "load_model_state":
+        load_model_state(restored, model_state(trained), "Agent")
+    else:
+        nn.Sequential(restored).load_state_dict(nn.Sequential(trained).state_dict())
+    assert restored(x).equal(trained(x)) and not restored(x).equal(x)
+
+
+def test_a_saved_normalizer_goes_on_where_it_was() -> None:
+    random = torch.Generator().manual_seed(0)
+    first, second = torch.randn(50, 2, generator=random), torch.randn(30, 2, generator=random) + 3
+    whole, half = RunningNormalizer(2), RunningNormalizer(2)
+    whole.update(first)
+    half.update(first)
+    restored = RunningNormalizer(2)
+    load_model_state(restored, model_state(half), "Agent")
+    whole.update(second)
+    restored.update(second)
+    assert restored(second).equal(whole(second))

@@ -1,0 +1,367 @@
+"""The on-policy template against a model that keeps lists of dictionaries and computes with Python floats.
+
+Random histories (turn-based slots, lost copies, resets, masks and group rewards that come and go) are played to a
+trainer whose loss records the rollout it is given.
+"""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rlcore.distributed import OneRank
+from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.rewards import ExtrinsicReward, Transitions
+from rlcore.settings import BehaviorSettings, NetworkSettings, OnPolicySettings, RunConfig
+from rlcore_torch import ActorCritic, Gaussian, Loss, Minibatch, OnPolicyTrainer
+
+BRANCHES = (2, 3)
+Transition = dict[str, Any]
+
+
+class ObservationReward:
+    """A reward of its own, whose value goes on past the end of an episode."""
+
+    name = "seen"
+    gamma = 0.8
+    strength = 0.5
+    ignore_done = True
+    learned_from: NDArray[np.float32]  # [B, 3]
+    followed_by: NDArray[np.float32]  # [B, 3]
+
+    def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
+        return np.asarray(transitions.observations["seen"].sum(axis=-1), np.float32)
+
+    def update(self, transitions: Transitions) -> Mapping[str, float]:
+        self.learned_from = transitions.observations["seen"].reshape(-1, 3).copy()
+        self.followed_by = transitions.next_observations["seen"].reshape(-1, 3).copy()
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        return None
+
+
+class Recorder(OnPolicyTrainer):
+    """Records the rollout instead of learning from it."""
+
+    recorded: list[Minibatch]
+
+    def build_model(self, value_heads: int) -> ActorCritic:
+        return ActorCritic(self.behavior, self.settings.network_settings, value_heads, shared=False)
+
+    def loss(self, batch: Minibatch) -> Loss:
+        self.recorded.append(batch)
+        zero = self.model.value(batch.inputs).sum() * 0.0
+        return Loss(zero, zero, zero, zero, torch.zeros(len(batch.advantage)))
+
+
+def behavior_of(slots: int) -> BehaviorSpec:
+    """Hybrid and unbounded, so that the actions given to the environment are the raw ones."""
+    infinite = np.full(2, np.inf, np.float32)
+    return BehaviorSpec(
+        "Agent",
+        (ObservationSpec("seen", (3,), np.float32),),
+        continuous=2,
+        discrete=BRANCHES,
+        low=-infinite,
+        high=infinite,
+        env_index=np.arange(slots),
+    )
+
+
+def recorder(slots: int, gamma: float, lambd: float, time_horizon: int, buffer_size: int) -> Recorder:
+    behavior_settings = BehaviorSettings(
+        hyperparameters=OnPolicySettings(
+            batch_size=buffer_size, buffer_size=buffer_size, lambd=lambd, num_epoch=1, advantage_normalization="none"
+        ),
+        network_settings=NetworkSettings(hidden_units=8, num_layers=1, init="orthogonal"),
+        reward_signals={"extrinsic": None, "seen": None},
+        time_horizon=time_horizon,
+    )
+    providers = [ExtrinsicReward(gamma, strength=2.0), ObservationReward()]
+    run: Any = SimpleNamespace(
+        config=RunConfig(),
+        seed=1,
+        ranks=OneRank(),
+        first_env=0,
+        inference=False,
+        create_reward_providers=lambda *_: providers,
+    )
+    return Recorder(behavior_settings, behavior_of(slots), run)
+
+
+class History:
+    """Plays random batches to a trainer and remembers, slot by slot, what a rollout must hold."""
+
+    def __init__(self, trainer: Recorder, seed: int, ragged: bool, aborts: bool, begins: bool, optional: bool) -> None:
+        self.trainer = trainer
+        self.slots = trainer.behavior.slots
+        self.random = np.random.default_rng(seed)
+        self.ragged, self.aborts, self.begins, self.optional = ragged, aborts, begins, optional
+        self.acting = self.random.uniform(0.1, 0.9, self.slots)  # how often each slot acts
+        self.now: list[Transition | None] = [None] * self.slots  # what each slot acts on next
+        self.open: list[Transition | None] = [None] * self.slots
+        self.closed: list[list[Transition]] = [[] for _ in range(self.slots)]
+        self.sums = [0.0] * self.slots  # rewards of the open episodes
+        self.last: AgentBatch
+
+    def batch(self, ends: bool) -> AgentBatch:
+        s, random = self.slots, self.random
+        acted = np.array([one is not None for one in self.open]) if ends else np.zeros(s, np.bool_)
+        kind = random.choice(3, s, p=(0.8, 0.1, 0.1)) * acted
+        aborted = None
+        if self.aborts and ends and random.random() < 0.3:
+            aborted = random.random(s) < 0.4
+            kind *= ~aborted
+        ended = np.flatnonzero(kind)
+        mask = None
+        if self.optional and random.random() < 0.6:
+            mask = random.random((s, sum(BRANCHES))) < 0.6
+            mask[:, [0, BRANCHES[0]]] = True
+        return AgentBatch(
+            observations={"seen": random.standard_normal((s, 3)).astype(np.float32)},
+            reward=random.standard_normal(s).astype(np.float32),
+            terminated=kind == 1,
+            truncated=kind == 2,
+            final_observations={"seen": random.standard_normal((len(ended), 3)).astype(np.float32)}
+            if len(ended)
+            else None,
+            group_reward=random.standard_normal(s).astype(np.float32)
+            if ends and self.optional and random.random() < 0.6
+            else None,
+            needs_action=random.random(s) < self.acting if self.ragged else None,
+            action_mask=mask,
+            aborted=aborted,
+        )
+
+    def begin(self) -> None:
+        self.last = self.batch(ends=False)
+        self.trainer.begin(self.last)
+        for slot in range(self.slots):
+            self.cut(slot)
+            self.now[slot] = None
+        self.look()
+
+    def cut(self, slot: int) -> None:
+        """The episode goes on without us: what was not finished is dropped."""
+        self.open[slot] = None
+        if self.closed[slot] and not (self.closed[slot][-1]["terminated"] or self.closed[slot][-1]["truncated"]):
+            self.closed[slot][-1].update(truncated=True, cut=True)
+        if not self.closed[slot]:
+            self.sums[slot] = 0.0  # all of it was in earlier rollouts
+
+    def look(self) -> None:
+        batch = self.last
+        for slot in range(self.slots):
+            if batch.needs_action is not None and not batch.needs_action[slot]:
+                self.now[slot] = None
+                continue
+            seen = batch.observations["seen"][slot].copy()
+            mask = np.ones(sum(BRANCHES), np.bool_) if batch.action_mask is None else batch.action_mask[slot].copy()
+            self.now[slot] = {"seen": seen, "mask": mask}
+            transitions = self.closed[slot]
+            if transitions and "next" not in transitions[-1]:
+                transitions[-1]["next"] = seen
+
+    def step(self) -> None:
+        actions = self.trainer.act(self.last)
+        assert actions.continuous is not None and actions.discrete is not None
+        for slot, now in enumerate(self.now):
+            if now is not None:
+                acted = {"raw": actions.continuous[slot].copy(), "choices": actions.discrete[slot].copy()}
+                self.open[slot] = {**now, **acted}
+        batch = self.last = self.batch(ends=True)
+        self.trainer.observe(actions, batch)
+        for slot in range(self.slots):
+            if batch.aborted is not None and batch.aborted[slot]:
+                self.cut(slot)
+            one = self.open[slot]
+            ended = bool(batch.terminated[slot] or batch.truncated[slot])
+            if one is None or not (ended or batch.needs_action is None or batch.needs_action[slot]):
+                continue
+            one["reward"] = float(batch.reward[slot])
+            one["group_reward"] = 0.0 if batch.group_reward is None else float(batch.group_reward[slot])
+            one["terminated"], one["truncated"] = bool(batch.terminated[slot]), bool(batch.truncated[slot])
+            if ended:
+                assert batch.final_observations is not None
+                one["next"] = batch.final_observations["seen"][batch.ended.tolist().index(slot)].copy()
+            self.closed[slot].append(one)
+            self.open[slot] = None
+        self.look()
+        if self.begins and self.random.random() < 0.1:
+            self.begin()
+
+    def finished_rewards(self) -> list[float]:
+        """Extrinsic rewards, at their strength of 2, of the episodes that ended and were not cut."""
+        finished = []
+        for slot, transitions in enumerate(self.closed):
+            for one in transitions:
+                self.sums[slot] += 2 * (one["reward"] + one["group_reward"])
+                if one["terminated"] or one["truncated"]:
+                    if "cut" not in one:
+                        finished.append(self.sums[slot])
+                    self.sums[slot] = 0.0
+        return finished
+
+    def count(self) -> int:
+        return sum(len(transitions) for transitions in self.closed)
+
+
+def expected(history: History, gamma: float, lambd: float, time_horizon: int) -> dict[bytes, Transition]:
+    """Every transition by its observation, with advantages from a scalar recursion."""
+    for slot, transitions in enumerate(history.closed):
+        waits = history.open[slot] or history.now[slot]
+        for one, after in zip(transitions, [*transitions[1:], waits], strict=False):
+            one["then"] = one["next"] if after is None else after["seen"]  # what the agent acts on next
+    everything = [one[key] for slot in history.closed for one in slot for key in ("seen", "next", "then")]
+    with torch.no_grad():
+        values = history.trainer.model.value((torch.from_numpy(np.stack(everything)),)).tolist()
+    value_of = {seen.tobytes(): value for seen, value in zip(everything, values, strict=True)}
+
+    def value(seen: NDArray[np.float32], head: int) -> float:
+        return float(value_of[seen.tobytes()][head])
+
+    rows = {}
+    for transitions in history.closed:
+        age = 0
+        for one in transitions:  # where trajectories end
+            age += 1
+            over, last = one["terminated"] or one["truncated"], one is transitions[-1]
+            # With `ignore_done`, as in the second head, a trajectory continues after an episode.
+            one["end"] = (over or age == time_horizon or last, (age == time_horizon and not over) or last)
+            age = 0 if one["end"][0] else age
+        for head, (discount, strength) in enumerate(((gamma, 2.0), (0.8, 0.5))):
+            following = 0.0
+            for one in reversed(transitions):
+                one.setdefault("advantage", []).insert(head, 0.0)
+                reward = one["reward"] + one["group_reward"] if head == 0 else float(one["seen"].sum())
+                after = value(one["then" if head else "next"], head) if head or not one["terminated"] else 0.0
+                delta = strength * reward + discount * after - value(one["seen"], head)
+                following = delta + (0.0 if one["end"][head] else discount * lambd * following)
+                one["advantage"][head] = following
+        for one in transitions:
+            one["value"] = [value(one["seen"], head) for head in (0, 1)]
+            rows[one["seen"].tobytes()] = one
+    return rows
+
+
+def log_probs(trainer: Recorder, rows: list[Transition]) -> NDArray[Any]:
+    """Joint log-probabilities by torch.distributions."""
+
+    def stacked(key: str) -> torch.Tensor:
+        return torch.from_numpy(np.stack([one[key] for one in rows]))
+
+    with torch.no_grad():
+        mean, logits = trainer.model.policy((stacked("seen"),))
+        gaussian = trainer.model.policy_head.distribution
+        assert mean is not None and logits is not None and isinstance(gaussian, Gaussian)
+        total = torch.distributions.Normal(mean, gaussian.log_std.exp()).log_prob(stacked("raw")).sum(-1)
+        logits = logits.masked_fill(~stacked("mask"), -torch.inf)
+        for branch, choice in zip(logits.split(BRANCHES, dim=1), stacked("choices").T, strict=True):
+            total = total + torch.distributions.Categorical(logits=branch).log_prob(choice)
+    return np.asarray(total)
+
+
+def joined(parts: list[Minibatch]) -> Minibatch:
+    def all_of(name: str) -> Any:
+        columns = [getattr(part, name) for part in parts]
+        return None if columns[0] is None else torch.cat(columns).detach()
+
+    names = ("raw", "choices", "mask", "old_log_prob", "old_value", "advantage", "returns")
+    whole = Minibatch(inputs=(torch.cat([part.inputs[0] for part in parts]),), **{name: all_of(name) for name in names})
+    # For minibatches of one size a few transitions come twice, at the end of a pass.
+    _, first = np.unique(whole.inputs[0].numpy(), axis=0, return_index=True)
+    assert len(whole.advantage) - len(first) < len(parts)
+    return whole.map(lambda x: x[torch.from_numpy(first)])
+
+
+def close(ours: Any, theirs: Any) -> None:
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def check_rollout(history: History, gamma: float, lambd: float, time_horizon: int) -> None:
+    rows = expected(history, gamma, lambd, time_horizon)
+    history.trainer.recorded = []
+    stats = history.trainer.update()
+    batch = joined(history.trainer.recorded)
+    seen = batch.inputs[0].numpy()
+    assert sorted(row.tobytes() for row in seen) == sorted(rows), "each closed transition exactly once"
+    assert batch.raw is not None and batch.choices is not None
+    in_order = [rows[row.tobytes()] for row in seen]
+    value, advantage = (np.array([one[key] for one in in_order]) for key in ("value", "advantage"))  # each [B, 2]
+    mask = np.stack([one["mask"] for one in in_order])
+    np.testing.assert_array_equal(batch.raw.numpy(), np.stack([one["raw"] for one in in_order]))
+    np.testing.assert_array_equal(batch.choices.numpy(), np.stack([one["choices"] for one in in_order]))
+    np.testing.assert_array_equal(True if batch.mask is None else batch.mask.numpy(), mask)
+    close(batch.old_log_prob.numpy(), log_probs(history.trainer, in_order))
+    close(batch.old_value.numpy(), value)
+    close(batch.advantage.numpy(), advantage.sum(axis=1))
+    close(batch.returns.numpy(), advantage + value)
+    provider = history.trainer.providers[1]
+    assert isinstance(provider, ObservationReward)
+    assert sorted(row.tobytes() for row in provider.learned_from) == sorted(rows), "only what was played"
+    followed = zip(provider.learned_from, provider.followed_by, strict=True)
+    pairs = [one["seen"].tobytes() + one["next"].tobytes() for slot in history.closed for one in slot]
+    assert sorted(seen.tobytes() + then.tobytes() for seen, then in followed) == sorted(pairs)
+    close([stats["Policy/Extrinsic Value Estimate"], stats["Policy/Seen Value Estimate"]], value.mean(axis=0))
+    heads = [*np.split(advantage, 2, axis=1), advantage.sum(axis=1)], [*np.split(value, 2, axis=1), value.sum(axis=1)]
+    for name, missed, estimate in zip(("Extrinsic ", "Seen ", ""), *heads, strict=True):
+        if (missed + estimate).var() > 1e-6:
+            close(stats[f"Losses/{name}Explained Variance"], 1 - missed.var() / (missed + estimate).var())
+    close(sorted(stats.get("Policy/Extrinsic Reward", [])), sorted(history.finished_rewards()))
+    history.closed = [[] for _ in range(history.slots)]
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    slots=st.integers(1, 4),
+    buffer_size=st.integers(2, 40),
+    ragged=st.booleans(),
+    aborts=st.booleans(),
+    begins=st.booleans(),
+    optional=st.booleans(),
+    gamma=st.sampled_from((1.0, 0.99)),
+    lambd=st.sampled_from((1.0, 0.95, 0.0)),
+    time_horizon=st.sampled_from((2, 5, 10_000)),
+    save=st.booleans(),
+)
+@settings(deadline=None)
+def test_a_rollout_holds_each_transition_once_with_the_advantages_of_a_scalar_recursion(
+    seed: int,
+    slots: int,
+    buffer_size: int,
+    ragged: bool,
+    aborts: bool,
+    begins: bool,
+    optional: bool,
+    gamma: float,
+    lambd: float,
+    time_horizon: int,
+    save: bool,
+) -> None:
+    def make() -> Recorder:
+        return recorder(slots, gamma, lambd, time_horizon, buffer_size)
+
+    history = History(make(), seed, ragged, aborts, begins, optional)
+    history.begin()
+    for _ in range(3):  # rollouts: what is left of the one before must not come back
+        while not history.trainer.ready():
+            assert history.count() < buffer_size
+            history.step()
+            if save and history.random.random() < 0.3:
+                state = history.trainer.state_dict()
+                history.trainer = make()
+                history.trainer.load_state_dict(state)
+        assert history.count() == history.trainer.buffer.size >= buffer_size
+        check_rollout(history, gamma, lambd, time_horizon)

@@ -1,0 +1,157 @@
+"""An optimizer and schedules that keep the rules pass their tests; a broken rule is noticed."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlcore import OptimizerSpec, hookimpl
+from rlcore.plugins import Plugins, load_plugins
+from rlcore_devkit import OptimizerConformance, ScheduleConformance
+
+
+class TestLinear(ScheduleConformance):
+    schedule = "rlcore/linear"
+
+
+class TestCosine(ScheduleConformance):
+    schedule = "cosine"
+
+
+def broken_schedules() -> dict[str, tuple[Callable[[float], Any], str]]:
+    generator, calls = np.random.default_rng(0), iter(range(10**6))
+    bounds, alone = "test_shares_are_numbers_from_0_to_1", "test_a_share_depends_on_the_progress_alone"
+    return {
+        "leaves the bounds": (lambda progress: 1.5 * progress, bounds),
+        "has no value at the end": (lambda progress: math.nan if progress == 1 else progress, bounds),
+        "returns an array": (lambda progress: np.array([progress]), bounds),
+        "counts its calls": (lambda progress: next(calls) / 10**6, alone),
+        "draws": (lambda progress: generator.random(), alone),
+        "draws from the global generator": (lambda progress: progress * (random.random() < 2), alone),
+    }
+
+
+@pytest.mark.parametrize("name", broken_schedules())
+def test_a_broken_schedule_is_noticed(name: str) -> None:
+    function, rule = broken_schedules()[name]
+
+    class Conformance(ScheduleConformance):
+        def make(self) -> Callable[[float], float]:
+            return function
+
+    with pytest.raises(AssertionError):
+        getattr(Conformance(), rule)()
+
+
+# ---------------------------------------------------------------- optimizers
+
+
+class Momentum(torch.optim.SGD):
+    def __init__(self, parameters: list[Any], learning_rate: float, settings: Any) -> None:
+        super().__init__(parameters, lr=learning_rate, momentum=0.9)
+
+
+class Registered(OptimizerConformance):
+    optimizer = "acme"
+    target = Momentum
+
+    def plugins(self) -> Plugins:
+        target = f"{__name__}:{type(self).target.__name__}"
+
+        class Acme:
+            @hookimpl
+            def rlcore_optimizers(self) -> list[OptimizerSpec]:
+                settings = "rlcore.settings:OptimizerSettings"
+                return [OptimizerSpec(name="acme", target=target, settings=settings, summary="s")]
+
+        plugins = load_plugins()
+        plugins.register(Acme(), "acme")
+        return plugins
+
+
+class TestMomentum(Registered):
+    pass
+
+
+class Climbs(Momentum):
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.grad.neg_()
+        super().step()
+
+
+class DecaysEverything(Momentum):
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        super().step()
+        with torch.no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.mul_(0.999)
+
+
+class KeepsItsRate(Momentum):
+    def __init__(self, parameters: list[Any], learning_rate: float, settings: Any) -> None:
+        super().__init__(parameters, learning_rate, settings)
+        self.rate = learning_rate
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            group["lr"] = self.rate
+        super().step()
+
+
+class Draws(Momentum):
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        super().step()
+        with torch.no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.add_(1e-3 * torch.randn_like(p))
+
+
+class CountsOutsideItsState(Momentum):
+    steps = 0
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        self.steps += 1
+        for group in self.param_groups:
+            group["momentum"] = 0.9 / self.steps
+        super().step()
+
+
+@pytest.mark.parametrize(
+    ("broken", "rule"),
+    [
+        (Climbs, "test_steps_come_nearer_to_a_minimum"),
+        (DecaysEverything, "test_every_parameter_with_a_gradient_is_changed_and_no_other_one"),
+        (KeepsItsRate, "test_obeys_the_learning_rate_of_a_schedule"),
+        (Draws, "test_equal_gradients_give_equal_steps_and_no_random_numbers_are_drawn"),
+        (CountsOutsideItsState, "test_goes_on_from_its_state_as_if_never_stopped"),
+    ],
+)
+def test_a_broken_optimizer_is_noticed(tmp_path: Path, broken: type[Momentum], rule: str) -> None:
+    conformance: Any = type("Conformance", (Registered,), {"target": broken})()
+    conformance.directory = tmp_path
+    with pytest.raises(AssertionError):
+        getattr(conformance, rule)(*((7,) if "goes_on" in rule else ()))
+
+
+def test_a_state_of_other_parameters_that_is_accepted_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
+
+    monkeypatch.setattr(PluginOptimizer, "load_state_dict", lambda self, state: None)
+    conformance: Any = Registered()
+    conformance.directory = tmp_path
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        conformance.test_a_state_of_other_parameters_is_refused_and_changes_nothing()

@@ -1,0 +1,337 @@
+"""Optimizers of plugins beside PyTorch's own, driven by hand; their states across checkpoints; mistakes of plugins."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rlcore import OptimizerSpec
+from rlcore.errors import PluginError, RunStateError
+from rlcore.settings import OptimizerSettings
+from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
+from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
+
+Make = Callable[..., Any]  # of parameters, learning_rate and settings
+AcmeOptimizer = Callable[..., PluginOptimizer]
+
+SPEC = OptimizerSpec(name="acme", target="acme_optimizer:make", settings="rlcore.settings:OptimizerSettings")
+
+
+@pytest.fixture
+def acme(monkeypatch: pytest.MonkeyPatch) -> AcmeOptimizer:
+    """``acme(make, model, rate)``: the optimizer of a plugin whose target is ``make``."""
+    module = ModuleType("acme_optimizer")
+    monkeypatch.setitem(sys.modules, "acme_optimizer", module)
+
+    def optimizer(make: Make, model: nn.Module, rate: float = 0.01) -> PluginOptimizer:
+        module.make = make  # type: ignore[attr-defined]
+        return PluginOptimizer(SPEC, OptimizerSettings(type="acme"), list(model.parameters()), rate)
+
+    return optimizer
+
+
+def torch_class(name: str, **options: Any) -> Make:
+    def make(parameters: list[nn.Parameter], learning_rate: float, settings: OptimizerSettings) -> Any:
+        assert settings.type == "acme"
+        return getattr(torch.optim, name)(parameters, lr=learning_rate, **options)
+
+    return make
+
+
+def in_groups(parameters: list[nn.Parameter], learning_rate: float, settings: OptimizerSettings) -> Any:
+    """AdamW that does not decay biases, with the groups in another order than the parameters."""
+    biases, weights = [p for p in parameters if p.ndim < 2], [p for p in parameters if p.ndim > 1]
+    groups = [{"params": biases, "weight_decay": 0.0}, {"params": weights, "weight_decay": 0.1}]
+    return torch.optim.AdamW(groups, lr=learning_rate)
+
+
+class Counting(torch.optim.SGD):
+    """Changes an option of its group at every step, and keeps values of several types from the third step on."""
+
+    def step(self, closure: Any = None) -> Any:
+        super().step(closure)
+        for group in self.param_groups:
+            group["count"] = group.get("count", 0) + 1
+            group["momentum"] = 0.9 - 0.1 / group["count"]
+            if group["count"] >= 3:
+                for p in group["params"]:
+                    self.state[p] |= {"since": group["count"], "nothing": None, "late": p.detach().double()}
+                    self.state[p] |= {"count": torch.tensor(3), "positive": p.detach() > 0}
+        return None
+
+
+def counting(parameters: list[nn.Parameter], learning_rate: float, settings: OptimizerSettings) -> Any:
+    return Counting(parameters, lr=learning_rate, momentum=0.5)
+
+
+KINDS: dict[str, Make] = {
+    "adamw": torch_class("AdamW", weight_decay=0.1),
+    "adamw in groups": in_groups,
+    "amsgrad": torch_class("Adam", amsgrad=True),
+    "plain sgd": torch_class("SGD"),
+    "momentum": torch_class("SGD", momentum=0.9, nesterov=True),
+    "rmsprop": torch_class("RMSprop", momentum=0.5, centered=True),
+    "adagrad": torch_class("Adagrad"),
+    "adadelta": torch_class("Adadelta"),
+    "adamax": torch_class("Adamax"),
+    "nadam": torch_class("NAdam"),
+    "asgd": torch_class("ASGD", t0=2.0),
+    "rprop": torch_class("Rprop"),
+    "adafactor": torch_class("Adafactor"),
+    "counting": counting,
+}
+EVERY = pytest.mark.parametrize("kind", KINDS)
+
+
+class Model(nn.Module):
+    """Two layers, and a scalar and a layer that get no gradient."""
+
+    def __init__(self, width: int = 5) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, 2))
+        self.log_temperature = nn.Parameter(torch.zeros(()))
+        self.unused = nn.Linear(2, 2)
+
+
+def gradient(model: Model, step: int) -> None:
+    x = torch.randn(8, 3, generator=torch.Generator().manual_seed(step))
+    (model.layers(x).square().sum() + model.log_temperature.exp()).backward()
+
+
+def learn(optimizer: PluginOptimizer, model: Model, first: int, steps: int = 5) -> None:
+    for step in range(first, first + steps):
+        optimizer.zero_grad()
+        gradient(model, step)
+        optimizer.clip_grad_norm(0.5)
+        optimizer.step()
+
+
+@EVERY
+def test_updates_equal_those_of_the_optimizer_by_hand_bit_for_bit(acme: AcmeOptimizer, kind: str) -> None:
+    ours, theirs = Model(), Model()
+    optimizer = acme(KINDS[kind], ours)
+    by_hand = KINDS[kind](list(theirs.parameters()), 0.01, OptimizerSettings(type="acme"))
+    for step in range(8):
+        rate = 0.01 if step < 4 else 0.003
+        optimizer.learning_rate = rate
+        for group in by_hand.param_groups:
+            group["lr"] = rate
+        by_hand.zero_grad()
+        gradient(theirs, step)
+        nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
+        by_hand.step()
+        learn(optimizer, ours, step, 1)
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert mine.equal(other)
+    assert ours.unused.weight.equal(Model().unused.weight), "it never had a gradient"
+    assert not next(ours.layers.parameters()).equal(next(Model().layers.parameters()))
+
+
+@EVERY
+@pytest.mark.parametrize("steps", [0, 1, 5])
+def test_a_saved_optimizer_continues_bit_for_bit(acme: AcmeOptimizer, kind: str, steps: int) -> None:
+    whole, restored = Model(), Model()
+    ours = acme(KINDS[kind], whole)
+    learn(ours, whole, 0, steps)
+    state = ours.state_dict()
+    check_storable(state)
+    text = json.dumps(state, default=lambda array: {"array": [array.dtype.str, array.shape]})
+    assert json.loads(text)["type"] == "acme"
+    other = acme(KINDS[kind], restored)
+    learn(other, restored, 90, 3)  # what it learned before does not remain
+    restored.load_state_dict(whole.state_dict())
+    other.load_state_dict(copied(state))
+    assert_equal(other.state_dict(), state)
+    for p, q in zip(whole.parameters(), restored.parameters(), strict=True):
+        kept, loaded = ours._optimizer.state.get(p, {}), other._optimizer.state.get(q, {})
+        assert [(name, getattr(value, "dtype", type(value))) for name, value in sorted(kept.items())] == [
+            (name, getattr(value, "dtype", type(value))) for name, value in sorted(loaded.items())
+        ]
+    learn(ours, whole, 5)
+    learn(other, restored, 5)
+    for mine, its in zip(whole.parameters(), restored.parameters(), strict=True):
+        assert mine.equal(its)
+    assert_equal(other.state_dict(), ours.state_dict())
+
+
+def test_a_state_has_what_each_parameter_with_a_gradient_needs(acme: AcmeOptimizer) -> None:
+    model = Model()
+    optimizer = acme(KINDS["adamw"], model)
+    assert optimizer.state_dict() == {"type": "acme", "parameters": {}, "groups": {}}
+    learn(optimizer, model, 0)
+    state = optimizer.state_dict()
+    names = [name for name, _ in model.named_parameters()]
+    assert {names[int(index)] for index in state["parameters"]} == {
+        name for name in names if not name.startswith("unused")
+    }
+    first = state["parameters"]["0"]  # the scalar
+    assert {name: value.shape for name, value in first.items()} == {"step": (), "exp_avg": (), "exp_avg_sq": ()}
+    assert first["step"] == 5
+
+
+def test_options_that_a_step_changes_are_saved_and_those_of_the_configuration_are_not(acme: AcmeOptimizer) -> None:
+    model = Model()
+    optimizer = acme(counting, model)
+    learn(optimizer, model, 0, 4)
+    assert optimizer.state_dict()["groups"] == {"0": {"count": 4, "momentum": 0.9 - 0.1 / 4}}
+    assert optimizer.state_dict()["parameters"]["0"]["since"] == 4
+
+
+def test_another_moves_the_same_parameters_with_a_state_of_its_own(acme: AcmeOptimizer) -> None:
+    ours, theirs = Model(), Model()
+    one = acme(KINDS["adamw"], ours)
+    two = one.another(0.05)
+    plain = [torch.optim.AdamW(theirs.parameters(), lr=rate, weight_decay=0.1) for rate in (0.01, 0.05)]
+    for step, (mine, its) in enumerate([(one, plain[0]), (two, plain[1])] * 3):
+        its.zero_grad()
+        gradient(theirs, step)
+        nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
+        its.step()
+        learn(mine, ours, step, 1)
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert p.equal(q)
+
+
+# ---------------------------------------------------------------- states that do not fit
+
+
+def spoiled(index: str, name: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def spoil(state: dict[str, Any]) -> None:
+        if value is None:
+            del state["parameters"][index][name]
+        else:
+            state["parameters"][index][name] = value
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (
+            spoiled("1", "exp_avg", np.zeros((4, 3), np.float32)),
+            r"exp_avg of parameter 1 is an array of float32",
+        ),
+        (spoiled("1", "exp_avg", np.zeros((5, 3))), r"exp_avg of parameter 1 is an array of float64"),
+        (spoiled("1", "exp_avg", 3), r"exp_avg of parameter 1 is 3, not an array of float32 of shape \(5, 3\)"),
+        (spoiled("1", "exp_avg", None), "has no exp_avg of parameter 1"),
+        (spoiled("1", "exp_avg", np.full((5, 3), np.nan, np.float32)), "exp_avg of parameter 1 is not finite"),
+        (spoiled("1", "extra", np.zeros(7)), r"extra of parameter 1 is an array of float64 of shape \(7,\)"),
+        (spoiled("1", "extra", "text"), "extra of parameter 1 is 'text'"),
+        (spoiled("1", "extra", float("inf")), "extra of parameter 1 is not finite"),
+        (lambda state: state["parameters"].update({"9": {}}), "has a parameter 9 and this run's only 7"),
+        (lambda state: state["groups"].update({"1": {}}), "has a group 1 and this run's only 1"),
+        (lambda state: state["groups"].update({"0": {"betas": [0.9]}}), r"betas of group 0 is \[0.9\]"),
+        (lambda state: state.pop("groups"), "'groups' is missing"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused_and_nothing_changes(
+    acme: AcmeOptimizer, spoil: Callable[[dict[str, Any]], None], problem: str
+) -> None:
+    model = Model()
+    optimizer = acme(KINDS["adamw"], model)
+    learn(optimizer, model, 0)
+    before = copied(optimizer.state_dict())
+    learn(optimizer, model, 5)
+    after = copied(optimizer.state_dict())
+    spoil(before)
+    with pytest.raises(RunStateError, match=problem):
+        optimizer.load_state_dict(before)
+    assert_equal(optimizer.state_dict(), after)
+
+
+def test_state_that_is_there_from_the_start_must_be_saved(acme: AcmeOptimizer) -> None:
+    optimizer = acme(KINDS["adagrad"], Model())
+    state = optimizer.state_dict()
+    del state["parameters"]["6"]
+    with pytest.raises(RunStateError, match="has no step of parameter 6; use the network_settings and the optimizer"):
+        optimizer.load_state_dict(state)
+
+
+# ---------------------------------------------------------------- mistakes of plugins
+
+
+class ListKeeper(torch.optim.SGD):
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["history"] = [1.0]
+
+
+def raising(parameters: list[nn.Parameter], learning_rate: float, settings: OptimizerSettings) -> Any:
+    raise ValueError("momentum 3 is too large")
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda parameters, learning_rate, settings: parameters, "returned a list, not a torch.optim.Optimizer"),
+        (
+            lambda parameters, learning_rate, settings: torch.optim.SGD(parameters[:5]),
+            "returned an optimizer with 5 of the 7 parameters it was given and 0 others; its groups must have each",
+        ),
+        (
+            lambda parameters, learning_rate, settings: torch.optim.SGD([*parameters, nn.Parameter(torch.zeros(1))]),
+            "returned an optimizer with 7 of the 7 parameters it was given and 1 others",
+        ),
+        (raising, "failed in OptimizerSpec.target: ValueError: momentum 3 is too large"),
+        (lambda parameters, learning_rate: None, "failed in OptimizerSpec.target: TypeError"),
+        (torch_class("LBFGS"), "failed in a step on copies of the parameters, with gradients of 0: TypeError"),
+        (torch_class("Muon"), "failed in OptimizerSpec.target: ValueError"),
+        (
+            lambda parameters, learning_rate, settings: ListKeeper(parameters),
+            "keeps a list as 'history'; a checkpoint has only tensors and numbers",
+        ),
+    ],
+)
+def test_mistakes_are_blamed_on_the_plugin_when_the_optimizer_is_created(
+    acme: AcmeOptimizer, make: Make, problem: str
+) -> None:
+    with pytest.raises(PluginError) as refused:
+        acme(make, Model())
+    assert str(refused.value).startswith("optimizer 'acme'") and problem in str(refused.value)
+
+
+def test_a_step_that_fails_is_blamed_on_the_plugin(acme: AcmeOptimizer) -> None:
+    model = Model()
+    optimizer = acme(KINDS["momentum"], model)
+    learn(optimizer, model, 0, 1)
+    optimizer._optimizer.state[model.log_temperature]["momentum_buffer"] = torch.zeros(3, 3)
+    with pytest.raises(PluginError, match="optimizer 'acme' failed in step: RuntimeError"):
+        learn(optimizer, model, 1, 1)
+
+
+# ---------------------------------------------------------------- learning rates on a device
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("kind", ["adamw", "momentum", "rmsprop"])
+def test_on_a_gpu_the_learning_rate_is_a_tensor_where_pytorch_takes_one(acme: AcmeOptimizer, kind: str) -> None:
+    ours, theirs = Model().cuda(), Model()
+    optimizer = acme(KINDS[kind], ours)
+    by_hand = KINDS[kind](list(theirs.parameters()), 0.01, OptimizerSettings(type="acme"))
+    rate = optimizer._optimizer.param_groups[0]["lr"]
+    assert isinstance(rate, torch.Tensor) == (kind != "momentum")
+    for step in range(6):
+        optimizer.learning_rate = by_hand.param_groups[0]["lr"] = 0.01 / (step + 1)
+        for model in (ours, theirs):
+            for index, p in enumerate(model.parameters()):
+                p.grad = torch.full_like(p, 0.1 * (index + step))
+        by_hand.step()
+        optimizer.step()
+    assert optimizer._optimizer.param_groups[0]["lr"] is rate or kind == "momentum"
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine.cpu(), other)
+    state = copied(optimizer.state_dict())
+    optimizer.load_state_dict(state)
+    assert_equal(optimizer.state_dict(), state)

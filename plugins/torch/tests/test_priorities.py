@@ -1,0 +1,139 @@
+"""Proportional prioritization, against the formulas of Schaul et al. 2016 worked out the long way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlcore_torch.off_policy.priorities import EPSILON, FANOUT, PENDING_ROWS, Priorities, SumTree
+
+SIZES = [1, 2, FANOUT, FANOUT + 1, 300, FANOUT**2 + 1, 5000]
+
+
+def filled_tree(size: int, random: np.random.Generator) -> tuple[SumTree, np.ndarray]:
+    weights = random.random(size) * (random.random(size) < 0.7)
+    weights[random.integers(size)] = 1.0
+    tree = SumTree(size)
+    tree.fill(weights)
+    return tree, weights
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_leaf_is_found_where_the_running_sum_passes_the_target(size: int) -> None:
+    random = np.random.default_rng(size)
+    tree, weights = filled_tree(size, random)
+    edges = np.cumsum(weights)
+    assert tree.total == pytest.approx(edges[-1], rel=1e-12)
+    targets = random.random(2000) * tree.total
+    targets = targets[np.abs(edges - targets[:, None]).min(1) > 1e-9]  # at an edge rounding decides
+    np.testing.assert_array_equal(tree.find(targets), np.searchsorted(edges, targets, side="right"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_leaf_without_weight_is_never_found(size: int) -> None:
+    """Not at the edges either, where a target below the root's sum may pass the sums of the nodes below."""
+    random = np.random.default_rng(size)
+    tree, weights = filled_tree(size, random)
+    edges = np.minimum(np.concatenate([[0.0], np.cumsum(weights)]), tree.total)
+    targets = np.concatenate([edges, np.nextafter(edges, 0.0), np.nextafter(edges, np.inf), [2 * tree.total]])
+    assert (weights[tree.find(targets)] > 0).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_tree_that_was_changed_equals_one_filled_with_the_same_leaves(size: int) -> None:
+    """Bit for bit: a checkpoint keeps the leaves only."""
+    random = np.random.default_rng(size)
+    tree, weights = filled_tree(size, random)
+    for _ in range(20):
+        rows = random.integers(size, size=7)
+        values = random.random(7)
+        tree.set(rows, values)
+        for row, value in zip(rows, values, strict=True):
+            weights[row] = value  # of a row given twice the last one counts
+    again = SumTree(size)
+    again.fill(np.ones(size))
+    again.fill(weights)
+    np.testing.assert_array_equal(tree.leaves, weights)
+    assert tree.total == again.total
+    targets = np.linspace(0, tree.total, 999)
+    np.testing.assert_array_equal(tree.find(targets), again.find(targets))
+
+
+def test_rows_are_drawn_in_proportion_to_the_power_of_their_errors() -> None:
+    alpha, random = 0.7, np.random.default_rng(0)
+    flags = np.ones(50, np.uint8)
+    flags[::7] = 0
+    errors = random.normal(size=50) * 4
+    errors[3] = 0.0
+    priorities = Priorities(50, alpha)
+    priorities.set(np.arange(50), errors, flags)
+    drawn = np.concatenate([priorities.sample(64, random, 0.5, 1)[0] for _ in range(4000)])
+    expected = np.where(flags != 0, (np.abs(errors) + EPSILON) ** alpha, 0.0)
+    expected *= len(drawn) / expected.sum()
+    counts = np.bincount(drawn, minlength=50)
+    assert (counts[expected == 0.0] == 0).all()
+    seen = expected > 5
+    # Drawing from equal parts of the sum varies less than independent drawing, for which this would be chi-square.
+    assert ((counts[seen] - expected[seen]) ** 2 / expected[seen]).sum() < seen.sum() + 4 * np.sqrt(2 * seen.sum())
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
+def test_importance_weights_are_those_of_the_paper(beta: float) -> None:
+    random = np.random.default_rng(1)
+    errors, flags = random.random(30), np.ones(30, np.uint8)
+    priorities = Priorities(40, 0.6)
+    priorities.set(np.arange(30), errors, flags)
+    rows, weights = priorities.sample(16, random, beta, count=30)
+    powers = [(error + EPSILON) ** 0.6 for error in errors]
+    by_hand = [(1 / 30 * 1 / (powers[row] / sum(powers))) ** beta for row in rows]
+    np.testing.assert_allclose(weights, [weight / max(by_hand) for weight in by_hand], rtol=1e-6)
+    assert weights.dtype == np.float32
+
+
+def test_a_new_transition_gets_the_largest_priority_seen() -> None:
+    flags = np.zeros(10, np.uint8)
+    priorities = Priorities(10, 1.0)
+
+    def arrives(row: int) -> float:
+        flags[row] = 1
+        priorities.change(np.array([row]), flags)
+        priorities.refresh(flags)
+        return float(priorities.tree.leaves[row])
+
+    assert arrives(0) == 1.0
+    priorities.set(np.array([0]), np.array([5.0]), flags)
+    assert arrives(1) == 5.0 + EPSILON
+    priorities.set(np.array([0, 1]), np.array([2.0, -3.0]), flags)
+    assert arrives(2) == 5.0 + EPSILON  # the largest so far, not of those present
+
+
+def test_a_transition_gets_the_largest_priority_of_when_it_arrived() -> None:
+    flags = np.array([1, 1], np.uint8)
+    priorities = Priorities(2, 1.0)
+    priorities.change(np.array([1]), flags)
+    priorities.set(np.array([0]), np.array([7.0]), flags)
+    assert priorities.tree.leaves.tolist() == [7.0 + EPSILON, 1.0]
+
+
+def test_a_row_that_was_overwritten_since_it_was_drawn_gets_no_priority() -> None:
+    priorities = Priorities(3, 0.5)
+    priorities.set(np.array([0, 1]), np.array([1.0, 1e9]), np.array([1, 0, 0], np.uint8))
+    assert priorities.tree.leaves[1] == 0.0 and priorities.largest < 1.1
+
+
+def test_an_error_that_is_not_finite_is_refused_before_anything_changes() -> None:
+    priorities = Priorities(2, 0.5)
+    priorities.set(np.array([0]), np.array([4.0]), np.ones(2, np.uint8))
+    before = priorities.tree.leaves.copy()
+    with pytest.raises(ValueError, match="finite"):
+        priorities.set(np.array([0, 1]), np.array([1.0, np.nan]), np.ones(2, np.uint8))
+    np.testing.assert_array_equal(priorities.tree.leaves, before)
+
+
+def test_changes_nobody_asks_about_do_not_pile_up() -> None:
+    flags, priorities = np.ones(64, np.uint8), Priorities(64, 0.5)
+    for _ in range(PENDING_ROWS // 16):
+        priorities.change(np.arange(64), flags)
+    assert sum(map(len, priorities._pending)) <= PENDING_ROWS
+    priorities.refresh(flags)
+    assert priorities.tree.total == 64.0

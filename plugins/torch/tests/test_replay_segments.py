@@ -1,0 +1,160 @@
+"""Checkpoints of a replay buffer: segments that did not change are shared, and rows that change are never missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.errors import RunStateError
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore_torch import ReplayBuffer
+from rlcore_torch.off_policy import replay_segments
+
+SLOTS, POSITIONS = 4, 100  # 10 segments of 10 positions
+
+
+@pytest.fixture
+def buffer(monkeypatch: pytest.MonkeyPatch) -> ReplayBuffer:
+    monkeypatch.setattr(replay_segments, "SEGMENT_BYTES", 10 * SLOTS * (3 * 4 + 4 + 4 + 1))
+    return empty()
+
+
+def empty() -> ReplayBuffer:
+    observation = ObservationSpec("seen", (3,), np.float32)
+    spec = BehaviorSpec("Agent", (observation,), continuous=1, env_index=np.arange(SLOTS))
+    return ReplayBuffer(spec, SLOTS * POSITIONS, priority_alpha=0.6)
+
+
+def play(buffer: ReplayBuffer, steps: int, **batch: Any) -> None:
+    random = np.random.default_rng(len(buffer) + steps)
+
+    def seen() -> AgentBatch:
+        observations = {"seen": random.standard_normal((SLOTS, 3), np.float32)}
+        no = np.zeros(SLOTS, np.bool_)
+        return AgentBatch(observations, random.standard_normal(SLOTS, np.float32), no, no, **batch)
+
+    if not buffer.filled or not len(buffer):
+        buffer.begin(seen())
+    for _ in range(steps):
+        buffer.act(random.standard_normal((SLOTS, 1), np.float32), None)
+        buffer.observe(seen())
+
+
+def saved(buffer: ReplayBuffer, directory: Path, step: int) -> dict[str, int]:
+    """Save a checkpoint. Returns the inodes of the segments' files."""
+    path = save_checkpoint(directory, step, {"Agent": {"buffer": buffer.state_dict()}})
+    return {file.name: file.stat().st_ino for file in path.glob("_frozen-*")}
+
+
+def test_a_save_writes_the_segments_that_changed_and_links_the_others(buffer: ReplayBuffer, tmp_path: Path) -> None:
+    play(buffer, 95)
+    first = saved(buffer, tmp_path, 1)
+    play(buffer, 10)  # over the end of the ring, into its first segment
+    second = saved(buffer, tmp_path, 2)
+    assert len(first) == len(second) == 10
+    assert len(first.items() & second.items()) == 8, "all but the last and the first one"
+    assert saved(buffer, tmp_path, 3) == {**second}, "nothing has changed"
+    play(buffer, 95)
+    assert not saved(buffer, tmp_path, 4).items() & second.items(), "the ring went round"
+
+
+def test_a_row_that_is_rewritten_in_an_old_segment_is_in_the_next_checkpoint(
+    buffer: ReplayBuffer, tmp_path: Path
+) -> None:
+    play(buffer, 80)
+    first = saved(buffer, tmp_path, 1)
+    buffer.rewrite(np.array([5, 21 * SLOTS]), reward=np.array([7.0, 8.0], np.float32))
+    second = saved(buffer, tmp_path, 2)
+    assert len(second.items() - first.items()) == 2, "the segments of the two rows"
+    loaded = empty()
+    loaded.load_state_dict(load_checkpoint(tmp_path / "2")["Agent"]["buffer"])
+    assert loaded.reward[[5, 21 * SLOTS]].tolist() == [7.0, 8.0]
+    np.testing.assert_array_equal(loaded.reward, buffer.reward)
+    assert load_checkpoint(tmp_path / "1")["Agent"]["buffer"]["segments"][0]["reward"][5] != 7.0
+
+
+def test_rows_cannot_be_written_past_the_segments(buffer: ReplayBuffer) -> None:
+    play(buffer, 5, action_mask=None, group_reward=np.ones(SLOTS, np.float32))
+    assert buffer.group_reward is not None
+    arrays = [*buffer.observations.values(), buffer.raw, buffer.choices, buffer.reward, buffer.flags]
+    for array in [*arrays, buffer.group_reward]:
+        with pytest.raises(ValueError, match="read-only"):
+            array[:1] = 0
+
+
+def test_an_array_that_appears_later_is_in_every_segment(buffer: ReplayBuffer, tmp_path: Path) -> None:
+    play(buffer, 60)
+    saved(buffer, tmp_path, 1)
+    play(buffer, 1, group_reward=np.full(SLOTS, 3.0, np.float32))
+    saved(buffer, tmp_path, 2)
+    segments = load_checkpoint(tmp_path / "2")["Agent"]["buffer"]["segments"]
+    assert all("group_reward" in each for each in segments)
+
+
+def test_a_loaded_buffer_links_the_segments_that_it_loaded(buffer: ReplayBuffer, tmp_path: Path) -> None:
+    play(buffer, 80)
+    first = saved(buffer, tmp_path, 1)
+    resumed = empty()
+    resumed.load_state_dict(load_checkpoint(tmp_path / "1")["Agent"]["buffer"])
+    play(buffer, 3)
+    play(resumed, 3)
+    second = saved(resumed, tmp_path, 2)
+    assert second == saved(buffer, tmp_path, 3) and len(second.items() & first.items()) == 8
+
+
+@pytest.mark.parametrize("rows", [3, 7, 1000])
+def test_segments_of_another_length_are_loaded(
+    buffer: ReplayBuffer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    play(buffer, 83)
+    saved(buffer, tmp_path, 1)
+    monkeypatch.setattr(replay_segments, "SEGMENT_BYTES", rows * SLOTS * buffer.nbytes_of_row)
+    other = empty()
+    other.load_state_dict(load_checkpoint(tmp_path / "1")["Agent"]["buffer"])
+    for name in ("raw", "reward", "flags"):
+        np.testing.assert_array_equal(getattr(other, name), getattr(buffer, name))
+    assert len(other.state_dict()["segments"]) == -(-other.filled // min(rows * SLOTS, other.capacity))
+
+
+def test_a_buffer_of_format_3_is_loaded(buffer: ReplayBuffer) -> None:
+    """Before format 4, a saved buffer had its rows as plain arrays."""
+    play(buffer, 83)
+    state = buffer.state_dict()
+    segments = state.pop("segments")
+    del state["rows"], state["segment_rows"]
+    state["observations"] = {"seen": np.concatenate([each["observations"]["seen"] for each in segments])}
+    state |= {name: np.concatenate([each[name] for each in segments]) for name in ("raw", "choices", "reward", "flags")}
+    older = empty()
+    older.load_state_dict(state)
+    np.testing.assert_array_equal(older.observations["seen"], buffer.observations["seen"])
+    assert len(older) == len(buffer) and older.filled == buffer.filled
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda state: state["segments"].pop(), "'segments' is not a list of the 9 segments of 336 rows"),
+        (lambda state: state.update(segments={}), "'segments' is not a list"),
+        (lambda state: state.update(segment_rows=0), "'segments' is not a list"),
+        (lambda state: state.update(rows=-1), "'rows' is -1"),
+        (lambda state: state["segments"].__setitem__(2, 4), "'segments' is 4, not a mapping"),
+        (lambda state: state["segments"].__setitem__(2, dict(state["segments"][8])), "of shape"),
+        (
+            lambda state: state["segments"].__setitem__(1, {**state["segments"][1], "group_reward": np.zeros(40)}),
+            "masks or group rewards in some of its segments only",
+        ),
+    ],
+)
+def test_segments_that_do_not_fit_together_are_refused(buffer: ReplayBuffer, change: Any, problem: str) -> None:
+    play(buffer, 83)
+    state = buffer.state_dict()
+    change(state)
+    other = empty()
+    with pytest.raises(RunStateError, match=problem):
+        other.load_state_dict(state)
+    assert len(other) == 0

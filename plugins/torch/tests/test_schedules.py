@@ -1,0 +1,110 @@
+"""Schedules: those of rlcore beside their formulas, and those of plugins with the mistakes they may make."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from math import cos, inf, nan, pi
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore import ScheduleSpec
+from rlcore.errors import PluginError
+from rlcore_torch import Schedule, create_schedule
+from rlcore_torch.optimization.schedules import BUILT_IN
+
+STEPS = [0, 1, 250, 333, 500, 999, 1000, 2000]
+SPEC = ScheduleSpec(name="acme", target="acme_schedule:share")
+
+Acme = Callable[..., Schedule]
+
+
+@pytest.fixture
+def acme(monkeypatch: pytest.MonkeyPatch) -> Acme:
+    """``acme(share)``: the schedule of a plugin with this function, from 0.2 to 0.1 in 1000 steps."""
+    module = ModuleType("acme_schedule")
+    monkeypatch.setitem(sys.modules, "acme_schedule", module)
+
+    def schedule(share: Any, inference: bool = False) -> Schedule:
+        module.share = share  # type: ignore[attr-defined]
+        run: Any = SimpleNamespace(plugins=SimpleNamespace(record=lambda *_: SPEC), inference=inference)
+        return create_schedule("acme", 0.2, 0.1, 1000, run)
+
+    return schedule
+
+
+def built_in(name: str, initial: float, final: float, max_steps: int = 1000) -> Schedule:
+    run: Any = SimpleNamespace(inference=False)  # no plugin is asked
+    return create_schedule(name, initial, final, max_steps, run)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_linear_and_constant_are_those_of_before_bit_for_bit(step: int) -> None:
+    rounded = (0.9391491627785106, 0.35800764067250507)  # the difference plus the last is not the first
+    for initial, final in (rounded, (3e-4, 1e-10), (0.2, 0.1), (5e-3, 1e-5), (0.0, 1e-5), (1e-6, 1e-5)):
+        remaining = 1.0 - min(step, 1000) / 1000
+        floor = min(initial, final)
+        assert built_in("linear", initial, final)(step) == (initial - floor) * remaining + floor
+        assert built_in("constant", initial, final)(step) == initial
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_cosine_is_slow_at_both_ends(step: int) -> None:
+    progress = min(step, 1000) / 1000
+    assert built_in("cosine", 0.2, 0.1)(step) == pytest.approx(0.1 + 0.1 * 0.5 * (1 + cos(pi * progress)), rel=1e-14)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_value_below_its_floor_stays_there(name: str) -> None:
+    assert [built_in(name, 0.0, 1e-5)(step) for step in STEPS] == [0.0] * len(STEPS)
+
+
+def test_a_schedule_of_a_plugin_goes_the_share_of_the_way_it_returns(acme: Acme) -> None:
+    schedule = acme(lambda progress: progress**2)
+    for step in STEPS:
+        assert schedule(step) == pytest.approx(0.2 - 0.1 * (min(step, 1000) / 1000) ** 2, rel=1e-14)
+    warm_up = acme(lambda progress: max(0.0, 1.0 - 4.0 * progress))
+    np.testing.assert_allclose([warm_up(0), warm_up(125), warm_up(250), warm_up(1000)], [0.1, 0.15, 0.2, 0.2])
+    assert acme(lambda progress: np.float32(0.5))(7) == pytest.approx(0.15)
+
+
+def test_a_share_that_rounding_moved_beyond_the_end_is_the_end(acme: Acme) -> None:
+    assert acme(lambda progress: 1.0 + 1e-15)(500) == 0.1
+    assert acme(lambda progress: -1e-15)(500) == 0.2
+
+
+@pytest.mark.parametrize(
+    ("share", "problem"),
+    [
+        (lambda progress: nan, "returned nan at progress 0; must be from 0 to 1"),
+        (lambda progress: inf if progress == 1.0 else 0.0, "returned inf at progress 1; must be from 0 to 1"),
+        (lambda progress: -3.0 * progress, "returned -1.5 at progress 0.5; must be from 0 to 1"),
+        (lambda progress: None, "failed at progress 0: TypeError"),
+        (lambda: 0.5, "failed at progress 0: TypeError"),
+        (lambda progress: 1.0 / (1.0 - progress) - 1.0, "failed at progress 1: ZeroDivisionError"),
+        ("linear", "failed at progress 0: TypeError"),
+    ],
+)
+def test_mistakes_are_blamed_on_the_plugin_before_the_training(acme: Acme, share: Any, problem: str) -> None:
+    with pytest.raises(PluginError) as refused:
+        acme(share)
+    assert str(refused.value).startswith(f"schedule 'acme' {problem}".replace("'acme' returned", "'acme': returned"))
+
+
+def test_a_mistake_during_the_training_is_blamed_too(acme: Acme) -> None:
+    schedule = acme(lambda progress: nan if progress == 0.25 else progress)
+    with pytest.raises(PluginError, match=r"schedule 'acme': returned nan at progress 0.25"):
+        schedule(250)
+
+
+def test_a_policy_that_is_measured_needs_no_schedule_of_a_plugin(acme: Acme) -> None:
+    assert acme(None, inference=True)(500) == 0.2
+
+
+def test_the_plugin_of_rlcore_registers_every_built_in_schedule() -> None:
+    from rlcore.builtin.plugin import rlcore_schedules
+
+    assert {record.name: record.resolve() for record in rlcore_schedules()} == BUILT_IN

@@ -1,0 +1,91 @@
+# mypy: allow-untyped-calls
+"""Gaussians squashed by tanh: values and gradients against torch.distributions, densities against integration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import Normal, TanhTransform, TransformedDistribution
+
+from rlcore_torch import LOG_STD_RANGE, squashed_gaussian
+
+Draw = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def by_distributions(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    mean, log_std = columns.chunk(2, dim=1)
+    log_std = log_std.clamp(*LOG_STD_RANGE)
+    transform = TanhTransform(cache_size=1)  # so that log_prob knows what the action was made of
+    distribution = TransformedDistribution(Normal(mean, log_std.exp()), [transform])
+    action = transform(mean + log_std.exp() * noise)
+    return action, distribution.log_prob(action).sum(-1)
+
+
+def with_gradients(draw: Draw, columns: Tensor, noise: Tensor, weights: tuple[Tensor, Tensor]) -> list[Tensor]:
+    columns = columns.clone().requires_grad_()
+    action, log_prob = draw(columns, noise)
+    loss = (action * weights[0]).sum() + (log_prob * weights[1]).sum()
+    return [action, log_prob, *torch.autograd.grad(loss, columns)]
+
+
+def compare(columns: Tensor, noise: Tensor, seed: int = 0) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    shapes = noise.shape, noise.shape[:1]
+    weights = tuple(torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
+    for only in (None, 0, 1):  # both outputs enter a loss, or one of them
+        chosen = tuple(w if only in (None, k) else torch.zeros_like(w) for k, w in enumerate(weights))
+        ours, theirs = (with_gradients(draw, columns, noise, chosen) for draw in (squashed_gaussian, by_distributions))  # type: ignore[arg-type]
+        for mine, other in zip(ours, theirs, strict=True):
+            # PyTorch's softplus drops exp(-20) beyond 20, and its Normal divides small differences by e^-20.
+            torch.testing.assert_close(mine, other, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_values_and_gradients_are_those_of_torch_distributions(parts: int) -> None:
+    generator = torch.Generator().manual_seed(parts)
+    columns = torch.randn(200, 2 * parts, generator=generator, dtype=torch.float64)
+    compare(columns, torch.randn(200, parts, generator=generator, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("u", [-40.0, -17.0, -8.0, 8.0, 17.0, 40.0])
+def test_far_from_zero_nothing_cancels(u: float) -> None:
+    columns = torch.tensor([[u - 0.5, 0.0], [u, -3.0]], dtype=torch.float64)
+    noise = torch.tensor([[0.5], [0.0]], dtype=torch.float64)
+    compare(columns, noise)
+    _, log_prob = squashed_gaussian(columns, noise)
+    # log(1 - tanh(u)^2) tends to 2 log 2 - 2 |u|.
+    gaussian = Normal(0.0, torch.tensor([1.0, np.exp(-3.0)], dtype=torch.float64)).log_prob(noise[:, 0] * 1.0)
+    torch.testing.assert_close(log_prob, gaussian - 2 * np.log(2) + 2 * abs(u), rtol=1e-5, atol=0.0)
+    action, log_prob = squashed_gaussian(columns.float(), noise.float())
+    assert log_prob.isfinite().all() and (action.abs() <= 1).all()
+
+
+def test_log_standard_deviations_outside_their_range_are_clamped_and_have_no_gradient() -> None:
+    low, high = LOG_STD_RANGE
+    log_std = torch.tensor([low - 5, low - 1e-3, high + 1e-3, high + 5, 0.0], dtype=torch.float64)
+    columns = torch.stack([torch.full_like(log_std, 0.3), log_std], dim=1)
+    noise = torch.full((5, 1), 0.7, dtype=torch.float64)
+    compare(columns, noise)
+    ones = torch.ones(5, 1, dtype=torch.float64), torch.ones(5, dtype=torch.float64)
+    action, _, gradient = with_gradients(squashed_gaussian, columns, noise, ones)
+    assert (gradient[:4, 1] == 0).all() and gradient[4, 1] != 0
+    assert (gradient[:, 0] != 0).all(), "means keep theirs"
+    torch.testing.assert_close(action[3, 0], torch.tanh(torch.tensor(0.3 + 0.7 * np.exp(high), dtype=torch.float64)))
+
+
+@pytest.mark.parametrize(("mean", "log_std"), [(0.0, 0.0), (1.0, -1.0), (-2.0, 0.5), (0.5, 1.5), (0.0, -3.0)])
+def test_the_density_integrates_to_one_over_the_range_of_actions(mean: float, log_std: float) -> None:
+    std = np.exp(log_std)
+    u = np.linspace(mean - 12 * std, mean + 12 * std, 40_001)
+    noise = torch.from_numpy((u - mean) / std)[:, None]
+    columns = torch.tensor([[mean, log_std]], dtype=torch.float64).expand(len(u), 2)
+    action, log_prob = squashed_gaussian(columns, noise)
+    # Over actions a in (-1, 1), by the trapezoidal rule.
+    a, density = action[:, 0].numpy(), log_prob.exp().numpy()
+    steps = np.sinh(np.diff(u)) / (np.cosh(u[1:]) * np.cosh(u[:-1]))  # tanh(v) - tanh(u), without cancelling
+    np.testing.assert_allclose(steps, np.diff(a), atol=1e-15)
+    assert ((density[1:] + density[:-1]) / 2 * steps).sum() == pytest.approx(1.0, abs=1e-4)

@@ -1,0 +1,77 @@
+"""Saved tensors are restored as they were, and tensors that do not fit are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from torch import nn
+
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.errors import RunStateError
+from rlcore_torch import ActionNoise, load_model_state, model_state
+
+SPEC = BehaviorSpec(
+    "Agent",
+    (ObservationSpec("seen", (1,), np.float32),),
+    continuous=2,
+    discrete=(3,),
+    low=-np.ones(2, np.float32),
+    high=np.ones(2, np.float32),
+    env_index=np.arange(4),
+)
+
+
+def test_saved_weights_are_copies() -> None:
+    model = nn.Linear(2, 1)
+    state = model_state(model)
+    before = state["weight"].copy()
+    nn.init.ones_(model.weight)
+    np.testing.assert_array_equal(state["weight"], before)
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (nn.Linear(3, 1), r"weight is \(1, 3\) in the checkpoint and \(1, 2\) in this run"),
+        (nn.Linear(2, 1, bias=False), "missing bias"),
+        (nn.Sequential(nn.Linear(2, 1)), r"missing bias \(and 3 more\)"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_and_nothing_changes(other: nn.Module, said: str) -> None:
+    model = nn.Linear(2, 1)
+    before = model_state(model)
+    with pytest.raises(RunStateError, match=f"'Walker'.*{said}.*network_settings"):
+        load_model_state(model, model_state(other), "Walker")
+    assert all((before[name] == array).all() for name, array in model_state(model).items())
+
+
+def test_saved_noise_goes_on_where_it_was() -> None:
+    noise = ActionNoise(SPEC, 5, np.random.default_rng(1))
+    for _ in range(7):
+        noise.next()
+    generator = np.random.default_rng()
+    restored = ActionNoise(SPEC, 5, generator)
+    generator.bit_generator.state = noise._generator.bit_generator.state
+    restored.load_state_dict(noise.state_dict())
+    for _ in range(12):
+        for mine, other in zip(noise.next(), restored.next(), strict=True):
+            np.testing.assert_array_equal(mine, other)
+
+
+def test_a_resumed_run_may_have_a_smaller_buffer() -> None:
+    noise = ActionNoise(SPEC, 9, np.random.default_rng(1))
+    noise.next()
+    smaller = ActionNoise(SPEC, 4, np.random.default_rng(2))
+    smaller.load_state_dict(noise.state_dict())
+    for _ in range(8):
+        for mine, other in zip(noise.next(), smaller.next(), strict=True):
+            np.testing.assert_array_equal(mine, other)
+    assert smaller.next()[0].shape == (4, 2)
+
+
+def test_noise_is_standard() -> None:
+    noise = ActionNoise(SPEC, 4000, np.random.default_rng(1))
+    drawn = [noise.next() for _ in range(4000)]
+    gaussian, gumbel = (np.stack([pair[k] for pair in drawn]) for k in (0, 1))
+    np.testing.assert_allclose([gaussian.mean(), gaussian.std()], [0, 1], atol=0.02)
+    np.testing.assert_allclose([gumbel.mean(), gumbel.var()], [np.euler_gamma, np.pi**2 / 6], rtol=0.03)
