@@ -27,8 +27,7 @@ from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, writ
 
 from rlcore import Actions, BehaviorSpec, ObservationSpec
 from rlcore.policy import PolicyMix
-from rlcore.settings import NetworkSettings
-from rlcore_torch import ActorCritic, ActorPolicy, Backend
+from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
 from rlcore_torch.cpu.acting import numpy_actor
 from rlcore_torch.cpu.dense import fused_dense
 

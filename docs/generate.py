@@ -29,18 +29,14 @@ from rlcore.plugins import HOOKS, HookInfo, hookspecs, load_plugins
 from rlcore.plugins.contract import Contract, contracts
 from rlcore.plugins.markers import registered
 from rlcore.settings import (
-    BehavioralCloningSettings,
     BehaviorSettings,
     CheckpointSettings,
-    CriticSettings,
     EngineSettings,
     EnvironmentParameter,
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
     ExportSettings,
-    MemorySettings,
-    NetworkSettings,
     PluginSettings,
     RewardSettings,
     RunConfig,
@@ -48,6 +44,7 @@ from rlcore.settings import (
     WorkerSettings,
     field_info,
 )
+from rlcore_torch import BehavioralCloningSettings, CriticSettings, MemorySettings, NetworkSettings
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig

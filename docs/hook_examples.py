@@ -7,26 +7,22 @@ import sqlite3
 from contextlib import closing
 
 from rlcore import (
-    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
-    EncoderSpec,
     EnvironmentSpec,
     ExecutorSpec,
     ExporterSpec,
     OpponentSpec,
-    OptimizerSpec,
     RecordingFormatSpec,
-    ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
-    ScheduleSpec,
     StatsWriterSpec,
     TrainerSpec,
     hookimpl,
 )
+from rlcore_torch import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
 
 
 @hookimpl

@@ -25,7 +25,8 @@ __all__ = ["installed_plugin", "run_rlcore"]
 
 ACME = """
 import attrs
-from rlcore import BehaviorSection, ConfigSection, ExporterSpec, OptimizerSpec, RewardProviderSpec, ScheduleSpec
+from rlcore import BehaviorSection, ConfigSection, ExporterSpec, RewardProviderSpec
+from rlcore_torch import OptimizerSpec, ScheduleSpec
 from rlcore import StatsWriterSpec, hookimpl
 
 @hookimpl
@@ -59,7 +60,8 @@ def rlcore_behavior_sections():
 HEAVY = """
 import attrs
 from rlcore.rewards import ExtrinsicReward
-from rlcore.settings import OptimizerSettings, RewardSettings, setting
+from rlcore.settings import RewardSettings, setting
+from rlcore_torch import OptimizerSettings
 
 @attrs.frozen(kw_only=True)
 class AdamW(OptimizerSettings):

@@ -13,9 +13,9 @@ from rlcore.config import load_config, read_document
 from rlcore.config.classes import settings_fields
 from rlcore.config.other_frameworks import OF_SB3, ZOO_FILE
 from rlcore.plugins import load_plugins
-from rlcore.settings import NetworkSettings
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
+from rlcore_torch import NetworkSettings
 
 # Arguments of the constructors, of Stable-Baselines3 2.7 and Tianshou 2.
 OF_PPO = (

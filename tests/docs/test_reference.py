@@ -20,10 +20,11 @@ from workspace import MEMBERS, ROOT
 from rlcore.config.classes import settings_fields
 from rlcore.plugins import HOOKS, Plugins, hookspecs
 from rlcore.plugins.known import PACKAGES
-from rlcore.settings import BehaviorSettings, CheckpointSettings, NetworkSettings, TorchSettings, field_info
+from rlcore.settings import BehaviorSettings, CheckpointSettings, TorchSettings, field_info
 from rlcore_ghost import hookspecs as hooks_of_ghost
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
+from rlcore_torch import NetworkSettings
 
 
 def module(path: Path) -> ModuleType:

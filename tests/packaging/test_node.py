@@ -19,8 +19,8 @@ from pages import blocks
 from workspace import ROOT
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.settings import NetworkSettings
 from rlcore_onnx.runtime import load
+from rlcore_torch import NetworkSettings
 from rlcore_torch.policy.untrained import untrained_policy
 
 pytestmark = pytest.mark.packaging

@@ -61,7 +61,10 @@ def with_new_names(text: str) -> str:
     def replaced(match: re.Match[str]) -> str:
         lines = []
         for name in re.findall(r"\w+", match[3]):
-            module, _, new = moved.get(f"{match[2]}.{name}", f"{match[2]}.{name}").rpartition(".")
+            module = moved.get(match[2], match[2])
+            module, _, new = moved.get(f"{match[2]}.{name}", f"{module}.{name}").rpartition(".")
+            while f"{module}.{new}" in moved:
+                module, _, new = moved[f"{module}.{new}"].rpartition(".")
             lines.append(f"{match[1]}from {module} import {new}")
         return "\n".join(lines)
 
@@ -86,7 +89,7 @@ def test_packages_of_the_first_version_are_refused_before_they_are_imported(inst
     for name, package in NAMES.items():
         assert (
             f"plugin '{name}' ({package} 0.1.0): {package} 0.1.0 declares no contract and is written for an earlier "
-            "one, this rlcore has contract 2: in settings.py, rlcore.config.setting was renamed to "
+            "one, this rlcore has contract 3: in settings.py, rlcore.config.setting was renamed to "
             "rlcore.settings.setting in contract 2; the page 'Porting a plugin' has the steps\n"
         ) in listed.stderr
         assert re.search(rf"^{name} +{package} 0.1.0 +refused ", listed.stdout, re.MULTILINE)

@@ -14,9 +14,10 @@ from rlcore.exporters import ExportAbout, Exporter
 from rlcore.plugins.calls import load_plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
-from rlcore.settings import BehaviorSettings, MemorySettings, NetworkSettings, RunConfig
+from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.exporters import BEHAVIORS
+from rlcore_torch import MemorySettings, NetworkSettings
 from rlcore_torch.policy.untrained import untrained_policy
 
 EXPORTER = "rlcore-onnx/onnx"

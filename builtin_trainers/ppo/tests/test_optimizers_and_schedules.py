@@ -10,15 +10,16 @@ import attrs
 import pytest
 import torch
 
-from rlcore import OptimizerSpec, ScheduleSpec, hookimpl
+from rlcore import hookimpl
 from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_schema
 from rlcore.errors import RunStateError
 from rlcore.plugins import Plugins, load_plugins
-from rlcore.settings import OptimizerSettings, setting
+from rlcore.settings import setting
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import TinyCorridor
 from rlcore_ppo.trainer import PPOTrainer
+from rlcore_torch import OptimizerSettings, OptimizerSpec, ScheduleSpec
 from rlcore_torch.cpu.flat_adam import FlatAdam
 
 MakeTrainer = Callable[..., PPOTrainer]
@@ -47,7 +48,7 @@ class Parts:
         own = f"{__name__}:DecaySettings"
         return [
             OptimizerSpec(name="decaying", target=f"{__name__}:decaying", settings=own),
-            OptimizerSpec(name="plain", target=f"{__name__}:plain", settings="rlcore.settings:OptimizerSettings"),
+            OptimizerSpec(name="plain", target=f"{__name__}:plain", settings="rlcore_torch:OptimizerSettings"),
         ]
 
     @hookimpl

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import OptimizerSpec, hookimpl
+from rlcore import hookimpl
 from rlcore.errors import RunStateError
 from rlcore.plugins import Plugins, load_plugins
-from rlcore.settings import OptimizerSettings
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import identity_hybrid
 from rlcore_sac.trainer import SACTrainer
+from rlcore_torch import OptimizerSettings, OptimizerSpec
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 
 MakeTrainer = Callable[..., SACTrainer]
@@ -30,7 +30,7 @@ def rmsprop(parameters: list[Any], learning_rate: float, settings: OptimizerSett
 class Optimizers:
     @hookimpl
     def rlcore_optimizers(self) -> list[OptimizerSpec]:
-        settings = "rlcore.settings:OptimizerSettings"
+        settings = "rlcore_torch:OptimizerSettings"
         return [OptimizerSpec(name="rmsprop", target=f"{__name__}:rmsprop", settings=settings)]
 
 

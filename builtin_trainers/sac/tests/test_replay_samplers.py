@@ -10,17 +10,17 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore import BehaviorSpec, ReplaySamplerSpec, RunContext, hookimpl
+from rlcore import BehaviorSpec, RunContext, hookimpl
 from rlcore.config import ConfigErrors, config_from_mapping, json_schema
 from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.saved_values import saved_count
-from rlcore.settings import ReplaySamplerSettings, setting
+from rlcore.settings import setting
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import TinyCorridor
 from rlcore_sac.trainer import SACTrainer
-from rlcore_torch import ReplayBuffer, ReplaySampler, Sample
+from rlcore_torch import ReplayBuffer, ReplaySampler, ReplaySamplerSettings, ReplaySamplerSpec, Sample
 
 MakeTrainer = Callable[..., SACTrainer]
 

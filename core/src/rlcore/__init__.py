@@ -11,22 +11,17 @@ from typing import TYPE_CHECKING, Any
 from rlcore._version import __version__
 from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import (
-    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
-    EncoderSpec,
     EnvironmentSpec,
     ExecutorSpec,
     ExporterSpec,
     OpponentSpec,
-    OptimizerSpec,
     RecordingFormatSpec,
-    ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
-    ScheduleSpec,
     StatsWriterSpec,
     TrainerSpec,
 )
@@ -59,7 +54,6 @@ _LAZY = {
 }
 
 __all__ = [
-    "ActionDistributionSpec",
     "Actions",
     "AgentBatch",
     "BehaviorSection",
@@ -67,7 +61,6 @@ __all__ = [
     "CommandSpec",
     "ConfigSection",
     "CurriculumSpec",
-    "EncoderSpec",
     "Environment",
     "EnvironmentSpec",
     "EpochResult",
@@ -75,15 +68,12 @@ __all__ = [
     "ExporterSpec",
     "ObservationSpec",
     "OpponentSpec",
-    "OptimizerSpec",
     "Recording",
     "RecordingFormatSpec",
-    "ReplaySamplerSpec",
     "RewardProviderSpec",
     "Run",
     "RunContext",
     "RunOptionSpec",
-    "ScheduleSpec",
     "StashKey",
     "StatsWriterSpec",
     "TrainerSpec",

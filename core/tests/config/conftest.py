@@ -17,11 +17,9 @@ from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.records import (
-    ActionDistributionSpec,
     BehaviorSection,
     ConfigSection,
     CurriculumSpec,
-    EncoderSpec,
     EnvironmentSpec,
     Record,
     RewardProviderSpec,
@@ -30,6 +28,7 @@ from rlcore.plugins.records import (
 )
 from rlcore.plugins.selection import Selection
 from rlcore.settings import CurriculumSettings, RewardSettings, RunConfig, SettingError, setting
+from rlcore_torch import ActionDistributionSpec, EncoderSpec, NetworkSettings
 
 
 @attrs.frozen(kw_only=True)
@@ -71,6 +70,7 @@ class OtherTrainer:
 @attrs.frozen(kw_only=True)
 class BonusReward(RewardSettings):
     scale: float = setting(description="Must be given.")
+    network_settings: NetworkSettings = setting(factory=NetworkSettings, description="Network.")
 
 
 @attrs.frozen(kw_only=True)
@@ -133,7 +133,6 @@ sys.modules["fake"] = fake = ModuleType("fake")
 for _cls in (
     PPOLike,
     OtherTrainer,
-    RewardSettings,
     BonusReward,
     FileWriter,
     GridOptions,
@@ -159,12 +158,19 @@ class FakePlugins:
                 name="ppo",
                 target="fake:PPO",
                 settings="fake:PPOLike",
+                network="rlcore_torch:NetworkSettings",
+                behavioral_cloning=True,
                 memory=True,
                 critic=True,
                 action_distributions=True,
             ),
-            TrainerSpec(name="other", target="fake:Other", settings="fake:OtherTrainer"),
-            RewardProviderSpec(name="extrinsic", target="fake:Extrinsic", settings="fake:RewardSettings"),
+            TrainerSpec(
+                name="other",
+                target="fake:Other",
+                settings="fake:OtherTrainer",
+                network="rlcore_torch:NetworkSettings",
+            ),
+            RewardProviderSpec(name="extrinsic", target="fake:Extrinsic", settings="rlcore.settings:ExtrinsicSettings"),
             RewardProviderSpec(name="bonus", target="fake:Bonus", settings="fake:BonusReward"),
             StatsWriterSpec(name="jsonl", target="fake:Writer", settings="fake:FileWriter"),
             StatsWriterSpec(name="console", target="fake:Console"),
@@ -177,6 +183,9 @@ class FakePlugins:
             EncoderSpec(name="deep", target="fake:Deep", settings="fake:DepthLike", kinds={"image", "vector"}),
             ActionDistributionSpec(name="gaussian", target="fake:Gaussian", initial_log_std=True),
             ActionDistributionSpec(name="mixture", target="fake:Mixture", settings="fake:DepthLike"),
+            BehaviorSection(
+                name="behavioral_cloning", target="rlcore_torch:BehavioralCloningSettings", summary="Imitation."
+            ),
             BehaviorSection(name="league", target="fake:AcmeSection", summary="Acme's league."),
             ConfigSection(name="acme", target="fake:AcmeSection", summary="Acme's block."),
         ]
@@ -207,11 +216,12 @@ class FakePlugins:
     def environment(self, reference: str) -> Any:
         return self._find("environment", reference)
 
-    def encoder(self, reference: str) -> Any:
-        return self._find("encoder", reference)
+    def record_of_kind(self, kind: str, reference: str) -> Any:
+        return self._find(kind, reference)
 
-    def action_distribution(self, reference: str) -> Any:
-        return self._find("action_distribution", reference)
+    @property
+    def kinds(self) -> set[str]:
+        return {record.kind for record in self._records}
 
     def behavior_section(self, reference: str) -> Any:
         return self._find("behavior", reference)

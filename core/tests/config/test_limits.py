@@ -14,17 +14,19 @@ from rlcore.config.inherit import inherit_defaults
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, shown
 from rlcore.errors import ConfigError, dotted, nearest
 from rlcore.settings import (
-    BehavioralCloningSettings,
     BehaviorSettings,
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
+    TorchSettings,
+    field_info,
+)
+from rlcore_torch import (
+    BehavioralCloningSettings,
     MinibatchSettings,
     NetworkSettings,
     OffPolicySettings,
     OnPolicySettings,
-    TorchSettings,
-    field_info,
 )
 
 CLASSES = (

@@ -349,8 +349,8 @@ def test_what_ml_agents_knows_and_is_not_built_is_refused_as_such(
 
 
 def test_imitation_is_refused_beside_a_trainer_that_does_not_imitate(errors: Errors) -> None:
-    (message,) = errors("behaviors: {B: {trainer_type: ppo, behavioral_cloning: {demo_path: x}}}")
-    assert message.endswith("behaviors.B.behavioral_cloning: trainer 'ppo' does not imitate demonstrations")
+    (message,) = errors("behaviors: {B: {trainer_type: other, behavioral_cloning: {demo_path: x}}}")
+    assert "behaviors.B.behavioral_cloning: trainer 'other' does not imitate demonstrations" in message
 
 
 def test_the_file_ml_agents_wrote_is_valid(sample: Document, plugins: Any) -> None:

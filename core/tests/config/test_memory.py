@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.settings import MemorySettings
+from rlcore_torch import MemorySettings
 
 Errors = Callable[[str], list[str]]
 
@@ -38,10 +38,6 @@ def test_an_empty_block_is_ml_agents_default(load: Any) -> None:
             block("{}", trainer="other"),
             "behaviors.B.network_settings.memory: trainer 'other' learns no policy with memory; leave it out, or "
             "choose trainer_type ppo",
-        ),
-        (
-            block("null", rest="reward_signals: {extrinsic: {network_settings: {memory: {}}}}"),
-            "behaviors.B.reward_signals.extrinsic.network_settings.memory: a reward has no memory",
         ),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rlcore.config import dump_config
-from rlcore.settings import CriticSettings, NetworkSettings
+from rlcore_torch import CriticSettings, NetworkSettings
 
 Errors = Callable[[str], list[str]]
 
@@ -29,24 +29,27 @@ def loaded(load: Any, network: str) -> NetworkSettings:
 def test_an_encoder_of_a_plugin_has_its_record_and_its_settings(load: Any) -> None:
     network = loaded(load, "vis_encode_type: deep, vis_encode_settings: {channels: 4}, vector_encode_type: deep")
     assert (network.vis_encode_settings.channels, network.vector_encode_settings.channels) == (4, 8)
-    assert network.encoders["deep"].target == "fake:Deep"
+    assert network.records["vis_encode_type"].target == "fake:Deep"
 
 
 def test_an_encoder_may_be_named_with_its_distribution(load: Any) -> None:
-    assert loaded(load, "vis_encode_type: rlcore-fake/deep").encoders["rlcore-fake/deep"].name == "deep"
+    assert loaded(load, "vis_encode_type: rlcore-fake/deep").records["vis_encode_type"].name == "deep"
 
 
 def test_the_network_of_a_reward_has_encoders_too(load: Any) -> None:
     config = load(block("", rest="reward_signals: {bonus: {scale: 1, network_settings: {vis_encode_type: deep}}}"))
     network = config.behaviors["B"].reward_signals["bonus"].network_settings
-    assert network.vis_encode_settings.channels == 8 and network.encoders["deep"].name == "deep"
+    assert network.vis_encode_settings.channels == 8 and network.records["vis_encode_type"].name == "deep"
 
 
 def test_a_distribution_of_a_plugin_has_its_record_and_its_settings(load: Any) -> None:
     network = loaded(load, "action_distribution: mixture, action_distribution_settings: {channels: 4}")
-    assert network.distribution.target == "fake:Mixture" and network.action_distribution_settings.channels == 4
-    assert loaded(load, "action_distribution: rlcore-fake/mixture").distribution.name == "mixture"
-    assert loaded(load, "").distribution is None
+    assert (
+        network.records["action_distribution"].target == "fake:Mixture"
+        and network.action_distribution_settings.channels == 4
+    )
+    assert loaded(load, "action_distribution: rlcore-fake/mixture").records["action_distribution"].name == "mixture"
+    assert "action_distribution" not in loaded(load, "").records
 
 
 @pytest.mark.parametrize(
@@ -63,10 +66,10 @@ def test_a_distribution_of_a_plugin_has_its_record_and_its_settings(load: Any) -
 def test_what_is_written_loads_to_the_same_network(load: Any, network: str) -> None:
     config = load(block("hidden_layers: [5, 3], critic: {num_layers: 1}, " + network))
     written = yaml.safe_dump(dump_config(config))
-    assert "encoders:" not in written and " distribution:" not in written
+    assert "records:" not in written
     again = load(written)
     assert again == config
-    assert again.behaviors["B"].network_settings.encoders == config.behaviors["B"].network_settings.encoders
+    assert again.behaviors["B"].network_settings.records == config.behaviors["B"].network_settings.records
 
 
 @pytest.mark.parametrize(
@@ -89,7 +92,7 @@ def test_what_is_written_loads_to_the_same_network(load: Any, network: str) -> N
         ),
         (
             "vector_encode_settings: {channels: 4}",
-            "network_settings.vector_encode_settings: there is no encoder to have settings; name one in "
+            "network_settings.vector_encode_settings: nothing is chosen that could have settings; name it in "
             "vector_encode_type",
         ),
         (
@@ -108,7 +111,7 @@ def test_what_is_written_loads_to_the_same_network(load: Any, network: str) -> N
         ),
         (
             "action_distribution_settings: {channels: 4}",
-            "action_distribution_settings: there is no distribution to have settings; name one in action_distribution",
+            "action_distribution_settings: nothing is chosen that could have settings; name it in action_distribution",
         ),
         (
             "action_distribution: mixture, action_distribution_settings: {chanels: 4}",
@@ -136,10 +139,6 @@ def test_what_cannot_work_is_refused_with_its_place(errors: Errors, network: str
             block("critic: {hidden_units: 4}", rest="hyperparameters: {shared_critic: true}"),
             "behaviors.B.network_settings.critic: hyperparameters.shared_critic has one network for both",
         ),
-        (
-            block("", rest="reward_signals: {extrinsic: {network_settings: {critic: {}}}}"),
-            "behaviors.B.reward_signals.extrinsic.network_settings.critic: a reward has no critic; leave it out",
-        ),
     ],
 )
 def test_a_critic_without_a_network_of_its_own_has_no_settings(errors: Errors, text: str, message: str) -> None:
@@ -156,12 +155,7 @@ def test_a_critic_without_a_network_of_its_own_has_no_settings(errors: Errors, t
         ),
         (
             block("action_distribution: mixture", rest="hyperparameters: {initial_log_std: -1}"),
-            "behaviors.B.hyperparameters.initial_log_std: action_distribution 'mixture' has no log standard deviation",
-        ),
-        (
-            block("", rest="reward_signals: {extrinsic: {network_settings: {action_distribution: gaussian}}}"),
-            "behaviors.B.reward_signals.extrinsic.network_settings.action_distribution: a reward has no "
-            "action_distribution; leave it out",
+            "behaviors.B.network_settings.action_distribution: 'mixture' has no log standard deviation to begin with",
         ),
     ],
 )

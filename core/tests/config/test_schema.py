@@ -66,7 +66,7 @@ INVALID = [
     "behaviors: {B: {network_settings: {vis_encode_type: deep, vis_encode_settings: {chanels: 2}}}}",
     "behaviors: {B: {network_settings: {hidden_layers: [0]}}}",
     "behaviors: {B: {network_settings: {critic: {hidden_units: 0}}}}",
-    "behaviors: {B: {reward_signals: {extrinsic: {network_settings: {vis_encode_type: simpel}}}}}",
+    "behaviors: {B: {reward_signals: {bonus: {scale: 1, network_settings: {vis_encode_type: simpel}}}}}",
     "behaviors: {B: {trainer_type: ppo, hyperparameters: {target_kl: 0}}}",
     "behaviors: {B: {}}\nstats: {console: {color: 1}}",
     "behaviors: {B: {}}\nstats: {jsonl: true}",

@@ -28,7 +28,7 @@ class TwoRecords:
 
     @hookimpl
     def rlcore_trainers(self) -> list[TrainerSpec]:
-        return [TrainerSpec(name="ppo", target="a:b", settings="rlcore.settings:NetworkSettings")]
+        return [TrainerSpec(name="ppo", target="a:b", settings="rlcore.settings:CheckpointSettings")]
 
     @hookimpl
     def rlcore_environments(self) -> list[EnvironmentSpec]:
@@ -58,13 +58,13 @@ def write(tmp_path: Path) -> Any:
 
 def test_the_real_facade_gives_settings_of_every_kind(real: Plugins) -> None:
     data = {
-        "behaviors": {"B": {"trainer_type": "acme-rl/ppo", "hyperparameters": {"hidden_units": 5}}},
+        "behaviors": {"B": {"trainer_type": "acme-rl/ppo", "hyperparameters": {"run_id": "b"}}},
         "environment": {"type": "toy", "options": {"num_threads": 2}},
         "acme": {"enable": ["x"]},
         "stats": {"jsonl": {}, "console": False},
     }
     config = config_from_mapping(data, real)
-    assert config.behaviors["B"].hyperparameters.hidden_units == 5
+    assert config.behaviors["B"].hyperparameters.run_id == "b"
     assert config.environment is not None and config.environment.options.num_threads == 2
     assert config.sections["acme"].enable == ["x"]
     assert config_from_mapping(dump_config(config), real) == config

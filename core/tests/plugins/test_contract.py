@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import rlcore_torch.hookspecs as hooks_of_torch
 from rlcore import RunContext, TrainerSpec
 from rlcore.errors import PluginError
 from rlcore.plugins import CONTRACT, HOOKS, Plugins, Record, load_plugins, selection_from
@@ -29,8 +30,8 @@ CLASSES = {"Plugins": Plugins, "RunContext": RunContext}  # those whose members 
 
 
 def exists(name: str) -> bool:
-    """Whether rlcore has a module, a name in a module, or a hook."""
-    if name in {hook.name for hook in HOOKS}:
+    """Whether rlcore or a plugin has a module, a name in a module, or a hook."""
+    if name in {hook.name for hook in HOOKS} or hasattr(hooks_of_torch, name):
         return True
     parts = name.split(".")
     if parts[0] in CLASSES:
@@ -65,7 +66,7 @@ def names_of(number: int) -> Iterator[str]:
 
 @pytest.mark.parametrize("number", range(1, CONTRACT))
 def test_every_public_name_of_an_earlier_contract_is_there_or_is_answered(number: int) -> None:
-    pytest.importorskip("torch", reason="has names of rlcore_torch")
+    pytest.importorskip("torch", reason="has names of rlcore.torch")
     names = list(names_of(number))
     assert len(names) > 500
     unanswered = [name for name in names if not exists(name) and not is_answered(name)]
@@ -83,16 +84,16 @@ def test_every_successor_exists_and_no_old_name_does() -> None:
 def test_a_name_that_moves_twice_is_answered_with_its_last_place(monkeypatch: pytest.MonkeyPatch) -> None:
     day = datetime.date(2027, 1, 1)
     later = [
-        Contract(3, day, {"rlcore.settings": "rlcore.keys", "rlcore.keys.RunConfig": "rlcore.Config"}),
-        Contract(4, day, {"rlcore.keys.setting": "rlcore.keys.key"}, {"rlcore_check_config": "use a settings class"}),
+        Contract(4, day, {"rlcore.settings": "rlcore.keys", "rlcore.keys.RunConfig": "rlcore.Config"}),
+        Contract(5, day, {"rlcore.keys.setting": "rlcore.keys.key"}, {"rlcore_check_config": "use a settings class"}),
     ]
     table = (*contracts(), *later)
     monkeypatch.setattr(contract_module, "contracts", lambda: table)
-    assert successor("rlcore.config.setting") == "rlcore.config.setting was renamed to rlcore.keys.key in contract 4"
+    assert successor("rlcore.config.setting") == "rlcore.config.setting was renamed to rlcore.keys.key in contract 5"
     assert successor("rlcore.settings.RewardSettings") == (
-        "rlcore.settings.RewardSettings was renamed to rlcore.keys.RewardSettings in contract 3"
+        "rlcore.settings.RewardSettings was renamed to rlcore.keys.RewardSettings in contract 4"
     )
-    assert successor("rlcore_configured") == "rlcore_configured was removed in contract 4: use a settings class"
+    assert successor("rlcore_configured") == "rlcore_configured was removed in contract 5: use a settings class"
     assert successor("rlcore.environment.Actions") is None
 
 

@@ -90,7 +90,7 @@ from rlcore import TrainerSpec, hookimpl
 class T: ...
 @hookimpl
 def rlcore_trainers():
-    yield TrainerSpec(name="twin", target="acme_clashing:T", settings="rlcore.settings:NetworkSettings")
+    yield TrainerSpec(name="twin", target="acme_clashing:T", settings="rlcore_torch:NetworkSettings")
 """
 
 

@@ -16,9 +16,10 @@ from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpe
 from rlcore.errors import RunStateError
 from rlcore.plugins.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds, derive_generator, generator_state, restore_generator
-from rlcore.settings import BehaviorSettings, OfflineSettings, setting
+from rlcore.settings import BehaviorSettings, setting
 from rlcore_devkit import IdentityEnvironment, TinyCorridor
 from rlcore_devkit.environments import ArrayEnvironment
+from rlcore_torch import OfflineSettings
 
 
 @hookimpl

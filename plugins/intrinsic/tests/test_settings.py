@@ -16,8 +16,8 @@ from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError
 from rlcore.plugins import Plugins
 from rlcore.recordings import Recording
-from rlcore.settings import NetworkSettings
 from rlcore_devkit.environments import identity_hybrid
+from rlcore_torch import NetworkSettings
 
 GAIL = {"demo_path": "expert"}
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 
-from rlcore import OptimizerSpec, Run, hookimpl
+from rlcore import Run, hookimpl
 from rlcore.config import ConfigErrors, config_from_mapping
 from rlcore.environment import Actions, AgentBatch, Environment
 from rlcore.errors import ConfigError, RunStateError
@@ -26,6 +26,7 @@ from rlcore_devkit.conformance.states import assert_equal, check_storable, copie
 from rlcore_devkit.conformance.trainer import first_batch
 from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
 from rlcore_devkit.fixtures import RunRlcore
+from rlcore_torch import OptimizerSpec
 
 MakeTrainer = Callable[..., Any]
 NAMES = pytest.mark.parametrize("name", ["bc", "iql"])
@@ -75,7 +76,7 @@ def momentum(parameters: list[Any], learning_rate: float, settings: Any) -> torc
 class Optimizers:
     @hookimpl
     def rlcore_optimizers(self) -> list[OptimizerSpec]:
-        settings = "rlcore.settings:OptimizerSettings"
+        settings = "rlcore_torch:OptimizerSettings"
         return [OptimizerSpec(name="momentum", target=f"{__name__}:momentum", settings=settings)]
 
 

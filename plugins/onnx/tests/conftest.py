@@ -18,10 +18,10 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.exporters import ExportAbout
 from rlcore.plugins.calls import load_plugins
 from rlcore.plugins.selection import selection_from
-from rlcore.settings import BehaviorSettings, MemorySettings, NetworkSettings, RunConfig
+from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore_onnx.exporter import OnnxExporter
 from rlcore_onnx.settings import OnnxSettings
-from rlcore_torch import Actor, ActorPolicy, Backend, Gaussian
+from rlcore_torch import Actor, ActorPolicy, Backend, Gaussian, MemorySettings, NetworkSettings
 
 ABOUT = ExportAbout(
     run_id="walker", step=500, behavior_steps=300, trainer_type="ppo", rlcore_version="0.1.0",

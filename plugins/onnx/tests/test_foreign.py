@@ -17,10 +17,18 @@ from torch import Tensor, nn
 from rlcore import RunContext
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, UnsupportedExport
-from rlcore.settings import NetworkSettings
 from rlcore_onnx.exporter import OnnxExporter
 from rlcore_onnx.settings import OnnxSettings
-from rlcore_torch import ActionDistribution, ActionLayout, Actor, ActorPolicy, Backend, PolicyOutput, mask_logits
+from rlcore_torch import (
+    ActionDistribution,
+    ActionLayout,
+    Actor,
+    ActorPolicy,
+    Backend,
+    NetworkSettings,
+    PolicyOutput,
+    mask_logits,
+)
 from rlcore_torch.policy.untrained import untrained_policy
 
 pytest.importorskip("onnxscript", reason="needs the extra torch-export of rlcore-onnx")
@@ -92,7 +100,7 @@ def record(target: Any) -> Any:
 
 def with_encoder(target: type[nn.Module], image: bool = True) -> NetworkSettings:
     name = "vis_encode_type" if image else "vector_encode_type"
-    return NetworkSettings(hidden_units=16, num_layers=1, encoders={"own": record(target)}, **{name: "own"})
+    return NetworkSettings(hidden_units=16, num_layers=1, records={name: record(target)}, **{name: "own"})
 
 
 @pytest.mark.parametrize("profile", ["unity", deep("generic"), deep("godot")])

@@ -13,9 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore.environment import ObservationSpec
-from rlcore.settings import NetworkSettings
 from rlcore_onnx.layers import ACTIVATIONS
-from rlcore_torch import ActorPolicy
+from rlcore_torch import ActorPolicy, NetworkSettings
 from rlcore_torch.networks.networks import ACTIVATIONS as KNOWN
 from rlcore_torch.policy.untrained import untrained_policy
 

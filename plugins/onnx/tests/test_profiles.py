@@ -16,7 +16,7 @@ from onnx import TensorProto, numpy_helper
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import UnsupportedExport
-from rlcore.settings import NetworkSettings
+from rlcore_torch import NetworkSettings
 from rlcore_torch.policy.untrained import untrained_policy
 
 NAMES = {TensorProto.FLOAT: "float", TensorProto.BOOL: "bool", TensorProto.INT64: "int64", TensorProto.UINT8: "uint8"}

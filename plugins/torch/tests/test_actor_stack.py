@@ -17,9 +17,17 @@ from torch import Tensor, nn
 
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.policy import Policy, PolicyMix, Snapshot, StackableSnapshot
-from rlcore.settings import MemorySettings, NetworkSettings
 from rlcore_devkit.playing import random_observations
-from rlcore_torch import Actor, ActorCritic, ActorPolicy, ActorSnapshot, Backend, Gaussian
+from rlcore_torch import (
+    Actor,
+    ActorCritic,
+    ActorPolicy,
+    ActorSnapshot,
+    Backend,
+    Gaussian,
+    MemorySettings,
+    NetworkSettings,
+)
 from rlcore_torch.cpu.acting import numpy_actor
 from rlcore_torch.cpu.dense import fused_dense
 from rlcore_torch.cpu.stacked_acting import StackedNumpyActors

@@ -14,21 +14,23 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 
-from rlcore import ActionDistributionSpec
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
-from rlcore.settings import NetworkSettings, SettingError, StateDependentGaussianSettings
+from rlcore.settings import SettingError
 from rlcore_devkit import ActionDistributionConformance
 from rlcore_torch import (
     ActionDistribution,
+    ActionDistributionSpec,
     Actor,
     ActorCritic,
     ActorPolicy,
     Backend,
     DeterministicTanh,
     Gaussian,
+    NetworkSettings,
     SquashedGaussian,
     StateDependentGaussian,
+    StateDependentGaussianSettings,
 )
 from rlcore_torch.cpu.acting import numpy_actor
 from rlcore_torch.networks.distributions import BUILT_IN, make_distribution

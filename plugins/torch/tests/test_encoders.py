@@ -12,11 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore import EncoderSpec
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
-from rlcore.settings import CriticSettings, NetworkSettings
-from rlcore_torch import Actor, ActorCritic, ActorPolicy, Backend, Critic
+from rlcore_torch import Actor, ActorCritic, ActorPolicy, Backend, Critic, CriticSettings, EncoderSpec, NetworkSettings
 from rlcore_torch.cpu.acting import numpy_actor
 from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE
 
@@ -46,7 +44,7 @@ def make(source: Any, **settings: Any) -> NetworkSettings:
     sys.modules["acme_encoder"] = module
     record = EncoderSpec(name="acme", target="acme_encoder:Encoder", kinds={"image", "vector"})
     network = {"hidden_units": 7, "vis_encode_type": "acme", "vector_encode_type": "acme", **settings}
-    return NetworkSettings(encoders={"acme": record}, **network)
+    return NetworkSettings(records={"vis_encode_type": record}, **network)
 
 
 def spec(*observations: ObservationSpec) -> BehaviorSpec:

@@ -14,11 +14,11 @@ import torch
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import UnsupportedExport
 from rlcore.exporters import ExportAbout, policy_module
-from rlcore.settings import NetworkSettings
 from rlcore_devkit import ExporterConformance
 from rlcore_devkit.conformance.exporters import BEHAVIORS
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.fixtures import InstallPlugin, installed_plugin
+from rlcore_torch import NetworkSettings
 from rlcore_torch.policy.untrained import untrained_policy
 
 __all__ = ["installed_plugin"]

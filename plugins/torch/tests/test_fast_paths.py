@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.settings import NetworkSettings
-from rlcore_torch import ActorCritic, ActorPolicy, Backend
+from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
 from rlcore_torch.cpu.acting import numpy_actor
 from rlcore_torch.cpu.dense import fused_dense
 

@@ -13,21 +13,12 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
-from rlcore import OptimizerSpec
 from rlcore.distributed import OneRank
 from rlcore.environment import BehaviorSpec, Environment
 from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
 from rlcore.recordings import Recording
 from rlcore.rewards import ExtrinsicReward
-from rlcore.settings import (
-    BehavioralCloningSettings,
-    BehaviorSettings,
-    NetworkSettings,
-    OffPolicySettings,
-    OnPolicySettings,
-    OptimizerSettings,
-    RunConfig,
-)
+from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_devkit.conformance.trainer import learn
@@ -36,12 +27,18 @@ from rlcore_torch import (
     Actor,
     ActorCritic,
     ActorPolicy,
+    BehavioralCloningSettings,
     GradientStep,
     Loss,
     Minibatch,
+    NetworkSettings,
+    OffPolicySettings,
     OffPolicyTrainer,
+    OnPolicySettings,
     OnPolicyTrainer,
     Optimizer,
+    OptimizerSettings,
+    OptimizerSpec,
     SquashedGaussian,
     TorchTrainer,
     TransitionBatch,
@@ -186,7 +183,7 @@ def descent(parameters: list[Any], learning_rate: float, settings: OptimizerSett
 
 
 def test_imitation_has_an_optimizer_of_its_own_of_the_type_of_the_trainer() -> None:
-    spec = OptimizerSpec(name="descent", target=f"{__name__}:descent", settings="rlcore.settings:OptimizerSettings")
+    spec = OptimizerSpec(name="descent", target=f"{__name__}:descent", settings="rlcore_torch:OptimizerSettings")
     imitation = cloning(ENVIRONMENTS["masked"], num_epoch=1, batch_size=1000, strength=0.5)
     trainer = Imitator(spec_of(ENVIRONMENTS["masked"]))
     trainer.optimizer = PluginOptimizer(spec, OptimizerSettings(), trainer.optimizer.parameters, 0.01)

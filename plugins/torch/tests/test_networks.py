@@ -13,8 +13,16 @@ from torch import nn
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import UnsupportedSpace
-from rlcore.settings import NetworkSettings
-from rlcore_torch import ActionLayout, ActorCritic, Critic, Gaussian, ImageEncoder, ObservationInputs, PolicyHead
+from rlcore_torch import (
+    ActionLayout,
+    ActorCritic,
+    Critic,
+    Gaussian,
+    ImageEncoder,
+    NetworkSettings,
+    ObservationInputs,
+    PolicyHead,
+)
 from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE
 
 VECTOR = ObservationSpec("seen", (3,), np.float32)

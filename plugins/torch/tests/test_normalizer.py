@@ -15,8 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.settings import NetworkSettings
-from rlcore_torch import Actor, ObservationInputs, RunningNormalizer, load_model_state, model_state
+from rlcore_torch import Actor, NetworkSettings, ObservationInputs, RunningNormalizer, load_model_state, model_state
 
 
 @given(seed=st.integers(0, 2**32 - 1), sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6))

@@ -19,11 +19,22 @@ from rlcore.environment import Environment
 from rlcore.errors import ConfigError, PluginError, RunStateError, TrainingDiverged
 from rlcore.plugins import Selection, load_plugins
 from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
-from rlcore.settings import BehaviorSettings, NetworkSettings, OffPolicySettings, PrioritizedSamplerSettings, RunConfig
+from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore_devkit.conformance.states import copied
 from rlcore_devkit.conformance.trainer import first_batch, learn, play
 from rlcore_devkit.environments import ConstantReward, IdentityEnvironment, TinyCorridor, identity_hybrid
-from rlcore_torch import Actor, GradientStep, OffPolicyTrainer, Optimizer, SquashedGaussian, TransitionBatch, allocation
+from rlcore_torch import (
+    Actor,
+    GradientStep,
+    NetworkSettings,
+    OffPolicySettings,
+    OffPolicyTrainer,
+    Optimizer,
+    PrioritizedSamplerSettings,
+    SquashedGaussian,
+    TransitionBatch,
+    allocation,
+)
 
 
 class CountingReward(ExtrinsicReward):

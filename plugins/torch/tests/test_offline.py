@@ -17,7 +17,7 @@ from rlcore.environment import Actions, BehaviorSpec, Environment, ObservationSp
 from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
 from rlcore.recordings import Recording
 from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
-from rlcore.settings import BehaviorSettings, NetworkSettings, OfflineSettings, RunConfig
+from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_devkit.environments import TinyCorridor, identity_hybrid
@@ -26,6 +26,8 @@ from rlcore_torch import (
     Actor,
     Gaussian,
     GradientStep,
+    NetworkSettings,
+    OfflineSettings,
     OfflineTrainer,
     Optimizer,
     TransitionBatch,

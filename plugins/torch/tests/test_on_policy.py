@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from rlcore.distributed import OneRank
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.rewards import ExtrinsicReward, Transitions
-from rlcore.settings import BehaviorSettings, NetworkSettings, OnPolicySettings, RunConfig
-from rlcore_torch import ActorCritic, Gaussian, Loss, Minibatch, OnPolicyTrainer
+from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore_torch import ActorCritic, Gaussian, Loss, Minibatch, NetworkSettings, OnPolicySettings, OnPolicyTrainer
 
 BRANCHES = (2, 3)
 Transition = dict[str, Any]

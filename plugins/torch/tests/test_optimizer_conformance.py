@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import OptimizerSpec, hookimpl
+from rlcore import hookimpl
 from rlcore.plugins import Plugins, load_plugins
 from rlcore_devkit import OptimizerConformance, ScheduleConformance
+from rlcore_torch import OptimizerSpec
 
 
 class TestLinear(ScheduleConformance):
@@ -68,7 +69,7 @@ class Registered(OptimizerConformance):
         class Acme:
             @hookimpl
             def rlcore_optimizers(self) -> list[OptimizerSpec]:
-                settings = "rlcore.settings:OptimizerSettings"
+                settings = "rlcore_torch:OptimizerSettings"
                 return [OptimizerSpec(name="acme", target=target, settings=settings, summary="s")]
 
         plugins = load_plugins()

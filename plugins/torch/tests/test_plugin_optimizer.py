@@ -14,16 +14,15 @@ import pytest
 import torch
 from torch import nn
 
-from rlcore import OptimizerSpec
 from rlcore.errors import PluginError, RunStateError
-from rlcore.settings import OptimizerSettings
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
+from rlcore_torch import OptimizerSettings, OptimizerSpec
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 
 Make = Callable[..., Any]  # of parameters, learning_rate and settings
 AcmeOptimizer = Callable[..., PluginOptimizer]
 
-SPEC = OptimizerSpec(name="acme", target="acme_optimizer:make", settings="rlcore.settings:OptimizerSettings")
+SPEC = OptimizerSpec(name="acme", target="acme_optimizer:make", settings="rlcore_torch:OptimizerSettings")
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.settings import NetworkSettings
-from rlcore_torch import ActorCritic, ActorPolicy, Backend, Gaussian, Inputs
+from rlcore_torch import ActorCritic, ActorPolicy, Backend, Gaussian, Inputs, NetworkSettings
 from rlcore_torch.cpu.acting import FUNCTIONS, MOST_ROWS, numpy_actor
 from rlcore_torch.networks.networks import ACTIVATIONS
 

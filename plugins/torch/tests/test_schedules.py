@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore import ScheduleSpec
 from rlcore.errors import PluginError
-from rlcore_torch import Schedule, create_schedule
+from rlcore_torch import Schedule, ScheduleSpec, create_schedule
 from rlcore_torch.optimization.schedules import BUILT_IN
 
 STEPS = [0, 1, 250, 333, 500, 999, 1000, 2000]

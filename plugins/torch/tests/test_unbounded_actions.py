@@ -15,10 +15,10 @@ from rlcore.distributed import OneRank
 from rlcore.environment import Environment
 from rlcore.errors import UnsupportedSpace
 from rlcore.rewards import ExtrinsicReward
-from rlcore.settings import BehaviorSettings, NetworkSettings, OffPolicySettings, RunConfig
+from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore_devkit.conformance.trainer import play
 from rlcore_devkit.environments import identity_hybrid
-from rlcore_torch import Actor, OffPolicyTrainer, Optimizer, SquashedGaussian
+from rlcore_torch import Actor, NetworkSettings, OffPolicySettings, OffPolicyTrainer, Optimizer, SquashedGaussian
 
 
 class Explorer(OffPolicyTrainer):

@@ -12,6 +12,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
             name="ppo",
             target="rlcore_ppo.trainer:PPOTrainer",
             settings="rlcore_ppo.settings:PPOSettings",
+            network="rlcore_torch:NetworkSettings",
             summary="proximal policy optimization: on-policy, clipped policy gradient",
             behavioral_cloning=True,
             memory=True,

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.environment import BehaviorSpec
-from rlcore.settings import NetworkSettings
 from rlcore_torch import (
     ActionLayout,
     Actor,
     Critic,
     DiscreteOptions,
     Inputs,
+    NetworkSettings,
     SquashedGaussian,
     log_probabilities,
     mask_logits,

@@ -12,6 +12,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
             name="sac",
             target="rlcore_sac.trainer:SACTrainer",
             settings="rlcore_sac.settings:SACSettings",
+            network="rlcore_torch:NetworkSettings",
             summary="soft actor-critic: off-policy, maximum entropy, twin critics",
             behavioral_cloning=True,
             critic=True,

@@ -5,8 +5,8 @@ has one gradient step, from top to bottom. For discrete branches, the losses use
 (Christodoulou 2019, arXiv:1910.07207). Only continuous parts of an action are sampled.
 
 Each of the R reward providers has its own value and its own discount. The policy maximizes the sum of the R values.
-The minimum of the two critics is decided by this sum (:mod:`rlcore_torch.off_policy.double_q`). Each value contains 1/R of the
-entropy bonus, so the sum contains it once.
+This sum decides which critic counts (:func:`rlcore_torch.min_q`). Each value contains 1/R of the entropy bonus,
+so the sum contains it once.
 
 With ``n_steps`` > 1, a target contains the entropy bonus of every step in between: the entropy of the current policy at
 the observations that were stored (for continuous parts, of a fresh draw, because the log-probability of a stored action

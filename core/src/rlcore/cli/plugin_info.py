@@ -15,7 +15,7 @@ from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.diagnosis import loaded_among_others
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin
-from rlcore.plugins.records import BehaviorSection, ConfigSection, EncoderSpec, ExporterSpec, Record, RunOptionSpec
+from rlcore.plugins.records import BehaviorSection, ConfigSection, ExporterSpec, Record, RunOptionSpec
 from rlcore.plugins.selection import Choice, Selection, decide
 
 
@@ -109,8 +109,8 @@ def _record(record: Record) -> dict[str, Any]:
     }
     if isinstance(record, RunOptionSpec):
         described["sets"] = record.sets
-    if isinstance(record, EncoderSpec):
-        described["reads"] = ", ".join(sorted(record.kinds))
+    if kinds := getattr(record, "kinds", None):
+        described["reads"] = ", ".join(sorted(kinds))
     if isinstance(record, ExporterSpec):
         described["ending"] = record.suffix
     for attribute in _settings_of(record):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.classes import TYPED_BLOCKS, default_of, settings_fields, type_key
+from rlcore.config.classes import chosen_by, default_of, settings_fields
 from rlcore.config.collected import INVALID, OwnedProblems, Problems
 from rlcore.config.dump import plain
 from rlcore.config.export_block import EXPORT
@@ -41,7 +41,6 @@ from rlcore.settings import (
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
-    NetworkSettings,
     RewardSettings,
     RunConfig,
     WorkerSettings,
@@ -73,8 +72,7 @@ class Blocks:
         self.measuring = measuring
         self.plugins = plugins
         self.problems = problems
-        problems.find_record = self._named
-        problems.typed_block = self._typed_block
+        problems.records = self
 
     def run_config(self) -> Any:
         """The whole configuration as a RunConfig, or INVALID."""
@@ -82,14 +80,17 @@ class Blocks:
         sections = self._sections()
         if self.measuring:
             data = self._without_absent(data, sections)
-        outside = outside_behaviors(data, {*settings_fields(RunConfig), *sections})
+        outside = outside_behaviors(data, {*settings_fields(RunConfig), *sections}, self.plugins)
         for keys, message in outside:
             self.problems.add((keys[0],), message)
             data = {key: value for key, value in data.items() if key not in keys}
         ready: dict[str, Any] = {}
         if data.get("default_settings") is not None:  # first: its errors are not to appear as a behavior's
             ready["default_settings"] = self._behavior(data["default_settings"], ("default_settings",))
-        elif not (data.get("behaviors") or any(is_behavior(self.data[key]) for keys, _ in outside for key in keys)):
+        elif not (
+            data.get("behaviors")
+            or any(is_behavior(self.data[key], self.plugins) for keys, _ in outside for key in keys)
+        ):
             self.problems.add(("behaviors",), "missing; list a behavior, or give default_settings")
         ready["behaviors"] = self._each(data.get("behaviors", {}), ("behaviors",), self._behavior)
         ready["stats"] = self._each(data.get("stats", {}), ("stats",), self._writer)
@@ -120,7 +121,7 @@ class Blocks:
             ready=ready,
             also_allowed=sections,
             no_keys=("sections",),
-            hints=hints_at_top(behaviors if isinstance(behaviors := data.get("behaviors"), Mapping) else ()),
+            hints=partial(hints_at_top, data.get("behaviors"), self.plugins),
             absent=self.plugins.absent,
         )
 
@@ -133,7 +134,7 @@ class Blocks:
             data = self._without_unknown(data, path, sections.union(settings_fields(BehaviorSettings)))
         spec = self._trainer(data, path)
         keys = () if spec is INVALID else settings_fields(spec.resolve("settings"))
-        moved, message = misplaced(data, keys)
+        moved, message = misplaced(data, keys, self.plugins)
         if moved:
             self.problems.add((*path, moved[0]), message)
             data = {key: value for key, value in data.items() if key not in moved}
@@ -142,9 +143,12 @@ class Blocks:
             "hyperparameters": INVALID if spec is INVALID else self._hyperparameters(spec, data, path),
             "reward_signals": self._each(rewards, (*path, "reward_signals"), self._reward),
         }
-        hints = hints_in_behavior(path, "network_settings", keys)
-        network = data.get("network_settings", {})
-        ready["network_settings"] = self._network(network, (*path, "network_settings"), hints)
+        if spec is INVALID:
+            ready["network_settings"] = INVALID
+        else:
+            hints = partial(hints_in_behavior, path, "network_settings", keys, self.plugins)
+            network, at = data.get("network_settings", {}), (*path, "network_settings")
+            ready["network_settings"] = self.settings(spec, network, at, "network", hints)
         ready["sections"] = self._behavior_sections(data, path)
         claimed = [record.name for record in self.plugins.records("behavior")]
         return build(
@@ -155,65 +159,9 @@ class Blocks:
             ready=ready,
             also_allowed=(*claimed, *self._unclaimed(data)),
             no_keys=("sections",),
-            hints=hints_in_behavior(path, None, keys),
+            hints=partial(hints_in_behavior, path, None, keys, self.plugins),
             absent=self.plugins.absent,
         )
-
-    def _network(self, data: Any, path: KeyPath, hints: Mapping[str, str] | None = None) -> Any:
-        """The network, with the records and the settings of the encoders and the distribution that it names."""
-        ready: dict[str, Any] = {}
-        if isinstance(data, Mapping):
-            encoders: dict[str, Any] = {}
-            for kind, prefix in (("image", "vis"), ("vector", "vector")):
-                ready[f"{prefix}_encode_settings"] = self._encoder(data, path, kind, prefix, encoders)
-            ready["encoders"] = encoders
-            ready |= self._distribution(data, path)
-        no_keys = ("encoders", "distribution")
-        return build(NetworkSettings, data, path, self.problems, ready=ready, no_keys=no_keys, hints=hints)
-
-    def _encoder(self, data: Mapping[str, Any], path: KeyPath, kind: str, prefix: str, encoders: dict[str, Any]) -> Any:
-        """The settings of the encoder of one kind of observations; its record is added to ``encoders``."""
-        key, of_settings = f"{prefix}_encode_type", f"{prefix}_encode_settings"
-        name, given = data.get(key, getattr(attrs.fields(NetworkSettings), key).default), data.get(of_settings)
-        if name is None and given is not None:
-            self.problems.add((*path, of_settings), f"there is no encoder to have settings; name one in {key}")
-            return INVALID
-        if not isinstance(name, str):
-            return None  # build() adds the problem of a name that is not text
-        record = self._find("encoder", self.plugins.encoder, name, (*path, key))
-        if record is INVALID:
-            return INVALID
-        if kind not in record.kinds:
-            able = [str(each.name) for each in self.plugins.records("encoder") if kind in getattr(each, "kinds", ())]
-            problem = f"{record.described} does not read {kind} observations; "
-            problem += f"choose {' or '.join(able)}" if able else f"no plugin that is on has an encoder of {kind}s"
-            self.problems.add((*path, key), problem)
-            return INVALID
-        encoders[name] = record
-        return self._own_settings(record, name, given, (*path, of_settings))
-
-    def _own_settings(self, record: Any, name: str, given: Any, path: KeyPath) -> Any:
-        """The settings of an encoder or a distribution, which may have none."""
-        if record.settings is not None:
-            return self._settings(record, {} if given is None else given, path)
-        if given is None:
-            return None
-        self.problems.add(path, f"{record.called or record.kind} {name!r} has no settings; leave it out")
-        return INVALID
-
-    def _distribution(self, data: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
-        """The record of the distribution of continuous actions, and its settings."""
-        key, of_settings = "action_distribution", "action_distribution_settings"
-        name, given = data.get(key), data.get(of_settings)
-        if name is None and given is not None:
-            self.problems.add((*path, of_settings), f"there is no distribution to have settings; name one in {key}")
-            return {of_settings: INVALID}
-        if not isinstance(name, str):
-            return {of_settings: None}  # build() adds the problem of a name that is not text
-        record = self._find("action_distribution", self.plugins.action_distribution, name, (*path, key))
-        if record is INVALID:
-            return {of_settings: INVALID}
-        return {"distribution": record, of_settings: self._own_settings(record, name, given, (*path, of_settings))}
 
     def _behavior_sections(self, data: Mapping[str, Any], path: KeyPath) -> Any:
         """The blocks of a behavior that belong to plugins, by key; keys that are null are left out."""
@@ -225,7 +173,7 @@ class Blocks:
             if data.get(name) is not None:
                 record = self._find("behavior", self.plugins.behavior_section, name, (*path, name))
                 problems = OwnedProblems(self.problems, record)
-                built[name] = self._settings(record, data[name], (*path, name), "target", problems=problems)
+                built[name] = self.settings(record, data[name], (*path, name), "target", problems=problems)
         return INVALID if INVALID in built.values() else built
 
     def _unclaimed(self, data: Mapping[str, Any]) -> list[str]:
@@ -246,17 +194,17 @@ class Blocks:
         if given is not None and "trainer_type" not in data:
             self.problems.add((*path, "hyperparameters"), "trainer_type must be given when hyperparameters are")
             return INVALID
-        if data.get("behavioral_cloning") is not None and not spec.behavioral_cloning:
-            self.problems.add((*path, "behavioral_cloning"), f"trainer {spec.name!r} does not imitate demonstrations")
-        hints = hints_in_behavior(path, "hyperparameters", ())
-        return self._settings(spec, {} if given is None else given, (*path, "hyperparameters"), hints=hints)
+        hints = partial(hints_in_behavior, path, "hyperparameters", (), self.plugins)
+        return self.settings(spec, {} if given is None else given, (*path, "hyperparameters"), hints=hints)
 
-    def _typed_block(self, base: Any, data: Any, path: KeyPath, problems: Problems) -> Any:
+    def chosen_block(self, base: Any, data: Any, path: KeyPath, problems: Problems) -> Any:
         """A block with the settings class of the record that its ``type`` names.
 
         ``base`` has the default type; without one, a block is named after its type.
         """
-        kind, key = TYPED_BLOCKS[base], type_key(base)
+        choice = chosen_by(base)
+        assert choice is not None
+        kind, key = choice.kind, choice.key
         default = default_of(getattr(attrs.fields(base), key))
         name = data.get(key, default) if isinstance(data, Mapping) else ""
         if name is None and default is None:
@@ -273,7 +221,7 @@ class Blocks:
         if not issubclass(cls, base):
             wrong = f"{spec.described}: its settings class {cls.__name__} is not of {base.__name__}"
             raise problems.plugin_error(path, f"{wrong}, from which it must derive")
-        return self._settings(spec, data, path, problems=problems, ready={key: name})
+        return self.settings(spec, data, path, problems=problems, ready={key: name})
 
     def _reward(self, data: Any, path: KeyPath) -> Any:
         if path[-1] in settings_fields(RewardSettings) and not isinstance(data, Mapping):
@@ -285,10 +233,7 @@ class Blocks:
         spec = self._find("reward", self.plugins.reward_provider, str(path[-1]), path)
         if spec is INVALID:
             return INVALID
-        ready = {}
-        if isinstance(data, Mapping) and "network_settings" in data and _has_network(spec.resolve("settings")):
-            ready["network_settings"] = self._network(data["network_settings"], (*path, "network_settings"))
-        return self._settings(spec, data, path, ready=ready)
+        return self.settings(spec, data, path)
 
     def _has(self, find: Callable[[str], Any], reference: str) -> bool:
         try:
@@ -310,7 +255,7 @@ class Blocks:
             for key in data:
                 self.problems.add((*path, key), "unknown key; this writer has no settings")
             return INVALID if data else None
-        return self._settings(spec, data, path)
+        return self.settings(spec, data, path)
 
     def _exports(self, data: Any) -> Any:
         """The settings of the exporters by name, or INVALID."""
@@ -322,7 +267,7 @@ class Blocks:
     def _exporter(self, data: Any, path: KeyPath) -> Any:
         """The settings of the exporter that ``path`` ends with, or INVALID."""
         spec = self._find("exporter", self.plugins.exporter, str(path[-1]), path)
-        return INVALID if spec is INVALID else self._settings(spec, data, path)
+        return INVALID if spec is INVALID else self.settings(spec, data, path)
 
     def _environment(self, data: Any, path: KeyPath) -> Any:
         if not isinstance(data, Mapping):
@@ -337,10 +282,10 @@ class Blocks:
             else:
                 ready["parameters"] = self._routes(spec, data.get("parameters", {}), (*path, "parameters"))
                 if spec.settings is not None:
-                    ready["options"] = self._settings(spec, options, (*path, "options"))
+                    ready["options"] = self.settings(spec, options, (*path, "options"))
         if "options" not in ready:
             ready["options"] = structure(options, dict[str, Any], (*path, "options"), self.problems)
-        return build(EnvironmentSettings, data, path, self.problems, ready=ready, hints=OTHER_KEYS)
+        return build(EnvironmentSettings, data, path, self.problems, ready=ready, hints=lambda: OTHER_KEYS)
 
     def _routes(self, spec: Any, data: Any, path: KeyPath) -> Any:
         """How each environment parameter reaches the environment."""
@@ -349,7 +294,7 @@ class Blocks:
                 path, f"environments of type {spec.name!r} take parameters by their names; delete this block"
             )
             return INVALID
-        return self._each(data, path, lambda block, at: self._settings(spec, block, at, "parameters"))
+        return self._each(data, path, lambda block, at: self.settings(spec, block, at, "parameters"))
 
     def _evaluation(self, data: Any, environment: Any) -> Any:
         """The ``evaluation`` block, with the complete environment of evaluations."""
@@ -415,7 +360,7 @@ class Blocks:
                 return INVALID
             at = (*path_of_block, "type") if "type" in block else path
             spec = self._find("curriculum", self.plugins.curriculum, kind, at)
-            ready["curriculum"] = INVALID if spec is INVALID else self._settings(spec, block, path_of_block)
+            ready["curriculum"] = INVALID if spec is INVALID else self.settings(spec, block, path_of_block)
         return build(EnvironmentParameter, data, path, self.problems, ready=ready)
 
     def _sections(self) -> dict[str, Any]:
@@ -429,7 +374,7 @@ class Blocks:
                 raise PluginError(section_clash(records))
             collected = Problems(self.problems.document) if self.measuring else self.problems
             problems = OwnedProblems(collected, records[0])
-            section = self._settings(records[0], self.data.get(name, {}), (name,), "target", problems=problems)
+            section = self.settings(records[0], self.data.get(name, {}), (name,), "target", problems=problems)
             if self.measuring and section is INVALID:
                 self._warn_of_section(collected)
             else:
@@ -479,7 +424,10 @@ class Blocks:
         built = {name: build_one(value, (*path, name)) for name, value in data.items()}
         return INVALID if any(value is INVALID for value in built.values()) else built
 
-    def _named(self, kind: str, reference: str, path: KeyPath) -> Any:
+    def of_kind(self, kind: str) -> Sequence[Record]:
+        return self.plugins.records(kind)
+
+    def named(self, kind: str, reference: str, path: KeyPath) -> Any:
         """The record that a field names, or INVALID; None where no measurement needs it and its plugin is absent."""
         find = partial(self.plugins.record_of_kind, kind)
         return None if self.measuring and not self._has(find, reference) else self._find(kind, find, reference, path)
@@ -497,13 +445,13 @@ class Blocks:
         except PluginError as error:  # two plugins provide it: the file is not wrong, but its line helps
             raise self.problems.plugin_error(path, str(error)) from error
 
-    def _settings(
+    def settings(
         self,
         record: Record,
         data: Any,
         path: KeyPath,
         attribute: str = "settings",
-        hints: Mapping[str, str] | None = None,
+        hints: Callable[[], Mapping[str, str]] | None = None,
         problems: Problems | None = None,
         ready: Mapping[str, Any] | None = None,
     ) -> Any:
@@ -512,11 +460,6 @@ class Blocks:
         doing = f"in its settings class {cls.__name__}"
         with blamed(record.described, doing, partial(self.problems.plugin_error, path)):
             return build(cls, data, path, problems or self.problems, ready=ready, hints=hints)
-
-
-def _has_network(cls: type) -> bool:
-    """Whether the settings class of a reward has a network, as :class:`RewardSettings` does."""
-    return isinstance(cls, type) and issubclass(cls, RewardSettings)
 
 
 def _add_export_problems(block: Any, problems: Problems) -> None:

@@ -10,23 +10,16 @@ from typing import Any
 import attrs
 
 from rlcore.errors import PluginError
-from rlcore.settings import OpponentSettings, OptimizerSettings, ReplaySamplerSettings, WorkerSettings
-from rlcore.settings.fields import field_info
-
-# Blocks whose key ``type``, or ``executor`` of workers, names a record, by the base class of their settings; the record
-# names the class itself.
-# Where the class has no default type, a block without the key has the type that it is named after.
-TYPED_BLOCKS: Mapping[type, str] = {
-    ReplaySamplerSettings: "replay_sampler",
-    OptimizerSettings: "optimizer",
-    OpponentSettings: "opponent",
-    WorkerSettings: "executor",
-}
+from rlcore.settings.fields import Choice, field_info
 
 
-def type_key(base: type) -> str:
-    """The key of one of :data:`TYPED_BLOCKS` that names the record."""
-    return "executor" if base is WorkerSettings else "type"
+def chosen_by(cls: Any) -> Choice | None:
+    """What chooses the class of a block that is declared as ``cls``; None if it is ``cls``.
+
+    A class derived from one with a choice is the class of a record, and is itself.
+    """
+    choice = vars(cls).get("chosen") if isinstance(cls, type) else None
+    return choice if isinstance(choice, Choice) else None
 
 
 def settings_fields(cls: type) -> dict[str, attrs.Attribute[Any]]:

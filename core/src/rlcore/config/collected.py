@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
@@ -31,24 +31,32 @@ class Invalid(enum.Enum):
 INVALID: Final = Invalid.INVALID
 
 
+class Records(Protocol):
+    """Finds the records that a document names, and builds their blocks."""
+
+    def named(self, kind: str, name: str, path: KeyPath) -> Any:
+        """The record, or INVALID after a problem was added; None where it may be absent, and is."""
+
+    def of_kind(self, kind: str) -> Sequence[Record]:
+        """All records of a kind."""
+
+    def settings(self, record: Record, data: Any, path: KeyPath) -> Any:
+        """The settings of a record, or INVALID."""
+
+    def chosen_block(self, base: type, data: Any, path: KeyPath, problems: Problems) -> Any:
+        """A block that is declared as ``base`` and names its record itself, or INVALID."""
+
+
 class Problems:
     """Collects the problems of one document.
 
     A step that rewrites the document while it is checked replaces :attr:`document`, which says where values were
-    written. ``find_record`` finds the record that a field names, given its kind, name and place; None does not look.
-    ``typed_block`` builds one of :data:`rlcore.config.classes.TYPED_BLOCKS`, given the base class of its settings, its
-    data and place, and the problems to add to; None builds the base class.
+    written. Without ``records``, no record that the document names is looked for.
     """
 
-    def __init__(
-        self,
-        document: Document,
-        find_record: Callable[[str, str, KeyPath], Any] | None = None,
-        typed_block: Callable[[type, Any, KeyPath, Problems], Any] | None = None,
-    ) -> None:
+    def __init__(self, document: Document, records: Records | None = None) -> None:
         self.document = document
-        self.find_record = find_record
-        self.typed_block = typed_block
+        self.records = records
         self._found: dict[tuple[str, str], Problem] = {}
         self._calls = 0
 
@@ -122,7 +130,7 @@ class OwnedProblems(Problems):
     """Adds to other problems, and names the plugin of ``record`` in each: a section's name does not say whose it is."""
 
     def __init__(self, problems: Problems, record: Record) -> None:
-        super().__init__(problems.document, problems.find_record, problems.typed_block)
+        super().__init__(problems.document, problems.records)
         self._problems = problems
         self._owner = record.described if record.plugin is None else record.plugin.described
 

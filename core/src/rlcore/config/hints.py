@@ -7,24 +7,25 @@ and samplers in files of their own.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlcore.config.classes import settings_fields
 from rlcore.config.other_frameworks import OF_SB3, OTHER_KEYS, RLLIB_FILE, ZOO_FILE, is_of_rllib, is_of_zoo
-from rlcore.errors import KeyPath, dotted
+from rlcore.errors import KeyPath, PluginError, dotted
 from rlcore.settings import (
     BehaviorSettings,
     CheckpointSettings,
     EnvironmentSettings,
     EnvSettings,
-    NetworkSettings,
-    OffPolicySettings,
-    OnPolicySettings,
     RewardSettings,
     RunConfig,
     TorchSettings,
 )
+
+if TYPE_CHECKING:
+    from rlcore.plugins.calls import Plugins
 
 CONVERTER = "'python -m mlagents.trainers.upgrade_config' of ML-Agents converts old trainer files"
 OLD_SAMPLER = "sampler-type"
@@ -56,17 +57,18 @@ _OLD_BEHAVIOR = (
     f"of the algorithm are in hyperparameters and those of the network in network_settings; {CONVERTER}"
 )
 _REWARDS = ("extrinsic", "curiosity", "gail", "rnd")
+# Keys of ML-Agents' trainers, for files that are read without them.
 _TRAINER_KEYS = (
-    *("beta", "beta_schedule", "epsilon", "epsilon_schedule", "shared_critic", "tau", "init_entcoef"),
-    *settings_fields(OnPolicySettings),
-    *settings_fields(OffPolicySettings),
+    *("batch_size", "buffer_size", "learning_rate", "learning_rate_schedule", "beta", "beta_schedule", "epsilon"),
+    *("epsilon_schedule", "lambd", "num_epoch", "shared_critic", "buffer_init_steps", "init_entcoef", "tau"),
+    *("save_replay_buffer", "steps_per_update", "reward_signal_steps_per_update"),
 )
 _MEMORY_KEYS = ("memory_size", "sequence_length")  # of the block network_settings.memory
 
 
-def hints_at_top(behaviors: Iterable[str]) -> dict[str, str]:
-    """Return the messages for keys that may stand at the top level by mistake. ``behaviors`` are the file's."""
-    names = list(behaviors)
+def hints_at_top(behaviors: Any, plugins: Plugins) -> dict[str, str]:
+    """Return the messages for keys that may stand at the top level by mistake. ``behaviors`` is the file's block."""
+    names = list(behaviors) if isinstance(behaviors, Mapping) else []
     behavior = ("behaviors", next(iter(names), "NAME"))
     blocks: dict[str, type] = {
         "torch_settings": TorchSettings,
@@ -75,21 +77,23 @@ def hints_at_top(behaviors: Iterable[str]) -> dict[str, str]:
         "checkpoint_settings": CheckpointSettings,
         dotted(behavior): BehaviorSettings,
     }
-    inner = {key: dotted((*behavior, *block)) for key, block in _inner_places(()).items()}
+    inner = {key: dotted((*behavior, *block)) for key, block in _inner_places((), plugins).items()}
     outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
     return _messages(
         {**dict.fromkeys(names, "behaviors"), **inner, **outer, "curriculum": "environment_parameters.NAME"}
     )
 
 
-def hints_in_behavior(path: KeyPath, block: str | None, hyperparameters: Iterable[str]) -> dict[str, str]:
+def hints_in_behavior(
+    path: KeyPath, block: str | None, hyperparameters: Iterable[str], plugins: Plugins
+) -> dict[str, str]:
     """Return the messages for keys that are unknown in a block of the behavior at ``path``; None is its own block.
 
     ``hyperparameters`` are the keys of its trainer.
     """
     here = dotted(path if block is None else (*path, block))
     top = dict.fromkeys(settings_fields(RunConfig), "the top level of the file")
-    inner = {key: dotted((*path, *block)) for key, block in _inner_places(hyperparameters).items()}
+    inner = {key: dotted((*path, *block)) for key, block in _inner_places(hyperparameters, plugins).items()}
     own = {key: dotted(path) for key in settings_fields(BehaviorSettings)}
     places = {**top, **inner, **own}
     return _messages({key: place for key, place in places.items() if place != here})  # else: of another trainer
@@ -100,14 +104,14 @@ def _messages(places: Mapping[str, str]) -> dict[str, str]:
     return {**OTHER_KEYS, **belong, **_REMOVED}
 
 
-def misplaced(data: Mapping[str, Any], hyperparameters: Iterable[str]) -> tuple[tuple[str, ...], str]:
+def misplaced(data: Mapping[str, Any], hyperparameters: Iterable[str], plugins: Plugins) -> tuple[tuple[str, ...], str]:
     """Return the keys to change in a behavior of ML-Agents up to 0.16, and one message about all of them.
 
     Both are empty for a behavior of the present format, whose misplaced keys are reported one by one.
     """
     if "trainer" not in data:
         return (), ""
-    places = _inner_places(hyperparameters)
+    places = _inner_places(hyperparameters, plugins)
     own = settings_fields(BehaviorSettings)
     moved = {key: places[key] for key in data if key in places and key not in own}
     removed = [key for key in data if key in _REMOVED and key not in own and key != "trainer"]
@@ -129,7 +133,7 @@ def _belonging(moved: Mapping[str, KeyPath]) -> str:
     )
 
 
-def outside_behaviors(data: Mapping[str, Any], known: Container[str]) -> list[tuple[list[str], str]]:
+def outside_behaviors(data: Mapping[str, Any], known: Container[str], plugins: Plugins) -> list[tuple[list[str], str]]:
     """Return blocks at the top level that belong elsewhere, grouped by the message about them.
 
     ``known`` are the keys that may be at the top level.
@@ -137,15 +141,15 @@ def outside_behaviors(data: Mapping[str, Any], known: Container[str]) -> list[tu
     groups: dict[str, list[str]] = {}
     for key, block in data.items():
         if key not in known and isinstance(block, Mapping):
-            kind = _kind_of_block(block, "behaviors" in data)
+            kind = _kind_of_block(block, "behaviors" in data, plugins)
             if kind:
                 groups.setdefault(kind, []).append(key)
     return [(keys, f"{message}{_others(keys)}") for message, keys in groups.items()]
 
 
-def is_behavior(block: Any) -> bool:
+def is_behavior(block: Any, plugins: Plugins) -> bool:
     """Return whether a block that is not in ``behaviors`` describes a behavior."""
-    return isinstance(block, Mapping) and _kind_of_block(block, False) in (
+    return isinstance(block, Mapping) and _kind_of_block(block, False, plugins) in (
         _BEHAVIOR,
         _OLD_BEHAVIOR,
         ZOO_FILE,
@@ -153,7 +157,7 @@ def is_behavior(block: Any) -> bool:
     )
 
 
-def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool) -> str:
+def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool, plugins: Plugins) -> str:
     """The message about a block at the top level whose name is unknown; empty if its keys say nothing."""
     if OLD_SAMPLER in block:
         return OLD_SAMPLERS
@@ -165,7 +169,7 @@ def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool) -> str:
         return ZOO_FILE
     if not has_behaviors and is_of_rllib(block):
         return RLLIB_FILE
-    places = {**_inner_places(()), **dict.fromkeys(settings_fields(BehaviorSettings), ())}
+    places = {**_inner_places((), plugins), **dict.fromkeys(settings_fields(BehaviorSettings), ())}
     if "trainer" in block or (not has_behaviors and any(key in places for key in block)):
         return _OLD_BEHAVIOR
     return ""
@@ -175,16 +179,25 @@ def _others(keys: Sequence[str]) -> str:
     return f"; also {', '.join(map(repr, keys[1:]))}" if len(keys) > 1 else ""
 
 
-def _inner_places(hyperparameters: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def _keys_of_trainers(plugins: Plugins, attribute: str) -> list[str]:
+    """The keys of the settings classes that ``attribute`` of all trainers names."""
+    keys: dict[str, None] = {}
+    for record in plugins.records("trainer"):
+        with suppress(PluginError):  # a broken plugin must not hide a hint
+            keys |= dict.fromkeys(settings_fields(record.resolve(attribute)))
+    return list(keys)
+
+
+def _inner_places(hyperparameters: Iterable[str], plugins: Plugins) -> dict[str, tuple[str, ...]]:
     """The block within a behavior that each key belongs in; ``hyperparameters`` are the keys of its trainer."""
-    rewards = [key for key in settings_fields(RewardSettings) if key != "network_settings"]
     keys = tuple(hyperparameters)
+    of_trainers = (*_TRAINER_KEYS, *_keys_of_trainers(plugins, "settings"))
     foreign = {key for key in OF_SB3 if keys and key not in keys}  # n_steps is a key of some trainers
     return {
-        **dict.fromkeys((key for key in _TRAINER_KEYS if key not in foreign), ("hyperparameters",)),
-        **dict.fromkeys(rewards, ("reward_signals", "extrinsic")),
+        **dict.fromkeys((key for key in of_trainers if key not in foreign), ("hyperparameters",)),
+        **dict.fromkeys(settings_fields(RewardSettings), ("reward_signals", "extrinsic")),
         **dict.fromkeys(_REWARDS, ("reward_signals",)),
         **dict.fromkeys(_MEMORY_KEYS, ("network_settings", "memory")),
-        **dict.fromkeys(settings_fields(NetworkSettings), ("network_settings",)),
+        **dict.fromkeys(_keys_of_trainers(plugins, "network"), ("network_settings",)),
         **dict.fromkeys(keys, ("hyperparameters",)),
     }

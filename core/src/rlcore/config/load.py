@@ -17,13 +17,10 @@ from rlcore.config.modify import modified_by_plugins
 from rlcore.config.parameter_blocks import with_parameter_blocks
 from rlcore.config.plugins_block import directory_of, recorded
 from rlcore.config.rules import (
-    check_action_distributions,
-    check_behavior_sections,
     check_behaviors,
-    check_critics,
+    check_blocks,
     check_curricula,
     check_exporters,
-    check_memory,
     check_names,
     check_routes,
     check_start,
@@ -69,11 +66,8 @@ def load_document(
         check_data_source(config, plugins, problems)
         check_curricula(config, plugins, problems)
         if not measuring:
-            check_behavior_sections(config, plugins, problems)
+            check_blocks(config, plugins, problems)
         check_exporters(config, plugins, problems)
-        check_memory(config, plugins, problems)
-        check_critics(config, plugins, problems)
-        check_action_distributions(config, plugins, problems)
         check_routes(config, problems)
         check_workers(config, plugins, problems)
         check_behaviors(config, plugins, problems)

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from rlcore.config.collected import OwnedProblems, Problems
 from rlcore.config.names import behavior_name_problems, name_problem
 from rlcore.config.nodes import value_at
@@ -16,10 +14,11 @@ from rlcore.config.parameter_blocks import PLACES
 from rlcore.errors import KeyPath, did_you_mean
 from rlcore.plugins.failures import blamed
 from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
+from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
-    from rlcore.plugins.records import EnvironmentSpec
+    from rlcore.plugins.records import EnvironmentSpec, Record
 
 
 def check_exporters(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
@@ -141,89 +140,31 @@ def check_routes(config: RunConfig, problems: Problems) -> None:
                 problems.add((*path, name), f"environment_parameters has no {name!r}{did_you_mean(name, names)}")
 
 
-def _refuse_in_rewards(key: str, behavior: BehaviorSettings, path: KeyPath, problems: Problems) -> None:
-    """Refuse ``key`` of ``network_settings`` in the rewards of a behavior: their networks have no such part."""
-    for reward, settings in behavior.reward_signals.items():
-        if getattr(settings.network_settings, key) is not None:
-            at = (*path, "reward_signals", reward, "network_settings", key)
-            problems.add(at, f"a reward has no {key}; leave it out")
+def check_blocks(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Let the blocks of behaviors that plugins declare check the rest of the configuration, with ``problems()``.
 
-
-def check_memory(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Check ``network_settings.memory``: the trainer must support it, and a minibatch must hold a whole sequence."""
-    for name, behavior in config.behaviors.items():
-        path: KeyPath = ("behaviors", name)
-        _refuse_in_rewards("memory", behavior, path, problems)
-        memory, at = behavior.network_settings.memory, (*path, "network_settings", "memory")
-        if memory is None:
-            continue
-        if not plugins.trainer(behavior.trainer_type).memory:
-            able = [str(record.name) for record in plugins.records("trainer") if getattr(record, "memory", False)]
-            instead = f", or choose trainer_type {' or '.join(able)}" if able else ""
-            problems.add(at, f"trainer {behavior.trainer_type!r} learns no policy with memory; leave it out{instead}")
-            continue
-        batch_size = getattr(behavior.hyperparameters, "batch_size", memory.sequence_length)
-        if memory.sequence_length > batch_size:
-            problem = f"must be at most hyperparameters.batch_size ({batch_size}), not {memory.sequence_length}"
-            problems.add((*at, "sequence_length"), problem)
-        if behavior.behavioral_cloning is not None:
-            problems.add((*path, "behavioral_cloning"), "a policy with memory does not imitate demonstrations yet")
-
-
-def check_critics(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Check ``network_settings.critic``: the trainer must have a critic with a network of its own."""
-    for name, behavior in config.behaviors.items():
-        path: KeyPath = ("behaviors", name)
-        _refuse_in_rewards("critic", behavior, path, problems)
-        at = (*path, "network_settings", "critic")
-        if behavior.network_settings.critic is None:
-            continue
-        if not plugins.trainer(behavior.trainer_type).critic:
-            problems.add(at, f"trainer {behavior.trainer_type!r} has no critic of its own; leave it out")
-        elif getattr(behavior.hyperparameters, "shared_critic", False):
-            problems.add(at, "hyperparameters.shared_critic has one network for both; leave out one of the two")
-
-
-def check_action_distributions(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Check ``network_settings.action_distribution``: the trainer must leave the choice to it.
-
-    A distribution without an initial standard deviation refuses ``hyperparameters.initial_log_std``.
+    ``problems(behavior, config, plugins)`` of a settings class yields pairs of a path within the block and a message.
     """
-    for name, behavior in config.behaviors.items():
-        path: KeyPath = ("behaviors", name)
-        _refuse_in_rewards("action_distribution", behavior, path, problems)
-        chosen, record = behavior.network_settings.action_distribution, behavior.network_settings.distribution
-        if chosen is None:
-            continue
-        if not plugins.trainer(behavior.trainer_type).action_distributions:
-            able = [str(each.name) for each in plugins.records("trainer") if getattr(each, "action_distributions", 0)]
-            instead = f", or choose trainer_type {' or '.join(able)}" if able else ""
-            at = (*path, "network_settings", "action_distribution")
-            cause = f"trainer {behavior.trainer_type!r} has a distribution of its own, or no continuous actions"
-            problems.add(at, f"{cause}; leave it out{instead}")
-        elif not record.initial_log_std and _is_changed(behavior.hyperparameters, "initial_log_std"):
-            at = (*path, "hyperparameters", "initial_log_std")
-            problems.add(
-                at, f"action_distribution {chosen!r} has no log standard deviation to begin with; leave it out"
-            )
-
-
-def _is_changed(settings: Any, key: str) -> bool:
-    """Whether ``settings`` have ``key``, and a value other than its default."""
-    fields = attrs.fields_dict(type(settings)) if attrs.has(type(settings)) else {}
-    return key in fields and getattr(settings, key) != fields[key].default
-
-
-def check_behavior_sections(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Let blocks of behaviors that belong to plugins check the rest of the configuration; see ``BehaviorSection``."""
     defaults = [] if config.default_settings is None else [(("default_settings",), config.default_settings)]
     behaviors: list[tuple[KeyPath, BehaviorSettings]] = [
         *defaults,  # first: a problem of it is not to appear as a behavior's
         *((("behaviors", name), behavior) for name, behavior in config.behaviors.items()),
     ]
     for path, behavior in behaviors:
-        for key, settings in behavior.sections.items():
-            record, at = plugins.behavior_section(key), (*path, key)
+        trainer = plugins.trainer(behavior.trainer_type)
+        blocks: list[tuple[KeyPath, Any, Record]] = [
+            (("network_settings",), behavior.network_settings, trainer),
+            (("hyperparameters",), behavior.hyperparameters, trainer),
+        ]
+        for name, settings in behavior.reward_signals.items():
+            if not isinstance(settings, AbsentRewardSettings):
+                blocks.append((("reward_signals", name), settings, plugins.reward_provider(name)))
+        for key, settings, record in blocks:
+            at = (*path, *key)
+            for below, message in _problems_of(settings, record.described, problems, at, behavior, config, plugins):
+                problems.add((*at, *below), message)
+        for name, settings in behavior.sections.items():
+            record, at = plugins.behavior_section(name), (*path, name)
             owned = OwnedProblems(problems, record)
             for below, message in _problems_of(settings, record.described, problems, at, behavior, config, plugins):
                 owned.add((*at, *below), message)

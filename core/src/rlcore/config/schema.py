@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from rlcore.config.classes import TYPED_BLOCKS, default_of, field_types, settings_fields, type_key
+from rlcore.config.classes import chosen_by, default_of, field_types, settings_fields
 from rlcore.config.dump import plain
 from rlcore.config.names import NAME_PATTERN
 from rlcore.config.num_envs import ALIAS, NUM_ENVS
@@ -26,7 +26,6 @@ from rlcore.settings import (
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
-    NetworkSettings,
     RunConfig,
 )
 from rlcore.settings.fields import FieldInfo, field_info
@@ -67,7 +66,6 @@ class _SchemaWriter:
 
     def document(self) -> Schema:
         properties = self._properties(RunConfig, leave_out=("sections",))
-        self._network()  # behaviors and rewards refer to it
         behavior = self._behavior()
         properties["behaviors"] |= {
             "additionalProperties": behavior,
@@ -107,6 +105,8 @@ class _SchemaWriter:
         properties = schema["properties"]
         properties["trainer_type"] |= self._choice("trainer")
         properties["hyperparameters"] |= {"type": ["object", "null"]}
+        networks = sorted({record.resolve("network") for _, record in self._named("trainer")}, key=_definition_name)
+        properties["network_settings"] |= {"anyOf": [self._class(cls) for cls in networks]} if networks else {}
         properties["reward_signals"] |= {
             "properties": {name: self._settings(record, "settings") for name, record in self._named("reward")},
             "additionalProperties": False,
@@ -123,31 +123,29 @@ class _SchemaWriter:
             _rule("trainer_type", name, "hyperparameters", _or_null(self._settings(record, "settings")))
             for name, record in self._named("trainer")
         ]
+        rules += [
+            _rule("trainer_type", name, "network_settings", self._settings(record, "network"))
+            for name, record in self._named("trainer")
+        ]
         schema |= {"allOf": rules} if rules else {}  # an empty allOf is not allowed
         return self._define(BehaviorSettings, schema)
 
-    def _network(self) -> Schema:
-        """A network: the names of encoders by what they read and of distributions, and the settings of each."""
-        schema = self._object(NetworkSettings)
-        properties, rules = schema["properties"], []
-        for kind, prefix in (("image", "vis"), ("vector", "vector")):
-            able = [(name, record) for name, record in self._named("encoder") if kind in getattr(record, "kinds", ())]
-            optional = [None] if prefix == "vector" else []
-            properties[f"{prefix}_encode_type"] |= {"enum": [*(name for name, _ in able), *optional]}
+    def _chosen(self, cls: type, properties: dict[str, Schema]) -> list[Schema]:
+        """The rules for fields whose class another key chooses; adds the names of records to the ``properties``."""
+        fields, rules = settings_fields(cls), []
+        for key, attribute in fields.items():
+            choice = field_info(attribute).chooses
+            if choice is None:
+                continue
+            default = default_of(fields[choice.key])
+            able = [(name, record) for name, record in self._named(choice.kind) if choice.problem(record) is None]
+            properties[choice.key] |= {"enum": [*(name for name, _ in able), *([] if default else [None])]}
             for name, record in able:
                 has_settings = getattr(record, "settings", None) is not None
                 allowed = _or_null(self._settings(record, "settings")) if has_settings else {"type": "null"}
-                default = prefix == "vis" and name == default_of(attrs.fields(NetworkSettings).vis_encode_type)
-                condition = _has(f"{prefix}_encode_type", name, required=not default)
-                rules.append({"if": condition, "then": {"properties": {f"{prefix}_encode_settings": allowed}}})
-        named = self._named("action_distribution")
-        properties["action_distribution"] |= {"enum": [*(name for name, _ in named), None]}
-        for name, record in named:
-            has_settings = getattr(record, "settings", None) is not None
-            allowed = _or_null(self._settings(record, "settings")) if has_settings else {"type": "null"}
-            condition = _has("action_distribution", name)
-            rules.append({"if": condition, "then": {"properties": {"action_distribution_settings": allowed}}})
-        return self._define(NetworkSettings, schema | ({"allOf": rules} if rules else {}))
+                condition = _has(choice.key, name, required=name != default)
+                rules.append({"if": condition, "then": {"properties": {key: allowed}}})
+        return rules
 
     def _env_settings(self) -> Schema:
         schema = self._object(EnvSettings)
@@ -202,8 +200,10 @@ class _SchemaWriter:
         }
 
     def _typed_block(self, base: Any, named: str | None = None) -> Schema:
-        """One of ``TYPED_BLOCKS``: settings according to the type. ``named``: the type of a block without the key."""
-        kind, key = TYPED_BLOCKS[base], type_key(base)
+        """A block that names its record itself. ``named``: the record of a block without the key."""
+        choice = chosen_by(base)
+        assert choice is not None
+        kind, key = choice.kind, choice.key
         default = named or default_of(getattr(attrs.fields(base), key))
         rules = [
             {"if": _has(key, name, required=name != default), "then": self._settings(record, "settings")}
@@ -213,8 +213,9 @@ class _SchemaWriter:
         return schema | ({"allOf": rules} if rules else {})
 
     def _typed_blocks(self, base: Any) -> Schema:
-        """A mapping of ``TYPED_BLOCKS``: a block is named after its type, or has one."""
-        names = [name for name, _ in self._named(TYPED_BLOCKS[base])]
+        """A mapping of blocks that name their records: a block is named after its record, or names one."""
+        choice = chosen_by(base)
+        names = [name for name, _ in self._named(choice.kind)] if choice else []
         return {
             "type": "object",
             "properties": {name: self._typed_block(base, name) for name in names},
@@ -243,7 +244,7 @@ class _SchemaWriter:
 
     def _named(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Records by each of their names: DIST/NAME, and NAME if only one plugin provides it."""
-        records = self.plugins.records(kind)
+        records = self.plugins.records(kind) if kind in self.plugins.kinds else ()
         names = [record.name for record in records]
         for record in records:
             if names.count(record.name) == 1:
@@ -269,13 +270,15 @@ class _SchemaWriter:
 
     def _object(self, cls: type) -> Schema:
         required = [key for key, attribute in settings_fields(cls).items() if attribute.default is attrs.NOTHING]
+        properties = self._properties(cls)
+        rules = self._chosen(cls, properties)
         schema: Schema = {
             "type": "object",
             "description": (cls.__doc__ or "").strip().partition("\n\n")[0],
-            "properties": self._properties(cls),
+            "properties": properties,
             "additionalProperties": False,
         }
-        return schema | ({"required": required} if required else {})
+        return schema | ({"required": required} if required else {}) | ({"allOf": rules} if rules else {})
 
     def _properties(self, cls: type, leave_out: Sequence[str] = ()) -> dict[str, Schema]:
         kinds = field_types(cls)
@@ -309,7 +312,7 @@ class _SchemaWriter:
 
     def _type(self, kind: Any) -> Schema:
         origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-        if kind in TYPED_BLOCKS:
+        if chosen_by(kind) is not None:
             return self._typed_block(kind)
         if isinstance(kind, type) and attrs.has(kind):
             return self._class(kind)
@@ -322,7 +325,7 @@ class _SchemaWriter:
             return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
         if origin in (list, Sequence, tuple, set, frozenset):
             return {"type": "array", "items": self._type(arguments[0])}
-        if origin in (dict, Mapping) and arguments[1] in TYPED_BLOCKS:
+        if origin in (dict, Mapping) and chosen_by(arguments[1]) is not None:
             return self._typed_blocks(arguments[1])
         if origin in (dict, Mapping):
             return {"type": "object", "additionalProperties": self._type(arguments[1])}

@@ -9,12 +9,12 @@ from __future__ import annotations
 import enum
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
 
-from rlcore.config.classes import TYPED_BLOCKS, default_of, field_types, settings_fields
+from rlcore.config.classes import chosen_by, default_of, field_types, settings_fields
 from rlcore.config.collected import INVALID, Invalid, Problems
 from rlcore.config.nodes import Block, Items, without_origins
 from rlcore.config.other_frameworks import value_hint
@@ -35,13 +35,13 @@ def build(
     ready: Mapping[str, Any] | None = None,
     also_allowed: Iterable[str] = (),
     no_keys: Iterable[str] = (),
-    hints: Mapping[str, str] | None = None,
+    hints: Callable[[], Mapping[str, str]] | None = None,
     absent: str = "",
 ) -> Any:
     """An instance of the settings class ``cls`` from a mapping, or INVALID.
 
     ``ready`` has fields that the caller has built, INVALID among them. ``also_allowed`` names keys that the caller
-    handles, ``no_keys`` names fields that are not keys of a file. ``hints`` are the messages for some
+    handles, ``no_keys`` names fields that are not keys of a file. ``hints`` returns the messages for some
     unknown keys. ``absent`` names plugins that may have claimed a key that is unknown without them.
     """
     if not isinstance(data, Mapping):
@@ -53,14 +53,18 @@ def build(
     also_allowed = (*also_allowed, *values)
     allowed = dict.fromkeys(key for key in (*fields, *also_allowed) if key not in no_keys)
     unknown = [key for key in data if key not in allowed]
+    messages = hints() if hints is not None and unknown else {}
     for key in unknown:
-        known = (hints or {}).get(key)
+        known = messages.get(key)
         problems.add((*path, key), known or _unknown_key(key, allowed), note="" if known else absent)
     missing = False
+    records: dict[str, Any] = {}
     for key, attribute in fields.items():
         if key in also_allowed:
             continue
-        if key in data:
+        if field_info(attribute).chooses is not None and problems.records is not None:
+            values[key] = _chosen(key, fields, data, path, problems, records)
+        elif key in data:
             values[key] = build_field(attribute, data[key], types_of[attribute.name], (*path, key), problems)
         elif attribute.default is attrs.NOTHING:
             problems.add((*path, key), f"missing; it has no default{_SECRET if field_info(attribute).secret else ''}")
@@ -68,11 +72,49 @@ def build(
     if missing or unknown or INVALID in values.values():
         _check_rest(cls, values, unknown, path, problems)
         return INVALID
+    if records and "records" in attrs.fields_dict(cls):
+        values["records"] = records
     try:
         return cls(**values)
     except (ConfigError, ValueError, TypeError) as error:
         _add_refusal(error, path, problems)
         return INVALID
+
+
+def _chosen(
+    key: str,
+    fields: Mapping[str, attrs.Attribute[Any]],
+    data: Mapping[str, Any],
+    path: KeyPath,
+    problems: Problems,
+    records: dict[str, Any],
+) -> Any:
+    """The settings of the record that a key beside ``key`` names, or INVALID. The record is added to ``records``."""
+    choice, find = field_info(fields[key]).chooses, problems.records
+    assert choice is not None
+    assert find is not None
+    name, given = data.get(choice.key, default_of(fields[choice.key])), data.get(key)
+    if name is None and given is not None:
+        problems.add((*path, key), f"nothing is chosen that could have settings; name it in {choice.key}")
+        return INVALID
+    if not isinstance(name, str):
+        return None  # a name that is not text is a problem of its own key
+    record = find.named(choice.kind, name, (*path, choice.key))
+    if record is INVALID or record is None:
+        return record
+    problem = choice.problem(record)
+    if problem is not None:
+        able = [each.name for each in find.of_kind(choice.kind) if choice.problem(each) is None]
+        others = f"choose {' or '.join(able)}" if able else "no plugin that is on has one that does"
+        problems.add((*path, choice.key), f"{problem}; {others}")
+        return INVALID
+    records[choice.key] = record
+    if record.settings is not None:
+        return find.settings(record, {} if given is None else given, (*path, key))
+    if given is None:
+        return None
+    problems.add((*path, key), f"{record.called or record.kind} {name!r} has no settings; leave it out")
+    return INVALID
 
 
 def _check_rest(
@@ -109,8 +151,8 @@ def structure(value: Any, kind: Any, path: KeyPath, problems: Problems) -> Any:
         return without_origins(value)
     if origin in (typing.Union, types.UnionType):
         return _union(value, arguments, path, problems)
-    if kind in TYPED_BLOCKS and problems.typed_block is not None:
-        return problems.typed_block(kind, value, path, problems)
+    if chosen_by(kind) is not None and problems.records is not None:
+        return problems.records.chosen_block(kind, value, path, problems)
     if attrs.has(kind):
         return build(kind, value, path, problems)
     if origin is Literal:
@@ -162,8 +204,8 @@ def build_field(attribute: attrs.Attribute[Any], raw: Any, kind: Any, path: KeyP
         hint = did_you_mean(value, map(str, info.choices)) if info.choices and isinstance(value, str) else ""
         problems.add(path, f"{problem}, not {shown(raw)}{hint}")
         return INVALID
-    if info.record is not None and isinstance(value, str) and problems.find_record is not None:
-        return INVALID if problems.find_record(info.record, value, path) is INVALID else value
+    if info.record is not None and isinstance(value, str) and problems.records is not None:
+        return INVALID if problems.records.named(info.record, value, path) is INVALID else value
     return value
 
 

@@ -11,25 +11,23 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from rlcore.errors import PluginError
+from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins import discovery, status_hooks
 from rlcore.plugins.catalog import deprecations
 from rlcore.plugins.checks import STORES
 from rlcore.plugins.defaults import DEFAULTS_NAME, CoreDefaults
 from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.factories import Factories
-from rlcore.plugins.known import RECORDING_FORMAT
+from rlcore.plugins.known import RECORDING_FORMAT, first_package
 from rlcore.plugins.loading import load
 from rlcore.plugins.lookup import find, plugins_off
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.processed_summary import process_summary
 from rlcore.plugins.records import (
-    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     CurriculumSpec,
-    EncoderSpec,
     EnvironmentSpec,
     ExecutorSpec,
     ExporterSpec,
@@ -209,7 +207,11 @@ class Plugins(Factories):
 
     def record_of_kind(self, kind: str, reference: str) -> Record:
         """The record of a kind called NAME or DIST/NAME; raises like :meth:`record`."""
-        _, record_class = self._manager.registries[kind]
+        registered = self._manager.registries.get(kind)
+        if registered is None:
+            package = first_package(kind)
+            raise NotInstalled(f"unknown {kind} {reference!r}; no plugin that is on has any", package, self.absent)
+        _, record_class = registered
         return self.record(record_class, reference)
 
     def trainer(self, reference: str) -> TrainerSpec:
@@ -250,14 +252,6 @@ class Plugins(Factories):
     def curriculum(self, reference: str) -> CurriculumSpec:
         """Return the record of the curriculum called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(CurriculumSpec, reference)
-
-    def encoder(self, reference: str) -> EncoderSpec:
-        """Return the record of the encoder called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(EncoderSpec, reference)
-
-    def action_distribution(self, reference: str) -> ActionDistributionSpec:
-        """Return the record of the action distribution called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(ActionDistributionSpec, reference)
 
     def exporter(self, reference: str) -> ExporterSpec:
         """Return the record of the exporter called NAME or DIST/NAME; errors as for :meth:`record`."""

@@ -1,7 +1,7 @@
 """The contract between rlcore and plugins: its number, and what each number changed.
 
 The distribution of a plugin declares the contracts that it was written for by keywords in its metadata, such as
-``rlcore-contract-2``, so that they can be compared before anything of the plugin is imported. A distribution that
+``rlcore-contract-3``, so that they can be compared before anything of the plugin is imported. A distribution that
 declares none is refused only if its files import a name that an earlier contract had; any other one is tried.
 
 ``contracts.toml`` is the dated list of what moved; messages, ``rlcore plugins doctor`` and the page "Porting a plugin"
@@ -24,7 +24,7 @@ import attrs
 if TYPE_CHECKING:
     import datetime
 
-CONTRACT = 2
+CONTRACT = 3
 """The number of the contract between this rlcore and plugins; it is raised when public names move."""
 KEYWORD = "rlcore-contract-"
 PORTING = "the page 'Porting a plugin' has the steps"

@@ -9,6 +9,9 @@ from __future__ import annotations
 # Which distribution provides a record, by kind and name: what to install when a configuration names it.
 PACKAGES = {
     ("trainer", "ppo"): "rlcore-ppo",
+    ("encoder", "simple"): "rlcore-torch",
+    ("schedule", "linear"): "rlcore-torch",
+    ("behavior", "behavioral_cloning"): "rlcore-torch",
     ("trainer", "sac"): "rlcore-sac",
     ("trainer", "bc"): "rlcore-offline",
     ("trainer", "iql"): "rlcore-offline",
@@ -43,6 +46,9 @@ UNIFORM = "uniform"
 RECORDING_FORMAT = "minari"
 DEMONSTRATION_FORMAT = "mlagents"
 RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if it is installed"
+
+# The module of the class TorchRanks, with which the ranks of torchrun exchange.
+RANKS = "rlcore_torch.distributed"
 
 # Examples in messages.
 ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"

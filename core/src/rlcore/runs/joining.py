@@ -10,14 +10,12 @@ import attrs
 from rlcore.distributed.launch import Launch
 from rlcore.distributed.ranks import OneRank, Ranks
 from rlcore.errors import ConfigError
+from rlcore.plugins.known import RANKS
 from rlcore.settings import CheckpointSettings, RunConfig
 from rlcore.storage.checkpoint_directory import find_checkpoints
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.follower import FollowerDirectory
 from rlcore.storage.run_files import read_mark
-
-# By name: the core imports PyTorch nowhere but in rlcore_torch.
-IMPLEMENTATION = "rlcore_torch.distributed"
 
 
 def join_ranks(launch: Launch | None, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks:
@@ -25,9 +23,10 @@ def join_ranks(launch: Launch | None, config: RunConfig, stop_requested: Callabl
     if launch is None or launch.size == 1:
         return OneRank()
     try:
-        module = import_module(IMPLEMENTATION)
+        module = import_module(RANKS)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"ranks of torchrun exchange with PyTorch ({error}); install rlcore[torch]") from error
+        package = RANKS.partition(".")[0].replace("_", "-")
+        raise ConfigError(f"ranks of torchrun exchange with PyTorch ({error}); pip install {package}") from error
     ranks: Ranks = module.TorchRanks(launch, config.torch_settings.rank_timeout, stop_requested)
     return ranks
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from rlcore.distributed.shares import share_environments
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.records import BehaviorSection, ReplaySamplerSpec
+from rlcore.plugins.records import BehaviorSection
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.trainer import Trainer, TrainerWrapper
 
@@ -59,9 +59,8 @@ def _refuse_behavior(key: tuple[str, ...], settings: BehaviorSettings, plugins: 
         _require(plugins.reward_provider(reference), (*key, "reward_signals", reference))
     sampler = getattr(settings.hyperparameters, "replay_sampler", None)
     if sampler is not None:
-        _require(plugins.record(ReplaySamplerSpec, sampler.type), (*key, "hyperparameters", "replay_sampler", "type"))
-    if settings.behavioral_cloning is not None:
-        raise ConfigError(f"does not learn in several ranks; {_ONE}", key=(*key, "behavioral_cloning"))
+        record: Any = plugins.record_of_kind("replay_sampler", sampler.type)
+        _require(record, (*key, "hyperparameters", "replay_sampler", "type"))
     for section, block in settings.sections.items():
         if block is not None:
             _require(plugins.record(BehaviorSection, section), (*key, section))

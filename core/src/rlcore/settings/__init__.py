@@ -15,30 +15,15 @@ from rlcore.settings.environment import (
     RunOpponentSettings,
     WorkerSettings,
 )
-from rlcore.settings.fields import FieldInfo, SettingError, field_info, setting
+from rlcore.settings.fields import Choice, FieldInfo, SettingError, field_info, setting
 from rlcore.settings.run import CheckpointSettings, ExportSettings, PluginSettings, RunConfig, TorchSettings
-from rlcore.settings.trainers import (
-    BehavioralCloningSettings,
-    CriticSettings,
-    MemorySettings,
-    MinibatchSettings,
-    NetworkSettings,
-    OfflineSettings,
-    OffPolicySettings,
-    OnPolicySettings,
-    OptimizerSettings,
-    PrioritizedSamplerSettings,
-    ReplaySamplerSettings,
-    RewardSettings,
-    StateDependentGaussianSettings,
-)
+from rlcore.settings.trainers import ExtrinsicSettings, PolicySettings, RewardSettings
 from rlcore.settings.unity import EngineSettings, EnvSettings
 
 __all__ = [
     "BehaviorSettings",
-    "BehavioralCloningSettings",
     "CheckpointSettings",
-    "CriticSettings",
+    "Choice",
     "CurriculumSettings",
     "EngineSettings",
     "EnvSettings",
@@ -46,23 +31,15 @@ __all__ = [
     "EnvironmentSettings",
     "EvaluationSettings",
     "ExportSettings",
+    "ExtrinsicSettings",
     "FieldInfo",
-    "MemorySettings",
-    "MinibatchSettings",
-    "NetworkSettings",
-    "OffPolicySettings",
-    "OfflineSettings",
-    "OnPolicySettings",
     "OpponentSettings",
-    "OptimizerSettings",
     "PluginSettings",
-    "PrioritizedSamplerSettings",
-    "ReplaySamplerSettings",
+    "PolicySettings",
     "RewardSettings",
     "RunConfig",
     "RunOpponentSettings",
     "SettingError",
-    "StateDependentGaussianSettings",
     "TorchSettings",
     "WorkerSettings",
     "field_info",

@@ -9,7 +9,7 @@ import attrs
 from rlcore.files.ml_agents import network_problem
 from rlcore.settings.fields import setting
 from rlcore.settings.limits import MAX_CHECKPOINTS, MAX_STEPS
-from rlcore.settings.trainers import BehavioralCloningSettings, NetworkSettings
+from rlcore.settings.trainers import PolicySettings
 
 
 @attrs.frozen(kw_only=True)
@@ -18,9 +18,7 @@ class BehaviorSettings:
 
     trainer_type: str = setting("ppo", "Trainer of the behavior: a registered name, or DISTRIBUTION/NAME.")
     hyperparameters: Any = setting(None, "The trainer's own settings.")
-    network_settings: NetworkSettings = setting(
-        factory=NetworkSettings, description="Network of the policy and the critic."
-    )
+    network_settings: Any = setting(factory=PolicySettings, description="Network of the policy and the critic.")
     reward_signals: dict[str, Any] = setting(
         factory=dict, description="Rewards by provider name; by default, the environment's own (extrinsic)."
     )
@@ -47,8 +45,5 @@ class BehaviorSettings:
     summary_freq: int = setting(50_000, "Agent steps between summaries.", minimum=1, maximum=MAX_STEPS)
     threaded: bool = setting(
         False, "ML-Agents' scheduling of trainers in threads: accepted without effect, because results do not need it."
-    )
-    behavioral_cloning: BehavioralCloningSettings | None = setting(
-        None, "Imitation of demonstrations beside reinforcement learning."
     )
     sections: dict[str, Any] = setting(factory=dict, description="Plugins' own blocks of the behavior, by key.")

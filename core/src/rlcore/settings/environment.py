@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
 from rlcore.errors import did_you_mean
-from rlcore.settings.fields import SettingError, setting
+from rlcore.settings.fields import Choice, SettingError, setting
 from rlcore.settings.limits import MAX_EPISODE_STEPS, MAX_EPISODES, MAX_NUM_ENVS, MAX_STEPS, MAX_WORKERS
 
 
@@ -45,6 +45,8 @@ class WorkerSettings:
 
     A file may have the number of workers instead. Limits of restarts are in ``env_settings``, under ML-Agents' names.
     """
+
+    chosen: ClassVar[Choice] = Choice("executor", "executor")
 
     executor: str = setting("processes", "How workers run: a registered name, or DISTRIBUTION/NAME.")
     count: int = setting(
@@ -137,6 +139,8 @@ class OpponentSettings:
     each entry becomes an instance of the class that the record of its type names.
     :meth:`rlcore.RunContext.create_opponents` creates the opponents.
     """
+
+    chosen: ClassVar[Choice] = Choice("opponent")
 
     type: str | None = setting(
         None, "Type of opponent: a registered name, or DISTRIBUTION/NAME; by default, the name of the block."

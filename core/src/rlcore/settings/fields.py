@@ -16,6 +16,25 @@ from rlcore.settings.read_only import read_only
 METADATA_KEY = "rlcore"
 
 
+@attrs.frozen
+class Choice:
+    """A record that decides which class the settings of a block have: a name in the file chooses the record.
+
+    As the ``ClassVar`` ``chosen`` of a settings class, for blocks that name their record themselves, and as ``chooses``
+    of a field, whose record is named by another key beside it. A class with such fields may declare a field
+    ``records`` that is no key: it gets the chosen records by the keys that name them.
+
+    Attributes:
+        kind: Kind of the record, such as ``"optimizer"``.
+        key: The key that names the record.
+        problem: Returns why a record of this kind cannot be chosen here, or None.
+    """
+
+    kind: str
+    key: str = "type"
+    problem: Callable[[Any], str | None] = lambda record: None
+
+
 class SettingError(ConfigError):
     """A settings class refuses the value of a field.
 
@@ -47,6 +66,7 @@ class FieldInfo:
         secret: Whether the value is neither written to a file nor shown.
         record: Kind of the record that the text names, such as ``"schedule"``; None for other values.
         key: Whether a file may have the field; rlcore fills in the others.
+        chooses: The record, named by another key, whose settings class the value has; None for other values.
     """
 
     description: str
@@ -59,6 +79,7 @@ class FieldInfo:
     secret: bool = False
     record: str | None = None
     key: bool = True
+    chooses: Choice | None = None
 
     def problem(self, value: Any) -> str | None:
         """Return the problem of a value of the right type, or None. The limits of a list apply to each element."""
@@ -90,6 +111,7 @@ def setting(
     check: Callable[[Any], str | None] | None = None,
     secret: bool = False,
     record: str | None = None,
+    chooses: Choice | None = None,
 ) -> Any:
     """Declare a field of a settings class (an ``attrs.frozen(kw_only=True)`` class). Its mappings cannot be changed.
 
@@ -102,9 +124,12 @@ def setting(
     or None; a list's elements are checked one by one. A ``secret``, such as a password, is not in the
     ``configuration.yaml`` of a run and its checkpoints, nor in messages; a resumed run needs it again. ``record`` is
     the kind of the record that a text names, such as ``"schedule"``: a file may have the registered names only.
+    ``chooses`` says whose settings the field has, if another key names a record.
     """
     allowed = tuple(choices) if choices is not None else None
-    info = FieldInfo(description, minimum, maximum, exclusive_minimum, allowed, not_supported, check, secret, record)
+    info = FieldInfo(
+        description, minimum, maximum, exclusive_minimum, allowed, not_supported, check, secret, record, chooses=chooses
+    )
 
     def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         problem = info.problem(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore import ActionDistributionSpec, hookimpl
+from rlcore import hookimpl
+from rlcore_torch import ActionDistributionSpec
 
 
 @hookimpl

@@ -12,6 +12,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
             name="dqn",
             target="rlcore_dqn.trainer:DQNTrainer",
             settings="rlcore_dqn.settings:DQNSettings",
+            network="rlcore_torch:NetworkSettings",
             spaces={"discrete"},
             summary="deep Q-learning: off-policy, discrete actions, double Q targets",
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.settings import OffPolicySettings, setting
+from rlcore.settings import setting
+from rlcore_torch import OffPolicySettings
 
 
 @attrs.frozen(kw_only=True)

@@ -13,12 +13,13 @@ from torch.nn.functional import smooth_l1_loss
 
 from rlcore import AgentBatch, BehaviorSpec, RunContext
 from rlcore.errors import ConfigError
-from rlcore.settings import BehaviorSettings, NetworkSettings
+from rlcore.settings import BehaviorSettings
 from rlcore_dqn.settings import DQNSettings
 from rlcore_torch import (
     Actor,
     GradientStep,
     Inputs,
+    NetworkSettings,
     OffPolicyTrainer,
     Optimizer,
     RawActions,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore import EncoderSpec, hookimpl
+from rlcore import hookimpl
+from rlcore_torch import EncoderSpec
 
 
 @hookimpl

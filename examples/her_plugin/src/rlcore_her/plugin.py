@@ -2,8 +2,9 @@
 
 import attrs
 
-from rlcore import ReplaySamplerSpec, hookimpl
-from rlcore.settings import ReplaySamplerSettings, setting
+from rlcore import hookimpl
+from rlcore.settings import setting
+from rlcore_torch import ReplaySamplerSettings, ReplaySamplerSpec
 
 
 @attrs.frozen(kw_only=True)

@@ -2,8 +2,9 @@
 
 import attrs
 
-from rlcore import OptimizerSpec, ScheduleSpec, hookimpl
-from rlcore.settings import OptimizerSettings, setting
+from rlcore import hookimpl
+from rlcore.settings import setting
+from rlcore_torch import OptimizerSettings, OptimizerSpec, ScheduleSpec
 
 
 @attrs.frozen(kw_only=True)

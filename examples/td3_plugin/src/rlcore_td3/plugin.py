@@ -3,7 +3,8 @@
 import attrs
 
 from rlcore import TrainerSpec, hookimpl
-from rlcore.settings import OffPolicySettings, setting
+from rlcore.settings import setting
+from rlcore_torch import OffPolicySettings
 
 
 @attrs.frozen(kw_only=True)
@@ -20,5 +21,6 @@ class TD3Settings(OffPolicySettings):
 @hookimpl
 def rlcore_trainers() -> list[TrainerSpec]:
     trainer, settings = "rlcore_td3.trainer:TD3Trainer", "rlcore_td3.plugin:TD3Settings"
-    summary = "TD3: off-policy, continuous actions, delayed actor"
-    return [TrainerSpec(name="td3", target=trainer, settings=settings, spaces={"continuous"}, summary=summary)]
+    network, summary = "rlcore_torch:NetworkSettings", "TD3: off-policy, continuous actions, delayed actor"
+    spaces = {"continuous"}
+    return [TrainerSpec(name="td3", target=trainer, settings=settings, network=network, spaces=spaces, summary=summary)]

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from rlcore import AgentBatch, BehaviorSpec
-from rlcore.settings import NetworkSettings
 from rlcore_td3.plugin import TD3Settings
 from rlcore_torch import (
     Actor,
@@ -18,6 +17,7 @@ from rlcore_torch import (
     DeterministicTanh,
     GradientStep,
     Inputs,
+    NetworkSettings,
     OffPolicyTrainer,
     Optimizer,
     RawActions,

@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from rlcore.environment import BehaviorSpec
 from rlcore.rewards import Transitions
-from rlcore.settings import NetworkSettings
 from rlcore_intrinsic.exploration import ExplorationModel, ExplorationReward
 from rlcore_intrinsic.network_reward import linear, mean_of, picked
 from rlcore_intrinsic.settings import RNDSettings
-from rlcore_torch import Body, Inputs, ObservationInputs
+from rlcore_torch import Body, Inputs, NetworkSettings, ObservationInputs
 
 
 class Features(nn.Module):

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import attrs
 
-from rlcore.settings import NetworkSettings, RewardSettings, setting
+from rlcore.settings import BehaviorSettings, RewardSettings, RunConfig, setting
+from rlcore_torch import NetworkSettings
+
+if TYPE_CHECKING:
+    from rlcore.plugins import Plugins
 
 MAX_ROWS = 1_000_000_000
 MAX_GAMMA = 0.9999
@@ -16,6 +23,7 @@ MAX_PASSES = 1_000
 class LearningRewardSettings(RewardSettings):
     """The keys that all rewards of this plugin have."""
 
+    network_settings: NetworkSettings = setting(factory=NetworkSettings, description="Networks of the reward.")
     learning_rate: float = setting(3e-4, "Learning rate of the reward's networks.", exclusive_minimum=0.0)
     encoding_size: int | None = setting(
         None,
@@ -36,6 +44,14 @@ class LearningRewardSettings(RewardSettings):
         "Scale vector observations with a running mean and variance of the reward's own (an rlcore key). "
         "network_settings.normalize does the same.",
     )
+
+    def problems(
+        self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield the keys of ``network_settings`` that networks of rewards do not have."""
+        for key in ("memory", "critic", "action_distribution"):
+            if getattr(self.network_settings, key) is not None:
+                yield ("network_settings", key), f"a reward has no {key}; leave it out"
 
     @property
     def network(self) -> NetworkSettings:

@@ -7,8 +7,7 @@ import copy
 from torch import Tensor, nn
 
 from rlcore.environment import BehaviorSpec
-from rlcore.settings import NetworkSettings
-from rlcore_torch import ActionBatch, ActionLayout, Actor, Critic, DiscreteOptions
+from rlcore_torch import ActionBatch, ActionLayout, Actor, Critic, DiscreteOptions, NetworkSettings
 
 
 class ImplicitActorCritic(Actor):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.settings import OfflineSettings, setting
+from rlcore.settings import setting
+from rlcore_torch import OfflineSettings
 
 
 @attrs.frozen(kw_only=True)

@@ -22,15 +22,16 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.recordings import Recording
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
-from rlcore.settings import BehavioralCloningSettings, OnPolicySettings
 from rlcore.trainer import Trainer, TrainerWrapper
 from rlcore_torch.networks.actions import categorical_log_prob_entropy, mask_logits
 from rlcore_torch.off_policy.recorded import recorded_transitions
 from rlcore_torch.off_policy.transition_batch import ActionBatch, BatchReader
 from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.schedules import Schedule, constant, linear
+from rlcore_torch.settings import BehavioralCloningSettings, OnPolicySettings
 from rlcore_torch.template import IMITATION_STATE, TorchTrainer
 
+BLOCK = "behavioral_cloning"  # of a behavior
 FADED = 1e-10  # the learning rate at which imitation is over
 PRETRAINING_LOSS = "Losses/Pretraining Loss"  # ML-Agents' tag
 
@@ -45,8 +46,7 @@ def imitating(trainer: Any, run: RunContext) -> Any:
     """
     if not isinstance(trainer, TorchTrainer):
         return trainer
-    settings = trainer.settings.behavioral_cloning
-    assert settings is not None
+    settings = trainer.settings.sections[BLOCK]
     recording = run.read_recording(settings.demo_path, trainer.behavior.name)
     return ImitatingTrainer(trainer, BehavioralCloning(trainer, settings, recording, run.seed))
 

@@ -21,7 +21,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.rewards import ExtrinsicReward, Transitions, recording_gradients
 from rlcore.saved_values import saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
-from rlcore.settings import BehaviorSettings, MinibatchSettings
+from rlcore.settings import BehaviorSettings
 from rlcore_torch.distributed import sum_over_ranks
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
@@ -29,6 +29,7 @@ from rlcore_torch.optimization.divergence import remedy, strength_of
 from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.optimization.rank_gradients import sum_gradients
 from rlcore_torch.policy.policy import ActorPolicy
+from rlcore_torch.settings import MinibatchSettings
 from rlcore_torch.template import TorchTrainer
 
 __all__ = ["GradientStep", "MinibatchTrainer"]

@@ -16,7 +16,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.rewards import RewardProvider
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_seed
-from rlcore.settings import BehaviorSettings, NetworkSettings
+from rlcore.settings import BehaviorSettings
 from rlcore.trainer import NetworkSize
 from rlcore_torch.backend import choose_backend
 from rlcore_torch.networks.actions import require_bounds
@@ -28,6 +28,7 @@ from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer, chosen_optimizer
 from rlcore_torch.optimization.schedules import create_schedule
 from rlcore_torch.policy.policy import ActorPolicy, ActorSnapshot
+from rlcore_torch.settings import NetworkSettings
 
 __all__ = ["TorchTrainer"]
 

@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.plugins.calls import load_plugins
 from rlcore.plugins.selection import selection_from
-from rlcore.settings import NetworkSettings
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
-from rlcore_torch import ActionDistribution
+from rlcore_torch import ActionDistribution, ActionDistributionSpec, NetworkSettings
 from rlcore_torch.networks.distributions import make_distribution
 
 __all__ = ["ActionDistributionConformance"]
@@ -50,10 +49,12 @@ class ActionDistributionConformance(Rules):
     def make(self, parts: int = 1) -> ActionDistribution:
         """Return the distribution of that many continuous parts, as a policy's head has it."""
         plugins = load_plugins(selection_from(None, {}, (), False, used=(self.distribution,)))
-        record = plugins.action_distribution(self.distribution)
+        record = plugins.record(ActionDistributionSpec, self.distribution)
         own = None if record.settings is None else checked_block(record, self.settings)
         network = NetworkSettings(
-            action_distribution=self.distribution, action_distribution_settings=own, distribution=record
+            action_distribution=self.distribution,
+            action_distribution_settings=own,
+            records={"action_distribution": record},
         )
         bounds = np.ones(parts, np.float32)
         seen = (ObservationSpec("seen", (1,), np.float32),)

@@ -1,4 +1,4 @@
-"""The rules of encoders, see :class:`rlcore.EncoderSpec`, as tests for authors of encoders to inherit.
+"""The rules of encoders, see :class:`rlcore_torch.EncoderSpec`, as tests for authors of encoders to inherit.
 
 ::
 
@@ -21,11 +21,10 @@ from torch import Tensor, nn
 from rlcore.environment import ObservationSpec
 from rlcore.errors import ConfigError, UnsupportedSpace
 from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.records import EncoderSpec
 from rlcore.plugins.selection import selection_from
-from rlcore.settings import NetworkSettings
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
+from rlcore_torch import EncoderSpec, NetworkSettings
 from rlcore_torch.networks.encoders import make_encoder
 
 __all__ = ["EncoderConformance"]
@@ -61,16 +60,15 @@ class EncoderConformance(Rules):
 
     def record(self) -> EncoderSpec:
         """Return the record of the encoder."""
-        return self.plugins().encoder(self.encoder)
+        return self.plugins().record(EncoderSpec, self.encoder)
 
     def make(self, observation: ObservationSpec, seed: int = 1) -> nn.Module:
         """Create the encoder for one observation, with weights that depend on ``seed``."""
         record = self.record()
         own = None if record.settings is None else checked_block(record, self.settings)
-        chosen = {"vis_encode_type": self.encoder, "vis_encode_settings": own}
-        if observation.kind != "image":
-            chosen = {"vector_encode_type": self.encoder, "vector_encode_settings": own}
-        network = NetworkSettings(hidden_units=self.features, encoders={self.encoder: record}, **chosen)  # type: ignore[arg-type]
+        kind = "vis" if observation.kind == "image" else "vector"
+        chosen: dict[str, Any] = {f"{kind}_encode_type": self.encoder, f"{kind}_encode_settings": own}
+        network = NetworkSettings(hidden_units=self.features, records={f"{kind}_encode_type": record}, **chosen)
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(seed)
             return make_encoder(network, observation)[0]

@@ -27,11 +27,12 @@ from rlcore.exporters import ExportAbout, Exporter
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
-from rlcore.settings import BehaviorSettings, MemorySettings, NetworkSettings, RunConfig
+from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, copied, global_generators
 from rlcore_devkit.playing import random_mask, random_observations
+from rlcore_torch import MemorySettings, NetworkSettings
 
 __all__ = ["ExporterConformance", "LoadedPolicy"]
 

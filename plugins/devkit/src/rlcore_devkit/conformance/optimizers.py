@@ -1,4 +1,4 @@
-"""The rules of optimizers, see :class:`rlcore.OptimizerSpec`, as tests for authors of optimizers to inherit.
+"""The rules of optimizers, see :class:`rlcore_torch.OptimizerSpec`, as tests for authors of optimizers to inherit.
 
 ::
 
@@ -19,13 +19,13 @@ from torch import nn
 
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.records import OptimizerSpec
 from rlcore.plugins.selection import selection_from
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
+from rlcore_torch import OptimizerSpec
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 
 __all__ = ["OptimizerConformance"]

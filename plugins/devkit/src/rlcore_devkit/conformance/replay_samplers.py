@@ -22,17 +22,16 @@ from numpy.typing import NDArray
 from rlcore.environment import AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.records import ReplaySamplerSpec
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
-from rlcore.settings import BehaviorSettings, OffPolicySettings, RunConfig
+from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_devkit.environments import identity_hybrid
-from rlcore_torch import ReplayBuffer, ReplaySampler, Sample, Steps
+from rlcore_torch import OffPolicySettings, ReplayBuffer, ReplaySampler, ReplaySamplerSpec, Sample, Steps
 from rlcore_torch.off_policy.replay_sampler import create_replay_sampler
 
 __all__ = ["ReplaySamplerConformance"]

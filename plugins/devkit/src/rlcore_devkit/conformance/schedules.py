@@ -1,4 +1,4 @@
-"""The rules of schedules, see :class:`rlcore.ScheduleSpec`, as tests for authors of schedules to inherit.
+"""The rules of schedules, see :class:`rlcore_torch.ScheduleSpec`, as tests for authors of schedules to inherit.
 
 ::
 
@@ -15,10 +15,10 @@ from typing import ClassVar
 import numpy as np
 
 from rlcore.plugins.calls import load_plugins
-from rlcore.plugins.records import ScheduleSpec
 from rlcore.plugins.selection import selection_from
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import global_generators
+from rlcore_torch import ScheduleSpec
 
 __all__ = ["ScheduleConformance"]
 

@@ -2,7 +2,7 @@
 
 Each module replaces one piece of plain PyTorch that computes the same numbers, up to rounding:
 
-- ``dense``: a stack of linear layers as one node of the autograd graph, in place of ``rlcore_torch.networks.networks.dense``;
+- ``dense``: a stack of linear layers as one node of the autograd graph, in place of ``networks.networks.dense``;
 - ``acting``: the actor in NumPy for a few rows, in place of ``Actor.policy``; ``stacked_acting`` computes several;
 - ``flat_adam``: Adam and gradient clipping over one flat tensor, in place of ``torch.optim.Adam``;
 - ``pieces``: a large minibatch piece by piece, in place of the whole at once;

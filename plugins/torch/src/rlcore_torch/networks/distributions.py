@@ -19,7 +19,7 @@ from torch.nn.functional import softplus
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.plugins import blamed
-from rlcore.settings import NetworkSettings, StateDependentGaussianSettings
+from rlcore_torch.settings import NetworkSettings, StateDependentGaussianSettings
 
 __all__ = [
     "LOG_STD_RANGE",
@@ -331,12 +331,12 @@ def make_distribution(
 
     ``initial_log_std`` is the logarithm of the first standard deviation of distributions whose record asks for it.
     Raises PluginError, which names the record and its plugin, if the distribution is not as
-    :class:`rlcore.ActionDistributionSpec` describes; ConfigError if ``settings`` names a distribution that was not
-    found when the configuration was loaded.
+    :class:`ActionDistributionSpec` describes; ConfigError if ``settings`` names a distribution that was not found when
+    the configuration was loaded.
     """
     if not behavior.continuous:
         return None
-    name, record = settings.action_distribution or DEFAULT, settings.distribution
+    name, record = settings.action_distribution or DEFAULT, settings.records.get("action_distribution")
     if record is None:
         if name not in BUILT_IN:
             raise ConfigError(

@@ -1,7 +1,7 @@
 """Encoders of observations: ML-Agents' encoders of images by their names, and those that plugins register.
 
 An encoder is a module from [B, channels, height, width] or [B, size] in float32 to features [B, any number], as
-:class:`rlcore.EncoderSpec` describes.
+:class:`rlcore_torch.EncoderSpec` describes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from rlcore.environment import ObservationSpec
 from rlcore.errors import ConfigError, PluginError, UnsupportedSpace, did_you_mean
 from rlcore.plugins import blamed
-from rlcore.settings import NetworkSettings
+from rlcore_torch.settings import NetworkSettings
 
 __all__ = ["ImageEncoder", "ResidualBlock", "image_scale"]
 
@@ -112,13 +112,13 @@ def image_scale(observation: ObservationSpec) -> float:
 def make_encoder(settings: NetworkSettings, observation: ObservationSpec) -> tuple[nn.Module, int]:
     """The encoder that ``settings`` names for ``observation``, and the number of its features.
 
-    Raises PluginError, which names the record and its plugin, if the encoder is not as :class:`rlcore.EncoderSpec`
-    describes; ConfigError if ``settings`` names an encoder that was not found when the configuration was loaded.
+    Raises PluginError, which names the record and its plugin, if the encoder is not as :class:`EncoderSpec` describes;
+    ConfigError if ``settings`` names an encoder that was not found when the configuration was loaded.
     """
     image = observation.kind == "image"
     name = str(settings.vis_encode_type if image else settings.vector_encode_type)
     own = settings.vis_encode_settings if image else settings.vector_encode_settings
-    record = settings.encoders.get(name)
+    record = settings.records.get("vis_encode_type" if image else "vector_encode_type")
     if record is None and (not image or name not in BUILT_IN):
         raise ConfigError(
             f"network_settings: encoder {name!r} of observation {observation.name!r} is not one of "

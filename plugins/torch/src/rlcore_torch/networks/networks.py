@@ -24,7 +24,6 @@ from torch.nn.functional import linear
 
 from rlcore.distributed.ranks import Ranks
 from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.settings import NetworkSettings
 from rlcore_torch.allocation import require_network_memory
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.distributions import ActionDistribution, make_distribution
@@ -32,6 +31,7 @@ from rlcore_torch.networks.encoders import image_scale, make_encoder
 from rlcore_torch.networks.normalizer import CLIP, RunningNormalizer
 from rlcore_torch.networks.recurrent import Recurrent
 from rlcore_torch.on_policy.sequences import Sequences
+from rlcore_torch.settings import NetworkSettings
 
 __all__ = ["Actor", "ActorCritic", "Body", "Critic", "Inputs", "ObservationInputs", "PolicyHead"]
 

@@ -12,11 +12,12 @@ from typing import Any, NoReturn
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import RunStateError
 from rlcore.plugins.run_context import RunContext
-from rlcore.settings import BehaviorSettings, OfflineSettings
+from rlcore.settings import BehaviorSettings
 from rlcore_torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore_torch.off_policy.recorded import recorded_transitions
 from rlcore_torch.off_policy.replay import Rows
 from rlcore_torch.off_policy.transition_batch import BatchReader
+from rlcore_torch.settings import OfflineSettings
 
 __all__ = ["OfflineTrainer"]
 

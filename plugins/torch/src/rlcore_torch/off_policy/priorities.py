@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.saved_values import SavedValueError, saved_array, saved_float
-from rlcore.settings import PrioritizedSamplerSettings
 from rlcore_torch.allocation import FANOUT, tree_lengths
+from rlcore_torch.settings import PrioritizedSamplerSettings
 
 Rows = NDArray[np.int64]
 DoubleArray = NDArray[np.float64]

@@ -1,7 +1,7 @@
 """The replay buffer: what an off-policy trainer samples from, as single transitions or stretches of ``n`` steps.
 
-:mod:`rlcore_torch.off_policy.replay_rings` lays rows out and writes them. :meth:`ReplayBuffer.stretches` decides which rows belong
-to n steps of one episode; :mod:`rlcore_torch.off_policy.transition_batch` adds their rewards up.
+:mod:`~rlcore_torch.off_policy.replay_rings` lays rows out and writes them. :meth:`ReplayBuffer.stretches` decides which
+rows belong to n steps of one episode; :mod:`~rlcore_torch.off_policy.transition_batch` adds their rewards up.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ReplayBuffer(ReplayRings):
     ) -> tuple[Rows, FloatArray]:
         """Return ``batch_size`` rows drawn by priority, and their importance weights [B], the largest of which is one.
 
-        Only for a buffer made with ``priority_alpha``; see :meth:`rlcore_torch.off_policy.priorities.Priorities.sample`.
+        Only for a buffer made with ``priority_alpha``; see :class:`~rlcore_torch.off_policy.priorities.Priorities`.
         """
         self._require_some()
         priorities = self._require_priorities()

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.records import ReplaySamplerSpec
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.targets import call_target, require_protocol
-from rlcore.settings import OffPolicySettings, PrioritizedSamplerSettings, ReplaySamplerSettings
 from rlcore_torch.off_policy.priorities import importance_exponent
 from rlcore_torch.off_policy.replay import ReplayBuffer, Steps
+from rlcore_torch.records import ReplaySamplerSpec
+from rlcore_torch.settings import OffPolicySettings, PrioritizedSamplerSettings, ReplaySamplerSettings
 
 __all__ = ["PrioritizedSampler", "ReplaySampler", "Sample", "UniformSampler"]
 

@@ -22,7 +22,7 @@ from rlcore.plugins.known import UNIFORM
 from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
-from rlcore.settings import BehaviorSettings, OffPolicySettings
+from rlcore.settings import BehaviorSettings
 from rlcore_torch.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.networks.actions import ActionNoise, masked
 from rlcore_torch.networks.networks import to_numpy
@@ -34,6 +34,7 @@ from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
 from rlcore_torch.off_policy.transition_batch import BatchReader
 from rlcore_torch.optimization.schedules import UpdateRatio
 from rlcore_torch.policy.policy import RawActions
+from rlcore_torch.settings import OffPolicySettings
 
 __all__ = ["OffPolicyTrainer"]
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from rlcore.distributed.ranks import OneRank, Ranks
 from rlcore.distributed.shares import SlotShare
 from rlcore.rewards import RewardProvider, Transitions, recording_gradients
-from rlcore.settings import BehaviorSettings, OnPolicySettings
+from rlcore.settings import BehaviorSettings
 from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.networks import ActorCritic, Inputs, to_numpy
 from rlcore_torch.on_policy.advantages import explained_variances, generalized_advantages, trajectory_cuts
@@ -29,6 +29,7 @@ from rlcore_torch.on_policy.reward_stats import EpisodeRewards
 from rlcore_torch.on_policy.rollout import RolloutBuffer, valid_rows
 from rlcore_torch.on_policy.rollout_memory import RolloutMemory, RolloutSequences
 from rlcore_torch.policy.policy import ActorPolicy
+from rlcore_torch.settings import OnPolicySettings
 
 Statistic = float | Sequence[float]  # of an update, or one for each of several episodes
 

@@ -30,7 +30,7 @@ from rlcore.errors import PluginError, RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
-from rlcore.settings import BehaviorSettings, OnPolicySettings
+from rlcore.settings import BehaviorSettings
 from rlcore_torch.distributed import sum_over_ranks
 from rlcore_torch.networks.actions import ActionNoise
 from rlcore_torch.networks.networks import ActorCritic
@@ -45,6 +45,7 @@ from rlcore_torch.optimization.divergence import remedy, strength_of
 from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.optimization.rank_gradients import gather_rows, sum_gradients
 from rlcore_torch.policy.policy import ActorPolicy
+from rlcore_torch.settings import OnPolicySettings
 from rlcore_torch.template import TorchTrainer
 
 __all__ = ["Loss", "Minibatch", "OnPolicyTrainer"]

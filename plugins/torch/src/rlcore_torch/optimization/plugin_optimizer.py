@@ -1,6 +1,6 @@
 """Optimizers of plugins: any ``torch.optim.Optimizer``, with checkpoints that need no pickle.
 
-A plugin registers an optimizer with ``rlcore_optimizers``; :class:`rlcore.OptimizerSpec` describes what it returns. A
+A plugin registers an optimizer with ``rlcore_optimizers``; :class:`~rlcore_torch.OptimizerSpec` describes the result. A
 behavior chooses one with ``hyperparameters: {optimizer: {type: NAME}}``.
 
 The state of an optimizer is what it keeps for each parameter, by the index of the parameter and by name, and those
@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from rlcore.errors import PluginError, RunStateError
 from rlcore.finite import first_non_finite
 from rlcore.plugins.failures import blame, blamed
-from rlcore.plugins.records import OptimizerSpec
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.targets import call_target
 from rlcore.saved_values import saved_mapping
-from rlcore.settings import OptimizerSettings
 from rlcore_torch.optimization.optimizer import TorchAdam, TorchOptimizer
+from rlcore_torch.records import OptimizerSpec
+from rlcore_torch.settings import OptimizerSettings
 
 RESUME_ADVICE = "use the network_settings and the optimizer settings the checkpoint was made with"
 
@@ -57,7 +57,7 @@ class PluginOptimizer(TorchOptimizer):
     """The optimizer of a plugin, over at least one parameter.
 
     Raises PluginError, which names the record and its plugin, if the optimizer is not as
-    :class:`rlcore.OptimizerSpec` describes.
+    :class:`rlcore_torch.OptimizerSpec` describes.
     """
 
     def __init__(

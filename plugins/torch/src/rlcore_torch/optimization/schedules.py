@@ -15,9 +15,9 @@ import attrs
 
 from rlcore.errors import PluginError
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.records import ScheduleSpec
 from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import saved_count, saved_entry
+from rlcore_torch.records import ScheduleSpec
 
 __all__ = ["Schedule", "UpdateRatio", "constant", "cosine", "create_schedule", "linear"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from rlcore.environment import BehaviorSpec
-from rlcore.settings import NetworkSettings
 from rlcore_torch.backend import Backend
 from rlcore_torch.networks.networks import Actor
 from rlcore_torch.policy.policy import ActorPolicy
+from rlcore_torch.settings import NetworkSettings
 
 
 def untrained_policy(behavior: BehaviorSpec, network: NetworkSettings, seed: int) -> ActorPolicy:

@@ -1,1 +1,1 @@
-pytest_plugins = ["rlcore_devkit"]
+pytest_plugins = ["rlcore.testing"]

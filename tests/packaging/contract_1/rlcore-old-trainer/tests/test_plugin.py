@@ -1,4 +1,4 @@
-from rlcore_devkit import PluginConformance
+from rlcore.testing import PluginConformance
 
 
 class TestPlugin(PluginConformance):

@@ -1,4 +1,4 @@
-from rlcore_devkit import TrainerConformance
+from rlcore.testing import TrainerConformance
 
 
 class TestTrainer(TrainerConformance):

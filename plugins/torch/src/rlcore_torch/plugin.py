@@ -1,0 +1,130 @@
+"""What rlcore-torch provides: encoders, distributions of actions, replay samplers, optimizers, schedules, imitation."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rlcore import BehaviorSection, TrainerSpec, hookimpl
+from rlcore_torch.records import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
+
+if TYPE_CHECKING:
+    from pluggy import PluginManager
+
+    from rlcore import RunContext
+    from rlcore.settings import BehaviorSettings
+
+
+@hookimpl
+def rlcore_addhooks(manager: PluginManager) -> None:
+    from rlcore_torch import hookspecs
+
+    manager.add_hookspecs(hookspecs)
+
+
+@hookimpl
+def rlcore_behavior_sections() -> list[BehaviorSection]:
+    return [
+        BehaviorSection(
+            name="behavioral_cloning",
+            target="rlcore_torch.settings:BehavioralCloningSettings",
+            summary="imitation of demonstrations beside reinforcement learning",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_encoders() -> list[EncoderSpec]:
+    """ML-Agents' encoders of images; :data:`rlcore_torch.networks.encoders.BUILT_IN` has them by the same names."""
+    summaries = {
+        "simple": "two convolutions, for images of at least 20x20 pixels",
+        "nature_cnn": "three convolutions (Mnih et al. 2015), at least 36x36 pixels",
+        "resnet": "three residual stages (Espeholt et al. 2018), at least 15x15 pixels",
+        "match3": "two convolutions of 3x3, for boards of at least 5x5 cells",
+        "fully_connected": "no convolution, for images of any size",
+    }
+    return [
+        EncoderSpec(name=name, target=f"rlcore_torch.networks.encoders:{name}", kinds={"image"}, summary=summary)
+        for name, summary in summaries.items()
+    ]
+
+
+@hookimpl
+def rlcore_action_distributions() -> list[ActionDistributionSpec]:
+    """rlcore's own; :data:`rlcore_torch.networks.distributions.BUILT_IN` has them by the same names."""
+    return [
+        ActionDistributionSpec(
+            name="gaussian",
+            target="rlcore_torch.networks.distributions:Gaussian",
+            initial_log_std=True,
+            summary="a Gaussian with one standard deviation for each part of an action, which is learned",
+        ),
+        ActionDistributionSpec(
+            name="state_dependent_gaussian",
+            target="rlcore_torch.networks.distributions:StateDependentGaussian",
+            settings="rlcore_torch.settings:StateDependentGaussianSettings",
+            initial_log_std=True,
+            summary="a Gaussian whose mean and standard deviation depend on the observation",
+        ),
+        ActionDistributionSpec(
+            name="squashed_gaussian",
+            target="rlcore_torch.networks.distributions:SquashedGaussian",
+            initial_log_std=True,
+            summary="a state-dependent Gaussian whose draws pass through tanh, for actions within bounds",
+        ),
+    ]
+
+
+@hookimpl
+def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
+    return [
+        ReplaySamplerSpec(
+            name="uniform",
+            target="rlcore_torch.off_policy.replay_sampler:UniformSampler.create",
+            settings="rlcore_torch.settings:ReplaySamplerSettings",
+            summary="every stored transition is equally likely",
+            ranks=True,
+        ),
+        ReplaySamplerSpec(
+            name="prioritized",
+            target="rlcore_torch.off_policy.replay_sampler:PrioritizedSampler.create",
+            settings="rlcore_torch.settings:PrioritizedSamplerSettings",
+            summary="by the size of temporal-difference errors, with importance weights",
+        ),
+    ]
+
+
+@hookimpl
+def rlcore_optimizers() -> list[OptimizerSpec]:
+    return [
+        OptimizerSpec(
+            name="adam",
+            target="rlcore_torch.optimization.optimizer:TorchAdam",
+            settings="rlcore_torch.settings:OptimizerSettings",
+            summary="Kingma and Ba 2015, with adam_epsilon",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_schedules() -> list[ScheduleSpec]:
+    """The schedules of :data:`rlcore_torch.optimization.schedules.BUILT_IN`."""
+    summaries = {
+        "constant": "the initial value",
+        "cosine": "half a cosine, slow at both ends (Loshchilov and Hutter 2017)",
+        "linear": "equal changes at every step",
+    }
+    return [
+        ScheduleSpec(name=name, target=f"rlcore_torch.optimization.schedules:{name}", summary=summary)
+        for name, summary in summaries.items()
+    ]
+
+
+@hookimpl(wrapper=True)
+def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: RunContext) -> Generator[None, Any, Any]:
+    """Let a trainer imitate where its behavior has a ``behavioral_cloning`` block; torch is imported only then."""
+    trainer = yield
+    if settings.sections.get("behavioral_cloning") is None or run.inference or trainer is None:
+        return trainer
+    return import_module("rlcore_torch.imitation").imitating(trainer, run)

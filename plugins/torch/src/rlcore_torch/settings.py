@@ -1,0 +1,359 @@
+"""Settings of trainers and networks in PyTorch: names, defaults and meanings are ML-Agents' where it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from rlcore.settings import BehaviorSettings, Choice, PolicySettings, RunConfig, SettingError, setting
+from rlcore.settings.fields import METADATA_KEY, FieldInfo
+from rlcore.settings.limits import MAX_LAYERS, MAX_N_STEPS, MAX_PASSES, MAX_ROLLOUT, MAX_ROWS, MAX_STEPS, MAX_UNITS
+
+if TYPE_CHECKING:
+    from rlcore.plugins import Plugins
+
+ACTIVATIONS = ("swish", "tanh", "relu", "leaky_relu", "elu", "selu", "gelu", "mish", "softplus", "sigmoid")
+
+
+@attrs.frozen(kw_only=True)
+class MemorySettings:
+    """The memory of a recurrent policy (ML-Agents' ``memory``): an LSTM after the hidden layers."""
+
+    memory_size: int = setting(
+        128, "Numbers that an agent remembers; the LSTM has half as many units.", minimum=2, maximum=2 * MAX_UNITS
+    )
+    sequence_length: int = setting(
+        64, "Steps of an episode that are learned from in one sequence.", minimum=1, maximum=MAX_ROLLOUT
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.memory_size % 2:
+            raise SettingError("memory_size", f"must be even, not {self.memory_size}")
+
+
+def _require_few_layers(settings: NetworkSettings | CriticSettings) -> None:
+    if settings.hidden_layers is not None and len(settings.hidden_layers) > MAX_LAYERS:
+        raise SettingError("hidden_layers", f"must have at most {MAX_LAYERS} layers, not {len(settings.hidden_layers)}")
+
+
+def _is_given(attribute: attrs.Attribute[Any], value: Any) -> bool:
+    return value is not None
+
+
+@attrs.frozen(kw_only=True)
+class CriticSettings:
+    """The network of a critic where it differs from that of the policy."""
+
+    hidden_units: int | None = setting(
+        None, "Width of each hidden layer; null for that of the policy.", minimum=1, maximum=MAX_UNITS
+    )
+    num_layers: int | None = setting(
+        None, "Number of hidden layers; null for that of the policy.", minimum=0, maximum=MAX_LAYERS
+    )
+    hidden_layers: tuple[int, ...] | None = setting(
+        None,
+        "Widths of the hidden layers, one by one, in place of hidden_units and num_layers.",
+        minimum=1,
+        maximum=MAX_UNITS,
+    )
+    activation: str | None = setting(None, "Non-linearity; null for that of the policy.", choices=ACTIVATIONS)
+
+    def __attrs_post_init__(self) -> None:
+        _require_few_layers(self)
+
+
+@attrs.frozen(kw_only=True)
+class StateDependentGaussianSettings:
+    """Settings of the distribution ``state_dependent_gaussian``."""
+
+    min_log_std: float = setting(-5.0, "Logarithm of the smallest standard deviation.")
+    max_log_std: float = setting(2.0, "Logarithm of the largest standard deviation.")
+
+    def __attrs_post_init__(self) -> None:
+        if self.min_log_std >= self.max_log_std:
+            problem = f"must be less than max_log_std ({self.max_log_std:g}), not {self.min_log_std:g}"
+            raise SettingError("min_log_std", problem, others=("max_log_std",))
+
+
+def reads(kind: str) -> Callable[[Any], str | None]:
+    """Return a function that says why an encoder does not read observations of this kind, or None."""
+
+    def problem(record: Any) -> str | None:
+        return None if kind in record.kinds else f"{record.described} does not read {kind} observations"
+
+    return problem
+
+
+def _others(plugins: Plugins, ability: str) -> str:
+    """``, or choose trainer_type ppo``: the trainers whose records declare ``ability``."""
+    able = [str(record.name) for record in plugins.records("trainer") if getattr(record, ability, False)]
+    return f", or choose trainer_type {' or '.join(able)}" if able else ""
+
+
+def _is_changed(settings: Any, key: str) -> bool:
+    """Whether ``settings`` have ``key``, and a value other than its default."""
+    fields = attrs.fields_dict(type(settings)) if attrs.has(type(settings)) else {}
+    return key in fields and getattr(settings, key) != fields[key].default
+
+
+@attrs.frozen(kw_only=True)
+class NetworkSettings(PolicySettings):
+    """The network of a policy or a critic."""
+
+    normalize: bool = setting(False, "Normalize vector observations with their running mean and variance.")
+    normalize_clip: float = setting(
+        5.0,
+        "Largest absolute value of a normalized observation, in standard deviations (an rlcore key; ML-Agents has 5).",
+        exclusive_minimum=0.0,
+    )
+    hidden_units: int = setting(128, "Width of each hidden layer.", minimum=1, maximum=MAX_UNITS)
+    num_layers: int = setting(
+        2, "Number of hidden layers after the observation encoders.", minimum=0, maximum=MAX_LAYERS
+    )
+    hidden_layers: tuple[int, ...] | None = setting(
+        None,
+        "Widths of the hidden layers, one by one, in place of hidden_units and num_layers (an rlcore key). "
+        "hidden_units is then the number of features of each encoder only.",
+        minimum=1,
+        maximum=MAX_UNITS,
+    )
+    critic: CriticSettings | None = setting(
+        None, "What differs in the network of a critic (an rlcore key); null for nothing."
+    )
+    vis_encode_type: str = setting("simple", "Encoder of image observations: a registered name, or DISTRIBUTION/NAME.")
+    vis_encode_settings: Any = setting(
+        None,
+        "The encoder's own settings, if it has any (an rlcore key); null for its defaults.",
+        chooses=Choice("encoder", "vis_encode_type", reads("image")),
+    )
+    vector_encode_type: str | None = setting(
+        None,
+        "Encoder of vector observations: a name that a plugin registers (an rlcore key); null for none, so that "
+        "they enter the hidden layers as they are.",
+    )
+    vector_encode_settings: Any = setting(
+        None,
+        "The encoder's own settings, if it has any (an rlcore key); null for its defaults.",
+        chooses=Choice("encoder", "vector_encode_type", reads("vector")),
+    )
+    action_distribution: str | None = setting(
+        None,
+        "Distribution of continuous actions: a registered name, or DISTRIBUTION/NAME (an rlcore key); null for the "
+        "trainer's own, which is gaussian if the key is allowed.",
+    )
+    action_distribution_settings: Any = setting(
+        None,
+        "The distribution's own settings, if it has any (an rlcore key); null for its defaults.",
+        chooses=Choice("action_distribution", "action_distribution"),
+    )
+    memory: MemorySettings | None = setting(None, "Memory of a recurrent policy; null for none.")
+    goal_conditioning_type: str = setting(
+        "hyper", "How goal observations enter the network, if the environment has any.", choices=("hyper", "none")
+    )
+    activation: str = setting(
+        "swish",
+        "Non-linearity of the hidden layers (an rlcore key; ML-Agents has swish). With torch_settings.fast_cpu, swish, "
+        "tanh and relu are faster than the others.",
+        choices=ACTIVATIONS,
+    )
+    init: str = setting(
+        "kaiming",
+        "Initial weights: ML-Agents' Kaiming normal, orthogonal, or PyTorch's own uniform (an rlcore key).",
+        choices=("kaiming", "orthogonal", "uniform"),
+    )
+    records: Mapping[str, Any] = attrs.field(
+        factory=dict,
+        eq=False,
+        repr=False,
+        metadata={METADATA_KEY: FieldInfo("Records by the keys that name them, such as vis_encode_type.", key=False)},
+    )
+
+    def __attrs_post_init__(self) -> None:
+        _require_few_layers(self)
+
+    def problems(
+        self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield what the trainer of the behavior does not support: memory, a critic, a choice of distribution."""
+        trainer, hyperparameters = plugins.trainer(behavior.trainer_type), behavior.hyperparameters
+        if self.memory is not None:
+            batch_size = getattr(hyperparameters, "batch_size", self.memory.sequence_length)
+            if not trainer.memory:
+                instead = _others(plugins, "memory")
+                yield ("memory",), f"trainer {trainer.name!r} learns no policy with memory; leave it out{instead}"
+            elif self.memory.sequence_length > batch_size:
+                problem = (
+                    f"must be at most hyperparameters.batch_size ({batch_size}), not {self.memory.sequence_length}"
+                )
+                yield ("memory", "sequence_length"), problem
+        if self.critic is not None and not trainer.critic:
+            yield ("critic",), f"trainer {trainer.name!r} has no critic of its own; leave it out"
+        elif self.critic is not None and getattr(hyperparameters, "shared_critic", False):
+            yield ("critic",), "hyperparameters.shared_critic has one network for both; leave out one of the two"
+        if self.action_distribution is not None and not trainer.action_distributions:
+            cause = f"trainer {trainer.name!r} has a distribution of its own, or no continuous actions"
+            yield ("action_distribution",), f"{cause}; leave it out{_others(plugins, 'action_distributions')}"
+        elif self.action_distribution is not None:
+            record = self.records["action_distribution"]
+            if not record.initial_log_std and _is_changed(hyperparameters, "initial_log_std"):
+                problem = "has no log standard deviation to begin with; leave out hyperparameters.initial_log_std"
+                yield ("action_distribution",), f"{self.action_distribution!r} {problem}"
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Width of each hidden layer."""
+        return (self.hidden_units,) * self.num_layers if self.hidden_layers is None else self.hidden_layers
+
+    @property
+    def of_critic(self) -> NetworkSettings:
+        """The network of a critic: this one, with what ``critic`` has instead."""
+        own = {} if self.critic is None else attrs.asdict(self.critic, recurse=False, filter=_is_given)
+        if {"hidden_units", "num_layers"} & own.keys():
+            own = {"hidden_layers": None, **own}
+        return attrs.evolve(self, **own, critic=None)
+
+
+@attrs.frozen(kw_only=True)
+class OptimizerSettings:
+    """Settings of every optimizer; a plugin's settings class derives from this class."""
+
+    chosen: ClassVar[Choice] = Choice("optimizer")
+
+    type: str = setting("adam", "Type of optimizer: a registered name, or DISTRIBUTION/NAME.")
+
+
+@attrs.frozen(kw_only=True)
+class OnPolicySettings:
+    """``hyperparameters`` of a trainer built on :class:`rlcore_torch.OnPolicyTrainer`; a base class."""
+
+    batch_size: int = setting(
+        1024, "Transitions in one minibatch; buffer_size or more is the whole rollout.", minimum=1, maximum=MAX_ROLLOUT
+    )
+    buffer_size: int = setting(
+        10240, "Agent steps collected, over all agents, before an update.", minimum=2, maximum=MAX_ROLLOUT
+    )
+    learning_rate: float = setting(3e-4, "Step size of the optimizer.", exclusive_minimum=0.0)
+    learning_rate_schedule: str = setting("linear", "Schedule of learning_rate over max_steps.", record="schedule")
+    lambd: float = setting(0.95, "Lambda of generalized advantage estimation.", minimum=0.0, maximum=1.0)
+    num_epoch: int = setting(3, "Passes over the rollout in one update.", minimum=1, maximum=MAX_PASSES)
+    max_grad_norm: float = setting(
+        0.5, "Largest L2 norm of the gradient; a larger gradient is scaled down (an rlcore key).", exclusive_minimum=0.0
+    )
+    target_kl: float | None = setting(
+        None,
+        "An update stops before the first minibatch whose KL divergence exceeds 1.5 times this (an rlcore key).",
+        exclusive_minimum=0.0,
+    )
+    advantage_normalization: str = setting(
+        "rollout",
+        "Whether advantages are standardized over the rollout, over each minibatch, or not (an rlcore key).",
+        choices=("rollout", "minibatch", "none"),
+    )
+    adam_epsilon: float = setting(1e-5, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
+    optimizer: OptimizerSettings | None = setting(None, "Optimizer; Adam by default (an rlcore key).")
+
+
+@attrs.frozen(kw_only=True)
+class MinibatchSettings:
+    """``hyperparameters`` of every trainer that draws minibatches from a store of transitions."""
+
+    batch_size: int = setting(128, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROWS)
+    learning_rate: float = setting(3e-4, "Step size of the optimizer.", exclusive_minimum=0.0)
+    learning_rate_schedule: str = setting("constant", "Schedule of learning_rate over max_steps.", record="schedule")
+    adam_epsilon: float = setting(1e-8, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
+    optimizer: OptimizerSettings | None = setting(None, "Optimizer; Adam by default (an rlcore key).")
+
+
+@attrs.frozen(kw_only=True)
+class ReplaySamplerSettings:
+    """Settings of every replay sampler; a plugin's settings class derives from this class."""
+
+    chosen: ClassVar[Choice] = Choice("replay_sampler")
+
+    type: str = setting("uniform", "Type of sampler: a registered name, or DISTRIBUTION/NAME.")
+
+
+@attrs.frozen(kw_only=True)
+class PrioritizedSamplerSettings(ReplaySamplerSettings):
+    """Proportional prioritized replay (Schaul et al. 2016, arXiv:1511.05952)."""
+
+    type: str = setting("prioritized", "Type of sampler: a registered name, or DISTRIBUTION/NAME.")
+    alpha: float = setting(0.6, "Exponent of priorities; 0 is uniform sampling.", minimum=0.0)
+    beta: float = setting(0.4, "Exponent of importance weights at the start.", minimum=0.0, maximum=1.0)
+    final_beta: float = setting(1.0, "Value of beta at max_steps; beta grows linearly.", minimum=0.0, maximum=1.0)
+
+
+@attrs.frozen(kw_only=True)
+class OffPolicySettings(MinibatchSettings):
+    """``hyperparameters`` of a trainer built on :class:`rlcore_torch.OffPolicyTrainer`; a base class."""
+
+    buffer_size: int = setting(50_000, "Rows of the replay buffer, over all agents.", minimum=2, maximum=MAX_ROWS)
+    buffer_init_steps: int = setting(
+        0, "Agent steps of random actions before the first gradient step.", minimum=0, maximum=MAX_STEPS
+    )
+    steps_per_update: float = setting(
+        1.0, "Agent steps for each gradient step; any positive number.", exclusive_minimum=0.0
+    )
+    reward_signal_steps_per_update: float | None = setting(
+        None, "Agent steps for each update of learning reward signals; by default steps_per_update.",
+        exclusive_minimum=0.0,
+    )  # fmt: skip
+    save_replay_buffer: bool = setting(False, "Save the replay buffer in checkpoints, for an exact resume.")
+    n_steps: int = setting(1, "Rewards summed before bootstrapping (an rlcore key).", minimum=1, maximum=MAX_N_STEPS)
+    replay_sampler: ReplaySamplerSettings | None = setting(
+        None, "How minibatches are drawn from the replay buffer; uniformly by default (an rlcore key)."
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch_size > self.buffer_size:
+            problem = f"must be at most buffer_size ({self.buffer_size}), not {self.batch_size}"
+            raise SettingError("batch_size", problem, others=("buffer_size",))
+
+
+@attrs.frozen(kw_only=True)
+class OfflineSettings(MinibatchSettings):
+    """``hyperparameters`` of a trainer built on :class:`rlcore_torch.OfflineTrainer`; a base class.
+
+    For these trainers ``max_steps``, ``summary_freq`` and ``checkpoint_interval`` count gradient steps.
+    """
+
+    demo_path: str = setting(description="Recorded data: a dataset, a directory of datasets, or .demo files.")
+
+
+@attrs.frozen(kw_only=True)
+class BehavioralCloningSettings:
+    """Imitation of demonstrations beside reinforcement learning (ML-Agents' ``behavioral_cloning``)."""
+
+    demo_path: str = setting(description="Recorded data: a dataset, a directory of datasets, or .demo files.")
+    strength: float = setting(1.0, "Learning rate of imitation, as a factor on learning_rate.", exclusive_minimum=0.0)
+    steps: int = setting(
+        0, "Agent steps over which imitation fades out; 0 for imitation without end.", minimum=0, maximum=MAX_STEPS
+    )
+    samples_per_update: int = setting(
+        0,
+        "Demonstrated steps in one pass of an update; 0 for all, or for one minibatch in off-policy trainers, which "
+        "update at every step.",
+        minimum=0,
+        maximum=MAX_ROWS,
+    )
+    num_epoch: int | None = setting(
+        None,
+        "Passes over demonstrated steps in one update; by default the trainer's num_epoch, or 3.",
+        minimum=1,
+        maximum=MAX_PASSES,
+    )
+    batch_size: int | None = setting(
+        None, "Demonstrated steps in one minibatch; by default the trainer's batch_size.", minimum=1, maximum=MAX_ROWS
+    )
+
+    def problems(
+        self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield a problem if the behavior's trainer does not imitate, or its policy has memory."""
+        trainer = plugins.trainer(behavior.trainer_type)
+        if not trainer.behavioral_cloning:
+            yield (), f"trainer {trainer.name!r} does not imitate demonstrations"
+        elif getattr(behavior.network_settings, "memory", None) is not None:
+            yield (), "a policy with memory does not imitate demonstrations yet"
