@@ -21,10 +21,20 @@ from numpy.typing import NDArray
 from rich.console import Console
 from side_by_side import MISSED, in_own_process, write_report
 
-from rlcore import Actions, AgentBatch, BehaviorSpec, EnvironmentSpec, ObservationSpec, Run, TrainerSpec, hookimpl
-from rlcore.environment import Parameters, refuse_unknown_parameters
-from rlcore.plugins.calls import load_plugins
-from rlcore.seeding import EpisodeSeeds
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentSpec,
+    EpisodeSeeds,
+    ObservationSpec,
+    Parameters,
+    Run,
+    TrainerSpec,
+    hookimpl,
+    load_plugins,
+    refuse_unknown_parameters,
+)
 
 TARGET = 3.5  # microseconds per environment step
 SLOTS = 8

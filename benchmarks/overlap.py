@@ -26,8 +26,7 @@ from rich.table import Table
 from side_by_side import alternate, in_own_process, pairwise_ratio, write_report
 from workers import ConstantActions
 
-from rlcore import Actions, AgentBatch, EnvironmentSpec, Run, TrainerSpec, hookimpl
-from rlcore.plugins.calls import load_plugins
+from rlcore import Actions, AgentBatch, EnvironmentSpec, Run, TrainerSpec, hookimpl, load_plugins
 
 COUNT = 8  # environments
 LOCK_STEP, HALF, UPDATES, FIRST = "lock-step", "overlap: half", "overlap: updates", "wait_for: 2"

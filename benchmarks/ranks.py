@@ -31,8 +31,7 @@ def train(steps: int, result: Path) -> None:
     # An instance of a class that other processes can import: as a script, this module has another name.
     from workers import SimulatorPlugin
 
-    from rlcore import Run
-    from rlcore.plugins.calls import load_plugins
+    from rlcore import Run, load_plugins
 
     plugins = load_plugins()
     plugins.register(SimulatorPlugin(), "simulators")

@@ -21,9 +21,8 @@ from rich.console import Console
 from rich.table import Table
 from side_by_side import MISSED, in_own_process, write_report
 
-from rlcore import Actions, BehaviorSpec, EnvironmentSpec, ObservationSpec, Run, hookimpl
-from rlcore.plugins.calls import load_plugins
-from rlcore.runs.training import Training
+from rlcore import Actions, BehaviorSpec, EnvironmentSpec, ObservationSpec, Run, hookimpl, load_plugins
+from rlcore.run.training import Training
 from rlcore_devkit.environments import ArrayEnvironment
 
 INTERVAL = 60.0  # seconds between two saves that the share is computed for

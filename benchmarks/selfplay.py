@@ -32,9 +32,17 @@ from rich.console import Console
 from rich.table import Table
 from side_by_side import MISSED, in_own_process, write_report
 
-from rlcore import EnvironmentSpec, Run, hookimpl
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, refuse_unknown_parameters
-from rlcore.seeding import EpisodeSeeds
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentSpec,
+    EpisodeSeeds,
+    ObservationSpec,
+    Run,
+    hookimpl,
+    refuse_unknown_parameters,
+)
 
 OBSERVATIONS, OPTIONS, LENGTH = 16, 6, 8
 COPIES = (64, 256, 1024)

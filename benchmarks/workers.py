@@ -28,8 +28,7 @@ from rich.console import Console
 from rich.table import Table
 from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, write_report
 
-from rlcore import Actions, EnvironmentSpec, Run, TrainerSpec, hookimpl
-from rlcore.plugins.calls import load_plugins
+from rlcore import Actions, EnvironmentSpec, Run, TrainerSpec, hookimpl, load_plugins
 
 COUNT = 8  # environments
 WORKERS = 2

@@ -37,7 +37,7 @@ PAGES: Mapping[str, Page] = {
         "Environments",
         "The contract of environments, and the specifications and batches that environments and trainers share. "
         "See [Write an environment](../../how-to/environment.md).",
-        ("rlcore.environment", "rlcore_gymnasium.spaces"),
+        ("rlcore.contracts.environment", "rlcore_gymnasium.spaces"),
     ),
     "workers": Page(
         "Workers",
@@ -50,37 +50,37 @@ PAGES: Mapping[str, Page] = {
         "The contract of trainers, in numpy: a trainer may be written in any framework. See "
         "[Write your first trainer](../../tutorial/first-trainer.md). Trainers in PyTorch derive from a "
         "[template](torch-templates.md).",
-        ("rlcore.trainer", "rlcore.policy"),
+        ("rlcore.contracts.trainer", "rlcore.contracts.policy"),
     ),
     "rewards": Page(
         "Rewards",
         "The contract of reward providers. See [Write a reward](../../how-to/reward.md) and "
         "[Write a reward that learns](../../how-to/rewards-that-learn.md).",
-        ("rlcore.rewards",),
+        ("rlcore.contracts.rewards",),
     ),
     "curricula": Page(
         "Curricula",
         "The contract of curricula, which choose the environment parameters of each episode. See "
         "[Write a curriculum](../../how-to/write-curriculum.md).",
-        ("rlcore.curriculum", "rlcore.curricula"),
+        ("rlcore.contracts.curriculum", "rlcore.run.curricula"),
     ),
     "statistics": Page(
         "Statistics",
         "Summaries, their tags, and the contract of writers. See "
         "[Write a statistics writer](../../how-to/stats-writer.md).",
-        ("rlcore.stats",),
+        ("rlcore.contracts.stats",),
     ),
     "recordings": Page(
         "Recordings",
         "Recorded episodes, and the contract of file formats for them. See "
         "[Record episodes and read recordings](../../how-to/recordings.md).",
-        ("rlcore.recordings", "rlcore.recording"),
+        ("rlcore.contracts.recordings", "rlcore.recording"),
     ),
     "exporters": Page(
         "Exporters",
         "The contract of exporters, which write policies for other programs. See "
         "[Write an exporter](../../how-to/write-exporter.md).",
-        ("rlcore.exporters",),
+        ("rlcore.contracts.exporters",),
     ),
     "runtime": Page(
         "rlcore_onnx.runtime",
@@ -90,7 +90,7 @@ PAGES: Mapping[str, Page] = {
     "runs": Page(
         "Runs from Python",
         "Train, read finished runs, act with saved policies. See [Use rlcore from Python](../../how-to/python.md).",
-        ("rlcore.runs.run", "rlcore.results", "rlcore.runs", "rlcore.config", "rlcore"),
+        ("rlcore.run.run", "rlcore.contracts.results", "rlcore.run", "rlcore.config", "rlcore"),
     ),
     "plugins": Page(
         "Plugins",
@@ -98,7 +98,7 @@ PAGES: Mapping[str, Page] = {
         "[Hooks](../hooks.md) has all hooks.",
         (
             "rlcore.plugins.markers",
-            "rlcore.plugins.records",
+            "rlcore.records",
             "rlcore.plugins.run_context",
             "rlcore.plugins.stash",
             "rlcore.plugins.holds",
@@ -121,7 +121,13 @@ PAGES: Mapping[str, Page] = {
         "Random streams, saved values, files",
         "Random numbers that do not depend on the order of work, checked access to saved state, and files that are "
         "whole or absent.",
-        ("rlcore.seeding", "rlcore.saved_values", "rlcore.finite", "rlcore.storage", "rlcore.files"),
+        (
+            "rlcore.contracts.seeding",
+            "rlcore.contracts.saved_values",
+            "rlcore.contracts.finite",
+            "rlcore.storage",
+            "rlcore.storage.files",
+        ),
     ),
     "torch-templates": Page(
         "rlcore_torch: templates of trainers",

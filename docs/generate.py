@@ -24,11 +24,8 @@ import attrs
 import click
 import plugin_list
 
-from rlcore.config.classes import default_of, field_types, settings_fields
-from rlcore.plugins import HOOKS, HookInfo, hookspecs, load_plugins
-from rlcore.plugins.contract import Contract, contracts
-from rlcore.plugins.markers import registered
-from rlcore.settings import (
+from rlcore import (
+    HOOKS,
     BehaviorSettings,
     CheckpointSettings,
     EngineSettings,
@@ -37,13 +34,19 @@ from rlcore.settings import (
     EnvSettings,
     EvaluationSettings,
     ExportSettings,
+    HookInfo,
     PluginSettings,
     RewardSettings,
     RunConfig,
     TorchSettings,
     WorkerSettings,
     field_info,
+    hookspecs,
+    load_plugins,
 )
+from rlcore.config.classes import default_of, field_types, settings_fields
+from rlcore.plugins.contract import Contract, contracts
+from rlcore.plugins.markers import registered
 from rlcore_torch import BehavioralCloningSettings, CriticSettings, MemorySettings, NetworkSettings
 
 if TYPE_CHECKING:

@@ -291,7 +291,7 @@ def rlcore_modify_config(document):
 
 @hookimpl
 def rlcore_check_config(config):
-    from rlcore.errors import ConfigError
+    from rlcore import ConfigError
 
     if config.env_settings.seed == -1:
         raise ConfigError("env_settings.seed: missing; set a seed, so that runs are repeatable")

@@ -33,7 +33,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from rlcore.plugins import HOOKS
+from rlcore import HOOKS
 
 ENTRY_POINT_GROUP = "rlcore"
 KEYWORD = "rlcore-plugin"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.plugins import load_plugins
+from rlcore import load_plugins
 from rlcore_devkit.fixtures import CommandResult, InstallPlugin, RunRlcore, installed_plugin, run_rlcore
 
 __all__ = ["installed_plugin", "run_rlcore"]

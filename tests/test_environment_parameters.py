@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from rlcore.runs.run import Run
-from rlcore.storage.checkpoint import load_checkpoint
+from rlcore import Run, load_checkpoint
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]

@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.config import load_config, read_document
-from rlcore.config.document import document_from_mapping
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins import load_plugins
-from rlcore.runs.run_data import read_run
-from rlcore.runs.saved_policies import load_policies
-from rlcore.runs.saved_run import SavedRun
+from rlcore import (
+    BehaviorSpec,
+    ConfigError,
+    PluginError,
+    SavedRun,
+    document_from_mapping,
+    load_config,
+    load_plugins,
+    load_policies,
+    read_document,
+    read_run,
+)
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore, installed_plugin, run_rlcore
 
 __all__ = ["installed_plugin", "run_rlcore"]
@@ -59,8 +63,8 @@ def rlcore_behavior_sections():
 """
 HEAVY = """
 import attrs
-from rlcore.rewards import ExtrinsicReward
-from rlcore.settings import RewardSettings, setting
+from rlcore import ExtrinsicReward
+from rlcore import RewardSettings, setting
 from rlcore_torch import OptimizerSettings
 
 @attrs.frozen(kw_only=True)
@@ -256,7 +260,7 @@ def rlcore_trainers():
 
 @hookimpl
 def rlcore_reward_providers():
-    name = "rlcore.rewards:ExtrinsicReward.create"
+    name = "rlcore.contracts.rewards:ExtrinsicReward.create"
     return [RewardProviderSpec(name="globex", target=name, settings="rlcore.settings:RewardSettings")]
 """
 

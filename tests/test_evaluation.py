@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.runs.run import Run
+from rlcore import Run
 
 PPO = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 64, "buffer_size": 256, "num_epoch": 2}}
 

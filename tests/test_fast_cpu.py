@@ -14,11 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlcore import RunContext
-from rlcore.config import config_from_mapping
-from rlcore.environment import Environment
-from rlcore.plugins import load_plugins
-from rlcore.recordings import RecordingAbout
+from rlcore import Environment, RecordingAbout, RunContext, config_from_mapping, load_plugins
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn

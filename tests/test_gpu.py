@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore import Run
-from rlcore.storage.checkpoint import load_checkpoint
+from rlcore import Run, load_checkpoint
 
 GRAPHS = {"device": "cuda", "deterministic": True, "cuda_graphs": True}
 DEVICES = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from rlcore.runs.run import Run
+from rlcore import Run
 from rlcore_devkit.fixtures import hook_calls
 
 __all__ = ["hook_calls"]

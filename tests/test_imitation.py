@@ -10,11 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore import Run
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError
-from rlcore.recordings import RecordingAbout
-from rlcore.storage.checkpoint import load_checkpoint
+from rlcore import Actions, AgentBatch, BehaviorSpec, ConfigError, ObservationSpec, RecordingAbout, Run, load_checkpoint
 from rlcore_devkit import environments
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal

@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import Run
-from rlcore.environment import Environment
-from rlcore.errors import ConfigError
-from rlcore.recordings import RecordingAbout
-from rlcore.storage.checkpoint import load_checkpoint
+from rlcore import ConfigError, Environment, RecordingAbout, Run, load_checkpoint
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid

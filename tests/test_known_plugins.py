@@ -7,7 +7,7 @@ import ast
 import pytest
 from workspace import CORE, PLUGINS
 
-from rlcore.plugins import Plugins, load_plugins
+from rlcore import Plugins, load_plugins
 from rlcore.plugins.known import OWN_DISTRIBUTIONS, PACKAGES, RECORDING_FORMAT
 
 NAMES = {member.name for member in PLUGINS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlcore.runs.run import Run
+from rlcore import Run
 
 
 def test_summaries_of_a_run_before_its_first_update_prove_nothing(tmp_path: Path) -> None:

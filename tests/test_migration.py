@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
+from rlcore import ConfigErrors, config_from_mapping, load_config, load_plugins, read_document
 from rlcore.config.dump import config_text
-from rlcore.plugins import load_plugins
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]

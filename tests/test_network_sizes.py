@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rlcore import Run
-from rlcore.runs.description import BehaviorDescription
-from rlcore.runs.promise import ResumePromise
+from rlcore.run.description import BehaviorDescription
+from rlcore.run.promise import ResumePromise
 
 
 def describe(path: Path, env_id: str, behavior: dict[str, Any]) -> tuple[BehaviorDescription, ResumePromise | None]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.runs.run import Run
-from rlcore.storage.checkpoint import FORMAT_VERSION, format_version, load_checkpoint
+from rlcore import Run, load_checkpoint
+from rlcore.storage.checkpoint import FORMAT_VERSION, format_version
 
 STORED = Path(__file__).parent / "support" / "replay_of_format_3" / "300"
 

@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx_files import export
 
-from rlcore.errors import ConfigError, NotInstalled
+from rlcore import ConfigError, NotInstalled
 from rlcore_onnx.runtime import OnnxPolicy, load
 
 

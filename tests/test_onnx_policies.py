@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from unity_loader import UnityModel, in_scene, sensed
 from worlds import SPECS, World
 
-from rlcore import Run, export_policies, load_policies
-from rlcore.environment import BehaviorSpec
-from rlcore.recordings import RecordingAbout
+from rlcore import BehaviorSpec, RecordingAbout, Run, export_policies, load_policies
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.playing import random_mask, random_observations
 from rlcore_offline.minari_format import MinariFormat

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from onnx_files import PAIRS, ExportedPolicy, export, random_mask
 
-from rlcore.environment import AgentBatch, spec_mismatch
-from rlcore.policy import Player, Policy
+from rlcore import AgentBatch, Player, Policy, spec_mismatch
 from rlcore_devkit.playing import random_observations
 from rlcore_onnx.runtime import OnnxPolicy, load
 
@@ -132,7 +131,7 @@ def test_no_rows_give_no_actions(tmp_path: Path) -> None:
 
 
 def test_the_policy_plays_as_any_other_policy(tmp_path: Path) -> None:
-    """A :class:`rlcore.policy.Player` keeps its memory."""
+    """A :class:`rlcore.Player` keeps its memory."""
     exported, policy = loaded("memory", tmp_path)
     assert isinstance(policy, Policy)
     players = [Player(policy, 4), Player(exported.policy, 4)]

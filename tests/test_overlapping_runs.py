@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from worker_runs import copy_of_run, metrics, train, weights
 
-from rlcore.errors import ConfigError, RunStateError
+from rlcore import ConfigError, RunStateError
 
 HALF = {"count": 2, "overlap": "half"}
 UPDATES = {"count": 2, "overlap": "updates"}

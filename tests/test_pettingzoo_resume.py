@@ -10,7 +10,7 @@ import pytest
 from worker_runs import arrays, copy_of_run
 
 import rlcore
-from rlcore.runs.saved_run import SavedRun
+from rlcore import SavedRun
 
 STEPS = 1024  # between two checkpoints
 

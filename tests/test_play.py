@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import rlcore
-from rlcore.errors import ConfigError, RunStateError
+from rlcore import ConfigError, RunStateError
 from rlcore_pettingzoo.play import play_command
 from rlcore_pettingzoo.table import Table
 

@@ -15,7 +15,7 @@ import pytest
 from checked_workers import Checked, fault, make
 from worker_runs import metrics, train, weights
 
-from rlcore.errors import EnvironmentFailed
+from rlcore import EnvironmentFailed
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("ray is not installed", allow_module_level=True)

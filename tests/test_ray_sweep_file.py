@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.errors import ConfigError
+from rlcore import ConfigError
 
 if importlib.util.find_spec("rlcore_ray") is None:
     pytest.skip("rlcore-ray is not installed", allow_module_level=True)

@@ -17,10 +17,8 @@ from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 from minari.data_collector import EpisodeBuffer
 
+from rlcore import EXIT_CONFIG, EXIT_DONE, EXIT_RUN_STATE, BehaviorSpec, EnvironmentSettings
 from rlcore.cli.main import main
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import EXIT_CONFIG, EXIT_DONE, EXIT_RUN_STATE
-from rlcore.settings import EnvironmentSettings
 from rlcore_gymnasium.environment import make_environment
 from rlcore_offline.minari_format import MinariFormat
 

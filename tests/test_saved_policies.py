@@ -14,11 +14,7 @@ import torch
 from numpy.typing import NDArray
 from worlds import SPECS
 
-from rlcore import Run, load_policies
-from rlcore.environment import Actions, BehaviorSpec, spec_mismatch
-from rlcore.errors import RunStateError
-from rlcore.policy import PolicyMix
-from rlcore.storage.checkpoint import load_checkpoint
+from rlcore import Actions, BehaviorSpec, PolicyMix, Run, RunStateError, load_checkpoint, load_policies, spec_mismatch
 from rlcore.storage.saved_specs import specs_in
 from rlcore_devkit.playing import random_observations
 from rlcore_torch.networks.actions import gumbel_noise

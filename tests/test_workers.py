@@ -10,7 +10,7 @@ from checked_workers import FAULTY, fault
 from worker_runs import CASES, PPO, SAC, metrics, train, weights
 
 import rlcore
-from rlcore.errors import RunStateError
+from rlcore import RunStateError
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in ("corridor", "lake")])

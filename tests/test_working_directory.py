@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.stats import STEPS_PER_SECOND
+from rlcore import STEPS_PER_SECOND
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]

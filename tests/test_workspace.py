@@ -18,7 +18,8 @@ from packaging.version import Version
 from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, pyproject
 
 import rlcore
-from rlcore.plugins.contract import CONTRACT, declared
+from rlcore import CONTRACT
+from rlcore.plugins.contract import declared
 
 every_member = pytest.mark.parametrize("member", MEMBERS, ids=str)
 every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore.seeding import EpisodeUniforms, derive_generator
+from rlcore.contracts.seeding import EpisodeUniforms, derive_generator
 
 
 def test_episodes_of_several_blocks_of_one_copy_have_their_own_numbers() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcore.curricula.episodes_in_order import EpisodesInOrder
+from rlcore.run.curricula.episodes_in_order import EpisodesInOrder
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 

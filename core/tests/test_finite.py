@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.finite import first_non_finite, hide_overflow_warnings
+from rlcore.contracts.finite import first_non_finite, hide_overflow_warnings
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -28,7 +28,7 @@ def test_numbers_that_are_finite_and_what_is_no_number_have_no_place(value: Any)
     assert first_non_finite(value) is None
 
 
-@pytest.mark.parametrize(("module", "shown"), [("rlcore.runs.x", 0), ("rlcore_gymnasium.x", 0), ("walker", 1)])
+@pytest.mark.parametrize(("module", "shown"), [("rlcore.run.x", 0), ("rlcore_gymnasium.x", 0), ("walker", 1)])
 @pytest.mark.parametrize("options", [[], ["error"]])
 def test_overflows_of_rlcores_own_arithmetic_give_no_warning(
     module: str, shown: int, options: list[str], monkeypatch: pytest.MonkeyPatch

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions
-from rlcore.policy import PolicyMix, PolicyStack, Snapshot, StackableSnapshot
+from rlcore.contracts.environment import Actions
+from rlcore.contracts.policy import PolicyMix, PolicyStack, Snapshot, StackableSnapshot
 
 Seen = dict[str, NDArray[Any]]
 

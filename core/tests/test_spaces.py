@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
-from rlcore.environment import Actions
+from rlcore.contracts.environment import Actions
 from rlcore.errors import UnsupportedSpace
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
 

@@ -3,9 +3,15 @@
 import attrs
 import numpy as np
 
-from rlcore import EnvironmentSpec, hookimpl
-from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec, refuse_unknown_parameters
-from rlcore.settings import setting
+from rlcore import (
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentSpec,
+    ObservationSpec,
+    hookimpl,
+    refuse_unknown_parameters,
+    setting,
+)
 
 MOST = 3  # objects that a turn may take
 

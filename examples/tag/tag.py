@@ -3,10 +3,17 @@
 import attrs
 import numpy as np
 
-from rlcore import EnvironmentSpec, hookimpl
-from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec, refuse_unknown_parameters
-from rlcore.seeding import EpisodeSeeds, EpisodeTable
-from rlcore.settings import setting
+from rlcore import (
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentSpec,
+    EpisodeSeeds,
+    EpisodeTable,
+    ObservationSpec,
+    hookimpl,
+    refuse_unknown_parameters,
+    setting,
+)
 
 # Cells that an action moves by: chasers stay or walk straight, the runner walks diagonally too.
 STRAIGHT = np.array([(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0)])

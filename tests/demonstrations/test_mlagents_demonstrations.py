@@ -21,8 +21,7 @@ from unity_demos import (
     write,
 )
 
-from rlcore.errors import ConfigError
-from rlcore.recordings import Recording
+from rlcore import ConfigError, Recording
 from rlcore_offline.mlagents_format import MLAgentsFormat
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from unity_demos import old_brain, step, vector, write
 
-from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore import Actions, BehaviorSpec, ObservationSpec
 from rlcore_devkit import environments
 from rlcore_devkit.environments import SavingEnvironment
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore

@@ -65,7 +65,7 @@ def test_the_contracts_of_the_documentation_are_on_the_pages_where_readers_look(
     where = {name.path: page for page, names in reference().items() for name in names}
     assert where["rlcore.BehaviorSpec"] == where["rlcore.AgentBatch"] == "environments"
     assert where["rlcore.RunContext"] == where["rlcore.TrainerSpec"] == "plugins"
-    assert where["rlcore.rewards.Transitions"] == "rewards"
+    assert where["rlcore.contracts.rewards.Transitions"] == "rewards"
     assert where["rlcore.Run"] == where["rlcore.load_policies"] == "runs"
     assert where["rlcore_torch.OnPolicyTrainer"] == "torch-templates"
     assert where["rlcore_torch.ActorCritic"] == "torch-networks"
@@ -74,8 +74,8 @@ def test_the_contracts_of_the_documentation_are_on_the_pages_where_readers_look(
 
 
 def test_a_name_is_listed_once_with_all_modules_to_import_it_from() -> None:
-    (spec,) = (name for name in NAMES if name.target == "rlcore.environment.BehaviorSpec")
-    assert spec.imports == ("rlcore", "rlcore.environment")
+    (spec,) = (name for name in NAMES if name.target == "rlcore.contracts.environment.BehaviorSpec")
+    assert spec.imports == ("rlcore", "rlcore.contracts.environment")
     assert len(TARGETS) == len(NAMES)
 
 
@@ -228,22 +228,20 @@ def test_the_first_mention_of_a_name_in_a_sentence_is_a_link() -> None:
         "# `Run`\n\nA `Run` and a `Run`, `Run.train` and `Trainer.update()`.\n\n```python\n`Run`\n```\n[`Run`](x.md)\n"
     )
     linked = api_reference.linked(text)
-    assert linked.startswith("# `Run`\n\nA [`Run`][rlcore.runs.run.Run] and a `Run`, ")
-    assert "[`Trainer.update()`][rlcore.trainer.Trainer.update]" in linked
+    assert linked.startswith("# `Run`\n\nA [`Run`][rlcore.Run] and a `Run`, ")
+    assert "[`Trainer.update()`][rlcore.contracts.trainer.Trainer.update]" in linked
     assert linked.endswith("```python\n`Run`\n```\n[`Run`](x.md)\n")
     assert api_reference.linked("`plugins`, `rlcore`, `Nothing` and `AgentBatch.reward`") == (
-        "`plugins`, `rlcore`, `Nothing` and [`AgentBatch.reward`][rlcore.environment.AgentBatch]"
+        "`plugins`, `rlcore`, `Nothing` and [`AgentBatch.reward`][rlcore.AgentBatch]"
     )
 
 
 def test_docstrings_become_markdown() -> None:
     scope = package()["rewards.RewardProvider"]
-    text = (
-        "See :func:`recording_gradients`, :class:`~rlcore.errors.ConfigError` and :mod:`rlcore_torch.cpu`::\n\n    x\n"
-    )
+    text = "See :func:`recording_gradients`, :class:`~rlcore.ConfigError` and :mod:`rlcore_torch.cpu`::\n\n    x\n"
     shown = api_reference.markdown(text + "\nEach [*L, *shape] of ``a * b``.\n\n* one", scope, TARGETS)
-    assert "[`recording_gradients`][rlcore.rewards.recording_gradients]" in shown
-    assert "[`ConfigError`][rlcore.errors.ConfigError]" in shown
+    assert "[`recording_gradients`][rlcore.recording_gradients]" in shown
+    assert "[`ConfigError`][rlcore.ConfigError]" in shown
     assert "`rlcore_torch.cpu`:\n" in shown
     assert "Each [\\*L, \\*shape] of ``a * b``.\n\n* one" in shown
 

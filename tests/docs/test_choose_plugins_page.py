@@ -11,7 +11,7 @@ import pytest
 from pages import RunPage
 from workspace import ROOT
 
-from rlcore.plugins import CONTRACT
+from rlcore import CONTRACT
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore, installed_plugin, run_rlcore
 
 __all__ = ["installed_plugin", "run_rlcore"]

@@ -17,11 +17,10 @@ import pytest
 import yaml
 from workspace import ROOT
 
+from rlcore import json_schema, load_plugins
 from rlcore.cli.extra import plugin_command
 from rlcore.cli.main import rlcore as command_line
 from rlcore.cli.run import FOREIGN_FLAGS
-from rlcore.config import json_schema
-from rlcore.plugins import load_plugins
 
 LISTED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
 TRACKED = [path for path in LISTED.stdout.split("\n") if (ROOT / path).is_file()]

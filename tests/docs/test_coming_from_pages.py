@@ -9,10 +9,9 @@ import pytest
 from pages import RunPage, run_python_of
 from workspace import ROOT
 
-from rlcore.config import load_config, read_document
+from rlcore import load_config, load_plugins, read_document
 from rlcore.config.classes import settings_fields
 from rlcore.config.other_frameworks import OF_SB3, ZOO_FILE
-from rlcore.plugins import load_plugins
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
 from rlcore_torch import NetworkSettings

@@ -10,7 +10,7 @@ import pytest
 from pages import RunPage, blocks, lines_of_code
 from workspace import ROOT
 
-from rlcore.plugins import HOOKS
+from rlcore import HOOKS
 
 EXAMPLE = ROOT / "examples/company_plugin"
 CODE = {path.name: path.read_text(encoding="utf-8") for path in sorted((EXAMPLE / "src").rglob("*.py"))}

@@ -18,10 +18,8 @@ import yaml
 from pages import Block, RunPage, blocks, commands_of, lines_of_code, names_of, run_python_of
 from workspace import ROOT
 
-from rlcore import Run, load_policies
+from rlcore import Plugins, Run, RunStateError, load_plugins, load_policies, read_recording, selection_from
 from rlcore.cli.main import main
-from rlcore.errors import RunStateError
-from rlcore.plugins import Plugins, load_plugins, read_recording, selection_from
 from rlcore.plugins.scaffold.names import new_package
 from rlcore.plugins.scaffold.writing import write_plugin
 from rlcore_torch import ActorPolicy

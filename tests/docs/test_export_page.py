@@ -13,8 +13,7 @@ import pytest
 from pages import RunPage, blocks, lines_of_code, run_python_of
 from workspace import ROOT
 
-from rlcore import BehaviorSpec, ObservationSpec, load_policies
-from rlcore.errors import ConfigError
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, load_policies
 from rlcore_onnx.runtime import load
 
 PAGE = "docs/how-to/export.md"

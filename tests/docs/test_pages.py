@@ -16,9 +16,8 @@ import pytest
 from pages import PAGES, Block, blocks, commands_of, run_python_of
 from workspace import ROOT
 
+from rlcore import ConfigErrors, Plugins, config_from_mapping, load_config, load_plugins, read_document
 from rlcore.cli.main import main
-from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
-from rlcore.plugins import Plugins, load_plugins
 
 # The configurations in the packages need the plugin beside them; packaging tests install and run them.
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))

@@ -17,10 +17,9 @@ import pytest
 import yaml
 from workspace import MEMBERS, ROOT
 
+from rlcore import HOOKS, BehaviorSettings, CheckpointSettings, Plugins, TorchSettings, field_info, hookspecs
 from rlcore.config.classes import settings_fields
-from rlcore.plugins import HOOKS, Plugins, hookspecs
 from rlcore.plugins.known import PACKAGES
-from rlcore.settings import BehaviorSettings, CheckpointSettings, TorchSettings, field_info
 from rlcore_ghost import hookspecs as hooks_of_ghost
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings

@@ -17,10 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import EnvironmentSpec
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, AgentBatch, BehaviorSpec, EnvironmentSpec, EpisodeSeeds, ObservationSpec, hookimpl
 
 
 @hookimpl

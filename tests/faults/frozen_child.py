@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.saved_values import FrozenState
-from rlcore.storage.checkpoint_directory import is_intact, rotate, save_checkpoint
+from rlcore import FrozenState, save_checkpoint
+from rlcore.storage.checkpoint_directory import is_intact, rotate
 
 CHANGES = ("fsync", "link", "unlink", "rmdir", "rename", "replace", "mkdir", "chmod")  # functions of os
 

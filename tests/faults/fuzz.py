@@ -33,14 +33,19 @@ import attrs
 import numpy as np
 import yaml
 
-from rlcore import Run
+from rlcore import (
+    ConfigError,
+    Run,
+    RunStateError,
+    apply_overrides,
+    load_checkpoint,
+    load_config,
+    load_plugins,
+    read_recording,
+)
 from rlcore.cli.main import main as rlcore_command
 from rlcore.config.document import parse_document
-from rlcore.config.load import load_config
-from rlcore.config.overrides import apply_overrides
-from rlcore.errors import ConfigError, RunStateError
-from rlcore.plugins import load_plugins, read_recording
-from rlcore.storage.checkpoint import damages, load_checkpoint
+from rlcore.storage.checkpoint import damages
 from rlcore.storage.checkpoint_directory import newest_intact
 from rlcore.storage.saved_state import require_run
 from rlcore.storage.stored_checkpoints import stored_checkpoints

@@ -10,8 +10,7 @@ from typing import Any
 import attrs
 from stub_plugin import FaultyCorridor, NumpySettings, NumpyTrainer
 
-from rlcore import EnvironmentSpec, TrainerSpec, hookimpl
-from rlcore.settings import setting
+from rlcore import EnvironmentSpec, TrainerSpec, hookimpl, setting
 
 
 @hookimpl

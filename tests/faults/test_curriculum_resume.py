@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.runs.run import Run
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import Run, load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.faults
 

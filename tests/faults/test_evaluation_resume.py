@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.runs.run import Run
-from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import find_checkpoints, save_checkpoint
+from rlcore import Run, load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import verify_checkpoint
+from rlcore.storage.checkpoint_directory import find_checkpoints
 
 pytestmark = pytest.mark.faults
 

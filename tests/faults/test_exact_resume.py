@@ -11,9 +11,7 @@ import pytest
 import yaml
 from fault_cases import CASES
 
-from rlcore.runs.run import Run
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import Run, load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.faults
 

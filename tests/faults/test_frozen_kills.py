@@ -10,9 +10,9 @@ import pytest
 from forks import FORKS, ended
 from frozen_child import policy, save, save_until_killed
 
-from rlcore.files.atomic import sweep
-from rlcore.storage.checkpoint import load_checkpoint
+from rlcore import load_checkpoint
 from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.files.atomic import sweep
 
 pytestmark = pytest.mark.faults
 

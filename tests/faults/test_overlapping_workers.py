@@ -14,10 +14,7 @@ import pytest
 from checked_workers import SEED, Checked, fault, make
 from test_worker_faults import left_processes
 
-from rlcore.environment import Actions, SavesState
-from rlcore.errors import ConfigError, EnvironmentFailed
-from rlcore.runs.episode_statistics import EpisodeStatistics
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, ConfigError, EnvironmentFailed, EpisodeSeeds, EpisodeStatistics, SavesState
 from rlcore.workers.overlap import OverlappingEnvironment
 
 pytestmark = pytest.mark.faults

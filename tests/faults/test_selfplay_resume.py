@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 from resumed_games import difference
 from selfplay_cases import SELF_PLAY
 
-from rlcore.runs.run import Run
-from rlcore.seeding import generator_state
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import Run, generator_state, load_checkpoint, save_checkpoint
 from rlcore_ghost.trainer import GhostTrainer
 
 pytestmark = pytest.mark.faults

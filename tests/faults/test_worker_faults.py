@@ -19,9 +19,7 @@ import numpy as np
 import pytest
 from checked_workers import FAULTY, SEED, Checked, descriptors, fault, left_processes, make
 
-from rlcore.environment import Actions
-from rlcore.errors import EnvironmentFailed, PluginError
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, EnvironmentFailed, EpisodeSeeds, PluginError
 from rlcore.workers.environment import WorkerEnvironment
 from rlcore_devkit.fixtures import RunRlcore
 

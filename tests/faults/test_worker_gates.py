@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from checked_workers import UNLIMITED, Checked, Fault, Notices, descriptors, fault, left_processes, make
 
-from rlcore.errors import EnvironmentFailed
+from rlcore import EnvironmentFailed
 
 pytestmark = pytest.mark.faults
 SUPPORT = Path(__file__).parents[1] / "support"

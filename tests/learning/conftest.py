@@ -10,11 +10,7 @@ import attrs
 import pytest
 import yaml
 
-from rlcore import Run
-from rlcore.config import load_config, read_document
-from rlcore.plugins import load_plugins
-from rlcore.results import EvaluationResult
-from rlcore.runs.saved_run import SavedRun
+from rlcore import EvaluationResult, Run, SavedRun, load_config, load_plugins, read_document
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

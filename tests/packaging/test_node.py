@@ -18,7 +18,7 @@ from onnx_files import PAIRS, export, export_policy, random_mask
 from pages import blocks
 from workspace import ROOT
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_onnx.runtime import load
 from rlcore_torch import NetworkSettings
 from rlcore_torch.policy.untrained import untrained_policy

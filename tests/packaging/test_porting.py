@@ -89,7 +89,7 @@ def test_packages_of_the_first_version_are_refused_before_they_are_imported(inst
     for name, package in NAMES.items():
         assert (
             f"plugin '{name}' ({package} 0.1.0): {package} 0.1.0 declares no contract and is written for an earlier "
-            "one, this rlcore has contract 3: in settings.py, rlcore.config.setting was renamed to "
+            "one, this rlcore has contract 3: in settings.py, rlcore.setting was renamed to "
             "rlcore.settings.setting in contract 2; the page 'Porting a plugin' has the steps\n"
         ) in listed.stderr
         assert re.search(rf"^{name} +{package} 0.1.0 +refused ", listed.stdout, re.MULTILINE)

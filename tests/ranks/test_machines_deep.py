@@ -16,7 +16,7 @@ import psutil
 import pytest
 from rank_training import PPO, SCRIPT, torchrun, written
 
-from rlcore.storage.checkpoint import load_checkpoint
+from rlcore import load_checkpoint
 
 pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("ranks")]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rank_training import PPO, SCRIPT, torchrun, written
 
-from rlcore.storage.checkpoint import load_checkpoint
+from rlcore import load_checkpoint
 
 pytestmark = pytest.mark.xdist_group("ranks")
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from selfplay_games import GAMES
 
-from rlcore.runs.run import Run
+from rlcore import Run
 from rlcore_devkit.fixtures import CommandResult, RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
@@ -183,7 +183,7 @@ def test_without_the_plugin_the_file_is_refused_with_its_name(run_rlcore: RunRlc
 RIVAL = """
 import attrs
 from rlcore import BehaviorSection, hookimpl
-from rlcore.settings import setting
+from rlcore import setting
 
 @attrs.frozen(kw_only=True)
 class Settings:

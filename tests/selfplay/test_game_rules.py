@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 import selfplay_games as games
 
-from rlcore import Run
-from rlcore.environment import Actions, AgentBatch
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, AgentBatch, EpisodeSeeds, Run
 
 
 def begun(game: games.Game) -> dict[str, AgentBatch]:

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import selfplay_games as games
 
-from rlcore import Run
-from rlcore.environment import Actions
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, EpisodeSeeds, Run
 from rlcore_devkit import EnvironmentConformance
 
 pyspiel = pytest.importorskip("pyspiel")

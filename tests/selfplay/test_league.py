@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from resumed_games import difference
 
-from rlcore.errors import ConfigError, RunStateError
-from rlcore.seeding import EpisodeSeeds
+from rlcore import ConfigError, EpisodeSeeds, RunStateError
 from rlcore_devkit.environments import identity_discrete
 from rlcore_devkit.trainings import SmallTrainings
 from rlcore_ghost.league import League, MainExploiterSampler, shares

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from playing_bots import chance, random_pairs
 
-from rlcore.errors import RunStateError
+from rlcore import RunStateError
 from rlcore_ghost.match_log import MatchLog
 from rlcore_ghost.ratings import EloTable, bradley_terry, expected_score, weng_lin
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from playing_bots import play, self_play
 
+from rlcore import save_checkpoint
 from rlcore.cli.main import main
-from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore_ghost.match_log import STATE_ENTRY, MatchLog
 from rlcore_ghost.ratings import EloTable
 

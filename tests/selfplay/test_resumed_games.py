@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from resumed_games import Play, Rules, difference
 from worlds_of_games import KINDS
 
-from rlcore.distributed.step_count import IdleGroups
-from rlcore.errors import RunStateError
+from rlcore import IdleGroups, RunStateError
 from rlcore_ghost.match_log import STATE_ENTRY
 from rlcore_ghost.trainer import ENTRY
 

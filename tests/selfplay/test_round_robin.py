@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 from made_once import made_once
 
-from rlcore import read_checkpoint
+from rlcore import Run, SavedRun, read_checkpoint
 from rlcore.cli.main import main
-from rlcore.runs.run import Run
-from rlcore.runs.saved_run import SavedRun
 from rlcore_ghost.match_log import STATE_ENTRY, Matches, MatchLog, snapshot_parts
 from rlcore_ghost.ratings import bradley_terry, expected_score, seated_pairs
 from rlcore_ghost.round_robin import RoundRobin, add_round_robin

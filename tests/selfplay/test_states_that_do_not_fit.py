@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from resumed_games import Play, Rules, difference
 
-from rlcore.errors import RunStateError
+from rlcore import RunStateError
 from rlcore_ghost.match_log import STATE_ENTRY
 from rlcore_ghost.trainer import ENTRY
 

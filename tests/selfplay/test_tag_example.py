@@ -13,9 +13,7 @@ import pytest
 import yaml
 from workspace import ROOT
 
-from rlcore import Run
-from rlcore.environment import Actions
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, EpisodeSeeds, Run
 from rlcore_devkit import EnvironmentConformance
 
 EXAMPLE = ROOT / "examples/tag"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from worlds_of_games import Recorder, World
 
-from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore import AgentBatch, BehaviorSpec
 from rlcore_ghost.controller import Controller
 from rlcore_ghost.samplers import UniformSampler
 from rlcore_ghost.seats import Seats

@@ -11,8 +11,7 @@ import pytest
 from selfplay_cases import DUELS
 from worlds_of_games import KINDS, Numbered, Recorder, World
 
-from rlcore import Run
-from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore import AgentBatch, BehaviorSpec, Run
 from rlcore_ghost.controller import Controller
 from rlcore_ghost.samplers import UniformSampler
 from rlcore_ghost.seats import Seats

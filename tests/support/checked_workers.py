@@ -12,12 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.config import load_plugins_for
-from rlcore.config.document import document_from_mapping
-from rlcore.config.load import load_config
-from rlcore.environment import Actions
-from rlcore.runs.setup import make_environment, run_context
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, EpisodeSeeds, document_from_mapping, load_config, load_plugins_for
+from rlcore.run.setup import make_environment, run_context
 
 FAULTY = Path(__file__).parents[1] / "faults" / "faulty_environment.py"
 SEED = 3

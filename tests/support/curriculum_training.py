@@ -8,10 +8,7 @@ from typing import Any
 
 import yaml
 
-from rlcore import Run
-from rlcore.config import config_from_mapping
-from rlcore.plugins import load_plugins
-from rlcore.runs.saved_run import SavedRun
+from rlcore import Run, SavedRun, config_from_mapping, load_plugins
 
 LOCK, DIALS, CARTPOLE = "combination lock", "dials", "CartPole"
 NONE, LESSONS, ADR = "no curriculum", "lessons", "adr"

@@ -9,10 +9,17 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import EnvironmentSpec, hookimpl
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, refuse_unknown_parameters
-from rlcore.seeding import EpisodeSeeds
-from rlcore.settings import setting
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentSpec,
+    EpisodeSeeds,
+    ObservationSpec,
+    hookimpl,
+    refuse_unknown_parameters,
+    setting,
+)
 
 LONGEST = 9  # steps of a game
 CUES = 3
@@ -131,7 +138,7 @@ STATE = ("episodes", "cues", "length", "step_in_game", "mistakes", "dead")
 
 
 class SavingDuel(Duel):
-    """A duel that implements :class:`rlcore.environment.SavesState`."""
+    """A duel that implements :class:`rlcore.SavesState`."""
 
     def state_dict(self) -> dict[str, Any]:
         return {

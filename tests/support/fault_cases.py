@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rlcore import RunContext
-from rlcore.config import config_from_mapping
-from rlcore.plugins import load_plugins
-from rlcore.recordings import RecordingAbout
+from rlcore import RecordingAbout, RunContext, config_from_mapping, load_plugins
 from rlcore_devkit.conformance.recordings import record
 
 SAC = {

@@ -14,10 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import EnvironmentSpec, RunContext, hookimpl
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, Parameters, refuse_unknown_parameters
-from rlcore.seeding import EpisodeSeeds
-from rlcore.settings import EnvironmentSettings
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentSettings,
+    EnvironmentSpec,
+    EpisodeSeeds,
+    ObservationSpec,
+    Parameters,
+    RunContext,
+    hookimpl,
+    refuse_unknown_parameters,
+)
 
 SECRET = 20  # seeds the right actions, which are always the same
 

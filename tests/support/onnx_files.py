@@ -9,12 +9,16 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import BehaviorSpec
-from rlcore.exporters import ExportAbout, Exporter
-from rlcore.plugins.calls import load_plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.selection import selection_from
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore import (
+    BehaviorSettings,
+    BehaviorSpec,
+    ExportAbout,
+    Exporter,
+    RunConfig,
+    RunContext,
+    load_plugins,
+    selection_from,
+)
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.exporters import BEHAVIORS
 from rlcore_torch import MemorySettings, NetworkSettings

@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 from rank_training import PPO
 
-from rlcore.storage.checkpoint import load_checkpoint
+from rlcore import load_checkpoint
 from rlcore.storage.checkpoint_directory import find_checkpoints
 
 DEADLINE = 240.0

@@ -12,10 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from worlds_of_games import Numbered, Recorder, World
 
-from rlcore.environment import Actions, AgentBatch
-from rlcore.saved_values import fill, saved_array, saved_count
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import Actions, AgentBatch, fill, load_checkpoint, save_checkpoint, saved_array, saved_count
 from rlcore_ghost.controller import Controller
 from rlcore_ghost.samplers import OpponentSampler, PrioritizedSampler, UniformSampler
 from rlcore_ghost.seats import Seats

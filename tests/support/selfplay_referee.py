@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from selfplay_games.tictactoe import LINES, seen_by
 
-from rlcore.environment import Actions, Environment
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, Environment, EpisodeSeeds
 from rlcore_devkit.playing import random_actions
 
 Floats = NDArray[np.float64]

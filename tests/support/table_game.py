@@ -12,9 +12,18 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import EnvironmentSpec, OpponentSpec, hookimpl
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, refuse_unknown_parameters
-from rlcore.settings import OpponentSettings, setting
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentSpec,
+    ObservationSpec,
+    OpponentSettings,
+    OpponentSpec,
+    hookimpl,
+    refuse_unknown_parameters,
+    setting,
+)
 
 Array = NDArray[Any]
 

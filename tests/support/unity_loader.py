@@ -16,7 +16,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from rlcore.environment import BehaviorSpec
+from rlcore import BehaviorSpec
 
 Generation = Literal["outputs", "initializers"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import rlcore
-from rlcore.runs.saved_run import SavedRun
+from rlcore import SavedRun
 
 # Schedules that do not depend on max_steps: a run that is continued equals one that was longer from the start.
 STEADY = {"learning_rate_schedule": "constant", "beta_schedule": "constant", "epsilon_schedule": "constant"}

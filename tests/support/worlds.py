@@ -8,8 +8,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import EnvironmentSpec, hookimpl
-from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore import Actions, BehaviorSpec, EnvironmentSpec, ObservationSpec, hookimpl
 from rlcore_devkit.environments import ArrayEnvironment
 from rlcore_devkit.playing import random_observations
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 
 KINDS = ("together", "turns", "deaths", "independent")  # "asleep" is not among them
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.saved_values import SavedValueError
+from rlcore import SavedValueError
 from rlcore_ghost.ratings import EloTable, expected_score
 
 ONE, OTHER = 0, 1

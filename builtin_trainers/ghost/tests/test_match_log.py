@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from rlcore.errors import RunStateError
+from rlcore import RunStateError
 from rlcore_ghost.match_log import MatchLog, snapshot_name, snapshot_parts
 from rlcore_ghost.standings import Standings
 

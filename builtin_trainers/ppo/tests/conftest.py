@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore import Run
-from rlcore.trainer import Trainer
+from rlcore import Run, Trainer
 from rlcore_devkit.trainings import SmallTrainings
 
 SMALL = {"buffer_size": 256, "batch_size": 64, "learning_rate_schedule": "constant"}

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions, AgentBatch, Environment
-from rlcore.plugins import Plugins
-from rlcore.trainer import Trainer
+from rlcore import Actions, AgentBatch, Environment, Plugins, Trainer
 from rlcore_devkit import TrainerConformance
 from rlcore_ppo.trainer import PPOTrainer
 

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import Run
-from rlcore.errors import UnsupportedSpace
-from rlcore.seeding import EpisodeSeeds
+from rlcore import EpisodeSeeds, Run, UnsupportedSpace
 from rlcore_devkit.environments import identity_hybrid
 
 NAMES = pytest.mark.parametrize("name", ["gaussian", "state_dependent_gaussian", "squashed_gaussian"])

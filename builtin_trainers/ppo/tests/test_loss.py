@@ -11,10 +11,7 @@ import attrs
 import pytest
 import torch
 
-from rlcore import RewardProviderSpec, hookimpl
-from rlcore.errors import RunStateError
-from rlcore.plugins import Plugins, load_plugins
-from rlcore.rewards import ExtrinsicReward
+from rlcore import ExtrinsicReward, Plugins, RewardProviderSpec, RunStateError, hookimpl, load_plugins
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_ppo.trainer import PPOTrainer
 from rlcore_torch import Gaussian, Minibatch
@@ -35,7 +32,7 @@ def with_bonus() -> Plugins:
     class Bonus:
         @hookimpl
         def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
-            target, settings = "rlcore.rewards:ExtrinsicReward.create", "rlcore.settings:RewardSettings"
+            target, settings = "rlcore.contracts.rewards:ExtrinsicReward.create", "rlcore.settings:RewardSettings"
             return [RewardProviderSpec(name="bonus", target=target, settings=settings, summary="a test's")]
 
         @hookimpl

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.environment import Environment
+from rlcore import Environment
 from rlcore_devkit import MemoryTrainerConformance
 
 

@@ -10,11 +10,17 @@ import attrs
 import pytest
 import torch
 
-from rlcore import hookimpl
-from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_schema
-from rlcore.errors import RunStateError
-from rlcore.plugins import Plugins, load_plugins
-from rlcore.settings import setting
+from rlcore import (
+    ConfigErrors,
+    Plugins,
+    RunStateError,
+    config_from_mapping,
+    dump_config,
+    hookimpl,
+    json_schema,
+    load_plugins,
+    setting,
+)
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import TinyCorridor

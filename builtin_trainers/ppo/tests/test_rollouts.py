@@ -12,7 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore_torch import Sequences
 
 MakeTrainer = Callable[..., Any]

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import Run
-from rlcore.environment import Actions
-from rlcore.errors import TrainingDiverged, UnsupportedSpace
+from rlcore import Actions, Run, TrainingDiverged, UnsupportedSpace
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.conformance.trainer import learn, play
 from rlcore_devkit.environments import (

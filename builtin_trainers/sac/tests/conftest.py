@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore import Run
-from rlcore.trainer import Trainer
+from rlcore import Run, Trainer
 from rlcore_devkit.trainings import SmallTrainings
 
 SMALL = {"batch_size": 32, "buffer_size": 4096, "learning_rate": 3e-3}

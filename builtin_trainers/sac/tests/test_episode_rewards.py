@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions, AgentBatch
-from rlcore.plugins import load_plugins
+from rlcore import Actions, AgentBatch, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.conformance.states import copied
 from rlcore_devkit.conformance.trainer import first_batch, learn

@@ -11,7 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore_devkit.conformance.trainer import check_actions, learn, mean_reward, play
 from rlcore_devkit.environments import (
     ArrayEnvironment,

@@ -12,8 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.plugins import load_plugins
+from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import ConstantReward

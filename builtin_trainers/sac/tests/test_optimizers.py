@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import hookimpl
-from rlcore.errors import RunStateError
-from rlcore.plugins import Plugins, load_plugins
+from rlcore import Plugins, RunStateError, hookimpl, load_plugins
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import identity_hybrid

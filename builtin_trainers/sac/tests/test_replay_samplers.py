@@ -10,12 +10,21 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore import BehaviorSpec, RunContext, hookimpl
-from rlcore.config import ConfigErrors, config_from_mapping, json_schema
-from rlcore.errors import ConfigError, PluginError, RunStateError
-from rlcore.plugins import Plugins, load_plugins
-from rlcore.saved_values import saved_count
-from rlcore.settings import setting
+from rlcore import (
+    BehaviorSpec,
+    ConfigError,
+    ConfigErrors,
+    PluginError,
+    Plugins,
+    RunContext,
+    RunStateError,
+    config_from_mapping,
+    hookimpl,
+    json_schema,
+    load_plugins,
+    saved_count,
+    setting,
+)
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import TinyCorridor

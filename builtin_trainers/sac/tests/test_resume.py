@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore import Run
-from rlcore.environment import Actions, AgentBatch
-from rlcore.plugins import load_plugins
+from rlcore import Actions, AgentBatch, Run, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import as_state

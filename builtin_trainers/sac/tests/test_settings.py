@@ -9,9 +9,7 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.config import config_from_mapping
-from rlcore.errors import ConfigError, UnsupportedSpace
-from rlcore.plugins import load_plugins
+from rlcore import ConfigError, UnsupportedSpace, config_from_mapping, load_plugins
 from rlcore_devkit.conformance.trainer import learn, play
 from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_discrete, identity_hybrid
 from rlcore_sac.settings import SACSettings

@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.distributions import Categorical, Normal, TanhTransform, TransformedDistribution
 from torch.nn.functional import linear, silu
 
-from rlcore.errors import ConfigError
-from rlcore.plugins import load_plugins
+from rlcore import ConfigError, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import IdentityEnvironment

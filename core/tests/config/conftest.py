@@ -16,7 +16,8 @@ from rlcore.config.document import Document, parse_document
 from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
 from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.records import (
+from rlcore.plugins.selection import Selection
+from rlcore.records import (
     BehaviorSection,
     ConfigSection,
     CurriculumSpec,
@@ -26,7 +27,6 @@ from rlcore.plugins.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
-from rlcore.plugins.selection import Selection
 from rlcore.settings import CurriculumSettings, RewardSettings, RunConfig, SettingError, setting
 from rlcore_torch import ActionDistributionSpec, EncoderSpec, NetworkSettings
 
@@ -146,7 +146,7 @@ for _cls in (
 
 
 class FakePlugins:
-    """The part of ``rlcore.plugins.calls.Plugins`` that load_config and json_schema use."""
+    """The part of ``rlcore.Plugins`` that load_config and json_schema use."""
 
     selection = Selection()
     found = ()

@@ -12,7 +12,7 @@ import pytest
 from rlcore.config.document import MAX_BYTES, Document, document_from_mapping, parse_document, read_document
 from rlcore.config.problems import ConfigErrors
 from rlcore.errors import ConfigError
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 
 
 def refused(text: str) -> str:

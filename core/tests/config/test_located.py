@@ -12,7 +12,7 @@ from rlcore.config.collected import located
 from rlcore.config.document import document_from_mapping, parse_document
 from rlcore.config.load import load_document
 from rlcore.errors import ConfigError, repeating
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]

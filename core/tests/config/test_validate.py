@@ -17,7 +17,7 @@ from rlcore.config.plugins_block import used_references
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, EXIT_PLUGIN, PluginError
 from rlcore.plugins import Plugins, Selection, load_plugins
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import ConfigSection, EnvironmentSpec, TrainerSpec
+from rlcore.records import ConfigSection, EnvironmentSpec, TrainerSpec
 
 GOOD = "behaviors:\n  B: {trainer_type: ppo}\nenvironment: {id: CartPole-v1, num_envs: 2}\n"
 BAD = "behaviors:\n  B: {trainer_type: ppo, max_steps: 0}\nenviroment: {id: CartPole-v1}\n"

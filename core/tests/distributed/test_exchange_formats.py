@@ -10,11 +10,11 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.distributed.launch import launched
-from rlcore.distributed.messages import decoded, encoded
-from rlcore.distributed.parts import gather_state, latest_episode, number_of_ranks, scatter_state
-from rlcore.distributed.shares import share_environments, share_slots
 from rlcore.errors import ConfigError, EnvironmentFailed, RanksFailed
+from rlcore.ranks.launch import launched
+from rlcore.ranks.messages import decoded, encoded
+from rlcore.ranks.parts import gather_state, latest_episode, number_of_ranks, scatter_state
+from rlcore.ranks.shares import share_environments, share_slots
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "3", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from rlcore.contracts.trainer import TrainerWrapper
 from rlcore.errors import ConfigError
-from rlcore.runs.rank_rules import refuse_wrappers
-from rlcore.trainer import TrainerWrapper
+from rlcore.run.rank_rules import refuse_wrappers
 
 
 class Silent(TrainerWrapper):
@@ -51,8 +51,8 @@ def rlcore_behavior_sections():
 
 @pytest.mark.parametrize("ranks", [False, True])
 def test_a_block_of_a_plugin_must_declare_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: bool) -> None:
-    from rlcore.runs.rank_rules import refuse_in_ranks
-    from rlcore.runs.setup import resolve_config
+    from rlcore.run.rank_rules import refuse_in_ranks
+    from rlcore.run.setup import resolve_config
 
     (tmp_path / "cheerers.py").write_text(BLOCK.replace("RANKS", str(ranks)))
     monkeypatch.chdir(tmp_path)

@@ -11,10 +11,10 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.contracts.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.runs.batch_check import BatchCheck
-from rlcore.runs.bounds_check import FIRST_BATCHES
+from rlcore.run.batch_check import BatchCheck
+from rlcore.run.bounds_check import FIRST_BATCHES
 
 SLOTS = 3
 SPEC = BehaviorSpec(

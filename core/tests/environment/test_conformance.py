@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.environment import Environment
+from rlcore.contracts.environment import Environment
 from rlcore.errors import ConfigError
 from rlcore_devkit import EnvironmentConformance, TinyCorridor
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions, Environment, SavesState
+from rlcore.contracts.environment import Actions, Environment, SavesState
+from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import ConfigError
-from rlcore.seeding import EpisodeSeeds
 from rlcore_devkit import ConstantReward, EnvironmentConformance, IdentityEnvironment, TinyCorridor, tiny_env
 from rlcore_devkit.environments import (
     ImageIdentity,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.layout import Layout
 from rlcore.workers.messages import PartMessages

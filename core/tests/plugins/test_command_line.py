@@ -14,10 +14,10 @@ from pathlib import Path
 import click
 import pytest
 
+from rlcore import hookspecs
 from rlcore.cli import main as main_module
 from rlcore.cli.options import debug_option
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
-from rlcore.plugins import hookspecs
 from rlcore_devkit.fixtures import CleanImport, InstallPlugin, RunRlcore
 
 HEAVY = ("torch", "numpy", "yaml", "rich", "cattrs")

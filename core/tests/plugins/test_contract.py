@@ -94,7 +94,7 @@ def test_a_name_that_moves_twice_is_answered_with_its_last_place(monkeypatch: py
         "rlcore.settings.RewardSettings was renamed to rlcore.keys.RewardSettings in contract 4"
     )
     assert successor("rlcore_configured") == "rlcore_configured was removed in contract 5: use a settings class"
-    assert successor("rlcore.environment.Actions") is None
+    assert successor("rlcore.contracts.environment.Actions") is None
 
 
 # ---------------------------------------------------------------- before anything is imported
@@ -185,18 +185,18 @@ def raised(code: str) -> BaseException:
 
 
 STEPS = "; the page 'Porting a plugin' has the steps"
-SETTING = "rlcore.config.setting was renamed to rlcore.settings.setting in contract 2"
+SETTING = "rlcore.config.setting was renamed to rlcore.setting in contract 2"
 RAISED = {
     "from rlcore.config import setting": SETTING,
     "import rlcore.config as c\nc.setting": SETTING,
-    "import rlcore.json_files": "rlcore.json_files was renamed to rlcore.files.json_files in contract 2",
+    "import rlcore.json_files": "rlcore.json_files was renamed to rlcore.storage.files.json_files in contract 2",
     "from rlcore.run_context import RunContext": (
         "rlcore.run_context.RunContext was renamed to rlcore.RunContext in contract 2"
     ),
     "import rlcore; rlcore.TrainerSpec(name='x', target='a:b', settings='a:b', on_policy=True)": (
         "TrainerSpec.on_policy was removed in contract 2: leave it out"
     ),
-    "import rlcore.plugins; rlcore.plugins.Plugins().section": (
+    "import rlcore.plugins; rlcore.Plugins().section": (
         "Plugins.section was removed in contract 2: use config.sections.get"
     ),
 }
@@ -216,7 +216,7 @@ def test_other_errors_are_left_as_they_are(code: str) -> None:
 
 def test_a_target_and_a_hook_of_an_earlier_contract_are_answered(installed_plugin: InstallPlugin) -> None:
     record: Record = TrainerSpec(name="x", target="rlcore.config:RewardSettings", settings="a:b")
-    expected = "rlcore.config.RewardSettings was renamed to rlcore.settings.RewardSettings in contract 2" + STEPS
+    expected = "rlcore.config.RewardSettings was renamed to rlcore.RewardSettings in contract 2" + STEPS
     with pytest.raises(PluginError, match=f"rlcore.config has no 'RewardSettings'; {re.escape(expected)}$"):
         record.resolve()
     source = HEAD + "@hookimpl\ndef rlcore_configured(config):\n    pass\n"

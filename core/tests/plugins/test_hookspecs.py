@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from rlcore import hookimpl
-from rlcore.plugins import HOOKS, HookInfo, Plugins, hookspecs
+from rlcore import hookimpl, hookspecs
+from rlcore.plugins import HOOKS, HookInfo, Plugins
 from rlcore.plugins.manager import HookManager
 
 pytestmark = pytest.mark.smoke

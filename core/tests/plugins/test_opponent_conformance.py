@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rlcore.builtin.opponents import RandomPolicy
-from rlcore.environment import Actions, BehaviorSpec
-from rlcore.policy import Policy
+from rlcore.contracts.environment import Actions, BehaviorSpec
+from rlcore.contracts.policy import Policy
 from rlcore_devkit import OpponentConformance
 
 

@@ -14,7 +14,7 @@ from rlcore import BehaviorSection, BehaviorSpec, ObservationSpec, OpponentSpec,
 from rlcore.builtin.opponents import RandomPolicy
 from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_schema, load_config
 from rlcore.config.document import parse_document
-from rlcore.environment import Actions
+from rlcore.contracts.environment import Actions
 from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
 from rlcore.plugins import Plugins, load_plugins, selection_from
 from rlcore.settings import OpponentSettings, RunConfig, RunOpponentSettings, setting

@@ -174,7 +174,7 @@ def test_properties_of_a_plugin_object_are_never_evaluated(plugins: Plugins) -> 
 
 def test_a_function_imported_from_the_specifications_is_no_implementation(plugins: Plugins) -> None:
     module = ModuleType("acme_imports")
-    exec("from rlcore.plugins.hookspecs import rlcore_trainers\n", vars(module))
+    exec("from rlcore.hookspecs import rlcore_trainers\n", vars(module))
     plugins.register(module, "imports")
     assert plugins.implemented("module:imports") == ()
 

@@ -7,7 +7,7 @@ import pytest
 from rlcore.errors import NotInstalled
 from rlcore.plugins.lookup import find
 from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.records import CurriculumSpec
+from rlcore.records import CurriculumSpec
 
 ACME = Plugin("acme", "acme.hooks", "acme-rl-curricula", "1.0")
 THERE = CurriculumSpec(name="bandit", target="json:loads", settings="json:loads", plugin=ACME)

@@ -8,10 +8,10 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.contracts.recordings import Recording
 from rlcore.recording.episode_recorder import EpisodeRecorder
-from rlcore.recordings import Recording
-from rlcore.runs.whole_episodes import play
+from rlcore.run.whole_episodes import play
 from rlcore_devkit.environments import FOR_CONFIGURATIONS
 
 SLOTS, STEPS = 3, 60

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from rlcore import RecordingFormatSpec, hookimpl
-from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.contracts.recordings import Recording, RecordingAbout
 from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.plugins import Plugins
 from rlcore.plugins.recording_formats import read_recording, recorded_behavior, recorded_to
 from rlcore.recording.episode_recorder import EpisodeRecorder
-from rlcore.recordings import Recording, RecordingAbout
 
 WALKER = BehaviorSpec("Walker", (ObservationSpec("observation", (1,), np.float32),), discrete=(3,))
 

@@ -12,10 +12,10 @@ import attrs
 import numpy as np
 import pytest
 
-import rlcore.runs.evaluator
+import rlcore.run.evaluator
+from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult
 from rlcore.plugins.calls import Plugins
-from rlcore.results import BehaviorEvaluation, EvaluationResult
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore, hook_calls, plugins
 from rlcore_devkit.fixtures import run_rlcore as bare_run_rlcore
@@ -177,7 +177,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def make(*scores: float) -> None:
         iterator = iter(scores)
-        monkeypatch.setattr(rlcore.runs.evaluator, "play", lambda policies, *_: play(iterator, policies))
+        monkeypatch.setattr(rlcore.run.evaluator, "play", lambda policies, *_: play(iterator, policies))
 
     return make
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import CurriculumSpec, EnvironmentSpec, hookimpl
-from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw, LessonChange
-from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.contracts.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw, LessonChange
+from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.contracts.seeding import EpisodeUniforms
 from rlcore.errors import RunStateError
 from rlcore.plugins.run_context import RunContext
-from rlcore.seeding import EpisodeUniforms
 from rlcore.settings import CurriculumSettings, setting
 from rlcore_devkit.environments import ArrayEnvironment, SavingEnvironment
 

@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 
 from rlcore import BehaviorSpec, ExporterSpec, RunContext, hookimpl
+from rlcore.contracts.exporters import ExportAbout
 from rlcore.errors import ConfigError, UnsupportedExport
-from rlcore.exporters import ExportAbout
 from rlcore.settings import ExportSettings, setting
 
 

@@ -12,10 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import EnvironmentSpec, TrainerSpec, hookimpl
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, Parameters, refuse_unknown_parameters
+from rlcore.contracts.environment import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    ObservationSpec,
+    Parameters,
+    refuse_unknown_parameters,
+)
+from rlcore.contracts.seeding import EpisodeSeeds, derive_generator, generator_state, restore_generator
 from rlcore.errors import RunStateError
 from rlcore.plugins.run_context import RunContext
-from rlcore.seeding import EpisodeSeeds, derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, setting
 from rlcore_devkit import IdentityEnvironment, TinyCorridor
 from rlcore_devkit.environments import ArrayEnvironment

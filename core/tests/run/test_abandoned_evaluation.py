@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore_devkit.conformance.states import assert_equal
 

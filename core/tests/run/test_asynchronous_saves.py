@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlcore.contracts.saved_values import SharedPart
 from rlcore.errors import PluginError, RunStateError
-from rlcore.runs import training
-from rlcore.runs.behavior import BehaviorRun
-from rlcore.runs.state import RunState
-from rlcore.saved_values import SharedPart
+from rlcore.run import training
+from rlcore.run.behavior import BehaviorRun
+from rlcore.run.state import RunState
 from rlcore.storage import checkpoint_directory, store
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
 from rlcore.storage.store import PendingSave

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from rlcore import export_policies, hookimpl
+from rlcore import export_policies, hookimpl, hookspecs
 from rlcore.config import load_config, load_plugins_for
 from rlcore.config.document import document_from_mapping
 from rlcore.errors import EnvironmentFailed
-from rlcore.plugins import HOOKS, Plugins, hookspecs
-from rlcore.runs.run import Run
-from rlcore.runs.run_data import read_run
-from rlcore.runs.saved_run import SavedRun
+from rlcore.plugins import HOOKS, Plugins
+from rlcore.run.run import Run
+from rlcore.run.run_data import read_run
+from rlcore.run.saved_run import SavedRun
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 SETTINGS: dict[str, Any] = {
@@ -153,7 +153,7 @@ def test_a_start_that_fails(prepared: Any, monkeypatch: pytest.MonkeyPatch) -> N
         raise EnvironmentFailed("no simulator")
 
     run, calls = prepared()
-    monkeypatch.setattr("rlcore.runs.state.make_environment", fail)
+    monkeypatch.setattr("rlcore.run.state.make_environment", fail)
     with pytest.raises(EnvironmentFailed):
         run.start()
     run.close()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rlcore import RunContext, hookimpl
-from rlcore.saved_values import FrozenState
+from rlcore.contracts.saved_values import FrozenState
 from rlcore.storage.checkpoint import FORMAT_VERSION, load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore

@@ -8,8 +8,8 @@ import pytest
 
 from rlcore.config import read_document
 from rlcore.errors import ConfigError
-from rlcore.runs import code_of_others
-from rlcore.runs.saved_run import SavedRun
+from rlcore.run import code_of_others
+from rlcore.run.saved_run import SavedRun
 
 NAMED = {
     "id": ("environment: {id: 'acme:World-v0'}", ["acme:World-v0"]),

@@ -22,7 +22,7 @@ from rlcore.cli.log import EchoHandler
 from rlcore.cli.progress import _follow
 from rlcore.cli.run import resuming, reward_text, typed_flags
 from rlcore.plugins.calls import Plugins
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from rlcore import hookimpl
-from rlcore.curriculum import Curriculum
+from rlcore.contracts.curriculum import Curriculum
+from rlcore.contracts.seeding import derive_generator, derive_seed
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.runs.loop import PhaseTimes, learn
-from rlcore.runs.run import Run
-from rlcore.seeding import derive_generator, derive_seed
+from rlcore.run.loop import PhaseTimes, learn
+from rlcore.run.run import Run
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 PACED: dict[str, Any] = {
@@ -178,7 +178,7 @@ def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
 def test_without_any_part_of_its_state_a_resumed_run_differs(
     make_run: Any, files: Any, abandon: Any, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
-    from rlcore.runs.run_curricula import RunCurricula
+    from rlcore.run.run_curricula import RunCurricula
 
     keywords = {"checkpoint_interval": 26, "keep_checkpoints": 0}
     changes = {**SAVED, "environment_parameters.pace.curriculum.every": 7}
@@ -359,7 +359,7 @@ def test_what_a_curriculum_raises_names_it(make_run: Any, monkeypatch: pytest.Mo
 
 
 def test_uniform_numbers_do_not_depend_on_when_they_are_asked_for() -> None:
-    from rlcore.seeding import EpisodeUniforms
+    from rlcore.contracts.seeding import EpisodeUniforms
 
     uniforms = EpisodeUniforms(3, ["a", "b"], num_envs=4, width=2)
     env_index, episodes = np.array([3, 0, 3, 1]), np.array([270, 5, 256, 512])

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.curricula.checked import CheckedCurriculum
-from rlcore.curricula.parameter_feed import ParameterFeed
-from rlcore.curriculum import Changes, EpisodeDraw, LessonChange
+from rlcore.contracts.curriculum import Changes, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError, RunStateError
-from rlcore.runs.notifications import Notifications
-from rlcore.runs.run import Run
+from rlcore.run.curricula.checked import CheckedCurriculum
+from rlcore.run.curricula.parameter_feed import ParameterFeed
+from rlcore.run.notifications import Notifications
+from rlcore.run.run import Run
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 PACED: dict[str, Any] = {

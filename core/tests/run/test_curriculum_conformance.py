@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.curriculum import Changes, Curriculum, EpisodeDraw, LessonChange
+from rlcore.contracts.curriculum import Changes, Curriculum, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.plugins.selection import selection_from

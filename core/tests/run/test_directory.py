@@ -14,7 +14,7 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import ConfigError, EnvironmentFailed, RunStateError
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.lock import is_locked
 from rlcore_devkit.fixtures import RunRlcore

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 
 RESUME = {"checkpoint_settings.resume": True}
 FORCE = {"checkpoint_settings.force": True}

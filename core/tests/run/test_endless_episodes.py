@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import yaml
 
-from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.contracts.recordings import Recording
 from rlcore.recording.episode_recorder import EpisodeRecorder
-from rlcore.recordings import Recording
-from rlcore.runs.whole_episodes import play
+from rlcore.run.whole_episodes import play
 from rlcore_devkit.environments import ArrayEnvironment, IdentityEnvironment
 from rlcore_devkit.fixtures import RunRlcore
 

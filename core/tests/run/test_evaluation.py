@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from rlcore import hookimpl
-from rlcore.results import EvaluationResult
-from rlcore.runs.run import Run
+from rlcore.contracts.results import EvaluationResult
+from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore

@@ -10,7 +10,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.config import ConfigErrors
 from rlcore.errors import ConfigError
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 
 
 def test_overrides_are_merged_into_the_environment_block(make_run: Any) -> None:

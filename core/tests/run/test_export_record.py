@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rlcore.errors import RunStateError
-from rlcore.runs.run import Run
-from rlcore.runs.run_data import read_run
+from rlcore.run.run import Run
+from rlcore.run.run_data import read_run
 from rlcore.storage.exported_files import ExportedFiles
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rlcore.errors import EXIT_PLUGIN, ConfigError, PluginError, RunStateError
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore.storage.run_files import read_mark
 from rlcore_devkit.fixtures import RunRlcore
 

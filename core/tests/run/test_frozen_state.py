@@ -19,9 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from rlcore.contracts.saved_values import FrozenState, non_finite, saved_array, saved_mapping
 from rlcore.errors import RunStateError
-from rlcore.files.atomic import sweep
-from rlcore.saved_values import FrozenState, non_finite, saved_array, saved_mapping
 from rlcore.storage import frozen_files
 from rlcore.storage.best import save_best
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
@@ -33,6 +32,7 @@ from rlcore.storage.checkpoint_directory import (
     rotate,
     save_checkpoint,
 )
+from rlcore.storage.files.atomic import sweep
 from rlcore.storage.frozen_files import FlushedFiles
 
 
@@ -113,7 +113,7 @@ def test_what_a_checkpoint_cannot_hold_is_refused_at_once(entries: Any, message:
 
 
 def test_numbers_are_searched_for_nan_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlcore import saved_values
+    from rlcore.contracts import saved_values
 
     read: list[Any] = []
     search = saved_values.first_non_finite

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import rlcore.runs.behavior
-import rlcore.runs.training
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+import rlcore.run.behavior
+import rlcore.run.training
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, RlcoreError, TrainingDiverged
 from rlcore.plugins import Plugins
-from rlcore.runs.step_watch import StepWatch
+from rlcore.run.step_watch import StepWatch
 from rlcore_devkit.environments import ArrayEnvironment
 
 RESUME = {"checkpoint_settings.resume": True}
@@ -228,7 +228,7 @@ def test_returns_of_rewards_that_fit_are_finite(train: Any) -> None:
 def test_an_environment_that_never_ends_an_episode_is_warned_of_once(
     train: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, ends: bool, warned: int
 ) -> None:
-    monkeypatch.setattr(rlcore.runs.behavior, "ENDLESS_STEPS", 30)
+    monkeypatch.setattr(rlcore.run.behavior, "ENDLESS_STEPS", 30)
     train(Steering(ends), checkpoint_interval=1000)
     found = [text for text in caplog.messages if "no episode ended within" in text]
     assert len(found) == warned
@@ -271,7 +271,7 @@ def said(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str, int], thre
 def test_an_environment_that_hangs_is_shown_with_the_place_where_it_waits(
     train: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, said: Any
 ) -> None:
-    monkeypatch.setattr(rlcore.runs.training, "StepWatch", partial(StepWatch, seconds=0.1))
+    monkeypatch.setattr(rlcore.run.training, "StepWatch", partial(StepWatch, seconds=0.1))
     environment, steps, shown = Steering(), [], said("the run waits in wait (threading.py:", 1)
     before = threading.enumerate()
 

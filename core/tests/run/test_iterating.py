@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import rlcore.runs.evaluator
-import rlcore.runs.training
+import rlcore.run.evaluator
+import rlcore.run.training
 from rlcore.cli.progress import _follow
-from rlcore.results import BehaviorEvaluation, BehaviorResult, EpochResult, EvaluationResult
-from rlcore.runs.run import Run
+from rlcore.contracts.results import BehaviorEvaluation, BehaviorResult, EpochResult, EvaluationResult
+from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore_devkit import IdentityEnvironment
 
@@ -31,7 +31,7 @@ def scores(monkeypatch: pytest.MonkeyPatch, *values: float) -> None:
         score = next(left)
         return EvaluationResult({name: BehaviorEvaluation(score, 0.0, 1, 7.0, (score,)) for name in policies})
 
-    monkeypatch.setattr(rlcore.runs.evaluator, "play", play)
+    monkeypatch.setattr(rlcore.run.evaluator, "play", play)
 
 
 def returning(run: Run, losses: Any, tag: str = "Losses/Policy Loss") -> list[float]:
@@ -154,7 +154,7 @@ def test_the_best_model_is_always_the_one_that_was_scored(
         score = float(len(played))
         return EvaluationResult({"Agent": BehaviorEvaluation(score, 0.0, 1, 7.0, (score,))})
 
-    monkeypatch.setattr(rlcore.runs.evaluator, "play", play)
+    monkeypatch.setattr(rlcore.run.evaluator, "play", play)
     run = make_run({"evaluation": {"interval": 30, "stop_at": 3.0}})
     run.train()
     assert run.steps == 90 == run.scores.best_step and len(played) == 3
@@ -325,7 +325,7 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
     """Lines of rlcore's that are executed in an epoch: the twelfth is not longer than the fourth."""
     import sys
 
-    from rlcore.runs.bounds_check import FIRST_BATCHES
+    from rlcore.run.bounds_check import FIRST_BATCHES
 
     lines = 0
 
@@ -355,7 +355,7 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
 
 
 def test_an_epoch_of_no_seconds_has_a_finite_speed(make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rlcore.runs.training, "perf_counter", lambda: 5.0)
+    monkeypatch.setattr(rlcore.run.training, "perf_counter", lambda: 5.0)
     for epoch in make_run():
         assert epoch.seconds == 0.0 and math.isfinite(epoch.steps_per_second)
     assert math.isfinite(files().result["steps_per_second"])
@@ -381,7 +381,7 @@ def test_the_time_of_evaluations_is_told_apart_and_does_not_lower_the_speed(
         return step(self, actions)
 
     monkeypatch.setattr(IdentityEnvironment, "step", stepping)
-    monkeypatch.setattr(rlcore.runs.evaluator, "play", play)
-    monkeypatch.setattr(rlcore.runs.training, "perf_counter", lambda: now)
+    monkeypatch.setattr(rlcore.run.evaluator, "play", play)
+    monkeypatch.setattr(rlcore.run.training, "perf_counter", lambda: now)
     epoch = next(make_run({**IDENTITY, "evaluation": {"interval": 50}}))
     assert (epoch.seconds, epoch.evaluate_seconds, epoch.steps_per_second) == (125.0, 100.0, 2.0)

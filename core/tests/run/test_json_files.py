@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.builtin.metrics_file import keep_until
 from rlcore.builtin.terminal_text import printable
-from rlcore.files.json_files import DamagedFile, is_file_name, parse_json, read_json, read_object, read_tail
+from rlcore.storage.files.json_files import DamagedFile, is_file_name, parse_json, read_json, read_object, read_tail
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import pytest
 from table_game import Always, Table, odd_one_out
 
 from rlcore.builtin.opponents import RandomPolicy
-from rlcore.environment import Actions, BehaviorSpec
+from rlcore.contracts.environment import Actions, BehaviorSpec
+from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
 from rlcore.recording.episode_recorder import EpisodeRecorder
-from rlcore.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
-from rlcore.runs.match import Opponent
-from rlcore.runs.whole_episodes import Abandoned, play
+from rlcore.run.match import Opponent
+from rlcore.run.whole_episodes import Abandoned, play
 
 DUEL = {"A": [0, 1]}
 LEARNED, OTHER = 1, 0  # the options that the two policies always take

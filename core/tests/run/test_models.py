@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from rlcore.errors import RunStateError
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore_devkit.fixtures import RunRlcore
 

@@ -9,7 +9,7 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import PluginError
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 
 
 def test_hook_calls_do_not_grow_with_steps(make_run: Any, hook_calls: Counter[str]) -> None:

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from rlcore.config import ConfigErrors
-from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.plugins.run_context import RunContext
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore
 
 CORRIDOR = BehaviorSpec("Agent", (ObservationSpec("position", (6,), np.float32),), discrete=(2,))

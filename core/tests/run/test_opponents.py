@@ -14,9 +14,9 @@ import table_game
 import yaml
 
 from rlcore import hookimpl
+from rlcore.contracts.results import EvaluationResult
 from rlcore.errors import ConfigError, PluginError
-from rlcore.results import EvaluationResult
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore_devkit.fixtures import RunRlcore
 

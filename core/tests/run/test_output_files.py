@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rlcore.errors import ConfigError
-from rlcore.files.atomic import write_atomically
+from rlcore.storage.files.atomic import write_atomically
 from rlcore.storage.output_files import require_output
 
 OWN = [

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch
+from rlcore.contracts.environment import Actions, AgentBatch
+from rlcore.contracts.policy import MemoryPolicy, Player, Policy
 from rlcore.errors import RunStateError
-from rlcore.policy import MemoryPolicy, Player, Policy
-from rlcore.runs.whole_episodes import play
+from rlcore.run.whole_episodes import play
 from rlcore_devkit.environments import IdentityEnvironment
 
 

@@ -16,9 +16,9 @@ from rlcore import hookimpl
 from rlcore.config import load_plugins_for
 from rlcore.config.document import document_from_mapping
 from rlcore.errors import PluginError
-from rlcore.files.open_files import WatchedDirectory
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.files.open_files import WatchedDirectory
 from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = str(Path(__file__).parent / "stub_plugin.py")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
+from rlcore.contracts.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, StatSummary
 from rlcore.errors import PluginError
 from rlcore.plugins import Plugins
-from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, StatSummary
 
 RUN: Any = SimpleNamespace()
 LENGTH = StatSummary.of([2.0, 4.0])

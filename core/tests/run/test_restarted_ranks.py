@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.distributed.launch import Launch
 from rlcore.errors import RunStateError
-from rlcore.runs.joining import directory_of_rank
+from rlcore.ranks.launch import Launch
+from rlcore.run.joining import directory_of_rank
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.run_files import read_mark
 

@@ -11,11 +11,11 @@ import pytest
 
 from rlcore.config import read_document
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.files.atomic import is_leftover
-from rlcore.runs.run import Run
-from rlcore.runs.training import Training
+from rlcore.run.run import Run
+from rlcore.run.training import Training
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore.storage.files.atomic import is_leftover
 
 RESUME = {"checkpoint_settings.resume": True}
 PAIR = {"environment.type": "pair", "behaviors.Right": {"summary_freq": 48, "checkpoint_interval": 80}}

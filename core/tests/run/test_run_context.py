@@ -12,10 +12,10 @@ import pytest
 
 from rlcore import RewardProviderSpec, RunContext, StashKey, hookimpl
 from rlcore.cli.stopping import interrupts
-from rlcore.environment import BehaviorSpec
+from rlcore.contracts.environment import BehaviorSpec
 from rlcore.errors import ConfigError, UnsupportedSpace
 from rlcore.plugins import Plugins
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore.settings import BehaviorSettings, RewardSettings, RunConfig
 
 COUNT = StashKey[int]()
@@ -92,7 +92,7 @@ class Purposes:
 
 def test_each_object_is_created_for_its_purpose(make_run: Any, files: Any) -> None:
     from rlcore.config import load_config, read_document
-    from rlcore.runs.saved_run import SavedRun
+    from rlcore.run.saved_run import SavedRun
 
     purposes = Purposes()
     run: Run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, max_steps=100)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.curricula.episodes_in_order import EpisodesInOrder
-from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
-from rlcore.environment import AgentBatch
-from rlcore.runs.episode_statistics import EpisodeStatistics
-from rlcore.runs.run_curricula import RunCurricula
+from rlcore.contracts.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
+from rlcore.contracts.environment import AgentBatch
+from rlcore.run.curricula.episodes_in_order import EpisodesInOrder
+from rlcore.run.episode_statistics import EpisodeStatistics
+from rlcore.run.run_curricula import RunCurricula
 
 
 class Copies:

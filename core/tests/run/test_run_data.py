@@ -13,7 +13,7 @@ import rlcore
 from rlcore import hookimpl
 from rlcore.errors import RunStateError
 from rlcore.plugins import Plugins
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 
 
 def test_a_finished_run_is_read_as_its_files_say(make_run: Any, files: Any) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from rlcore import hookimpl
-from rlcore.environment import Actions, Environment
+from rlcore.contracts.environment import Actions, Environment
+from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import ConfigError, EnvironmentFailed
-from rlcore.runs.saved_run import SavedRun
-from rlcore.seeding import EpisodeSeeds
+from rlcore.run.saved_run import SavedRun
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 

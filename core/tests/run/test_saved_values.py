@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlcore.contracts.saved_values import SavedValueError, fill, non_finite, saved_array, saved_count, saved_float
 from rlcore.errors import PluginError, RunStateError, TrainingDiverged
-from rlcore.saved_values import SavedValueError, fill, non_finite, saved_array, saved_count, saved_float
 
 STATE = {
     "array": np.zeros((2, 3), np.float32),

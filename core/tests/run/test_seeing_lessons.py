@@ -15,8 +15,8 @@ from rlcore import hookimpl
 from rlcore.cli.parameter_table import HEADINGS, parameter_rows, print_parameters
 from rlcore.cli.progress import _follow, progress_bar
 from rlcore.config.document import document_from_mapping
-from rlcore.curriculum import LessonChange
-from rlcore.runs.run import Run
+from rlcore.contracts.curriculum import LessonChange
+from rlcore.run.run import Run
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 PACED: dict[str, Any] = {

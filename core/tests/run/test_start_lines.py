@@ -18,15 +18,15 @@ import yaml
 from rlcore import __version__
 from rlcore.builtin.terminal_text import fitted
 from rlcore.cli.start import aligned
-from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
+from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.plugin import Plugin
-from rlcore.runs.behavior import BehaviorRun
-from rlcore.runs.description import BehaviorDescription, EnvironmentDescription, RunDescription
-from rlcore.runs.loop import PhaseTimes
-from rlcore.runs.promise import ResumePromise
-from rlcore.runs.speed_advice import Setting, SpeedAdvice, speed_advice
+from rlcore.run.behavior import BehaviorRun
+from rlcore.run.description import BehaviorDescription, EnvironmentDescription, RunDescription
+from rlcore.run.loop import PhaseTimes
+from rlcore.run.promise import ResumePromise
+from rlcore.run.speed_advice import Setting, SpeedAdvice, speed_advice
 from rlcore.settings import BehaviorSettings
-from rlcore.trainer import NetworkSize
 from rlcore_devkit.fixtures import RunRlcore
 
 SPOKEN = {"stats.console": {}}
@@ -313,7 +313,7 @@ def test_times_are_measured_after_the_first_update_and_over_epochs(caplog: pytes
 def test_a_run_that_mostly_waits_for_its_environments_says_so_once(
     make_run: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("rlcore.runs.speed_advice.MEASURED_SECONDS", 0.05)
+    monkeypatch.setattr("rlcore.run.speed_advice.MEASURED_SECONDS", 0.05)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     caplog.set_level("INFO")
     make_run({"environment.options": {"seconds": 0.004}, "environment.num_envs": 2}, max_steps=120).train()

@@ -10,7 +10,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.config import ConfigErrors
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 
 
 class Hears:
@@ -78,7 +78,7 @@ def test_a_start_that_is_interrupted_is_reported(make_run: Any, monkeypatch: pyt
         raise KeyboardInterrupt
 
     hears = Hears()
-    monkeypatch.setattr("rlcore.runs.starting.make_writers", interrupt)
+    monkeypatch.setattr("rlcore.run.starting.make_writers", interrupt)
     with pytest.raises(KeyboardInterrupt):
         start(make_run, hears)
     assert hears.heard == [("KeyboardInterrupt", "")]

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
+from rlcore.contracts.stats import STEPS_PER_SECOND
 from rlcore.errors import RunStateError
-from rlcore.runs.run import Run
-from rlcore.stats import STEPS_PER_SECOND
+from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]

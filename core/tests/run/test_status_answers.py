@@ -12,7 +12,7 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import EnvironmentFailed, PluginError, RunStateError
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 PACED: dict[str, Any] = {

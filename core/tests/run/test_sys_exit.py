@@ -193,7 +193,7 @@ def test_the_run_ends_with_exit_3_or_4_and_a_line_that_names_who_left(
 
 
 def test_an_error_of_a_run_is_one_in_python_too(leaving: Any, make_run: Any) -> None:
-    from rlcore.runs.run import Run
+    from rlcore.run.run import Run
 
     with pytest.raises(EnvironmentFailed, match="failed in step: SystemExit: 0"):
         Run(leaving("environment.step")).train()
@@ -202,7 +202,7 @@ def test_an_error_of_a_run_is_one_in_python_too(leaving: Any, make_run: Any) -> 
 
 
 def test_what_leaves_while_it_is_closed_keeps_nothing_else_open(leaving: Any, files: Any) -> None:
-    from rlcore.runs.run import Run
+    from rlcore.run.run import Run
 
     closed = []
     run = Run(leaving("writer.close"))
@@ -220,7 +220,7 @@ def test_what_leaves_while_it_is_closed_keeps_nothing_else_open(leaving: Any, fi
 
 
 def test_an_error_of_the_run_is_reported_before_one_of_closing(leaving: Any, caplog: pytest.LogCaptureFixture) -> None:
-    from rlcore.runs.run import Run
+    from rlcore.run.run import Run
 
     run = Run(leaving("environment.close"))
     run.start()

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from rlcore import hookimpl
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.contracts.trainer import PartialTrainer, Trainer, TrainerWrapper
 from rlcore.plugins import Plugins
-from rlcore.runs.run import Run
-from rlcore.trainer import PartialTrainer, Trainer, TrainerWrapper
+from rlcore.run.run import Run
 
 
 class Half(TrainerWrapper):

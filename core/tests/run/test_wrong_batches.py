@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.environment import AgentBatch
+from rlcore.contracts.environment import AgentBatch
 from rlcore.errors import ConfigError, EnvironmentFailed, UnsupportedSpace
-from rlcore.runs.run import Run
+from rlcore.run.run import Run
 from rlcore_devkit import TinyCorridor
 
 Tamper = Callable[[AgentBatch], None]

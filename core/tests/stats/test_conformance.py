@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.rewards import ExtrinsicReward, Transitions
-from rlcore.stats import StatsWriter
+from rlcore.contracts.rewards import ExtrinsicReward, Transitions
+from rlcore.contracts.stats import StatsWriter
 from rlcore_devkit import RewardProviderConformance, StatsWriterConformance
 from rlcore_devkit.conformance.writers import Written
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlcore.environment import AgentBatch
-from rlcore.runs.episode_statistics import HELD_STEPS, EpisodeStatistics
+from rlcore.contracts.environment import AgentBatch
+from rlcore.run.episode_statistics import HELD_STEPS, EpisodeStatistics
 
 
 def batch(

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from rlcore.runs.timers import Timers
+from rlcore.run.timers import Timers
 
 
 def test_self_time_is_the_total_without_the_children() -> None:

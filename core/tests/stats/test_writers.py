@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlcore.builtin.writers import ConsoleWriter, JsonlWriter, console_line
-from rlcore.stats import (
+from rlcore.contracts.stats import (
     CUMULATIVE_REWARD,
     EVALUATION_REWARD,
     GROUP_REWARD,

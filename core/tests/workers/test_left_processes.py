@@ -14,13 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rlcore.environment import EndingProcess
+from rlcore.contracts.environment import EndingProcess
 
 PLUGIN = """
 import os, subprocess
 import rlcore
 from rlcore import EnvironmentSpec, hookimpl
-from rlcore.environment import EndingProcess
+from rlcore.contracts.environment import EndingProcess
 from rlcore_devkit.environments import TinyCorridor
 
 def make(settings, run):

@@ -10,11 +10,11 @@ import pytest
 
 from rlcore.config import load_config, load_plugins_for
 from rlcore.config.document import document_from_mapping
-from rlcore.environment import Actions, SavesState
+from rlcore.contracts.environment import Actions, SavesState
+from rlcore.contracts.saved_values import SavedValueError
+from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import ConfigError, PluginError
-from rlcore.runs.setup import make_environment, run_context
-from rlcore.saved_values import SavedValueError
-from rlcore.seeding import EpisodeSeeds
+from rlcore.run.setup import make_environment, run_context
 from rlcore.settings import EnvSettings
 from rlcore.workers.crew import Restarts
 

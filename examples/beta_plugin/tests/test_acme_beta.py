@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import load_policies
-from rlcore.errors import UnsupportedSpace
+from rlcore import UnsupportedSpace, load_policies
 from rlcore_devkit import ActionDistributionConformance, PluginConformance
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_devkit.fixtures import RunRlcore

@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions
-from rlcore.errors import ConfigError
-from rlcore.rewards import Transitions
+from rlcore import Actions, ConfigError, Transitions
 from rlcore_devkit import RewardProviderConformance
 
 

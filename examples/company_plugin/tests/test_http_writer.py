@@ -20,8 +20,7 @@ import yaml
 from acme_rl.http_writer import HttpWriter
 from acme_rl.settings import HttpSettings
 
-from rlcore import read_run
-from rlcore.stats import StatSummary
+from rlcore import StatSummary, read_run
 from rlcore_devkit import StatsWriterConformance
 from rlcore_devkit.fixtures import CommandResult
 

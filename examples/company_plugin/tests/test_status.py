@@ -20,8 +20,7 @@ import pytest
 import yaml
 from acme_rl import store
 
-from rlcore import Run, hookimpl
-from rlcore.errors import RunStateError
+from rlcore import Run, RunStateError, hookimpl
 from rlcore_devkit import StatusSectionConformance, StatusStoreConformance
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -214,7 +213,7 @@ def test_a_run_that_resumes_from_an_older_checkpoint_drops_later_rows(finished: 
 
 
 def test_inference_changes_nothing(finished: Place, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlcore.plugins import Plugins
+    from rlcore import Plugins
 
     before = (finished.logs / store.FILE_NAME).read_bytes()
     monkeypatch.setattr(Plugins, "summary_written", lambda *arguments: os.kill(os.getpid(), signal.SIGTERM))

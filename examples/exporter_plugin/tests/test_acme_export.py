@@ -14,8 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore import Run, export_policies, load_policies
-from rlcore.environment import Actions
+from rlcore import Actions, Run, export_policies, load_policies
 from rlcore_devkit import ExporterConformance, PluginConformance
 from rlcore_devkit.fixtures import RunRlcore
 

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
-from rlcore import Actions, AgentBatch, Run, load_policies
-from rlcore.errors import ConfigError, RunStateError
+from rlcore import Actions, AgentBatch, ConfigError, Run, RunStateError, load_policies
 from rlcore_devkit import EnvironmentConformance, PluginConformance, TrainerConformance
 from rlcore_devkit.fixtures import RunRlcore
 

@@ -12,8 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlcore import BehaviorSpec, ObservationSpec, Run
-from rlcore.errors import ConfigError
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Run
 from rlcore_devkit import PluginConformance, ReplaySamplerConformance
 
 

@@ -14,9 +14,7 @@ import yaml
 from acme_novelty.reward import NoveltyReward
 from numpy.typing import NDArray
 
-from rlcore import Actions, Run, read_run
-from rlcore.rewards import RewardProvider, Transitions
-from rlcore.storage.checkpoint import load_checkpoint
+from rlcore import Actions, RewardProvider, Run, Transitions, load_checkpoint, read_run
 from rlcore_devkit import PluginConformance, RewardProviderConformance
 
 EXAMPLE = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.seeding import EpisodeSeeds
+from rlcore import EpisodeSeeds
 from rlcore_devkit import IdentityEnvironment, PluginConformance, TrainerConformance
 from rlcore_devkit.trainings import SmallTrainings
 

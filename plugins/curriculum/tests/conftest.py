@@ -11,15 +11,23 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore import EnvironmentSpec, RunContext, TrainerSpec, hookimpl
-from rlcore.config import ConfigErrors, load_config
+from rlcore import (
+    Changes,
+    ConfigErrors,
+    EndedEpisodes,
+    EnvironmentSpec,
+    Plugins,
+    RunConfig,
+    RunContext,
+    StatSummary,
+    TrainerSpec,
+    hookimpl,
+    load_checkpoint,
+    load_config,
+    load_plugins,
+    save_checkpoint,
+)
 from rlcore.config.document import parse_document
-from rlcore.curriculum import Changes, EndedEpisodes
-from rlcore.plugins import Plugins, load_plugins
-from rlcore.settings import RunConfig
-from rlcore.stats import StatSummary
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore_curriculum.lessons import Lessons, make_curriculum
 from rlcore_devkit.fixtures import installed_plugin
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.config.dump import dump_config
+from rlcore import dump_config
 from rlcore_curriculum.criterion_settings import CriterionSettings, DemotionSettings
 from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
 from rlcore_curriculum.sampler_settings import SamplerSettings

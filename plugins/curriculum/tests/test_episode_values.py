@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.seeding import derive_generator
+from rlcore import derive_generator
 
 TEXT = """
 environment_parameters:

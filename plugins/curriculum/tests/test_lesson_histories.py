@@ -17,11 +17,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlcore import RunContext
-from rlcore.curriculum import EndedEpisodes, LessonChange
-from rlcore.plugins import Plugins
-from rlcore.settings import BehaviorSettings, RunConfig
-from rlcore.stats import StatSummary
+from rlcore import BehaviorSettings, EndedEpisodes, LessonChange, Plugins, RunConfig, RunContext, StatSummary
 from rlcore_curriculum.criterion_settings import CriterionSettings, DemotionSettings
 from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
 from rlcore_curriculum.lessons import Lessons, make_curriculum

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.curriculum import NO_CHANGES, Changes, LessonChange
-from rlcore.errors import ConfigError, RunStateError
+from rlcore import NO_CHANGES, Changes, ConfigError, LessonChange, RunStateError
 
 CRITERION = "{behavior: B, threshold: 1, min_lesson_length: 2, signal_smoothing: false}"
 TEXT = f"""

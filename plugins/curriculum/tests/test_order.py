@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore import RunContext
-from rlcore.curriculum import EndedEpisodes
-from rlcore.plugins import Plugins
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore import BehaviorSettings, EndedEpisodes, Plugins, RunConfig, RunContext
 from rlcore_curriculum.criterion_settings import CriterionSettings
 from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
 from rlcore_curriculum.lessons import Lessons, make_curriculum

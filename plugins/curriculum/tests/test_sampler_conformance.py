@@ -8,9 +8,7 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore import hookimpl
-from rlcore.errors import RlcoreError
-from rlcore.plugins import Plugins
+from rlcore import Plugins, RlcoreError, hookimpl
 from rlcore_curriculum.records import SamplerSpec
 from rlcore_curriculum.sampler_settings import SamplerParameters, UniformParameters
 from rlcore_curriculum.samplers import UniformSampler

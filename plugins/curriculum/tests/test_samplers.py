@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins import Plugins, load_plugins
+from rlcore import ConfigError, PluginError, Plugins, load_plugins
 from rlcore_curriculum.episode_values import EpisodeValues
 from rlcore_curriculum.sampler_settings import SamplerSettings
 from rlcore_curriculum.samplers import Sampler, SeededSampler, make_sampler
@@ -141,7 +140,7 @@ TRIANGULAR = """
 import attrs
 import numpy as np
 from rlcore import hookimpl
-from rlcore.settings import setting
+from rlcore import setting
 from rlcore_curriculum.records import SamplerSpec
 from rlcore_curriculum.sampler_settings import SamplerParameters
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.errors import ConfigError
-from rlcore.stats import StatSummary
+from rlcore import ConfigError, StatSummary
 from rlcore_curriculum.criterion_settings import CriterionSettings
 from rlcore_curriculum.statistics_seen import StatisticsSeen
 

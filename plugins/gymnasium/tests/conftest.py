@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlcore.environment import Environment
-from rlcore.settings import EnvironmentSettings
+from rlcore import Environment, EnvironmentSettings
 from rlcore_gymnasium.environment import make_environment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
 

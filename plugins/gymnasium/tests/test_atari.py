@@ -6,8 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, EpisodeSeeds
 
 ale_py = pytest.importorskip("ale_py", reason="Atari needs the extra 'atari'")
 PACMAN = "ale_py:ALE/MsPacman-v5"

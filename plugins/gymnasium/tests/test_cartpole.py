@@ -8,8 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions, SavesState
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, EpisodeSeeds, SavesState
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 
 SEEDS = EpisodeSeeds(3)

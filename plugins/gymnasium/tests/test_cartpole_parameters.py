@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
-from rlcore.environment import Actions, SavesState
-from rlcore.errors import ConfigError
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, ConfigError, EpisodeSeeds, SavesState
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.cartpole_physics import PARAMETERS
 from rlcore_gymnasium.in_process import InProcessEnvironment

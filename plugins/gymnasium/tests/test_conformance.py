@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
-from rlcore.environment import Environment
-from rlcore.settings import EnvironmentSettings
+from rlcore import Environment, EnvironmentSettings
 from rlcore_devkit import EnvironmentConformance, PluginConformance
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.environment import make_environment

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlcore.environment import Actions
-from rlcore.errors import EnvironmentFailed
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, EnvironmentFailed, EpisodeSeeds
 from rlcore_devkit.playing import random_actions
 
 NUM_ENVS = 3

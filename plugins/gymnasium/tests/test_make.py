@@ -12,9 +12,7 @@ from gymnasium import spaces
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode
 
-from rlcore.environment import Actions
-from rlcore.errors import ConfigError, EnvironmentFailed, UnsupportedSpace
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, ConfigError, EnvironmentFailed, EpisodeSeeds, UnsupportedSpace
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.in_process import InProcessEnvironment

@@ -12,9 +12,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from rlcore.environment import Actions
-from rlcore.errors import EnvironmentFailed
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, EnvironmentFailed, EpisodeSeeds
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 

@@ -9,9 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions
-from rlcore.errors import ConfigError, EnvironmentFailed
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, ConfigError, EnvironmentFailed, EpisodeSeeds
 from rlcore_gymnasium.parameter_settings import ParameterRoute
 
 SEEDS = EpisodeSeeds(3)

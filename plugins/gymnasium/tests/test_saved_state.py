@@ -14,11 +14,7 @@ from gymnasium.envs.classic_control.pendulum import PendulumEnv
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch, Environment, SavesState
-from rlcore.saved_values import SavedValueError
-from rlcore.seeding import EpisodeSeeds
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import AgentBatch, Environment, EpisodeSeeds, SavedValueError, SavesState, load_checkpoint, save_checkpoint
 from rlcore_devkit.playing import random_actions
 from rlcore_gymnasium.saving import SavingEnvironment
 

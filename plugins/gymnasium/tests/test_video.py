@@ -11,11 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions
-from rlcore.errors import EnvironmentFailed, RunStateError
-from rlcore.runs.run import Run
-from rlcore.seeding import EpisodeSeeds
-from rlcore.settings import EnvironmentSettings
+from rlcore import Actions, EnvironmentFailed, EnvironmentSettings, EpisodeSeeds, Run, RunStateError
 from rlcore_devkit.fixtures import run_rlcore
 from rlcore_gymnasium.environment import make_environment
 from rlcore_gymnasium.in_process import InProcessEnvironment

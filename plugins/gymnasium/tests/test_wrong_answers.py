@@ -13,10 +13,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from rlcore.environment import Actions, Environment
-from rlcore.errors import EnvironmentFailed
-from rlcore.runs.run import Run
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, Environment, EnvironmentFailed, EpisodeSeeds, Run
 from rlcore_gymnasium.native import ADAPTERS
 
 LIAR = "rlcore-tests/Liar-v0"

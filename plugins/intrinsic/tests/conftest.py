@@ -15,12 +15,20 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore import RecordingFormatSpec, RunContext, TrainerSpec, hookimpl
-from rlcore.config import config_from_mapping
-from rlcore.environment import Actions, BehaviorSpec
-from rlcore.plugins import Plugins, load_plugins, selection_from
-from rlcore.recordings import Recording
-from rlcore.rewards import Transitions
+from rlcore import (
+    Actions,
+    BehaviorSpec,
+    Plugins,
+    Recording,
+    RecordingFormatSpec,
+    RunContext,
+    TrainerSpec,
+    Transitions,
+    config_from_mapping,
+    hookimpl,
+    load_plugins,
+    selection_from,
+)
 
 DISTRIBUTION = "rlcore-intrinsic"
 NAMES = ("curiosity", "gail", "rnd")

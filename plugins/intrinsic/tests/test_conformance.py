@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from rlcore.environment import BehaviorSpec
-from rlcore.plugins import Plugins
-from rlcore.rewards import RewardProvider, recording_gradients
+from rlcore import BehaviorSpec, Plugins, RewardProvider, recording_gradients
 from rlcore_devkit import PluginConformance, RewardProviderConformance
 from rlcore_devkit.environments import ImageIdentity, identity_continuous, identity_multi_branch
 

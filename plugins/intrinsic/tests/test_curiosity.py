@@ -11,8 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, BehaviorSpec
-from rlcore.rewards import Transitions
+from rlcore import Actions, BehaviorSpec, Transitions
 from rlcore_devkit.environments import identity_hybrid, identity_multi_branch
 
 FORWARD, INVERSE = "Losses/Curiosity Forward Loss", "Losses/Curiosity Inverse Loss"

@@ -12,10 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch.distributions import Normal, kl_divergence
 
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import RunStateError, TrainingDiverged
-from rlcore.recordings import Recording
-from rlcore.rewards import Transitions
+from rlcore import BehaviorSpec, Recording, RunStateError, TrainingDiverged, Transitions
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import ImageIdentity, identity_hybrid
 

@@ -11,8 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore.environment import BehaviorSpec
-from rlcore.rewards import Transitions
+from rlcore import BehaviorSpec, Transitions
 from rlcore_devkit.environments import identity_hybrid
 
 SLOTS, ROWS, GAMMA = 3, 5, 0.9

@@ -10,12 +10,18 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore import RunContext
-from rlcore.config import ConfigErrors, config_from_mapping, dump_config, load_config, read_document
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError
-from rlcore.plugins import Plugins
-from rlcore.recordings import Recording
+from rlcore import (
+    BehaviorSpec,
+    ConfigError,
+    ConfigErrors,
+    Plugins,
+    Recording,
+    RunContext,
+    config_from_mapping,
+    dump_config,
+    load_config,
+    read_document,
+)
 from rlcore_devkit.environments import identity_hybrid
 from rlcore_torch import NetworkSettings
 

@@ -6,11 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore import RunContext
-from rlcore.config import config_from_mapping
-from rlcore.environment import Actions, BehaviorSpec
-from rlcore.plugins import Plugins, load_plugins
-from rlcore.recordings import Recording, RecordingAbout
+from rlcore import (
+    Actions,
+    BehaviorSpec,
+    Plugins,
+    Recording,
+    RecordingAbout,
+    RunContext,
+    config_from_mapping,
+    load_plugins,
+)
 from rlcore_devkit.fixtures import run_rlcore
 from rlcore_offline.minari_format import MinariFormat
 

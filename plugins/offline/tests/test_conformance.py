@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.recordings import Recording, RecordingAbout
+from rlcore import Recording, RecordingAbout
 from rlcore_devkit import OfflineTrainerConformance, PluginConformance, RecordingFormatConformance
 from rlcore_devkit.conformance.recording_formats import recorded
 from rlcore_devkit.conformance.states import assert_equal

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 
-from rlcore.recordings import Recording
+from rlcore import Recording
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.environments import identity_continuous, identity_hybrid
 

@@ -13,11 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Normal
 
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError
-from rlcore.plugins import load_plugins
-from rlcore.recordings import Recording
-from rlcore.rewards import ExtrinsicReward
+from rlcore import BehaviorSpec, ConfigError, ExtrinsicReward, Recording, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningReward, LearningRewards
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch

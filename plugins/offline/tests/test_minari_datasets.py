@@ -15,8 +15,7 @@ import pytest
 from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 
-from rlcore.errors import ConfigError, NotInstalled, UnsupportedSpace
-from rlcore.recordings import Recording
+from rlcore import ConfigError, NotInstalled, Recording, UnsupportedSpace
 from rlcore_offline import containment
 from rlcore_offline.minari_format import MinariFormat
 

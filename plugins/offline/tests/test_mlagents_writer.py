@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError
-from rlcore.plugins import load_plugins
-from rlcore.recordings import Recording, RecordingAbout
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Recording, RecordingAbout, load_plugins
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline.mlagents_file import BRAIN_START, DemonstrationFile

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError
-from rlcore.recordings import RecordingAbout
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, RecordingAbout
 from rlcore_offline.minari_format import MinariFormat
 from rlcore_offline.partial_recordings import PartialRecording
 

@@ -14,9 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from minari.dataset.minari_storage import MinariStorage
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError
-from rlcore.recordings import Recording, RecordingAbout
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Recording, RecordingAbout
 from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline.minari_format import MinariFormat
 

@@ -13,14 +13,21 @@ import pytest
 import torch
 import yaml
 
-from rlcore import Run, hookimpl
-from rlcore.config import ConfigErrors, config_from_mapping
-from rlcore.environment import Actions, AgentBatch, Environment
-from rlcore.errors import ConfigError, RunStateError
-from rlcore.plugins import load_plugins
-from rlcore.recordings import Recording
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import (
+    Actions,
+    AgentBatch,
+    ConfigError,
+    ConfigErrors,
+    Environment,
+    Recording,
+    Run,
+    RunStateError,
+    config_from_mapping,
+    hookimpl,
+    load_checkpoint,
+    load_plugins,
+    save_checkpoint,
+)
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_devkit.conformance.trainer import first_batch

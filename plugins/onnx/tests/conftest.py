@@ -13,12 +13,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore import RunContext
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.exporters import ExportAbout
-from rlcore.plugins.calls import load_plugins
-from rlcore.plugins.selection import selection_from
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore import (
+    BehaviorSettings,
+    BehaviorSpec,
+    ExportAbout,
+    ObservationSpec,
+    RunConfig,
+    RunContext,
+    load_plugins,
+    selection_from,
+)
 from rlcore_onnx.exporter import OnnxExporter
 from rlcore_onnx.settings import OnnxSettings
 from rlcore_torch import Actor, ActorPolicy, Backend, Gaussian, MemorySettings, NetworkSettings

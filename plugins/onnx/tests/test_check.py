@@ -14,10 +14,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import rlcore_onnx.file
-from rlcore import RunContext
-from rlcore.errors import ConfigError, PluginError
-from rlcore.exporters import ExportAbout
-from rlcore.runs.exported_file import OpenExporter
+from rlcore import ConfigError, ExportAbout, PluginError, RunContext
+from rlcore.run.exported_file import OpenExporter
 from rlcore_onnx.exporter import OnnxExporter
 from rlcore_onnx.settings import OnnxSettings
 

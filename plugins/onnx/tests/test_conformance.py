@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions
+from rlcore import Actions
 from rlcore_devkit import ExporterConformance, PluginConformance
 
 pytestmark = pytest.mark.smoke

@@ -14,9 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore import RunContext
-from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError, UnsupportedExport
+from rlcore import Actions, BehaviorSpec, ConfigError, ObservationSpec, RunContext, UnsupportedExport
 from rlcore_onnx.exporter import OnnxExporter
 from rlcore_onnx.settings import OnnxSettings
 from rlcore_torch import (

@@ -12,7 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore.environment import ObservationSpec
+from rlcore import ObservationSpec
 from rlcore_onnx.layers import ACTIVATIONS
 from rlcore_torch import ActorPolicy, NetworkSettings
 from rlcore_torch.networks.networks import ACTIVATIONS as KNOWN

@@ -14,8 +14,7 @@ import pytest
 import torch
 from onnx import TensorProto, numpy_helper
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.errors import UnsupportedExport
+from rlcore import BehaviorSpec, ObservationSpec, UnsupportedExport
 from rlcore_torch import NetworkSettings
 from rlcore_torch.policy.untrained import untrained_policy
 

@@ -12,7 +12,7 @@ import pettingzoo
 import pytest
 from gymnasium import spaces
 
-from rlcore.settings import EnvironmentSettings
+from rlcore import EnvironmentSettings
 from rlcore_pettingzoo.base import PettingZooEnvironment
 from rlcore_pettingzoo.environment import make_environment
 from rlcore_pettingzoo.settings import BehaviorAgents, PettingZooSettings, WrapperSettings

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
-from rlcore.environment import Environment
+from rlcore import Environment
 from rlcore_devkit import ConstantReward, TinyCorridor
 from rlcore_devkit.environments import (
     ImageIdentity,

@@ -9,8 +9,7 @@ import numpy as np
 import pettingzoo
 import pytest
 
-from rlcore.environment import Actions
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, EpisodeSeeds
 from rlcore_pettingzoo.adapters import aec_env, parallel_env
 from rlcore_pettingzoo.base import PettingZooEnvironment
 from rlcore_pettingzoo.games import find_game

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gymnasium import spaces
 
-from rlcore.errors import ConfigError
+from rlcore import ConfigError
 from rlcore_pettingzoo.agents import Agent, assign
 from rlcore_pettingzoo.settings import BehaviorAgents
 

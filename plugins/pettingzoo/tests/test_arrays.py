@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, EpisodeSeeds
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_devkit.playing import play, played
 from rlcore_pettingzoo.adapters import aec_env, parallel_env

@@ -12,9 +12,7 @@ import numpy as np
 import pettingzoo
 import pytest
 
-from rlcore.environment import Actions
-from rlcore.errors import ConfigError, EnvironmentFailed, UnsupportedSpace
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, ConfigError, EnvironmentFailed, EpisodeSeeds, UnsupportedSpace
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 from rlcore_pettingzoo.games import find_game
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rlcore.environment import Environment
+from rlcore import Environment
 from rlcore_devkit import EnvironmentConformance, PluginConformance
 from rlcore_pettingzoo.parallel import ParallelEnvironment
 from rlcore_pettingzoo.turns import TurnEnvironment

@@ -14,8 +14,8 @@ import numpy as np
 import pettingzoo
 import pytest
 
-from rlcore.errors import EnvironmentFailed
-from rlcore.runs.batch_check import BatchCheck
+from rlcore import EnvironmentFailed
+from rlcore.run.batch_check import BatchCheck
 from rlcore_devkit.playing import check_batch, play
 
 CLASSIC = sorted(name for name in pettingzoo.aec_registry if name.startswith("classic/"))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.errors import EnvironmentFailed
+from rlcore import EnvironmentFailed
 
 pyspiel = pytest.importorskip("pyspiel")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.errors import ConfigError
+from rlcore import ConfigError
 from rlcore.workers.contract import WorkerFailed
 from rlcore_ray.actor import PartActor
 

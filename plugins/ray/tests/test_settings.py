@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.settings import SettingError
+from rlcore import SettingError
 from rlcore_ray.settings import RaySettings
 
 pytestmark = pytest.mark.smoke

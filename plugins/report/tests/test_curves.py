@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcore.runs.run_data import SavedSummary
+from rlcore import SavedSummary
 from rlcore_report.curves import Series, at, band, read_series, shortened, smoothed
 
 NAN = math.nan

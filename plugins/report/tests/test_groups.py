@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.errors import ConfigError
+from rlcore import ConfigError
 from rlcore_report.groups import differences, grouped
 from rlcore_report.render import value_text
 from rlcore_report.runs import ReportedRun, read_runs

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rlcore.errors import RunStateError
-from rlcore.stats import CUMULATIVE_REWARD, StatSummary, StatsWriter
+from rlcore import CUMULATIVE_REWARD, RunStateError, StatSummary, StatsWriter
 from rlcore_tensorboard import event_file
 from rlcore_tensorboard.settings import TensorBoardSettings
 from rlcore_tensorboard.writer import TensorBoardWriter, histogram

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.distributions import Categorical, Independent, Normal
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActionLayout, Gaussian, joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.actions import gumbel_noise, masked
 

@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
-from rlcore.policy import Policy, PolicyMix, Snapshot, StackableSnapshot
+from rlcore import Actions, BehaviorSpec, ObservationSpec, Policy, PolicyMix, Snapshot, StackableSnapshot
 from rlcore_devkit.playing import random_observations
 from rlcore_torch import (
     Actor,

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlcore.errors import ConfigError
+from rlcore import ConfigError
 from rlcore_torch import CapturedStep, Loss, choose_backend
 from rlcore_torch.optimization import captured
 from rlcore_torch.optimization.captured import WARM_UP

@@ -14,9 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
-from rlcore.settings import SettingError
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, PluginError, SettingError, UnsupportedSpace
 from rlcore_devkit import ActionDistributionConformance
 from rlcore_torch import (
     ActionDistribution,

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore.environment import ObservationSpec
-from rlcore.errors import UnsupportedSpace
+from rlcore import ObservationSpec, UnsupportedSpace
 from rlcore_devkit import EncoderConformance
 
 

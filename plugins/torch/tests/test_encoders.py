@@ -12,8 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, PluginError, UnsupportedSpace
 from rlcore_torch import Actor, ActorCritic, ActorPolicy, Backend, Critic, CriticSettings, EncoderSpec, NetworkSettings
 from rlcore_torch.cpu.acting import numpy_actor
 from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.environment import Actions, BehaviorSpec
-from rlcore.errors import UnsupportedExport
-from rlcore.exporters import ExportAbout, policy_module
+from rlcore import Actions, BehaviorSpec, ExportAbout, UnsupportedExport, policy_module
 from rlcore_devkit import ExporterConformance
 from rlcore_devkit.conformance.exporters import BEHAVIORS
 from rlcore_devkit.conformance.states import assert_equal, copied

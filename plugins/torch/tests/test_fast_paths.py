@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
 from rlcore_torch.cpu.acting import numpy_actor
 from rlcore_torch.cpu.dense import fused_dense

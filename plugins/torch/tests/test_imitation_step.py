@@ -13,12 +13,18 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
-from rlcore.distributed import OneRank
-from rlcore.environment import BehaviorSpec, Environment
-from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
-from rlcore.recordings import Recording
-from rlcore.rewards import ExtrinsicReward
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore import (
+    BehaviorSettings,
+    BehaviorSpec,
+    ConfigError,
+    Environment,
+    ExtrinsicReward,
+    OneRank,
+    Recording,
+    RunConfig,
+    RunStateError,
+    TrainingDiverged,
+)
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_devkit.conformance.trainer import learn

@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.errors import UnsupportedSpace
+from rlcore import BehaviorSpec, ObservationSpec, UnsupportedSpace
 from rlcore_torch import (
     ActionLayout,
     ActorCritic,

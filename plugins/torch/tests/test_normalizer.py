@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import Actor, NetworkSettings, ObservationInputs, RunningNormalizer, load_model_state, model_state
 
 

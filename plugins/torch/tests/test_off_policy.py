@@ -14,12 +14,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.distributed import OneRank
-from rlcore.environment import Environment
-from rlcore.errors import ConfigError, PluginError, RunStateError, TrainingDiverged
-from rlcore.plugins import Selection, load_plugins
-from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore import (
+    BehaviorSettings,
+    ConfigError,
+    Environment,
+    ExtrinsicReward,
+    OneRank,
+    PluginError,
+    RewardProvider,
+    RunConfig,
+    RunStateError,
+    Selection,
+    TrainingDiverged,
+    Transitions,
+    load_plugins,
+)
 from rlcore_devkit.conformance.states import copied
 from rlcore_devkit.conformance.trainer import first_batch, learn, play
 from rlcore_devkit.environments import ConstantReward, IdentityEnvironment, TinyCorridor, identity_hybrid

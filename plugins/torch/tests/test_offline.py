@@ -12,12 +12,22 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.distributed import OneRank
-from rlcore.environment import Actions, BehaviorSpec, Environment, ObservationSpec
-from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
-from rlcore.recordings import Recording
-from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore import (
+    Actions,
+    BehaviorSettings,
+    BehaviorSpec,
+    ConfigError,
+    Environment,
+    ExtrinsicReward,
+    ObservationSpec,
+    OneRank,
+    Recording,
+    RewardProvider,
+    RunConfig,
+    RunStateError,
+    TrainingDiverged,
+    Transitions,
+)
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_devkit.environments import TinyCorridor, identity_hybrid

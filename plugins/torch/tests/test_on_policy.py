@@ -17,10 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rlcore.distributed import OneRank
-from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.rewards import ExtrinsicReward, Transitions
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore import (
+    AgentBatch,
+    BehaviorSettings,
+    BehaviorSpec,
+    ExtrinsicReward,
+    ObservationSpec,
+    OneRank,
+    RunConfig,
+    Transitions,
+)
 from rlcore_torch import ActorCritic, Gaussian, Loss, Minibatch, NetworkSettings, OnPolicySettings, OnPolicyTrainer
 
 BRANCHES = (2, 3)

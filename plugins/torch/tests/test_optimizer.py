@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlcore.errors import RunStateError
+from rlcore import RunStateError
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_torch import Adam, TorchAdam
 from rlcore_torch.cpu.flat_adam import FlatAdam

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import hookimpl
-from rlcore.plugins import Plugins, load_plugins
+from rlcore import Plugins, hookimpl, load_plugins
 from rlcore_devkit import OptimizerConformance, ScheduleConformance
 from rlcore_torch import OptimizerSpec
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlcore.errors import PluginError, RunStateError
+from rlcore import PluginError, RunStateError
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_torch import OptimizerSettings, OptimizerSpec
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer

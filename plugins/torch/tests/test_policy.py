@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, ActorPolicy, Backend, Gaussian, Inputs, NetworkSettings
 from rlcore_torch.cpu.acting import FUNCTIONS, MOST_ROWS, numpy_actor
 from rlcore_torch.networks.networks import ACTIVATIONS

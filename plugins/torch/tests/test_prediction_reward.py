@@ -7,8 +7,7 @@ import sys
 import pytest
 import torch
 
-from rlcore.plugins import Plugins, load_plugins
-from rlcore.rewards import recording_gradients
+from rlcore import Plugins, load_plugins, recording_gradients
 from rlcore_devkit import RewardProviderConformance
 from rlcore_devkit.conformance.learning_rewards import TORCH_REWARD, TORCH_TAG, LearningRewards
 

@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError, RunStateError
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import (
+    AgentBatch,
+    BehaviorSpec,
+    ConfigError,
+    ObservationSpec,
+    RunStateError,
+    load_checkpoint,
+    save_checkpoint,
+)
 from rlcore_torch import ReplayBuffer
 
 VECTOR = ObservationSpec("vector", (17,), np.float32)

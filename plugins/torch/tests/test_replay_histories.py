@@ -16,8 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.saved_values import SharedPart
+from rlcore import AgentBatch, BehaviorSpec, ObservationSpec, SharedPart
 from rlcore_torch import ReplayBuffer
 from rlcore_torch.off_policy import replay_segments
 from rlcore_torch.off_policy.priorities import EPSILON

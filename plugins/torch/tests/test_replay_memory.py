@@ -11,8 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError
+from rlcore import AgentBatch, BehaviorSpec, ConfigError, ObservationSpec
 from rlcore_torch import ReplayBuffer, allocation, require_memory
 from rlcore_torch.allocation import available_memory, estimate, require_network_memory
 from rlcore_torch.on_policy.rollout import RolloutBuffer

@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.errors import RunStateError
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import AgentBatch, BehaviorSpec, ObservationSpec, RunStateError, load_checkpoint, save_checkpoint
 from rlcore_torch import ReplayBuffer
 from rlcore_torch.off_policy import replay_segments
 

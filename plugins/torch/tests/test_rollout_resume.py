@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import AgentBatch, BehaviorSpec, ObservationSpec, load_checkpoint, save_checkpoint
 from rlcore_torch.on_policy.rollout import RolloutBuffer
 
 SPEC = BehaviorSpec(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.errors import PluginError
+from rlcore import PluginError
 from rlcore_torch import Schedule, ScheduleSpec, create_schedule
 from rlcore_torch.optimization.schedules import BUILT_IN
 

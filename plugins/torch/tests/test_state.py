@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.errors import RunStateError
+from rlcore import BehaviorSpec, ObservationSpec, RunStateError
 from rlcore_torch import ActionNoise, load_model_state, model_state
 
 SPEC = BehaviorSpec(

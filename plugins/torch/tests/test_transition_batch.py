@@ -10,8 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.rewards import ExtrinsicReward, Transitions
+from rlcore import AgentBatch, BehaviorSpec, ExtrinsicReward, ObservationSpec, Transitions
 from rlcore_torch import ActionLayout, BatchReader, ObservationInputs, ReplayBuffer
 
 SLOTS, ROWS = 3, 40  # rows of one slot

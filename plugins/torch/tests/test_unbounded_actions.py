@@ -11,11 +11,7 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.distributed import OneRank
-from rlcore.environment import Environment
-from rlcore.errors import UnsupportedSpace
-from rlcore.rewards import ExtrinsicReward
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore import BehaviorSettings, Environment, ExtrinsicReward, OneRank, RunConfig, UnsupportedSpace
 from rlcore_devkit.conformance.trainer import play
 from rlcore_devkit.environments import identity_hybrid
 from rlcore_torch import Actor, NetworkSettings, OffPolicySettings, OffPolicyTrainer, Optimizer, SquashedGaussian

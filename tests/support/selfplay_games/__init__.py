@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rlcore import EnvironmentSpec, hookimpl
-from rlcore.environment import Environment
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.plugins.run_context import RunContext
-from rlcore.settings import EnvironmentSettings
+from rlcore import ConfigError, Environment, EnvironmentSettings, EnvironmentSpec, RunContext, did_you_mean, hookimpl
 from selfplay_games.base import Game
 from selfplay_games.matrix import Contest, Matrix, Saddle, biased_rps, skewed_pennies
 from selfplay_games.memory import Remember

@@ -13,15 +13,16 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import (
+from rlcore import (
     Actions,
     AgentBatch,
     BehaviorSpec,
+    EpisodeSeeds,
+    EpisodeTable,
     ObservationSpec,
     Parameters,
     refuse_unknown_parameters,
 )
-from rlcore.seeding import EpisodeSeeds, EpisodeTable
 
 __all__ = ["Game", "Role", "roles"]
 
@@ -169,14 +170,14 @@ class Game:
     # ------------------------------------------------------------ the contract of environments
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
-        """Start an episode in every game, as :meth:`rlcore.environment.Environment.reset` says."""
+        """Start an episode in every game, as :meth:`rlcore.Environment.reset` says."""
         self.remember_seeds(seeds)
         self.episodes = np.array(episodes, np.int64)
         self.begin(np.ones((self.num_envs, self.seats), np.bool_), self._uniforms())
         return self._current()
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
-        """Move all games, as :meth:`rlcore.environment.Environment.step` says."""
+        """Move all games, as :meth:`rlcore.Environment.step` says."""
         reward, over = self.advance(actions)
         shape = (self.num_envs, self.seats)
         ended = np.broadcast_to(over, shape)
@@ -200,7 +201,7 @@ class Game:
         """Do nothing: nothing is open."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, as :meth:`rlcore.environment.SavesState.state_dict` says."""
+        """Return the state, as :meth:`rlcore.SavesState.state_dict` says."""
         return {
             "run_seed": self.seeds.run_seed,
             "first_env": self.seeds.first_env,
@@ -209,7 +210,7 @@ class Game:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
-        """Continue from ``state``, as :meth:`rlcore.environment.SavesState.load_state_dict` says."""
+        """Continue from ``state``, as :meth:`rlcore.SavesState.load_state_dict` says."""
         self.remember_seeds(EpisodeSeeds(int(state["run_seed"]), int(state["first_env"])))
         self.episodes = np.array(state["episodes"], np.int64)
         for name in self.state:

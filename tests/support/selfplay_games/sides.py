@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, ObservationSpec
-from rlcore.seeding import EpisodeSeeds, EpisodeTable
+from rlcore import Actions, AgentBatch, EpisodeSeeds, EpisodeTable, ObservationSpec
 from selfplay_games.base import Array, Game, Role, roles
 
 __all__ = ["TwoSides"]

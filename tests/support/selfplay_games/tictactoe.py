@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, ObservationSpec
+from rlcore import Actions, ObservationSpec
 from selfplay_games.base import Array, Game, Role, roles
 
 __all__ = ["LINES", "TicTacToe", "seen_by"]

@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import StashKey
-from rlcore.distributed import OneRank, Ranks
-from rlcore.distributed.step_count import IdleGroups
-from rlcore.saved_values import (
+from rlcore import (
+    IdleGroups,
+    OneRank,
+    Ranks,
     SavedValueError,
+    StashKey,
     saved_array,
     saved_bool,
     saved_count,

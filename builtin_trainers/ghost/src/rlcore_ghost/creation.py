@@ -8,12 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from rlcore import RunContext, TrainerSpec
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError
-from rlcore.policy import Policy
-from rlcore.settings import BehaviorSettings
-from rlcore.trainer import Trainer
+from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, Policy, RunContext, Trainer, TrainerSpec
 from rlcore_ghost.controller import CONTROLLER, Controller
 from rlcore_ghost.league import League, MainExploiterSampler, main_exploiter_guests, shares
 from rlcore_ghost.pool import Member

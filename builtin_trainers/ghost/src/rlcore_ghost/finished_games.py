@@ -15,8 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.distributed import Ranks
-from rlcore.saved_values import SavedValueError, saved_array, saved_count
+from rlcore import Ranks, SavedValueError, saved_array, saved_count
 
 __all__ = ["FinishedGames", "Games"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rlcore.plugins import registry_of
+from rlcore import registry_of
 from rlcore_ghost.records import OpponentSamplerSpec
 
 

@@ -21,10 +21,17 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch
-from rlcore.errors import RunStateError
-from rlcore.saved_values import FrozenState, SavedValueError, saved_count, saved_float, saved_mapping
-from rlcore.trainer import TrainerWrapper
+from rlcore import (
+    Actions,
+    AgentBatch,
+    FrozenState,
+    RunStateError,
+    SavedValueError,
+    TrainerWrapper,
+    saved_count,
+    saved_float,
+    saved_mapping,
+)
 from rlcore_ghost.pool import Member
 from rlcore_ghost.samplers import Candidates, PrioritizedSampler
 from rlcore_ghost.settings import LeagueSettings, PrioritizedParameters

@@ -16,8 +16,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.errors import RunStateError
-from rlcore.saved_values import SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
+from rlcore import RunStateError, SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
 
 __all__ = ["STATE_ENTRY", "MatchLog", "Matches", "snapshot_name", "snapshot_parts"]
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.cli.terminal import cells
-from rlcore.errors import ConfigError
-from rlcore.files.atomic import write_atomically
+from rlcore import ConfigError, cells, write_atomically
 from rlcore_ghost.standings import Standings
 
 __all__ = ["save_plot"]

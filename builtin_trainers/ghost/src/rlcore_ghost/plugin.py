@@ -10,10 +10,7 @@ from rlcore_ghost.records import OpponentSamplerSpec
 if TYPE_CHECKING:
     from pluggy import PluginManager
 
-    from rlcore import RunContext, TrainerSpec
-    from rlcore.environment import BehaviorSpec
-    from rlcore.settings import BehaviorSettings
-    from rlcore.trainer import Trainer
+    from rlcore import BehaviorSettings, BehaviorSpec, RunContext, Trainer, TrainerSpec
 
 
 @hookimpl

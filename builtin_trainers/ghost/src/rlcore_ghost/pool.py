@@ -12,11 +12,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions
-from rlcore.policy import Policy, PolicyMix, Snapshot
-from rlcore.saved_values import (
+from rlcore import (
+    Actions,
     FrozenState,
+    Policy,
+    PolicyMix,
     SavedValueError,
+    Snapshot,
     saved_array,
     saved_bool,
     saved_count,

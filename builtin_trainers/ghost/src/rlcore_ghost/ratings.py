@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.saved_values import SavedValueError, saved_array
+from rlcore import SavedValueError, saved_array
 from rlcore_ghost.match_log import Matches, MatchLog
 
 __all__ = ["BradleyTerry", "EloTable", "Skill", "bradley_terry", "expected_score", "weng_lin"]

@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rlcore.runs.run_data import CheckpointData
+    from rlcore import CheckpointData
     from rlcore_ghost.match_log import MatchLog
     from rlcore_ghost.ratings import EloTable
     from rlcore_ghost.round_robin import RoundRobin
@@ -65,8 +65,7 @@ def ratings_command(
     """
     if seed is not None and play is None:
         raise click.UsageError("--seed is of the games that --play plays; add --play N")
-    from rlcore import read_checkpoint
-    from rlcore.storage.output_files import require_output
+    from rlcore import read_checkpoint, require_output
     from rlcore_ghost.standings import Standings
 
     if plot is not None:
@@ -89,7 +88,7 @@ def ratings_command(
     if played is not None:
         _print_played(played)
     if plot is not None:
-        from rlcore.cli.terminal import echo
+        from rlcore import echo
 
         echo(f"the picture is in {plot}")
 
@@ -98,7 +97,7 @@ def _play(
     run: Path, checkpoint: CheckpointData, log: MatchLog, games: int, seed: int | None, allow_local: bool
 ) -> RoundRobin:
     """Add the games of a round robin to ``log``."""
-    from rlcore.runs.saved_run import SavedRun
+    from rlcore import SavedRun
     from rlcore_ghost.round_robin import add_round_robin
 
     saved = SavedRun.open(run, str(checkpoint.step), allow_local)
@@ -106,7 +105,7 @@ def _play(
 
 
 def _print_played(played: RoundRobin) -> None:
-    from rlcore.cli.terminal import echo
+    from rlcore import echo
 
     echo(f"played now: {played.games} games of {played.players} players, which are part of all numbers but Elo")
     if played.unrated:
@@ -115,8 +114,7 @@ def _print_played(played: RoundRobin) -> None:
 
 def _log_in(trainers: Mapping[str, Mapping[str, Any]], where: str) -> tuple[MatchLog, EloTable]:
     """The match log and the live ratings in the states of a checkpoint."""
-    from rlcore.errors import RunStateError
-    from rlcore.saved_values import saved_array, saved_count, saved_float, saved_mapping
+    from rlcore import RunStateError, saved_array, saved_count, saved_float, saved_mapping
     from rlcore_ghost.match_log import STATE_ENTRY, MatchLog
     from rlcore_ghost.ratings import EloTable
 
@@ -139,7 +137,7 @@ def _log_in(trainers: Mapping[str, Mapping[str, Any]], where: str) -> tuple[Matc
 
 
 def _require_anchor(log: MatchLog, anchor: str | None) -> None:
-    from rlcore.errors import ConfigError, did_you_mean
+    from rlcore import ConfigError, did_you_mean
 
     names = log.matches().names
     if anchor is not None and anchor not in names:
@@ -149,7 +147,7 @@ def _require_anchor(log: MatchLog, anchor: str | None) -> None:
 def _print(standings: Standings, title: str, at_most: int) -> None:
     from rich.table import Table
 
-    from rlcore.cli.terminal import cells, echo, plain_console
+    from rlcore import cells, echo, plain_console
 
     alone = f", {standings.self_matches} of them against itself alone" if standings.self_matches else ""
     echo(f"{title}: {standings.matches} matches{alone}")
@@ -185,7 +183,7 @@ def _print_matrix(standings: Standings, console: Console) -> None:
     """As many of the newest players as fit the terminal."""
     from rich.table import Table
 
-    from rlcore.cli.terminal import cells
+    from rlcore import cells
 
     pay_off = standings.pay_off
     size = len(pay_off.names)
@@ -209,7 +207,7 @@ def _print_matrix(standings: Standings, console: Console) -> None:
 
 
 def _print_cycles(standings: Standings) -> None:
-    from rlcore.cli.terminal import echo
+    from rlcore import echo
 
     pay_off = standings.pay_off
     for cycle in pay_off.cycles:

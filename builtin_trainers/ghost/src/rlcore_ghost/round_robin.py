@@ -18,15 +18,25 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import RunContext
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
-from rlcore.errors import ConfigError, RunStateError
-from rlcore.policy import Player
-from rlcore.runs.saved_run import SavedRun
-from rlcore.saved_values import SavedValueError, saved_mapping
-from rlcore.seeding import EpisodeSeeds, derive_generator, derive_seed
-from rlcore.settings import BehaviorSettings, EvaluationSettings
-from rlcore.trainer import Trainer
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSettings,
+    BehaviorSpec,
+    ConfigError,
+    Environment,
+    EpisodeSeeds,
+    EvaluationSettings,
+    Player,
+    RunContext,
+    RunStateError,
+    SavedRun,
+    SavedValueError,
+    Trainer,
+    derive_generator,
+    derive_seed,
+    saved_mapping,
+)
 from rlcore_ghost.controller import Controller
 from rlcore_ghost.creation import behaviors_with_self_play, controller_of
 from rlcore_ghost.match_log import MatchLog

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.saved_values import SavedValueError, saved_array
+from rlcore import Actions, AgentBatch, BehaviorSpec, SavedValueError, saved_array
 
 __all__ = ["Seats"]
 

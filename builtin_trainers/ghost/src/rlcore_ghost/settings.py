@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config import read_settings
-from rlcore.errors import ConfigError, NotInstalled, PluginError
-from rlcore.settings import OpponentSettings, SettingError, setting
+from rlcore import ConfigError, NotInstalled, OpponentSettings, PluginError, SettingError, read_settings, setting
 from rlcore_ghost.records import OpponentSamplerSpec
 
 if TYPE_CHECKING:
-    from rlcore.plugins import Plugins, RunPlugins
-    from rlcore.settings import BehaviorSettings, RunConfig
+    from rlcore import BehaviorSettings, Plugins, RunConfig, RunPlugins
 
 __all__ = ["LeagueSettings", "NoParameters", "PrioritizedParameters", "SelfPlaySettings"]
 

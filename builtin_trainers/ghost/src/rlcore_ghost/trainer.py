@@ -20,19 +20,30 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.distributed.shares import SlotShare, share_slots, total_of
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.saved_values import (
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    ConfigError,
     FrozenState,
+    PluginError,
+    PortableTrainer,
     SavedValueError,
+    SlotShare,
+    Trainer,
+    TrainerWrapper,
+    derive_generator,
+    derive_seed,
+    did_you_mean,
+    generator_state,
+    restore_generator,
     saved_array,
     saved_bool,
     saved_count,
     saved_mapping,
+    share_slots,
+    total_of,
 )
-from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
-from rlcore.trainer import PortableTrainer, Trainer, TrainerWrapper
 from rlcore_ghost.controller import Controller
 from rlcore_ghost.match_log import STATE_ENTRY
 from rlcore_ghost.pool import Member, Pool, saved_places
@@ -556,7 +567,7 @@ class GhostTrainer(TrainerWrapper):
         self._roles_changed()
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.trainer.PortableTrainer.load_learned`: take the pool and the ratings too.
+        """Implement :meth:`rlcore.PortableTrainer.load_learned`: take the pool and the ratings too.
 
         Games that were open, or over and not rated yet, are lost; opponents are drawn where the next games begin.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.settings import setting
+from rlcore import setting
 from rlcore_torch import OnPolicySettings
 
 __all__ = ["PPOSettings"]

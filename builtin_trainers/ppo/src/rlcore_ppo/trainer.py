@@ -13,9 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from rlcore import RunContext
-from rlcore.environment import BehaviorSpec
-from rlcore.settings import BehaviorSettings
+from rlcore import BehaviorSettings, BehaviorSpec, RunContext
 from rlcore_ppo.settings import PPOSettings
 from rlcore_torch import (
     ActorCritic,

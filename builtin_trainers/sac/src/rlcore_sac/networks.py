@@ -9,7 +9,7 @@ import attrs
 import torch
 from torch import Tensor, nn
 
-from rlcore.environment import BehaviorSpec
+from rlcore import BehaviorSpec
 from rlcore_torch import (
     ActionLayout,
     Actor,

@@ -28,9 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from rlcore import RunContext
-from rlcore.environment import BehaviorSpec
-from rlcore.settings import BehaviorSettings
+from rlcore import BehaviorSettings, BehaviorSpec, RunContext
 from rlcore_sac.networks import PolicyDraw, SoftActorCritic
 from rlcore_sac.settings import SACSettings
 from rlcore_torch import GradientStep, Inputs, OffPolicyTrainer, Optimizer, TransitionBatch, min_q

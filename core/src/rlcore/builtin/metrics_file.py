@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rlcore.files.atomic import free_name, write_atomically
-from rlcore.files.json_files import parse_json, read_regular
+from rlcore.storage.files.atomic import free_name, write_atomically
+from rlcore.storage.files.json_files import parse_json, read_regular
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, BehaviorSpec
+from rlcore.contracts.environment import Actions, BehaviorSpec
 
 
 class RandomPolicy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import ExecutorSpec, OpponentSpec, RewardProviderSpec, StatsWriterSpec
+from rlcore.records import ExecutorSpec, OpponentSpec, RewardProviderSpec, StatsWriterSpec
 
 
 @hookimpl
@@ -11,7 +11,7 @@ def rlcore_reward_providers() -> list[RewardProviderSpec]:
     return [
         RewardProviderSpec(
             name="extrinsic",
-            target="rlcore.rewards:ExtrinsicReward.create",
+            target="rlcore.contracts.rewards:ExtrinsicReward.create",
             settings="rlcore.settings:ExtrinsicSettings",
             summary="the environment's own reward, the group's included",
             ranks=True,
@@ -40,7 +40,7 @@ def rlcore_opponents() -> list[OpponentSpec]:
         ),
         OpponentSpec(
             name="run",
-            target="rlcore.runs.opponents:policy_of_run",
+            target="rlcore.run.opponents:policy_of_run",
             settings="rlcore.settings:RunOpponentSettings",
             summary="the policy of a checkpoint of another run",
         ),

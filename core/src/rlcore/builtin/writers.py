@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rlcore.builtin.metrics_file import METRICS_FILE, keep_until
 from rlcore.builtin.terminal_text import fitted, printable
-from rlcore.files.atomic import open_to_append
-from rlcore.files.open_files import WatchedDirectory
-from rlcore.stats import (
+from rlcore.contracts.stats import (
     CUMULATIVE_REWARD,
     EVALUATION_REWARD,
     GROUP_REWARD,
@@ -25,6 +23,8 @@ from rlcore.stats import (
     StatSummary,
     lesson_numbers,
 )
+from rlcore.storage.files.atomic import open_to_append
+from rlcore.storage.files.open_files import WatchedDirectory
 
 if TYPE_CHECKING:
     from rlcore.plugins.run_context import RunContext

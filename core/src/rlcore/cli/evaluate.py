@@ -22,7 +22,7 @@ from rlcore.errors import EXIT_DONE, EXIT_SIGINT, ConfigError
 from rlcore.settings.limits import MAX_EPISODES
 
 if TYPE_CHECKING:
-    from rlcore.results import EvaluationResult
+    from rlcore.contracts.results import EvaluationResult
 
 
 @click.command("evaluate")
@@ -103,9 +103,9 @@ def evaluate_command(
     from rlcore.config import apply_overrides
     from rlcore.config.collected import located
     from rlcore.config.load import load_document
-    from rlcore.runs.absent_plugins import naming_absent_plugins
-    from rlcore.runs.code_of_others import refuse_code_of_others
-    from rlcore.runs.saved_run import SavedRun, find_run
+    from rlcore.run.absent_plugins import naming_absent_plugins
+    from rlcore.run.code_of_others import refuse_code_of_others
+    from rlcore.run.saved_run import SavedRun, find_run
     from rlcore.storage.configuration import read_saved_configuration
     from rlcore.storage.output_files import require_outside_runs
 

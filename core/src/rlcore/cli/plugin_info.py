@@ -15,8 +15,8 @@ from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.diagnosis import loaded_among_others
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin
-from rlcore.plugins.records import BehaviorSection, ConfigSection, ExporterSpec, Record, RunOptionSpec
 from rlcore.plugins.selection import Choice, Selection, decide
+from rlcore.records import BehaviorSection, ConfigSection, ExporterSpec, Record, RunOptionSpec
 
 
 @click.command("info")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from rlcore.runs.run import Run
+    from rlcore.run.run import Run
 
 REFRESH_SECONDS = 0.25
 NO_REWARD = "no episode yet"  # in place of a mean reward

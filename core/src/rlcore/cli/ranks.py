@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import sleep
 
-from rlcore.distributed.launch import Launch, launched
 from rlcore.errors import ConfigError, RlcoreError
+from rlcore.ranks.launch import Launch, launched
 
 # For the first rank of a machine to print its error before torchrun ends it because another rank has ended.
 SECONDS_TO_REPORT = 10.0

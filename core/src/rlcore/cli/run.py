@@ -22,12 +22,12 @@ from rlcore.cli.run_options import before_double_dash, options_of_plugins, taken
 from rlcore.cli.shown_paths import ShownPaths, UserPath
 from rlcore.cli.terminal import echo
 from rlcore.errors import ConfigError
-from rlcore.files.paths import user_path
+from rlcore.storage.files.paths import user_path
 
 if TYPE_CHECKING:
     from rlcore.config import Document
-    from rlcore.runs.behavior import BehaviorRun
-    from rlcore.runs.run import Run
+    from rlcore.run.behavior import BehaviorRun
+    from rlcore.run.run import Run
 
 
 _ADDED = "rlcore.cli.run.options_of_plugins"
@@ -150,8 +150,8 @@ def train(
     from rlcore.cli.report import report
     from rlcore.cli.start import is_silent, show_start
     from rlcore.cli.stopping import interrupts
-    from rlcore.distributed.launch import launched
-    from rlcore.finite import hide_overflow_warnings
+    from rlcore.contracts.finite import hide_overflow_warnings
+    from rlcore.ranks.launch import launched
 
     hide_overflow_warnings()
     launch = launched()
@@ -202,8 +202,8 @@ def make_run(
 ) -> Run:
     """The run that the arguments describe, before it starts."""
     from rlcore.config import apply_overrides, read_document
-    from rlcore.runs.code_of_others import refuse_code_of_others
-    from rlcore.runs.run import Run
+    from rlcore.run.code_of_others import refuse_code_of_others
+    from rlcore.run.run import Run
 
     if config is None:
         document = configuration_of_run(flags)
@@ -283,7 +283,7 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
     if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
         raise click.UsageError("CONFIG is missing; it may be left out only with --run-id and --resume or --inference")
     from rlcore.config.names import name_problem
-    from rlcore.runs.saved_run import require_run
+    from rlcore.run.saved_run import require_run
     from rlcore.storage.configuration import read_saved_configuration
 
     problem = name_problem("a run id", flags["run_id"])

@@ -11,8 +11,8 @@ import click
 
 from rlcore.errors import PluginError
 from rlcore.plugins.calls import load_plugins
-from rlcore.plugins.records import RunOptionSpec
 from rlcore.plugins.selection import selection_from
+from rlcore.records import RunOptionSpec
 
 _PREFIX = "of_plugin_"  # of the names under which click passes their values
 

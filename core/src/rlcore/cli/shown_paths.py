@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rlcore.files.paths import user_path, working_directory
+from rlcore.storage.files.paths import user_path, working_directory
 
 
 class UserPath(click.Path):

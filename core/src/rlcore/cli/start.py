@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rlcore.cli.terminal import cells, echo
 
 if TYPE_CHECKING:
-    from rlcore.runs.run import Run
+    from rlcore.run.run import Run
 
 FIRST_SIGN = 10.0  # seconds after the start; the time between two signs doubles
 LONGEST_PAUSE = 600.0  # seconds between two signs at most

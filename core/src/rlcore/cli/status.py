@@ -36,8 +36,8 @@ def status_command(
     run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool, allow_local: bool
 ) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
-    from rlcore.runs.run_data import run_data
-    from rlcore.runs.saved_run import find_run
+    from rlcore.run.run_data import run_data
+    from rlcore.run.saved_run import find_run
     from rlcore.storage.configuration import read_saved_configuration
     from rlcore.storage.status import metadata_of
 
@@ -96,7 +96,7 @@ def _step_of(status: Mapping[str, Any] | None) -> str:
 
 def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, int]:
     """``max_steps`` of every behavior that the configuration or the status names."""
-    from rlcore.files.json_files import is_whole
+    from rlcore.storage.files.json_files import is_whole
     from rlcore.storage.status import listed_checkpoints
 
     listed = configured.get("behaviors")
@@ -113,7 +113,7 @@ def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[s
 
 def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The last and the best score at the last checkpoint; None before the first evaluation."""
-    from rlcore.saved_values import SavedValueError
+    from rlcore.contracts.saved_values import SavedValueError
     from rlcore.storage.saved_state import require_scores
     from rlcore.storage.status import metadata_of
 
@@ -129,8 +129,8 @@ def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _promise(status: Mapping[str, Any]) -> str:
     """The promise of a resume from the last checkpoint, in words; empty before there is one."""
-    from rlcore.runs.promise import ResumePromise
-    from rlcore.saved_values import SavedValueError
+    from rlcore.contracts.saved_values import SavedValueError
+    from rlcore.run.promise import ResumePromise
     from rlcore.storage.saved_state import require_promise
     from rlcore.storage.status import metadata_of
 
@@ -147,7 +147,7 @@ def _promise(status: Mapping[str, Any]) -> str:
 def _latest_summaries(directory: Path) -> dict[str, dict[str, Any]]:
     """Each behavior's last summary in ``metrics.jsonl``; empty if there is no such file."""
     from rlcore.builtin.metrics_file import METRICS_FILE
-    from rlcore.files.json_files import DamagedFile, is_whole, parse_json, read_tail
+    from rlcore.storage.files.json_files import DamagedFile, is_whole, parse_json, read_tail
 
     latest: dict[str, dict[str, Any]] = {}
     try:
@@ -167,8 +167,8 @@ def _latest_summaries(directory: Path) -> dict[str, dict[str, Any]]:
 
 def _workers(latest: Mapping[str, Mapping[str, Any]]) -> dict[str, int] | None:
     """Restarts and aborted episodes in the very last summary; None if the environments were not in workers."""
-    from rlcore.files.json_files import is_number
-    from rlcore.stats import ABORTED_EPISODES, WORKER_RESTARTS
+    from rlcore.contracts.stats import ABORTED_EPISODES, WORKER_RESTARTS
+    from rlcore.storage.files.json_files import is_number
 
     stats = list(latest.values())[-1].get("stats") if latest else None
     if not isinstance(stats, Mapping):

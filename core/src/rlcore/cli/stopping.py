@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from rlcore.runs.run import Run
+    from rlcore.run.run import Run
 
 # A signal repeated within these seconds counts as one: `timeout` and wrappers of commands send it to the process and
 # to its group, and a user who presses Ctrl-C twice has not yet read what the second one costs.

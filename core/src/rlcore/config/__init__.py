@@ -1,4 +1,4 @@
-"""Turns a configuration file into a :class:`rlcore.settings.RunConfig`, with errors that say what to fix.
+"""Turns a configuration file into a :class:`rlcore.RunConfig`, with errors that say what to fix.
 
 In reading order: :mod:`~rlcore.config.document` (reads YAML, with the line of every key),
 :mod:`~rlcore.config.nodes` (mappings and lists that know these lines), :mod:`~rlcore.config.overrides` (``--set`` and

@@ -49,7 +49,7 @@ from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
-    from rlcore.plugins.records import ExporterSpec, Record, TrainerSpec
+    from rlcore.records import ExporterSpec, Record, TrainerSpec
 
 log = logging.getLogger(__name__)
 

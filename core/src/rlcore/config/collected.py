@@ -16,7 +16,7 @@ from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem
 from rlcore.errors import ConfigError, KeyPath, NotInstalled, PluginError, dotted
 
 if TYPE_CHECKING:
-    from rlcore.plugins.records import Record
+    from rlcore.records import Record
 
 MAX_CALLS = 10 * MAX_PROBLEMS
 

@@ -21,7 +21,7 @@ from rlcore.config.nodes import Block, Items, Origin, nearest_origin, placed
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, shown
 from rlcore.config.seal import is_broken
 from rlcore.errors import ConfigError, KeyPath, dotted, nearest
-from rlcore.files.json_files import DamagedFile, read_regular
+from rlcore.storage.files.json_files import DamagedFile, read_regular
 
 if TYPE_CHECKING:
     import yaml

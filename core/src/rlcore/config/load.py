@@ -31,7 +31,7 @@ from rlcore.settings import RunConfig
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
-    from rlcore.plugins.records import ExporterSpec
+    from rlcore.records import ExporterSpec
 
 
 def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
@@ -54,9 +54,9 @@ def load_document(
     The document has what behaviors and evaluations inherit; with :func:`rlcore.config.collected.located` it gives a
     place to errors that are found later.
 
-    ``measuring`` is for :class:`rlcore.runs.saved_run.SavedRun`: plugins of rewards, statistics writers, exporters and
+    ``measuring`` is for :class:`rlcore.SavedRun`: plugins of rewards, statistics writers, exporters and
     sections may be absent, because measuring policies does not need them. Its ``export`` has the settings of
-    ``exporter`` only. Raises :class:`rlcore.config.ConfigErrors` with every problem.
+    ``exporter`` only. Raises :class:`rlcore.ConfigErrors` with every problem.
     """
     # Before, so that what a plugin adds to a behavior is not taken for the user's; after, for what it adds to defaults.
     document = inherit_defaults(modified_by_plugins(inherit_defaults(document), plugins))

@@ -18,7 +18,7 @@ from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
-    from rlcore.plugins.records import EnvironmentSpec, Record
+    from rlcore.records import EnvironmentSpec, Record
 
 
 def check_exporters(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
@@ -171,7 +171,7 @@ def check_blocks(config: RunConfig, plugins: Plugins, problems: Problems) -> Non
 
 
 def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Let curricula check the rest of the configuration; see :class:`rlcore.settings.CurriculumSettings`."""
+    """Let curricula check the rest of the configuration; see :class:`rlcore.CurriculumSettings`."""
     of_evaluation = {} if config.evaluation is None else config.evaluation.environment_parameters
     for place, blocks in zip(PLACES, (config.environment_parameters, of_evaluation), strict=True):
         for name, block in blocks.items():

@@ -1,6 +1,6 @@
 """A JSON Schema of the configuration file, installed plugins' settings included, so that editors complete and check it.
 
-The schema accepts whatever :func:`rlcore.config.load_config` accepts. Only loading checks rules between keys, except
+The schema accepts whatever :func:`rlcore.load_config` accepts. Only loading checks rules between keys, except
 that ``hyperparameters`` depend on ``trainer_type``, and ``options`` and ``parameters`` on the environment's type.
 """
 
@@ -21,18 +21,12 @@ from rlcore.config.names import NAME_PATTERN
 from rlcore.config.num_envs import ALIAS, NUM_ENVS
 from rlcore.errors import dotted
 from rlcore.plugins.known import LESSONS, PACKAGES
-from rlcore.settings import (
-    BehaviorSettings,
-    EnvironmentSettings,
-    EnvSettings,
-    EvaluationSettings,
-    RunConfig,
-)
+from rlcore.settings import BehaviorSettings, EnvironmentSettings, EnvSettings, EvaluationSettings, RunConfig
 from rlcore.settings.fields import FieldInfo, field_info
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
-    from rlcore.plugins.records import Record
+    from rlcore.records import Record
 
 Schema = dict[str, Any]
 

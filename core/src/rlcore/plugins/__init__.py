@@ -1,7 +1,7 @@
 """The plugin system: plugins are found by metadata, selected before any is imported, and called through one facade.
 
-In reading order: :mod:`~rlcore.plugins.hookspecs` (the hooks that a plugin may implement),
-:mod:`~rlcore.plugins.records` (the records that it returns), :mod:`~rlcore.plugins.plugin` (a plugin),
+In reading order: :mod:`~rlcore.hookspecs` (the hooks that a plugin may implement),
+:mod:`~rlcore.records` (the records that it returns), :mod:`~rlcore.plugins.plugin` (a plugin),
 :mod:`~rlcore.plugins.discovery` (the installed plugins), :mod:`~rlcore.plugins.contract` (what they
 were written for), :mod:`~rlcore.plugins.selection` (which of them are on),
 :mod:`~rlcore.plugins.loading` and :mod:`~rlcore.plugins.manager` (import, checks, registration),
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from rlcore.plugins.markers import hookspec, registry_of
     from rlcore.plugins.plugin import Plugin
     from rlcore.plugins.recording_formats import read_recording
-    from rlcore.plugins.records import Record
     from rlcore.plugins.run_context import RunPlugins
     from rlcore.plugins.selection import Selection, selection_from
+    from rlcore.records import Record
 
 __all__ = [
     "CONTRACT",
@@ -52,7 +52,7 @@ _LAZY = {
     "HookInfo": "rlcore.plugins.catalog",
     "Plugin": "rlcore.plugins.plugin",
     "Plugins": "rlcore.plugins.calls",
-    "Record": "rlcore.plugins.records",
+    "Record": "rlcore.records",
     "RunPlugins": "rlcore.plugins.run_context",
     "Selection": "rlcore.plugins.selection",
     "hookspec": "rlcore.plugins.markers",

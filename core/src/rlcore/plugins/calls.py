@@ -24,7 +24,9 @@ from rlcore.plugins.lookup import find, plugins_off
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.processed_summary import process_summary
-from rlcore.plugins.records import (
+from rlcore.plugins.registry import Registry
+from rlcore.plugins.selection import Selection, decide, not_needed, require_unobstructed, unmatched
+from rlcore.records import (
     BehaviorSection,
     CommandSpec,
     CurriculumSpec,
@@ -37,17 +39,15 @@ from rlcore.plugins.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
-from rlcore.plugins.registry import Registry
-from rlcore.plugins.selection import Selection, decide, not_needed, require_unobstructed, unmatched
 
 if TYPE_CHECKING:
-    from rlcore.curriculum import LessonChange
-    from rlcore.environment import BehaviorSpec
+    from rlcore.contracts.curriculum import LessonChange
+    from rlcore.contracts.environment import BehaviorSpec
+    from rlcore.contracts.recordings import Recording
+    from rlcore.contracts.results import BehaviorResult, EvaluationResult
+    from rlcore.contracts.stats import StatSummary
     from rlcore.plugins.run_context import RunContext
-    from rlcore.recordings import Recording
-    from rlcore.results import BehaviorResult, EvaluationResult
     from rlcore.settings import RunConfig
-    from rlcore.stats import StatSummary
 
 R = TypeVar("R", bound=Record)
 

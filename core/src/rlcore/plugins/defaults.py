@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import (
+from rlcore.plugins.targets import call_target
+from rlcore.records import (
     CurriculumSpec,
     EnvironmentSpec,
     ExporterSpec,
@@ -15,10 +16,9 @@ from rlcore.plugins.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
-from rlcore.plugins.targets import call_target
 
 if TYPE_CHECKING:
-    from rlcore.environment import BehaviorSpec
+    from rlcore.contracts.environment import BehaviorSpec
     from rlcore.plugins.run_context import RunContext
     from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings
 

@@ -22,8 +22,8 @@ from rlcore.plugins.local_file import is_file
 from rlcore.plugins.lookup import section_clash
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
 from rlcore.plugins.plugin import Plugin, canonical
-from rlcore.plugins.records import BehaviorSection, ConfigSection, Record
 from rlcore.plugins.selection import Selection, decide, obstacles
+from rlcore.records import BehaviorSection, ConfigSection, Record
 
 # Kinds of records that a file cannot name in full.
 _BLOCKS = (ConfigSection.kind, BehaviorSection.kind)
@@ -34,7 +34,7 @@ HEAVY = ("torch", "numpy", "gymnasium", "tensorboard")
 # Run in an interpreter of its own: what a module imports can only be seen where nothing else was imported.
 _PROBE = """
 import json, sys, time
-import rlcore.plugins.records, rlcore.plugins.markers
+import rlcore.records, rlcore.plugins.markers
 start = time.perf_counter()
 __import__(sys.argv[1])
 print(json.dumps({"seconds": time.perf_counter() - start, "heavy": [m for m in sys.argv[2:] if m in sys.modules]}))

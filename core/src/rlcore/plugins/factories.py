@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.failures import blame
 from rlcore.plugins.plugin import Plugin, canonical
-from rlcore.plugins.records import (
+from rlcore.plugins.selection import Selection
+from rlcore.plugins.targets import call_target, require_protocol, require_space
+from rlcore.records import (
     BehaviorSection,
     CurriculumSpec,
     EnvironmentSpec,
@@ -22,25 +24,23 @@ from rlcore.plugins.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
-from rlcore.plugins.selection import Selection
-from rlcore.plugins.targets import call_target, require_protocol, require_space
 
 if TYPE_CHECKING:
-    from rlcore.curriculum import Curriculum
-    from rlcore.environment import BehaviorSpec, Environment
-    from rlcore.exporters import Exporter
+    from rlcore.contracts.curriculum import Curriculum
+    from rlcore.contracts.environment import BehaviorSpec, Environment
+    from rlcore.contracts.exporters import Exporter
+    from rlcore.contracts.policy import Policy
+    from rlcore.contracts.rewards import RewardProvider
+    from rlcore.contracts.stats import StatsWriter
+    from rlcore.contracts.trainer import Trainer
     from rlcore.plugins.run_context import RunContext
-    from rlcore.policy import Policy
-    from rlcore.rewards import RewardProvider
     from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, OpponentSettings
-    from rlcore.stats import StatsWriter
-    from rlcore.trainer import Trainer
 
 __all__ = ["Factories"]
 
 
 class Factories:
-    """The methods of :class:`rlcore.plugins.Plugins` that create what records describe.
+    """The methods of :class:`rlcore.Plugins` that create what records describe.
 
     Each method raises PluginError if the created object does not fit its protocol, or if its plugin raises.
     """
@@ -64,7 +64,7 @@ class Factories:
         ``without`` is the name of a plugin that is not asked: one that answers ``rlcore_create_trainer`` itself, with a
         trainer around this one. ``behavior`` and ``settings`` may differ from those that the plugin received.
         """
-        from rlcore.trainer import Trainer
+        from rlcore.contracts.trainer import Trainer
 
         require_space(spec, behavior)
         hook = "rlcore_create_trainer"
@@ -75,7 +75,7 @@ class Factories:
         self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
     ) -> RewardProvider:
         """Create a reward provider with ``rlcore_create_reward_provider``, and check it. Raises PluginError."""
-        from rlcore.rewards import RewardProvider
+        from rlcore.contracts.rewards import RewardProvider
 
         hook = "rlcore_create_reward_provider"
         created = self._create(hook, RewardProvider, spec, settings=settings, behavior=behavior, run=run)
@@ -83,21 +83,21 @@ class Factories:
 
     def create_stats_writer(self, spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter:
         """Create a statistics writer with ``rlcore_create_stats_writer``, and check it. Raises PluginError."""
-        from rlcore.stats import StatsWriter
+        from rlcore.contracts.stats import StatsWriter
 
         created = self._create("rlcore_create_stats_writer", StatsWriter, spec, settings=settings, run=run)
         return cast(StatsWriter, created)
 
     def create_curriculum(self, spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Curriculum:
         """The curriculum of all environment parameters in ``settings``, which holds the block of each."""
-        from rlcore.curriculum import Curriculum
+        from rlcore.contracts.curriculum import Curriculum
 
         created = self._create("rlcore_create_curriculum", Curriculum, spec, settings=settings, run=run)
         return cast(Curriculum, created)
 
     def create_exporter(self, spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter:
         """Create an exporter with ``rlcore_create_exporter``, and check it. Raises PluginError."""
-        from rlcore.exporters import Exporter
+        from rlcore.contracts.exporters import Exporter
 
         created = self._create("rlcore_create_exporter", Exporter, spec, settings=settings, run=run)
         return cast(Exporter, created)
@@ -109,8 +109,8 @@ class Factories:
 
         An error in the policy, and actions that do not fit the behavior, are reported as errors of its plugin.
         """
-        from rlcore.opponents import CheckedOpponent
-        from rlcore.policy import Policy
+        from rlcore.contracts.opponents import CheckedOpponent
+        from rlcore.contracts.policy import Policy
 
         policy = call_target(spec, "OpponentSpec.target", settings=settings, behavior=behavior, run=run)
         require_protocol(policy, Policy, spec.described)
@@ -120,7 +120,7 @@ class Factories:
 
     def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
         """Create an environment with ``rlcore_create_environment``, and check it. Raises PluginError."""
-        from rlcore.environment import Environment
+        from rlcore.contracts.environment import Environment
 
         created = self._create("rlcore_create_environment", Environment, spec, settings=settings, run=run)
         return cast(Environment, created)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from rlcore.errors import PluginError, RlcoreError, repeating
 
 if TYPE_CHECKING:
-    from rlcore.policy import Policy
+    from rlcore.contracts.policy import Policy
     from rlcore.settings import BehaviorSettings
 
 # Makes the error from its message: a class of errors, or a function that adds a place to the message.

@@ -6,8 +6,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from rlcore.files.paths import user_path
 from rlcore.plugins.plugin import LOCAL_PREFIX
+from rlcore.storage.files.paths import user_path
 
 
 def anchored(reference: str, base: Path | None) -> str:

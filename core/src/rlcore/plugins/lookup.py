@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar, cast
 from rlcore.errors import NotInstalled, PluginError, did_you_mean
 from rlcore.plugins.known import first_package, package_of
 from rlcore.plugins.plugin import Plugin, canonical
-from rlcore.plugins.records import BehaviorSection, Record
+from rlcore.records import BehaviorSection, Record
 
 R = TypeVar("R", bound=Record)
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pluggy
 
+from rlcore import hookspecs
 from rlcore.errors import PluginError
-from rlcore.plugins import hookspecs
 from rlcore.plugins.catalog import KINDS
 from rlcore.plugins.checks import HOOK_PREFIX, is_function, problems
 from rlcore.plugins.failures import failure
 from rlcore.plugins.markers import ENTRY_POINT_GROUP, registered
 from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.records import Record
+from rlcore.records import Record
 
 
 class HookManager(pluggy.PluginManager):

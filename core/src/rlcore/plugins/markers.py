@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pluggy
 
 if TYPE_CHECKING:
-    from rlcore.plugins.records import Record
+    from rlcore.records import Record
 
 # The entry-point group, which is also pluggy's project name.
 ENTRY_POINT_GROUP = "rlcore"

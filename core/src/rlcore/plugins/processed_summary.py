@@ -11,8 +11,8 @@ from rlcore.errors import PluginError
 from rlcore.plugins.dispatch import Dispatch
 
 if TYPE_CHECKING:
+    from rlcore.contracts.stats import StatSummary
     from rlcore.plugins.run_context import RunContext
-    from rlcore.stats import StatSummary
 
 HOOK = "rlcore_process_summary"
 
@@ -31,7 +31,7 @@ def process_summary(
 
 
 def _checked(answer: Any, owner: str) -> dict[str, StatSummary]:
-    from rlcore.stats import StatSummary
+    from rlcore.contracts.stats import StatSummary
 
     if answer is None:
         return {}

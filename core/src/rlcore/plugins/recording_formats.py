@@ -1,6 +1,6 @@
 """Finds the recording format for a path or a name, and reads and writes recordings through it.
 
-Errors name the format and its plugin. :mod:`rlcore.recordings` is the contract that a format implements.
+Errors name the format and its plugin. :mod:`rlcore.contracts.recordings` is the contract that a format implements.
 """
 
 from __future__ import annotations
@@ -14,26 +14,20 @@ from typing import Protocol, cast
 
 import attrs
 
-from rlcore.environment import BehaviorSpec
+from rlcore.contracts.environment import BehaviorSpec
+from rlcore.contracts.recordings import Recording, RecordingAbout, RecordingFormat, RecordingWriter, find_recording
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.files.ml_agents import DEMONSTRATION, holds_demonstrations
-from rlcore.files.paths import user_path
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import DEMONSTRATION_FORMAT, PACKAGES, RECORDING_ADVICE
-from rlcore.plugins.records import Record, RecordingFormatSpec
 from rlcore.plugins.targets import require_protocol
 from rlcore.recording.episode_recorder import EpisodeRecorder, one_slot
-from rlcore.recordings import (
-    Recording,
-    RecordingAbout,
-    RecordingFormat,
-    RecordingWriter,
-    find_recording,
-)
+from rlcore.records import Record, RecordingFormatSpec
+from rlcore.storage.files.ml_agents import DEMONSTRATION, holds_demonstrations
+from rlcore.storage.files.paths import user_path
 
 
 class Formats(Protocol):
-    """The part of :class:`rlcore.plugins.Plugins` that finds formats."""
+    """The part of :class:`rlcore.Plugins` that finds formats."""
 
     def records(self, kind: str) -> Sequence[Record]: ...
 

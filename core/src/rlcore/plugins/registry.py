@@ -13,7 +13,7 @@ from rlcore.plugins.failures import failure
 from rlcore.plugins.known import OWN_DISTRIBUTIONS
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin, canonical
-from rlcore.plugins.records import BehaviorSection, ConfigSection, Record, StatsWriterSpec
+from rlcore.records import BehaviorSection, ConfigSection, Record, StatsWriterSpec
 
 
 class Registry:

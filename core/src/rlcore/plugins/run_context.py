@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import attrs
 
-from rlcore.distributed.ranks import OneRank, Ranks
 from rlcore.errors import ConfigError, UnsupportedSpace, dotted
-from rlcore.files.paths import user_path, working_directory
-from rlcore.files.patterns import pattern_problem
 from rlcore.plugins.factory_plugins import FactoryPlugins
 from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
 from rlcore.plugins.plugin import PLUGIN_NAME
 from rlcore.plugins.stash import Stash
 from rlcore.plugins.stopping import Stop, StopRequests
+from rlcore.ranks.ranks import OneRank, Ranks
+from rlcore.storage.files.paths import user_path, working_directory
+from rlcore.storage.files.patterns import pattern_problem
 
 if TYPE_CHECKING:
-    from rlcore.environment import BehaviorSpec
-    from rlcore.plugins.records import OpponentSpec, Record, RewardProviderSpec, TrainerSpec
-    from rlcore.policy import Policy
-    from rlcore.recordings import Recording
-    from rlcore.rewards import RewardProvider
+    from rlcore.contracts.environment import BehaviorSpec
+    from rlcore.contracts.policy import Policy
+    from rlcore.contracts.recordings import Recording
+    from rlcore.contracts.rewards import RewardProvider
+    from rlcore.contracts.trainer import Trainer
+    from rlcore.records import OpponentSpec, Record, RewardProviderSpec, TrainerSpec
     from rlcore.settings import BehaviorSettings, OpponentSettings, RunConfig
-    from rlcore.trainer import Trainer
 
 __all__ = ["Purpose", "RunContext", "RunPlugins"]
 
@@ -41,7 +41,7 @@ PLUGIN_LOGGERS = "rlcore.plugin"
 
 
 class RunPlugins(Protocol):
-    """The methods of :class:`rlcore.plugins.Plugins` that plugins may call, as ``run.plugins``."""
+    """The methods of :class:`rlcore.Plugins` that plugins may call, as ``run.plugins``."""
 
     def record(self, record_class: type[R], reference: str) -> R:
         """Return the record of this class called NAME or DIST/NAME.
@@ -117,7 +117,7 @@ class RunContext:
         video: Directory for films if the environment is to record them; None otherwise.
         working_directory: Directory that relative paths of the configuration are relative to.
         stash: The values that plugins keep for this run; evaluations within a run share it.
-        ranks: The processes of the run, and the exchange between them; see :mod:`rlcore.distributed`.
+        ranks: The processes of the run, and the exchange between them; see :mod:`rlcore.ranks`.
     """
 
     config: RunConfig
@@ -224,12 +224,12 @@ class RunContext:
     def create_reward_providers(self, behavior: BehaviorSpec, settings: BehaviorSettings) -> list[RewardProvider]:
         """Create the behavior's reward providers, in the order of its ``reward_signals``.
 
-        While policies are measured, a reward whose plugin is absent is an :class:`rlcore.rewards.AbsentReward`.
+        While policies are measured, a reward whose plugin is absent is an :class:`rlcore.AbsentReward`.
         """
         return [self._reward_provider(name, block, behavior) for name, block in settings.reward_signals.items()]
 
     def _reward_provider(self, name: str, block: Any, behavior: BehaviorSpec) -> RewardProvider:
-        from rlcore.rewards import AbsentReward
+        from rlcore.contracts.rewards import AbsentReward
         from rlcore.settings.trainers import AbsentRewardSettings
 
         if isinstance(block, AbsentRewardSettings):
@@ -253,7 +253,7 @@ class RunContext:
         return {name: self._opponent(name, settings, behavior, key) for name, settings in opponents.items()}
 
     def _opponent(self, name: str, settings: OpponentSettings, behavior: BehaviorSpec, key: tuple[str, ...]) -> Policy:
-        from rlcore.plugins.records import OpponentSpec
+        from rlcore.records import OpponentSpec
 
         try:
             spec = self.plugins.record(OpponentSpec, settings.type or name)

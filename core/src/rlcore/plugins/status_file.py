@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import RunStateError
-from rlcore.files.atomic import write_atomically
-from rlcore.files.json_files import DamagedFile, read_object
-from rlcore.files.plain import plain
+from rlcore.storage.files.atomic import write_atomically
+from rlcore.storage.files.json_files import DamagedFile, read_object
+from rlcore.storage.files.plain import plain
 
 FILE_NAME = "training_status.json"
 

@@ -9,8 +9,8 @@ from rlcore.plugins.contract import PORTING, added
 from rlcore.plugins.failures import blamed, failure
 
 if TYPE_CHECKING:
-    from rlcore.environment import BehaviorSpec
-    from rlcore.plugins.records import Record, TrainerSpec
+    from rlcore.contracts.environment import BehaviorSpec
+    from rlcore.records import Record, TrainerSpec
 
 
 def call_target(record: Record, hook: str, **arguments: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Records the episodes of a run as a :class:`rlcore.recordings.Recording`.
+"""Records the episodes of a run as a :class:`rlcore.Recording`.
 
-:mod:`rlcore.recordings` is the contract of recording formats, and :mod:`rlcore.plugins.recording_formats` calls them.
+:mod:`rlcore.contracts.recordings` is the contract of recording formats; :mod:`rlcore.plugins.recording_formats` calls
+them.
 """

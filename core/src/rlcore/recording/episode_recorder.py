@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.recordings import Recording
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.contracts.recordings import Recording
 
 Row = NDArray[Any]
 

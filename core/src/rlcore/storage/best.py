@@ -1,6 +1,6 @@
 """Keep the policies of a run's best evaluation in ``checkpoints/best``, each with its score.
 
-:mod:`rlcore.runs.evaluations` decides during a run which evaluation is the best. :func:`rank` is the comparison.
+:mod:`rlcore.run.evaluations` decides during a run which evaluation is the best. :func:`rank` is the comparison.
 """
 
 from __future__ import annotations

@@ -20,9 +20,10 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from rlcore.contracts.saved_values import STORED_DTYPES, FrozenState, SharedPart, storable
 from rlcore.errors import RunStateError, repeating
-from rlcore.files.atomic import fsync_directory, fsync_file
-from rlcore.files.json_files import (
+from rlcore.storage.files.atomic import fsync_directory, fsync_file
+from rlcore.storage.files.json_files import (
     MAX_BYTES,
     DamagedFile,
     is_file_name,
@@ -31,7 +32,6 @@ from rlcore.files.json_files import (
     parse_json,
     read_object,
 )
-from rlcore.saved_values import STORED_DTYPES, FrozenState, SharedPart, storable
 from rlcore.storage.frozen_files import FILE_MARK, Arrays, FlushedFiles, FrozenFiles, checksum_in, sha256
 
 __all__ = ["load_checkpoint"]

@@ -2,7 +2,7 @@
 
 A checkpoint is a directory whose name is its step. It is written beside its place, flushed to disk, renamed and
 verified before an older one is deleted. rlcore deletes only what rlcore wrote: a directory counts as a checkpoint by
-the files in it, not by its name, and temporary files have names of :func:`rlcore.files.atomic.temporary_path`.
+the files in it, not by its name, and temporary files have names of :func:`rlcore.temporary_path`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import attrs
 from safetensors import SafetensorError
 
 from rlcore.errors import RunStateError
-from rlcore.files.atomic import free_name, fsync_directory, temporary_path
 from rlcore.plugins.holds import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
@@ -35,6 +34,7 @@ from rlcore.storage.checkpoint import (
     verify_checkpoint,
     write_checkpoint,
 )
+from rlcore.storage.files.atomic import free_name, fsync_directory, temporary_path
 from rlcore.storage.frozen_files import FlushedFiles
 
 log = logging.getLogger(__name__)

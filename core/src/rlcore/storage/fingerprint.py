@@ -25,7 +25,7 @@ from typing import Any
 from rlcore._version import __version__
 from rlcore.config.dump import dump_config
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.records import ConfigSection
+from rlcore.records import ConfigSection
 from rlcore.settings import RunConfig, WorkerSettings
 
 Fingerprint = Mapping[str, Mapping[str, str]]

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from rlcore.files.atomic import fsync_file
-from rlcore.files.json_files import DamagedFile, open_regular
-from rlcore.saved_values import FrozenState, SharedPart
+from rlcore.contracts.saved_values import FrozenState, SharedPart
+from rlcore.storage.files.atomic import fsync_file
+from rlcore.storage.files.json_files import DamagedFile, open_regular
 
 log = logging.getLogger(__name__)
 

@@ -16,13 +16,7 @@ from rlcore.storage.checkpoint_directory import Checkpoint, is_intact, remove_ch
 from rlcore.storage.lock import LOCK, RunLock
 from rlcore.storage.run_files import CHECKPOINTS, outcome_in, read_mark, require_no_links, write_mark
 from rlcore.storage.status import status_in_checkpoints
-from rlcore.storage.stored_checkpoints import (
-    PrunePlan,
-    StoredCheckpoint,
-    disk_usage,
-    prune_plan,
-    stored_checkpoints,
-)
+from rlcore.storage.stored_checkpoints import PrunePlan, StoredCheckpoint, disk_usage, prune_plan, stored_checkpoints
 
 
 def prune(

@@ -13,9 +13,9 @@ import os
 import shutil
 from pathlib import Path
 
-from rlcore.files.atomic import fsync_directory, fsync_file, is_leftover, temporary_path
 from rlcore.storage.checkpoint import own_files
 from rlcore.storage.checkpoint_directory import BEST, find_checkpoints
+from rlcore.storage.files.atomic import fsync_directory, fsync_file, is_leftover, temporary_path
 from rlcore.storage.lock import LOCK
 from rlcore.storage.run_files import CHECKPOINTS, LOGS, MARK, RESULT, STATUS, Mark, own_files_in
 

@@ -7,9 +7,9 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from rlcore.environment import BehaviorSpec, ObservationKind, ObservationSpec
+from rlcore.contracts.environment import BehaviorSpec, ObservationKind, ObservationSpec
+from rlcore.contracts.saved_values import SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
 from rlcore.errors import RunStateError
-from rlcore.saved_values import SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
 
 ENTRY = "specs"  # in the entry of the run
 

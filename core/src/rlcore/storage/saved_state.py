@@ -1,4 +1,4 @@
-"""Checks of a checkpoint's state before a run uses it; see :meth:`rlcore.runs.state.RunState.capture`.
+"""Checks of a checkpoint's state before a run uses it; see :meth:`rlcore.run.state.RunState.capture`.
 
 The manifest's checksums find damage. These checks find what checksums cannot: a checkpoint that other software wrote,
 one that was edited by hand, or one of a training that had diverged.
@@ -10,11 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import RunStateError
-from rlcore.files.json_files import is_number
-from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
-from rlcore.plugins.factory_plugins import FIELDS
-from rlcore.saved_values import (
+from rlcore.contracts.saved_values import (
     SavedValueError,
     non_finite,
     saved_array,
@@ -23,6 +19,10 @@ from rlcore.saved_values import (
     saved_float,
     saved_mapping,
 )
+from rlcore.errors import RunStateError
+from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
+from rlcore.plugins.factory_plugins import FIELDS
+from rlcore.storage.files.json_files import is_number
 
 RUN = "run"  # the entry of the run itself; every other entry belongs to a behavior's trainer
 

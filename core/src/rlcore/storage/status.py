@@ -16,10 +16,10 @@ import attrs
 import numpy as np
 
 from rlcore.errors import RunStateError
-from rlcore.files.json_files import is_number, is_whole
 from rlcore.storage.checkpoint import created_at, load_without_arrays
 from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
 from rlcore.storage.exported_files import ExportedFiles
+from rlcore.storage.files.json_files import is_number, is_whole
 from rlcore.storage.fingerprint import Fingerprint, fingerprint_in
 from rlcore.storage.saved_state import RUN, require_run
 

@@ -14,7 +14,6 @@ from rlcore.config.document import parse_document
 from rlcore.config.dump import config_text
 from rlcore.config.seal import content_sha256, sealed
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
-from rlcore.files.atomic import write_atomically
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
 from rlcore.plugins.holds import CheckpointHolds
@@ -33,6 +32,7 @@ from rlcore.storage.checkpoint_directory import (
 )
 from rlcore.storage.configuration import Change, changes, described
 from rlcore.storage.directory import RunDirectory
+from rlcore.storage.files.atomic import write_atomically
 from rlcore.storage.fingerprint import (
     ANOTHER_CONFIGURATION,
     Fingerprint,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.contracts.finite import not_finite_as_float32
+from rlcore.contracts.saved_values import fill, saved_array, saved_mapping
 from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.finite import not_finite_as_float32
-from rlcore.saved_values import fill, saved_array, saved_mapping
 from rlcore.workers.layout import OPTIONAL, OPTIONAL_DEFAULTS, Layout, Rows
 
 __all__ = ["PartArrays", "RunArrays"]

@@ -72,7 +72,7 @@ def _import_main(preparation: dict[str, Any]) -> None:
 
 
 def _serve(channel: Channel, task: bytes) -> None:
-    from rlcore.finite import hide_overflow_warnings
+    from rlcore.contracts.finite import hide_overflow_warnings
     from rlcore.workers.part import Part
 
     hide_overflow_warnings()

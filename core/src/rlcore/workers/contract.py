@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
-from rlcore.environment import BehaviorSpec
+from rlcore.contracts.environment import BehaviorSpec
 from rlcore.errors import ConfigError, RlcoreError, RunStateError, UnsupportedSpace, one_line
 from rlcore.plugins.plugin import Plugin
 from rlcore.workers.arrays import RunArrays
@@ -49,8 +49,8 @@ class PartMade:
 
     Attributes:
         behaviors: The behaviors of its environments, of which the first has the index 0.
-        saves_state: Whether its environments implement :class:`rlcore.environment.SavesState`.
-        saves_rows: Whether their state has rows: see :class:`rlcore.environment.SavesRows`.
+        saves_state: Whether its environments implement :class:`rlcore.SavesState`.
+        saves_rows: Whether their state has rows: see :class:`rlcore.SavesRows`.
         factories: The plugins that took part in making them, by hook and label.
     """
 
@@ -116,7 +116,7 @@ class Worker(Protocol):
 
 @runtime_checkable
 class Executor(Protocol):
-    """Starts workers and waits for them. A plugin's :class:`rlcore.plugins.records.ExecutorSpec` names one."""
+    """Starts workers and waits for them. A plugin's :class:`rlcore.ExecutorSpec` names one."""
 
     def start(self, task: Task) -> Worker:
         """Start a worker; returns without waiting. Raises WorkerFailed if that is impossible."""

@@ -1,4 +1,4 @@
-"""The environments of a run in workers, as one :class:`rlcore.environment.Environment`.
+"""The environments of a run in workers, as one :class:`rlcore.Environment`.
 
 Environments are split into blocks of consecutive numbers. An episode has the seed that it has in one process, and the
 slots are in the same order, so a run gets the same batches.
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
+from rlcore.contracts.saved_values import SavedValueError, saved_entry
+from rlcore.contracts.seeding import EpisodeSeeds
+from rlcore.contracts.stats import ABORTED_EPISODES, WORKER_RESTARTS, WORKER_WAIT
 from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.run_context import RunContext
-from rlcore.saved_values import SavedValueError, saved_entry
-from rlcore.seeding import EpisodeSeeds
-from rlcore.stats import ABORTED_EPISODES, WORKER_RESTARTS, WORKER_WAIT
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.contract import Executor, PartMade
 from rlcore.workers.crew import Crew
@@ -64,7 +64,7 @@ class WorkerEnvironment:
     # ------------------------------------------------------------ episodes
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
-        """Start an episode everywhere, as :meth:`rlcore.environment.Environment.reset` says."""
+        """Start an episode everywhere, as :meth:`rlcore.Environment.reset` says."""
         failures = self._settle()
         self._seeds = seeds
         self._arrays.begin[:] = episodes
@@ -79,7 +79,7 @@ class WorkerEnvironment:
         return self._arrays.batches({})
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
-        """Step everywhere, as :meth:`rlcore.environment.Environment.step` says.
+        """Step everywhere, as :meth:`rlcore.Environment.step` says.
 
         The episodes of a worker that fails are aborted, and its environments start their next ones.
         """
@@ -87,7 +87,7 @@ class WorkerEnvironment:
         return self.receive()
 
     def send(self, actions: Mapping[str, Actions]) -> None:
-        """Begin a step, as :meth:`rlcore.environment.SendsSteps.send` says."""
+        """Begin a step, as :meth:`rlcore.SendsSteps.send` says."""
         self._arrays.put_actions(actions)
         self._send([part for part in self._crew.workers if part not in self._fresh])
 
@@ -99,7 +99,7 @@ class WorkerEnvironment:
             stale.difference_update(parts)
 
     def receive(self) -> dict[str, AgentBatch]:
-        """Wait for a step, as :meth:`rlcore.environment.SendsSteps.receive` says."""
+        """Wait for a step, as :meth:`rlcore.SendsSteps.receive` says."""
         self._crew.land()
         infos, failures = self._crew.take()
         lost: set[int] = set()
@@ -210,7 +210,7 @@ class WorkerEnvironment:
 
 
 class SavingWorkerEnvironment(WorkerEnvironment):
-    """Environments that save themselves, in workers; implements :class:`rlcore.environment.SavesState`."""
+    """Environments that save themselves, in workers; implements :class:`rlcore.SavesState`."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that one process would have, if it has rows; else that of each worker's environments.

@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import BehaviorSpec
+from rlcore.contracts.environment import BehaviorSpec
 from rlcore.errors import EnvironmentFailed
 
 __all__ = ["Layout"]

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch
+from rlcore.contracts.environment import Actions, AgentBatch
+from rlcore.contracts.saved_values import SavedValueError, fill, saved_array, saved_count, saved_entry, saved_mapping
+from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.targets import call_target, require_protocol
-from rlcore.saved_values import SavedValueError, fill, saved_array, saved_count, saved_entry, saved_mapping
-from rlcore.seeding import EpisodeSeeds
 from rlcore.settings import WorkerSettings
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.contract import Executor, PartMade

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Environment, Parameters, SavesRows, SavesState
-from rlcore.seeding import EpisodeSeeds
+from rlcore.contracts.environment import Environment, Parameters, SavesRows, SavesState
+from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.workers.arrays import PartArrays
 from rlcore.workers.contract import PartMade, Task
 from rlcore.workers.recipe import context_of, make_environment, plugins_of

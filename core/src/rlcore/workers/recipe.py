@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.environment import Environment
+from rlcore.contracts.environment import Environment
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.run_context import RunContext

@@ -1,6 +1,6 @@
 """States of environments that save themselves, for any number of workers: joined to one, and split.
 
-This needs a state of rows: see :class:`rlcore.environment.SavesRows`.
+This needs a state of rows: see :class:`rlcore.SavesRows`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.saved_values import SavedValueError
+from rlcore.contracts.saved_values import SavedValueError
 
 FIRST = "first_env"
 

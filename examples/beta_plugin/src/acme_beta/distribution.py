@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from rlcore.environment import BehaviorSpec
+from rlcore import BehaviorSpec
 from rlcore_torch import ActionDistribution
 
 ROUNDS = 4  # each accepts 95% of the proposals or more: at worst, one draw in 90,000 is left without

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acme_rl.plugin import REWARD
-from rlcore.errors import ConfigError
+from rlcore import ConfigError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from acme_rl.settings import CenteredSettings
-    from rlcore import BehaviorSpec, ObservationSpec, RunContext
-    from rlcore.rewards import Transitions
+    from rlcore import BehaviorSpec, ObservationSpec, RunContext, Transitions
 
 
 class CenteredReward:

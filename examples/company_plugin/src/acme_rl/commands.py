@@ -12,8 +12,7 @@ import click
 from acme_rl.http_request import RequestFailed
 from acme_rl.settings import destination_problem
 from acme_rl.uploads import destination
-from rlcore import read_run
-from rlcore.errors import RlcoreError, RunStateError
+from rlcore import RlcoreError, RunStateError, read_run
 
 
 @click.group("acme")

@@ -19,8 +19,7 @@ from acme_rl.http_request import RequestFailed, send
 
 if TYPE_CHECKING:
     from acme_rl.settings import HttpSettings
-    from rlcore import RunContext
-    from rlcore.stats import StatSummary
+    from rlcore import RunContext, StatSummary
 
 
 class HttpWriter:

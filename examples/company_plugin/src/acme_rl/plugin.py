@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from acme_rl import store
 from rlcore import (
     CommandSpec,
+    ConfigError,
     ConfigSection,
     RewardProviderSpec,
     RunOptionSpec,
@@ -18,13 +19,10 @@ from rlcore import (
     StatsWriterSpec,
     hookimpl,
 )
-from rlcore.errors import ConfigError
 
 if TYPE_CHECKING:
     from acme_rl.uploads import Uploader
-    from rlcore import RunContext
-    from rlcore.curriculum import LessonChange
-    from rlcore.settings import RunConfig
+    from rlcore import LessonChange, RunConfig, RunContext
 
 REWARD = "acme-centered"
 WRITER = "acme-http"
@@ -141,7 +139,7 @@ def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]]:
 def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
     if run.inference:  # such a run must not write
         return
-    from rlcore.saved_values import saved_mapping  # needs numpy
+    from rlcore import saved_mapping  # needs numpy
 
     step = sum(run.resumed_steps.values())
     section = saved_mapping(sections, SECTION) if SECTION in sections else {}  # a run may begin without the plugin

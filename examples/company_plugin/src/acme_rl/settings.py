@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from rlcore.settings import RewardSettings, setting
+from rlcore import RewardSettings, setting
 
 
 def address_problem(address: str) -> str | None:

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.errors import RunStateError
+from rlcore import RunStateError
 
 if TYPE_CHECKING:
-    from rlcore.curriculum import LessonChange
+    from rlcore import LessonChange
 
 FILE_NAME = "status.db"
 # status: one row per checkpoint; starts: one row per process; lessons: one row per lesson change.

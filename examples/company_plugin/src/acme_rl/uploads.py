@@ -13,7 +13,7 @@ from urllib.parse import quote
 from acme_rl.http_request import RequestFailed, send
 
 if TYPE_CHECKING:
-    from rlcore.plugins.holds import CheckpointHold
+    from rlcore import CheckpointHold
 
 ATTEMPTS, PAUSE, TIMEOUT = 3, 2.0, 60.0  # seconds
 MANIFEST = "manifest.json"  # has the size and SHA-256 of each file of a checkpoint

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
-from rlcore import AgentBatch, BehaviorSpec, RunContext
-from rlcore.errors import ConfigError
-from rlcore.settings import BehaviorSettings
+from rlcore import AgentBatch, BehaviorSettings, BehaviorSpec, ConfigError, RunContext
 from rlcore_dqn.settings import DQNSettings
 from rlcore_torch import (
     Actor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from acme_cnn.settings import PooledCNNSettings
-from rlcore.environment import ObservationSpec
+from rlcore import ObservationSpec
 
 
 class PooledCNN(nn.Module):

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from acme_export.settings import PT2Settings
-from rlcore import BehaviorSpec, RunContext
-from rlcore.exporters import ExportAbout, policy_module
-from rlcore.policy import Policy
+from rlcore import BehaviorSpec, ExportAbout, Policy, RunContext, policy_module
 
 
 class Function(nn.Module):

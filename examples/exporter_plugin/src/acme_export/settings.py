@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.settings import ExportSettings, setting
+from rlcore import ExportSettings, setting
 
 
 @attrs.frozen(kw_only=True)

@@ -2,9 +2,7 @@
 
 import attrs
 
-from rlcore import BehaviorSection, hookimpl
-from rlcore.errors import ConfigError
-from rlcore.settings import setting
+from rlcore import BehaviorSection, ConfigError, hookimpl, setting
 
 
 @attrs.frozen(kw_only=True)

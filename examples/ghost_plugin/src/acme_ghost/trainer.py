@@ -5,11 +5,20 @@ S slots, of which L learn and P play.
 
 import numpy as np
 
-from rlcore.environment import Actions
-from rlcore.policy import Player, PolicyMix
-from rlcore.saved_values import FrozenState, fill, saved_count, saved_mapping
-from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
-from rlcore.trainer import TrainerWrapper
+from rlcore import (
+    Actions,
+    FrozenState,
+    Player,
+    PolicyMix,
+    TrainerWrapper,
+    derive_generator,
+    derive_seed,
+    fill,
+    generator_state,
+    restore_generator,
+    saved_count,
+    saved_mapping,
+)
 
 
 class GhostTrainer(TrainerWrapper):

@@ -2,8 +2,7 @@
 
 import attrs
 
-from rlcore import hookimpl
-from rlcore.settings import setting
+from rlcore import hookimpl, setting
 from rlcore_torch import ReplaySamplerSettings, ReplaySamplerSpec
 
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from rlcore import BehaviorSpec, RunContext
-from rlcore.errors import ConfigError
+from rlcore import BehaviorSpec, ConfigError, RunContext
 from rlcore_her.plugin import HindsightSettings
 from rlcore_torch import ReplayBuffer, ReplaySampler, Sample
 

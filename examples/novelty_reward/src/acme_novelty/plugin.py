@@ -2,8 +2,7 @@
 
 import attrs
 
-from rlcore import RewardProviderSpec, hookimpl
-from rlcore.settings import RewardSettings, setting
+from rlcore import RewardProviderSpec, RewardSettings, hookimpl, setting
 
 
 @attrs.frozen(kw_only=True)

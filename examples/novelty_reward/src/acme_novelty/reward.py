@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rlcore.saved_values import saved_mapping
-from rlcore.seeding import derive_seed
+from rlcore import derive_seed, saved_mapping
 from rlcore_torch import RunningNormalizer, TorchAdam, load_model_state, model_state
 
 

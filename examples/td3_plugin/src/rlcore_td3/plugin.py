@@ -2,8 +2,7 @@
 
 import attrs
 
-from rlcore import TrainerSpec, hookimpl
-from rlcore.settings import setting
+from rlcore import TrainerSpec, hookimpl, setting
 from rlcore_torch import OffPolicySettings
 
 

@@ -12,11 +12,17 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.curricula.episodes_in_order import EpisodesInOrder
-from rlcore.curriculum import Changes, EndedEpisodes
-from rlcore.errors import ConfigError, KeyPath, RunStateError, did_you_mean
-from rlcore.seeding import EpisodeUniforms
-from rlcore.stats import StatSummary
+from rlcore import (
+    Changes,
+    ConfigError,
+    EndedEpisodes,
+    EpisodesInOrder,
+    EpisodeUniforms,
+    KeyPath,
+    RunStateError,
+    StatSummary,
+    did_you_mean,
+)
 from rlcore_curriculum.adaptive_settings import AdaptiveSettings, Bounds
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
 from rlcore_curriculum.statistics_seen import StatisticsSeen

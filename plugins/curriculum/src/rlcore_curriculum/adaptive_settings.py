@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore.errors import did_you_mean
-from rlcore.settings import CurriculumSettings, SettingError, setting
+from rlcore import CurriculumSettings, SettingError, did_you_mean, setting
 
 if TYPE_CHECKING:
-    from rlcore.plugins import Plugins
-    from rlcore.settings import RunConfig
+    from rlcore import Plugins, RunConfig
 
 MEASURES = ("reward", "group_reward", "length")
 Bounds = tuple[float, float]

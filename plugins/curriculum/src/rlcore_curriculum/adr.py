@@ -21,10 +21,21 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
-from rlcore.errors import RunStateError
-from rlcore.saved_values import fill, saved_array, saved_bool, saved_count, saved_entry, saved_float, saved_mapping
-from rlcore.seeding import EpisodeUniforms
+from rlcore import (
+    NO_CHANGES,
+    Changes,
+    EndedEpisodes,
+    EpisodeDraw,
+    EpisodeUniforms,
+    RunStateError,
+    fill,
+    saved_array,
+    saved_bool,
+    saved_count,
+    saved_entry,
+    saved_float,
+    saved_mapping,
+)
 from rlcore_curriculum.adaptive import (
     AdaptiveCurriculum,
     Array,

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore.settings import SettingError, setting
+from rlcore import SettingError, setting
 from rlcore_curriculum.adaptive_settings import Bounds, Problem, RangeSettings, as_bounds, shown
 
 if TYPE_CHECKING:
-    from rlcore.plugins import Plugins
-    from rlcore.settings import RunConfig
+    from rlcore import Plugins, RunConfig
 
 
 @attrs.frozen(kw_only=True)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.errors import did_you_mean
-from rlcore.settings import SettingError, setting
+from rlcore import SettingError, did_you_mean, setting
 
 REWARD, PROGRESS, GROUP_REWARD = "reward", "progress", "group_reward"
 STAT = "stat:"  # followed by a tag

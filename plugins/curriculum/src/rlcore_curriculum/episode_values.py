@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.seeding import EpisodeTable, EpisodeUniforms
+from rlcore import EpisodeTable, EpisodeUniforms
 from rlcore_curriculum.samplers import SeededSampler
 
 

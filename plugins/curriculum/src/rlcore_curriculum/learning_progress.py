@@ -24,9 +24,16 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
-from rlcore.saved_values import SavedValueError, saved_array, saved_count
-from rlcore.seeding import EpisodeUniforms
+from rlcore import (
+    NO_CHANGES,
+    Changes,
+    EndedEpisodes,
+    EpisodeDraw,
+    EpisodeUniforms,
+    SavedValueError,
+    saved_array,
+    saved_count,
+)
 from rlcore_curriculum.adaptive import (
     Array,
     InOrder,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.settings import SettingError, setting
+from rlcore import SettingError, setting
 from rlcore_curriculum.adaptive_settings import RangeSettings
 
 

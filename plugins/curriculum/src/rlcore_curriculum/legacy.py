@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.stats import StatSummary
+from rlcore import StatSummary
 from rlcore_curriculum.criterion_settings import PROGRESS
 from rlcore_curriculum.lesson_settings import LessonsSettings
 from rlcore_curriculum.tracks import Ended, Move, measured

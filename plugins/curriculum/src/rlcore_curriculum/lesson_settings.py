@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore.errors import did_you_mean
-from rlcore.settings import CurriculumSettings, SettingError, setting
+from rlcore import CurriculumSettings, SettingError, did_you_mean, setting
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, PROGRESS, CriterionSettings, DemotionSettings
 from rlcore_curriculum.sampler_settings import SamplerSettings
 
 if TYPE_CHECKING:
-    from rlcore.plugins import Plugins
-    from rlcore.settings import RunConfig
+    from rlcore import Plugins, RunConfig
 
 Problem = tuple[tuple[str | int, ...], str]
 

@@ -17,11 +17,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import RunContext
-from rlcore.curricula.episodes_in_order import EpisodesInOrder
-from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw, LessonChange
-from rlcore.errors import ConfigError, KeyPath, RunStateError, did_you_mean
-from rlcore.stats import LESSON_NUMBER, StatSummary
+from rlcore import (
+    LESSON_NUMBER,
+    NO_CHANGES,
+    Changes,
+    ConfigError,
+    EndedEpisodes,
+    EpisodeDraw,
+    EpisodesInOrder,
+    KeyPath,
+    LessonChange,
+    RunContext,
+    RunStateError,
+    StatSummary,
+    did_you_mean,
+)
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings
 from rlcore_curriculum.episode_values import EpisodeValues
 from rlcore_curriculum.legacy import LegacyTrack, RewardBuffers

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.saved_values import saved_array, saved_bool, saved_count, saved_entry, saved_float
-from rlcore.stats import StatSummary
+from rlcore import StatSummary, saved_array, saved_bool, saved_count, saved_entry, saved_float
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings
 
 NEW = 0.75  # the weight of a new value in a smoothed measure: ML-Agents' number

@@ -27,9 +27,17 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
-from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
-from rlcore.seeding import EpisodeUniforms
+from rlcore import (
+    NO_CHANGES,
+    Changes,
+    EndedEpisodes,
+    EpisodeDraw,
+    EpisodeUniforms,
+    fill,
+    saved_array,
+    saved_count,
+    saved_mapping,
+)
 from rlcore_curriculum.adaptive import (
     Array,
     Ranges,

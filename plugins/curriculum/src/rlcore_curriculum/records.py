@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import attrs
 
-from rlcore.plugins import Record
+from rlcore import Record
 
 
 @attrs.frozen(kw_only=True)

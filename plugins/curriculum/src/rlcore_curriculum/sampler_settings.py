@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config import read_settings
-from rlcore.errors import ConfigError, NotInstalled, PluginError
-from rlcore.settings import SettingError, setting
+from rlcore import ConfigError, NotInstalled, PluginError, SettingError, read_settings, setting
 from rlcore_curriculum.records import SamplerSpec
 
 if TYPE_CHECKING:
-    from rlcore.plugins import RunPlugins
+    from rlcore import RunPlugins
 
 Path = tuple[str | int, ...]
 

@@ -13,8 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.errors import PluginError
-from rlcore.plugins import RunPlugins, blame, blamed
+from rlcore import PluginError, RunPlugins, blame, blamed
 from rlcore_curriculum.sampler_settings import (
     ConstantParameters,
     GaussianParameters,

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from rlcore.errors import ConfigError, KeyPath
-from rlcore.stats import EPISODE_LENGTH, GROUP_REWARD, IS_TRAINING, StatSummary
+from rlcore import EPISODE_LENGTH, GROUP_REWARD, IS_TRAINING, ConfigError, KeyPath, StatSummary
 from rlcore_curriculum.criterion_settings import GROUP_REWARD as GROUP_MEASURE
 from rlcore_curriculum.criterion_settings import CriterionSettings
 

@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.errors import ConfigError
-from rlcore.plugins import Plugins, load_plugins, selection_from
+from rlcore import ConfigError, Plugins, load_plugins, selection_from
 from rlcore_curriculum.episode_values import EpisodeValues
 from rlcore_curriculum.records import SamplerSpec
 from rlcore_curriculum.sampler_settings import SamplerParameters, SamplerSettings

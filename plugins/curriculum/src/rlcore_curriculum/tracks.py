@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from rlcore.stats import StatSummary
+from rlcore import StatSummary
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
 from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
 from rlcore_curriculum.meters import Meter, ProgressMeter, make_meter

@@ -15,10 +15,7 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.curriculum import Curriculum, EndedEpisodes
-from rlcore.seeding import EpisodeUniforms, derive_generator
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import Curriculum, EndedEpisodes, EpisodeUniforms, derive_generator, load_checkpoint, save_checkpoint
 
 SEED, NUM_ENVS = 7, 5
 BEHAVIOR = "Walker"

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcore.curriculum import Curriculum
-from rlcore.errors import RunStateError
+from rlcore import Curriculum, RunStateError
 from rlcore_curriculum.adr import AutomaticDomainRandomization, make_curriculum
 from rlcore_curriculum.adr_settings import AdrSettings
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.curriculum import Curriculum
-from rlcore.errors import ConfigError
-from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, IS_TRAINING, StatSummary
+from rlcore import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, IS_TRAINING, ConfigError, Curriculum, StatSummary
 from rlcore_curriculum import adr, learning_progress, prioritized_levels
 from rlcore_curriculum.adr_settings import AdrSettings
 from rlcore_curriculum.learning_progress_settings import LearningProgressSettings

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcore.curriculum import Curriculum
-from rlcore.errors import RunStateError
+from rlcore import Curriculum, RunStateError
 from rlcore_curriculum.learning_progress import LearningProgress, make_curriculum
 from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
 

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.curriculum import Curriculum, EndedEpisodes
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import Curriculum, EndedEpisodes, load_checkpoint, save_checkpoint
 from rlcore_curriculum import adr, learning_progress
 from rlcore_curriculum.adr_settings import AdrSettings
 from rlcore_curriculum.learning_progress_settings import LearningProgressSettings

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from rlcore.errors import ConfigError
-from rlcore.plugins import Plugins, load_plugins
-from rlcore.settings import BehaviorSettings, EnvironmentParameter, EvaluationSettings, RunConfig
+from rlcore import (
+    BehaviorSettings,
+    ConfigError,
+    EnvironmentParameter,
+    EvaluationSettings,
+    Plugins,
+    RunConfig,
+    load_plugins,
+)
 from rlcore_curriculum.adr_settings import AdrSettings
 from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
 from rlcore_curriculum.prioritized_levels_settings import PrioritizedLevelsSettings

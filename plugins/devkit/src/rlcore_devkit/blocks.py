@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlcore.config.collected import Problems
-from rlcore.config.document import document_from_mapping
+from rlcore import Problems, Record, document_from_mapping
 from rlcore.config.structure import build
-from rlcore.plugins.records import Record
 
 
 def checked_block(record: Record, block: Mapping[str, Any], attribute: str = "settings") -> Any:
-    """Return the settings of ``record`` from ``block``, as in a file. Raises :class:`rlcore.config.ConfigErrors`.
+    """Return the settings of ``record`` from ``block``, as in a file. Raises :class:`rlcore.ConfigErrors`.
 
     ``attribute`` of the record names the class of the settings.
     """

@@ -11,16 +11,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import (
+from rlcore import (
     Actions,
     AgentBatch,
     BehaviorSpec,
+    ConfigError,
+    EpisodeSeeds,
     ObservationSpec,
     Parameters,
+    generator_state,
     refuse_unknown_parameters,
+    restore_generator,
 )
-from rlcore.errors import ConfigError
-from rlcore.seeding import EpisodeSeeds, generator_state, restore_generator
 
 __all__ = [
     "ArrayEnvironment",
@@ -93,7 +95,7 @@ class ArrayEnvironment:
         return None
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
-        """Start an episode in every environment, as :meth:`rlcore.environment.Environment.reset` says."""
+        """Start an episode in every environment, as :meth:`rlcore.Environment.reset` says."""
         self._seeds = seeds
         self.episodes = np.array(episodes, np.int64)
         for env in range(self.num_envs):
@@ -101,7 +103,7 @@ class ArrayEnvironment:
         return {self._name: self._first_batch()}
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
-        """Step all environments, as :meth:`rlcore.environment.Environment.step` says."""
+        """Step all environments, as :meth:`rlcore.Environment.step` says."""
         reward, terminated = self.advance(actions[self._name])
         self._steps += 1
         truncated = np.zeros(self.num_envs, np.bool_)
@@ -147,10 +149,10 @@ class ArrayEnvironment:
 
 
 class SavingEnvironment(ArrayEnvironment):
-    """An :class:`ArrayEnvironment` that implements :class:`rlcore.environment.SavesState`."""
+    """An :class:`ArrayEnvironment` that implements :class:`rlcore.SavesState`."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, as :meth:`rlcore.environment.SavesState.state_dict` says."""
+        """Return the state, as :meth:`rlcore.SavesState.state_dict` says."""
         return {
             "run_seed": self._seeds.run_seed,
             "first_env": self._seeds.first_env,
@@ -163,7 +165,7 @@ class SavingEnvironment(ArrayEnvironment):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
-        """Continue from ``state``, as :meth:`rlcore.environment.SavesState.load_state_dict` says."""
+        """Continue from ``state``, as :meth:`rlcore.SavesState.load_state_dict` says."""
         first_env = int(state.get("first_env", 0))  # older checkpoints are of runs in one process
         self._seeds = EpisodeSeeds(int(state["run_seed"]), first_env)
         self.episodes = np.array(state["episodes"], np.int64)

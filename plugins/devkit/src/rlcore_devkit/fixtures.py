@@ -20,12 +20,10 @@ from typing import Any, NoReturn
 import attrs
 import pytest
 
+from rlcore import CONTRACT, KINDS, HookManager, Plugins
 from rlcore.plugins import discovery
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.catalog import KINDS
-from rlcore.plugins.contract import CONTRACT, KEYWORD
+from rlcore.plugins.contract import KEYWORD
 from rlcore.plugins.dispatch import Dispatch
-from rlcore.plugins.manager import HookManager
 
 __all__ = [
     "CleanImport",

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import EnvironmentSpec
+from rlcore import EnvironmentSpec, hookimpl
 
 if TYPE_CHECKING:
-    from rlcore.environment import Environment
-    from rlcore.plugins.run_context import RunContext
-    from rlcore.settings import EnvironmentSettings
+    from rlcore import Environment, EnvironmentSettings, RunContext
 
 
 @hookimpl
@@ -31,7 +28,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
 
 
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:
-    from rlcore.errors import ConfigError, did_you_mean
+    from rlcore import ConfigError, did_you_mean
     from rlcore_devkit import environments
 
     name = settings.id or ""

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment, ObservationSpec
-from rlcore.runs.bounds_check import outside_bounds
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, AgentBatch, BehaviorSpec, Environment, EpisodeSeeds, ObservationSpec, outside_bounds
 
 Batches = Mapping[str, AgentBatch]
 Observations = dict[str, NDArray[Any]]

@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config import config_from_mapping
-from rlcore.environment import Environment
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.trainer import Trainer
+from rlcore import Environment, Plugins, RunContext, Trainer, config_from_mapping, load_plugins
 
 if TYPE_CHECKING:
-    from rlcore.runs.run import Run
+    from rlcore import Run
 
 __all__ = ["SmallTrainings"]
 
@@ -81,7 +77,7 @@ class SmallTrainings:
         ``block`` contains other settings of the behavior, ``start`` settings of ``checkpoint_settings``. The run has
         one summary, at its end, and prints nothing.
         """
-        from rlcore.runs.run import Run
+        from rlcore import Run
 
         settings = {**self._settings(hyperparameters, network), "summary_freq": 1_000_000, **block}
         return Run(

@@ -9,9 +9,16 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
-from rlcore.errors import EnvironmentFailed, RlcoreError, repeating
-from rlcore.seeding import EpisodeSeeds
+from rlcore import (
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentFailed,
+    EpisodeSeeds,
+    Parameters,
+    RlcoreError,
+    refuse_unknown_parameters,
+    repeating,
+)
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
 
 ACTION_MASK = "action_mask"  # the info entry in which environments such as Taxi list allowed actions

@@ -15,9 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch, Parameters, refuse_unknown_parameters
-from rlcore.saved_values import SavedValueError, saved_array, saved_mapping
-from rlcore.seeding import EpisodeSeeds, generator_state, restore_generator
+from rlcore import (
+    AgentBatch,
+    EpisodeSeeds,
+    Parameters,
+    SavedValueError,
+    generator_state,
+    refuse_unknown_parameters,
+    restore_generator,
+    saved_array,
+    saved_mapping,
+)
 from rlcore_gymnasium.cartpole_physics import PARAMETERS, derive
 from rlcore_gymnasium.native import NativeEnvironment
 from rlcore_gymnasium.parameter_settings import ParameterRoute

@@ -9,9 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Parameters
-from rlcore.errors import ConfigError
-from rlcore.saved_values import SavedValueError, saved_array, saved_entry, saved_float, saved_mapping
+from rlcore import ConfigError, Parameters, SavedValueError, saved_array, saved_entry, saved_float, saved_mapping
 from rlcore_gymnasium.attribute_path import read, write
 from rlcore_gymnasium.cartpole_physics import derive
 from rlcore_gymnasium.numbers import as_number

@@ -11,9 +11,7 @@ import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import SyncVectorEnv
 
-from rlcore.environment import Environment
-from rlcore.errors import EnvironmentFailed, RlcoreError, one_line, repeating
-from rlcore.settings import EnvironmentSettings
+from rlcore import Environment, EnvironmentFailed, EnvironmentSettings, RlcoreError, one_line, repeating
 from rlcore_gymnasium.atari import AtariOnFilm, is_atari, scored
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.ids import registered

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.errors import ConfigError, nearest, one_line
+from rlcore import ConfigError, nearest, one_line
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec

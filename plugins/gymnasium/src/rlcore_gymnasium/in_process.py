@@ -15,9 +15,7 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, Parameters
-from rlcore.errors import ConfigError, RlcoreError
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, AgentBatch, ConfigError, EpisodeSeeds, Parameters, RlcoreError
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
 from rlcore_gymnasium.delivery import ParameterDelivery
 from rlcore_gymnasium.spaces import MismatchedValue

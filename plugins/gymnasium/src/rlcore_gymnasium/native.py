@@ -13,9 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch
-from rlcore.errors import EnvironmentFailed, RlcoreError
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, AgentBatch, EnvironmentFailed, EpisodeSeeds, RlcoreError
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
 from rlcore_gymnasium.spaces.answers import action_mask, final_mask, numbers
 

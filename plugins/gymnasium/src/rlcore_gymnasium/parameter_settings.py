@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.errors import ConfigError
-from rlcore.settings import SettingError, setting
+from rlcore import ConfigError, SettingError, setting
 from rlcore_gymnasium.attribute_path import PATH
 
 WAYS = ("attribute", "reset_option", "constructor")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlcore import EnvironmentSpec, hookimpl
-from rlcore.errors import ConfigError
+from rlcore import ConfigError, EnvironmentSpec, hookimpl
 
 if TYPE_CHECKING:
-    from rlcore.settings import RunConfig
+    from rlcore import RunConfig
 
 
 @hookimpl

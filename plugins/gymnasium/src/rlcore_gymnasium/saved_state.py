@@ -19,8 +19,15 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.saved_values import SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
-from rlcore.seeding import generator_state, restore_generator
+from rlcore import (
+    SavedValueError,
+    generator_state,
+    restore_generator,
+    saved_array,
+    saved_count,
+    saved_entry,
+    saved_mapping,
+)
 
 Env = gymnasium.Env[Any, Any]
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.environment import AgentBatch
-from rlcore.saved_values import SavedValueError, fill, saved_array, saved_count, saved_entry, saved_mapping
-from rlcore.seeding import EpisodeSeeds
+from rlcore import AgentBatch, EpisodeSeeds, SavedValueError, fill, saved_array, saved_count, saved_entry, saved_mapping
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.saved_state import attributes, has_physics, restore, restore_physics, save, save_physics
 

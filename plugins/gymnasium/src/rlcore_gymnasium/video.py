@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 from gymnasium.wrappers import RecordVideo
 
-from rlcore.errors import EnvironmentFailed, RlcoreError, RunStateError, one_line
+from rlcore import EnvironmentFailed, RlcoreError, RunStateError, one_line
 
 RENDER_MODE = "rgb_array"
 _EXTRA = "run: pip install 'rlcore-gymnasium[video]'"

@@ -9,7 +9,7 @@ import attrs
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from rlcore.errors import ConfigError, did_you_mean, nearest, one_line
+from rlcore import ConfigError, did_you_mean, nearest, one_line
 from rlcore_gymnasium.attribute_path import last_name, read, write
 from rlcore_gymnasium.cartpole_physics import derived_names
 from rlcore_gymnasium.numbers import Kind, is_whole, kind_of, numeric_arguments, numeric_attributes

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
-from rlcore.environment import BehaviorSpec
-from rlcore.rewards import Transitions
+from rlcore import BehaviorSpec, Transitions
 from rlcore_intrinsic.exploration import ExplorationModel, ExplorationReward
 from rlcore_intrinsic.network_reward import linear, mean_of, picked
 from rlcore_intrinsic.settings import CuriositySettings
@@ -83,7 +82,7 @@ class CuriosityReward(ExplorationReward):
         return errors.clamp(max=1.0 / self.strength) if self.strength > 0.0 else errors
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
-        """Implement :meth:`rlcore.rewards.RewardProvider.update`."""
+        """Implement :meth:`rlcore.RewardProvider.update`."""
         before, after, actions = self._parts(transitions)
         self.model.inputs.update_normalizer(before)
         with torch.no_grad():

@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import RunContext
-from rlcore.environment import Actions, BehaviorSpec, spec_mismatch
-from rlcore.errors import ConfigError
-from rlcore.recordings import Recording
-from rlcore.rewards import Transitions
+from rlcore import Actions, BehaviorSpec, ConfigError, Recording, RunContext, Transitions, spec_mismatch
 
 
 class Demonstrations:

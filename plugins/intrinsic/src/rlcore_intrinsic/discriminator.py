@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rlcore.environment import BehaviorSpec
+from rlcore import BehaviorSpec
 from rlcore_intrinsic.network_reward import RewardModel, linear
 from rlcore_intrinsic.settings import GAILSettings
 from rlcore_torch import Body, Inputs

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore import RunContext
-from rlcore.environment import BehaviorSpec
-from rlcore.rewards import Transitions
+from rlcore import BehaviorSpec, RunContext, Transitions
 from rlcore_intrinsic.network_reward import NetworkReward, RewardModel
 from rlcore_intrinsic.reward_scale import RewardScale
 from rlcore_intrinsic.settings import ExplorationSettings
@@ -48,7 +46,7 @@ class ExplorationReward(NetworkReward):
         return errors
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
-        """Implement :meth:`rlcore.rewards.RewardProvider.evaluate`."""
+        """Implement :meth:`rlcore.RewardProvider.evaluate`."""
         if not self.model.scale.measured:
             return np.zeros(transitions.reward.shape, np.float32)
         errors = self.errors(transitions)

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from rlcore import RunContext
-from rlcore.environment import BehaviorSpec
-from rlcore.rewards import Transitions
+from rlcore import BehaviorSpec, RunContext, Transitions
 from rlcore_intrinsic.demonstrations import Demonstrations, read_demonstrations
 from rlcore_intrinsic.discriminator import TARGET_INFORMATION, Z_SIZE, Discriminator, Seen
 from rlcore_intrinsic.network_reward import NetworkReward, mean_of, picked
@@ -49,13 +47,13 @@ class GAILReward(NetworkReward):
         """Keep plain PyTorch: the gradient penalty needs gradients of gradients."""
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
-        """Implement :meth:`rlcore.rewards.RewardProvider.evaluate`: -log(1 - D), from 0 to 16.1."""
+        """Implement :meth:`rlcore.RewardProvider.evaluate`: -log(1 - D), from 0 to 16.1."""
         inputs, extra = self._seen(transitions)
         rewards = self.in_parts(self._rewards, *inputs, *(() if extra is None else (extra,)))
         return rewards.cpu().numpy().reshape(transitions.reward.shape)
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
-        """Implement :meth:`rlcore.rewards.RewardProvider.update`."""
+        """Implement :meth:`rlcore.RewardProvider.update`."""
         assert self.expert is not None, "an evaluation does not update rewards"
         inputs, extra = self._seen(transitions)
         statistics = []

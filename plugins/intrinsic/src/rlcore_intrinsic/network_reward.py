@@ -13,12 +13,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlcore import RunContext
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import RunStateError, TrainingDiverged
-from rlcore.rewards import Transitions
-from rlcore.saved_values import saved_mapping
-from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
+from rlcore import (
+    BehaviorSpec,
+    RunContext,
+    RunStateError,
+    TrainingDiverged,
+    Transitions,
+    derive_generator,
+    derive_seed,
+    generator_state,
+    restore_generator,
+    saved_mapping,
+)
 from rlcore_intrinsic.settings import LearningRewardSettings
 from rlcore_torch import ActionLayout, Backend, Inputs, ObservationInputs, choose_backend, load_model_state, model_state
 
@@ -127,7 +133,7 @@ class NetworkReward:
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Implement :meth:`rlcore.rewards.RewardProvider.state_dict`."""
+        """Implement :meth:`rlcore.RewardProvider.state_dict`."""
         return {
             "model": model_state(self.model),
             "optimizer": self.optimizer.state_dict(),
@@ -135,7 +141,7 @@ class NetworkReward:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.rewards.RewardProvider.load_state_dict`."""
+        """Implement :meth:`rlcore.RewardProvider.load_state_dict`."""
         self.optimizer.require_fit(saved_mapping(state, "optimizer"))
         self._require_generator(saved_mapping(state, "generator"))
         load_model_state(self.model, saved_mapping(state, "model"), self.behavior.name)

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from rlcore.environment import BehaviorSpec
-from rlcore.rewards import Transitions
+from rlcore import BehaviorSpec, Transitions
 from rlcore_intrinsic.exploration import ExplorationModel, ExplorationReward
 from rlcore_intrinsic.network_reward import linear, mean_of, picked
 from rlcore_intrinsic.settings import RNDSettings
@@ -66,7 +65,7 @@ class RNDReward(ExplorationReward):
         return self.in_parts(self.model.errors, *self._reached(transitions))
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
-        """Implement :meth:`rlcore.rewards.RewardProvider.update`."""
+        """Implement :meth:`rlcore.RewardProvider.update`."""
         reached = self._reached(transitions)
         self.model.inputs.update_normalizer(reached)
         with torch.no_grad():

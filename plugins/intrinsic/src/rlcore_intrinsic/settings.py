@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore.settings import BehaviorSettings, RewardSettings, RunConfig, setting
+from rlcore import BehaviorSettings, RewardSettings, RunConfig, setting
 from rlcore_torch import NetworkSettings
 
 if TYPE_CHECKING:
-    from rlcore.plugins import Plugins
+    from rlcore import Plugins
 
 MAX_ROWS = 1_000_000_000
 MAX_GAMMA = 0.9999

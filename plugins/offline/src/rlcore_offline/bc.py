@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rlcore import RunContext
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError
-from rlcore.settings import BehaviorSettings
+from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, RunContext
 from rlcore_offline.likelihood import Imitation
 from rlcore_offline.settings import BCSettings
 from rlcore_torch import ActionBatch, Actor, GradientStep, OfflineTrainer, Optimizer, Rows

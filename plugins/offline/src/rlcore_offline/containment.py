@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import ConfigError
-from rlcore.files.json_files import DamagedFile, is_whole, open_regular, parse_json
+from rlcore import ConfigError, DamagedFile, is_whole, open_regular, parse_json
 
 # The most numbers of one observation or action: a video frame of 4,096 by 4,096 pixels has 50 million.
 MAX_SIZE = 100_000_000

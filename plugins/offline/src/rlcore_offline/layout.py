@@ -14,8 +14,7 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError, one_line
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, one_line
 from rlcore_gymnasium.spaces import OBSERVATION, ActionCodec, ObservationCodec, ObservationPart
 from rlcore_offline.containment import require_small_space
 

@@ -12,10 +12,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError, one_line
-from rlcore.files.json_files import DamagedFile, is_whole, read_object
-from rlcore.recordings import Recording, RecordingAbout, RecordingWriter
+from rlcore import (
+    BehaviorSpec,
+    ConfigError,
+    DamagedFile,
+    Recording,
+    RecordingAbout,
+    RecordingWriter,
+    is_whole,
+    one_line,
+    read_object,
+)
 from rlcore_offline.containment import require_small_space
 from rlcore_offline.layout import RLCORE, Layout
 

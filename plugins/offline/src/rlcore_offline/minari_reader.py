@@ -11,9 +11,7 @@ import numpy as np
 from minari.dataset.minari_storage import MinariStorage
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions
-from rlcore.errors import ConfigError, NotInstalled, RlcoreError, one_line
-from rlcore.recordings import Recording
+from rlcore import Actions, ConfigError, NotInstalled, Recording, RlcoreError, one_line
 from rlcore_gymnasium.spaces import MismatchedValue
 from rlcore_offline.containment import require_contained
 from rlcore_offline.layout import Layout

@@ -16,8 +16,7 @@ from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
 from numpy.typing import NDArray
 
-from rlcore.environment import BehaviorSpec
-from rlcore.recordings import Recording, RecordingAbout
+from rlcore import BehaviorSpec, Recording, RecordingAbout
 from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline.layout import RLCORE, action_space, notes, observation_keys, observation_space
 from rlcore_offline.minari_reader import ACTION_MASK

@@ -15,8 +15,7 @@ from typing import IO, Any, NoReturn
 
 from google.protobuf.message import DecodeError
 
-from rlcore.errors import ConfigError
-from rlcore.files.json_files import DamagedFile, open_regular
+from rlcore import ConfigError, DamagedFile, open_regular
 from rlcore_offline.containment import MAX_SIZE
 from rlcore_offline.mlagents_messages import BrainParameters, DemonstrationMeta, Pair
 

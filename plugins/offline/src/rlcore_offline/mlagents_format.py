@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlcore.environment import BehaviorSpec
-from rlcore.recordings import Recording, RecordingAbout, RecordingWriter
+from rlcore import BehaviorSpec, Recording, RecordingAbout, RecordingWriter
 
 
 class MLAgentsFormat:

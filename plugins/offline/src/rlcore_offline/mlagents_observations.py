@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from rlcore.environment import ObservationSpec
+from rlcore import ObservationSpec
 from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline.containment import MAX_SIZE
 from rlcore_offline.mlagents_messages import EQUIVARIANT, NONE

@@ -20,9 +20,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, BehaviorSpec
-from rlcore.errors import ConfigError
-from rlcore.recordings import Recording
+from rlcore import Actions, BehaviorSpec, ConfigError, Recording
 from rlcore_offline.containment import MAX_OPTIONS, MAX_SIZE
 from rlcore_offline.mlagents_file import DemonstrationFile
 from rlcore_offline.mlagents_observations import DamagedObservation, Sensor, sensors_of

@@ -14,8 +14,7 @@ import numpy as np
 from google.protobuf.internal.encoder import _VarintBytes
 from numpy.typing import NDArray
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.recordings import Recording
+from rlcore import BehaviorSpec, ObservationSpec, Recording
 from rlcore_offline.mlagents_file import BRAIN_START, SUFFIX
 from rlcore_offline.mlagents_messages import EQUIVARIANT, NONE, BrainParameters, DemonstrationMeta, Pair
 from rlcore_offline.partial_recordings import PartialRecording

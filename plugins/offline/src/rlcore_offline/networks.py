@@ -6,7 +6,7 @@ import copy
 
 from torch import Tensor, nn
 
-from rlcore.environment import BehaviorSpec
+from rlcore import BehaviorSpec
 from rlcore_torch import ActionBatch, ActionLayout, Actor, Critic, DiscreteOptions, NetworkSettings
 
 

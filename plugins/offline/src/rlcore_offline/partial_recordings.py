@@ -16,9 +16,7 @@ except ImportError:  # Windows
 
 from filelock import FileLock, Timeout
 
-from rlcore.errors import ConfigError
-from rlcore.files.atomic import fsync_directory, temporary_path
-from rlcore.storage.lock import require_lock_file
+from rlcore import ConfigError, fsync_directory, require_lock_file, temporary_path
 
 LOCK = ".rlcore-tmp-lock-"
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from onnx import shape_inference
 from torch import Tensor, nn
 
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import PluginError
+from rlcore import BehaviorSpec, PluginError
 from rlcore_onnx.actions import SMALLEST
 from rlcore_onnx.examples import example_mask, example_observations
 from rlcore_onnx.session import Arrays, Session

@@ -10,9 +10,7 @@ import onnx
 from numpy.typing import NDArray
 from torch import nn
 
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import UnsupportedExport
-from rlcore.exporters import ExportAbout
+from rlcore import BehaviorSpec, ExportAbout, UnsupportedExport
 from rlcore_onnx.actions import ActionTensors, choices, clipped, finite_logits, gumbel
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.layers import UnknownModule, has_no_hooks

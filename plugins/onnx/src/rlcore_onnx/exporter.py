@@ -6,15 +6,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.errors import ConfigError, UnsupportedExport
-from rlcore.exporters import ExportAbout, policy_module
+from rlcore import ConfigError, ExportAbout, UnsupportedExport, policy_module
 from rlcore_onnx.packages import missing_packages
 from rlcore_onnx.settings import OnnxSettings
 
 if TYPE_CHECKING:
-    from rlcore import RunContext
-    from rlcore.environment import BehaviorSpec
-    from rlcore.policy import Policy
+    from rlcore import BehaviorSpec, Policy, RunContext
 
 __all__ = ["OnnxExporter"]
 

@@ -8,10 +8,7 @@ import attrs
 import onnx
 from onnx import helper
 
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import UnsupportedExport
-from rlcore.exporters import ExportAbout, policy_module
-from rlcore.policy import Policy
+from rlcore import BehaviorSpec, ExportAbout, Policy, UnsupportedExport, policy_module
 from rlcore_onnx.check import Comparison, check_structure
 from rlcore_onnx.conversion import convert
 from rlcore_onnx.graph import BATCH

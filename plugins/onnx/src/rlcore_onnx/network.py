@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from torch import nn
 
-from rlcore.environment import ObservationSpec
+from rlcore import ObservationSpec
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.layers import UnknownModule, activation, array, linear, lstm_step, require_plain
 from rlcore_torch import Actor, Body, ObservationInputs, PolicyHead, Recurrent, RunningNormalizer

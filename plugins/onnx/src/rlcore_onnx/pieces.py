@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlcore.environment import ObservationSpec
+from rlcore import ObservationSpec
 from rlcore_onnx.actions import ActionTensors, clipped, compressed, continuous
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.layers import UnknownModule, layer

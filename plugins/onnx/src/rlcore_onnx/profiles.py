@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 import numpy as np
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_onnx.actions import ActionTensors, stretched
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.metadata import ActionPart, InputNames, ObservationInput, OutputNames

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onnx import helper, inliner, numpy_helper, shape_inference
 from torch import nn
 
-from rlcore.errors import UnsupportedExport
+from rlcore import UnsupportedExport
 from rlcore_onnx.graph import Graph
 from rlcore_onnx.packages import missing_packages
 

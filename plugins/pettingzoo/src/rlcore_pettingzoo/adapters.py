@@ -24,8 +24,7 @@ import pettingzoo
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, BehaviorSpec, Environment, ObservationSpec
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, BehaviorSpec, Environment, EpisodeSeeds, ObservationSpec
 from rlcore_pettingzoo.arrays import ACTION_MASK
 
 __all__ = ["AecAdapter", "ParallelAdapter", "aec_env", "parallel_env"]

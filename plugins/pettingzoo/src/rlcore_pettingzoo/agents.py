@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from gymnasium import spaces
 
-from rlcore.errors import ConfigError, KeyPath, did_you_mean
+from rlcore import ConfigError, KeyPath, did_you_mean
 from rlcore_pettingzoo.settings import EACH, BehaviorAgents
 
 BEHAVIORS = ("environment", "options", "behaviors")

@@ -9,8 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import UnsupportedSpace
+from rlcore import Actions, AgentBatch, BehaviorSpec, UnsupportedSpace
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
 from rlcore_gymnasium.spaces.answers import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward
 from rlcore_gymnasium.spaces.values import shown

@@ -9,9 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
-from rlcore.errors import EnvironmentFailed, RlcoreError, repeating
-from rlcore.seeding import EpisodeSeeds
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentFailed,
+    EpisodeSeeds,
+    Parameters,
+    RlcoreError,
+    refuse_unknown_parameters,
+    repeating,
+)
 from rlcore_gymnasium.spaces import MismatchedValue
 from rlcore_pettingzoo.agents import Cast
 from rlcore_pettingzoo.arrays import ACTION_MASK, BehaviorArrays

@@ -9,7 +9,7 @@ import numpy as np
 import pettingzoo
 from numpy.typing import NDArray
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore import BehaviorSpec, ObservationSpec
 
 MARKS = "XO#@%&"  # of the planes of a board
 MOST_NUMBERS = 40  # of an observation that is not a board

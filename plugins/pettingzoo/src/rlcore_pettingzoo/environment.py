@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlcore.environment import refuse_unknown_parameters
-from rlcore.errors import EnvironmentFailed, RlcoreError, repeating
-from rlcore.settings import EnvironmentSettings
+from rlcore import EnvironmentFailed, EnvironmentSettings, RlcoreError, refuse_unknown_parameters, repeating
 from rlcore_pettingzoo.agents import Agent, assign
 from rlcore_pettingzoo.base import PettingZooEnvironment
 from rlcore_pettingzoo.games import Game, close_quietly, find_game, is_parallel, make_games
@@ -22,8 +20,8 @@ if TYPE_CHECKING:
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> PettingZooEnvironment:
     """Create ``run.num_envs`` environments of the game ``settings.id``.
 
-    Raises :class:`~rlcore.errors.ConfigError` for an id, a wrapper or a mapping of agents that does not fit, and
-    :class:`~rlcore.errors.EnvironmentFailed` if the environment cannot be constructed.
+    Raises :class:`~rlcore.ConfigError` for an id, a wrapper or a mapping of agents that does not fit, and
+    :class:`~rlcore.EnvironmentFailed` if the environment cannot be constructed.
     """
     options: PettingZooSettings = settings.options
     game = find_game(settings.id, options.api)

@@ -12,7 +12,7 @@ import attrs
 import pettingzoo
 from pettingzoo.env_registry.exceptions import FailedToImport
 
-from rlcore.errors import ConfigError, EnvironmentFailed, KeyPath, RlcoreError, did_you_mean, one_line, repeating
+from rlcore import ConfigError, EnvironmentFailed, KeyPath, RlcoreError, did_you_mean, one_line, repeating
 from rlcore_pettingzoo.settings import PettingZooSettings, WrapperSettings
 
 ID = ("environment", "id")

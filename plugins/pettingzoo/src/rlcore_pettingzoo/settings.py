@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
-from rlcore.settings import setting
+from rlcore import setting
 
 EACH = "each"
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")

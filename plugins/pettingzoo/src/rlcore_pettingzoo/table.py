@@ -11,12 +11,18 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import EnvironmentSpec
-from rlcore.environment import Actions, AgentBatch
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.policy import Player, Policy
-from rlcore.runs.saved_run import SavedRun
-from rlcore.seeding import EpisodeSeeds, derive_seed
+from rlcore import (
+    Actions,
+    AgentBatch,
+    ConfigError,
+    EnvironmentSpec,
+    EpisodeSeeds,
+    Player,
+    Policy,
+    SavedRun,
+    derive_seed,
+    did_you_mean,
+)
 from rlcore_pettingzoo.board import LastView, shown, view_of
 from rlcore_pettingzoo.environment import make_of
 from rlcore_pettingzoo.games import Game, close_quietly, find_game, make_games

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from multiprocessing import spawn
 from typing import Any
 
-from rlcore.errors import ConfigError
+from rlcore import ConfigError
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.contract import WorkerFailed
 from rlcore.workers.layout import Layout

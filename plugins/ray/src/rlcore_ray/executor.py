@@ -13,8 +13,7 @@ from collections.abc import Collection
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Self
 
-from rlcore import RunContext
-from rlcore.errors import one_line
+from rlcore import RunContext, one_line
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.contract import Task, Worker, WorkerFailed
 from rlcore.workers.layout import Layout

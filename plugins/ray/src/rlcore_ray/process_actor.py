@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import attrs
 
-from rlcore.environment import EndingProcess
+from rlcore import EndingProcess
 
 __all__ = ["Place", "ProcessActor"]
 

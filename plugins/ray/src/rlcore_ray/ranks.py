@@ -16,14 +16,7 @@ from uuid import uuid4
 
 import attrs
 
-from rlcore.errors import (
-    EXIT_CONFIG,
-    EXIT_DONE,
-    EXIT_INTERNAL,
-    EXIT_PLUGIN,
-    EXIT_RUN_STATE,
-    EnvironmentFailed,
-)
+from rlcore import EXIT_CONFIG, EXIT_DONE, EXIT_INTERNAL, EXIT_PLUGIN, EXIT_RUN_STATE, EnvironmentFailed
 from rlcore_ray.remote import RemoteProcess, Reserved, Signals, print_line, wait_for_news
 
 __all__ = ["RankJob"]
@@ -240,7 +233,7 @@ def _is_countable(name: str) -> bool:
 
 
 def _say(text: str) -> None:
-    from rlcore.cli.terminal import echo
+    from rlcore import echo
 
     sys.stdout.flush()
     echo(text, err=True)

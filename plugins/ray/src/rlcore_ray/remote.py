@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.errors import ConfigError, EnvironmentFailed, one_line
-from rlcore.settings import SettingError
+from rlcore import ConfigError, EnvironmentFailed, SettingError, one_line
 from rlcore_ray.process_actor import STDERR, Place, ProcessActor
 from rlcore_ray.session import ADDRESS_KEY, connection, imports_from_here
 from rlcore_ray.settings import RaySettings

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from rlcore.errors import ConfigError, EnvironmentFailed, one_line
+from rlcore import ConfigError, EnvironmentFailed, one_line
 from rlcore_ray.settings import LOOPBACK, RaySettings
 
 __all__ = ["Connection", "connection", "imports_from_here"]

@@ -8,7 +8,7 @@ from math import isfinite
 
 import attrs
 
-from rlcore.settings import SettingError, WorkerSettings, setting
+from rlcore import SettingError, WorkerSettings, setting
 
 __all__ = ["RaySettings"]
 

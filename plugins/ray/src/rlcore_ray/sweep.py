@@ -18,9 +18,16 @@ from typing import IO
 import attrs
 from filelock import FileLock, Timeout
 
-from rlcore.cli.terminal import echo
-from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_RUN_STATE, ConfigError, RunStateError
-from rlcore.files.atomic import open_to_append, write_atomically
+from rlcore import (
+    EXIT_DONE,
+    EXIT_INTERNAL,
+    EXIT_RUN_STATE,
+    ConfigError,
+    RunStateError,
+    echo,
+    open_to_append,
+    write_atomically,
+)
 from rlcore_ray.process_actor import STDERR
 from rlcore_ray.remote import RemoteProcess, Reserved, Signals, connected, wait_for_news
 from rlcore_ray.sweep_file import SweepPlan

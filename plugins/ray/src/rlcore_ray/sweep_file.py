@@ -17,10 +17,20 @@ import attrs
 import numpy as np
 import yaml
 
-from rlcore import Run
-from rlcore.config import Document, apply_overrides, load_plugins_for, name_problem, read_document, read_settings
-from rlcore.errors import ConfigError, KeyPath, dotted
-from rlcore.settings import SettingError, setting
+from rlcore import (
+    ConfigError,
+    Document,
+    KeyPath,
+    Run,
+    SettingError,
+    apply_overrides,
+    dotted,
+    load_plugins_for,
+    name_problem,
+    read_document,
+    read_settings,
+    setting,
+)
 
 __all__ = ["RandomSettings", "RangeSettings", "SweepPlan", "SweepSettings", "Trial", "read_sweep"]
 

@@ -12,11 +12,7 @@ from typing import Any, Self
 
 import attrs
 
-from rlcore import read_run
-from rlcore.cli.terminal import cells, plain_console
-from rlcore.errors import ConfigError, RunStateError
-from rlcore.files.atomic import write_atomically
-from rlcore.files.json_files import is_whole, read_object
+from rlcore import ConfigError, RunStateError, cells, is_whole, plain_console, read_object, read_run, write_atomically
 from rlcore_ray.sweep_file import SweepPlan, Trial
 
 __all__ = ["Record", "Records", "score_of"]

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.stats import (
+from rlcore import (
     CUMULATIVE_REWARD,
     DRAW_RATE_AGAINST,
     EPISODE_LENGTH,

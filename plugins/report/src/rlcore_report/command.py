@@ -59,10 +59,7 @@ def report_command(
     Runs whose configurations differ in nothing but the seed are one curve, the mean, with a band. The page needs no
     network and no other file. Runs that are unfinished or damaged are shown as far as they can be read, with a note.
     """
-    from rlcore.cli.terminal import echo
-    from rlcore.errors import RunStateError
-    from rlcore.files.atomic import write_atomically
-    from rlcore.storage.output_files import require_output
+    from rlcore import RunStateError, echo, require_output, write_atomically
     from rlcore_report.groups import grouped
     from rlcore_report.render import page
     from rlcore_report.runs import read_runs
@@ -92,7 +89,7 @@ def report_command(
 
 def assembled(groups: list[Group], title: str | None, problems: list[str], episode: bool, allow_local: bool) -> Report:
     """Everything that the page shows."""
-    from rlcore.errors import RlcoreError
+    from rlcore import RlcoreError
     from rlcore_report.charts import sections
     from rlcore_report.defaults import chosen_values
     from rlcore_report.episodes import film

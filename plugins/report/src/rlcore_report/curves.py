@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.runs.run_data import SavedSummary
+from rlcore import SavedSummary
 
 __all__ = ["Band", "Series", "band", "read_series", "shortened", "smoothed"]
 

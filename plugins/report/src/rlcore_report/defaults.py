@@ -9,10 +9,16 @@ from typing import Any
 
 import attrs
 
-from rlcore.config import config_from_mapping, dump_config, load_plugins_for, read_document
-from rlcore.errors import RlcoreError, dotted
-from rlcore.plugins import Plugins
-from rlcore.runs.run_data import RunData
+from rlcore import (
+    Plugins,
+    RlcoreError,
+    RunData,
+    config_from_mapping,
+    dotted,
+    dump_config,
+    load_plugins_for,
+    read_document,
+)
 from rlcore_report.groups import flat, without_start
 
 __all__ = ["ChosenValue", "chosen_values"]

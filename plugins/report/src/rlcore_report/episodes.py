@@ -9,8 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from rlcore.errors import RlcoreError
-from rlcore.runs.saved_run import SavedRun
+from rlcore import RlcoreError, SavedRun
 from rlcore_report.runs import ReportedRun
 
 __all__ = ["Film", "film"]

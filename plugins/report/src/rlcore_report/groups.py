@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.errors import ConfigError, did_you_mean, dotted
+from rlcore import ConfigError, did_you_mean, dotted
 from rlcore_report.runs import ReportedRun
 
 __all__ = ["Group", "differences", "flat", "grouped", "without_start"]

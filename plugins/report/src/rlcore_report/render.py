@@ -18,7 +18,7 @@ import attrs
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from rlcore.cli.terminal import cells
+from rlcore import cells
 from rlcore_report.charts import SMOOTHINGS, Section
 from rlcore_report.defaults import ChosenValue
 from rlcore_report.episodes import Film

@@ -9,10 +9,7 @@ from typing import Any
 
 import attrs
 
-from rlcore import read_run
-from rlcore.errors import ConfigError, PluginError
-from rlcore.files.json_files import is_whole
-from rlcore.runs.run_data import RunData
+from rlcore import ConfigError, PluginError, RunData, is_whole, read_run
 from rlcore_report.curves import Series, read_series
 
 __all__ = ["ReportedRun", "read_runs"]

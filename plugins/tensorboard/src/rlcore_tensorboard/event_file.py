@@ -21,7 +21,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from rlcore.files.json_files import DamagedFile, open_regular
+from rlcore import DamagedFile, open_regular
 
 PREFIX = "events.out.tfevents."
 MARK = "tfevents"  # TensorBoard finds event files by this part of the name

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.settings import setting
+from rlcore import setting
 
 
 @attrs.frozen(kw_only=True)

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
 
-from rlcore.errors import RunStateError
-from rlcore.files.open_files import WatchedDirectory
-from rlcore.stats import CUMULATIVE_REWARD, StatSummary
+from rlcore import CUMULATIVE_REWARD, RunStateError, StatSummary, WatchedDirectory
 from rlcore_tensorboard.event_file import EventFile
 from rlcore_tensorboard.settings import TensorBoardSettings
 

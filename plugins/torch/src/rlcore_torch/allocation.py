@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError
+from rlcore import BehaviorSpec, ConfigError
 
 __all__ = ["require_memory"]
 

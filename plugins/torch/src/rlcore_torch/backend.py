@@ -9,10 +9,8 @@ import attrs
 import torch
 from torch import nn
 
-from rlcore.distributed.launch import launched
-from rlcore.distributed.ranks import Ranks
-from rlcore.errors import ConfigError
-from rlcore.plugins.run_context import RunContext
+from rlcore import ConfigError, Ranks, RunContext
+from rlcore.ranks.launch import launched
 from rlcore_torch.cpu.acting import NumpyActor, numpy_actor
 from rlcore_torch.cpu.dense import fused_dense
 from rlcore_torch.cpu.flat_adam import FlatAdam

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rlcore.plugins import registry_of
+from rlcore import registry_of
 from rlcore_torch.records import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
 
 

@@ -17,12 +17,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from rlcore.errors import RunStateError, TrainingDiverged
-from rlcore.plugins.run_context import RunContext
-from rlcore.recordings import Recording
-from rlcore.saved_values import saved_mapping
-from rlcore.seeding import derive_generator, generator_state, restore_generator
-from rlcore.trainer import Trainer, TrainerWrapper
+from rlcore import (
+    Recording,
+    RunContext,
+    RunStateError,
+    Trainer,
+    TrainerWrapper,
+    TrainingDiverged,
+    derive_generator,
+    generator_state,
+    restore_generator,
+    saved_mapping,
+)
 from rlcore_torch.networks.actions import categorical_log_prob_entropy, mask_logits
 from rlcore_torch.off_policy.recorded import recorded_transitions
 from rlcore_torch.off_policy.transition_batch import ActionBatch, BatchReader

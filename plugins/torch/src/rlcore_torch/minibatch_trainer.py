@@ -15,13 +15,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import PluginError, RunStateError, TrainingDiverged
-from rlcore.plugins.run_context import RunContext
-from rlcore.rewards import ExtrinsicReward, Transitions, recording_gradients
-from rlcore.saved_values import saved_count, saved_mapping
-from rlcore.seeding import derive_generator, generator_state, restore_generator
-from rlcore.settings import BehaviorSettings
+from rlcore import (
+    BehaviorSettings,
+    BehaviorSpec,
+    ExtrinsicReward,
+    PluginError,
+    RunContext,
+    RunStateError,
+    TrainingDiverged,
+    Transitions,
+    derive_generator,
+    generator_state,
+    recording_gradients,
+    restore_generator,
+    saved_count,
+    saved_mapping,
+)
 from rlcore_torch.distributed import sum_over_ranks
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
@@ -182,7 +191,7 @@ class MinibatchTrainer(TorchTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Implement :meth:`rlcore.trainer.Trainer.state_dict`. A subclass adds what its network does not hold."""
+        """Implement :meth:`rlcore.Trainer.state_dict`. A subclass adds what its network does not hold."""
         return {
             "model": model_state(self.model),
             "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
@@ -193,7 +202,7 @@ class MinibatchTrainer(TorchTrainer):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.trainer.Trainer.load_state_dict`."""
+        """Implement :meth:`rlcore.Trainer.load_state_dict`."""
         self.require_fit(state)
         self._load(state)
 

@@ -12,8 +12,7 @@ from rlcore_torch.records import ActionDistributionSpec, EncoderSpec, OptimizerS
 if TYPE_CHECKING:
     from pluggy import PluginManager
 
-    from rlcore import RunContext
-    from rlcore.settings import BehaviorSettings
+    from rlcore import BehaviorSettings, RunContext
 
 
 @hookimpl

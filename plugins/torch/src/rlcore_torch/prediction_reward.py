@@ -10,14 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlcore.environment import BehaviorSpec
-from rlcore.rewards import Transitions
-from rlcore.saved_values import saved_array
-from rlcore.seeding import derive_seed
-from rlcore.settings import RewardSettings
+from rlcore import BehaviorSpec, RewardSettings, Transitions, derive_seed, saved_array
 
 if TYPE_CHECKING:
-    from rlcore.plugins.run_context import RunContext
+    from rlcore import RunContext
 
 OUTPUTS = 4
 LEARNING_RATE = 0.1
@@ -26,7 +22,7 @@ LEARNING_RATE = 0.1
 class PredictionReward:
     """The error of a linear prediction of random features of the next observation (Burda et al. 2018).
 
-    ``evaluate`` and ``update`` rely on the mode of recording gradients that :class:`rlcore.rewards.RewardProvider`
+    ``evaluate`` and ``update`` rely on the mode of recording gradients that :class:`rlcore.RewardProvider`
     promises. See arXiv:1810.12894.
     """
 
@@ -43,12 +39,12 @@ class PredictionReward:
         self.optimizer = torch.optim.SGD([self.predictor], LEARNING_RATE)
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
-        assert not torch.is_grad_enabled(), "evaluate() is called with torch.no_grad; see rlcore.rewards"
+        assert not torch.is_grad_enabled(), "evaluate() is called with torch.no_grad; see rlcore.contracts.rewards"
         rewards: NDArray[np.float32] = self._errors(transitions).numpy()
         return rewards
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
-        assert torch.is_grad_enabled(), "update() is called with torch.enable_grad; see rlcore.rewards"
+        assert torch.is_grad_enabled(), "update() is called with torch.enable_grad; see rlcore.contracts.rewards"
         loss = self._errors(transitions).mean()
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

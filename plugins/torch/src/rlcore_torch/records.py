@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from rlcore.plugins import Record
-from rlcore.plugins.records import check_target
+from rlcore import Record, check_target
 
 __all__ = ["ActionDistributionSpec", "EncoderSpec", "OptimizerSpec", "ReplaySamplerSpec", "ScheduleSpec"]
 
@@ -36,7 +35,7 @@ class EncoderSpec(Record):
     network, returns a :class:`torch.nn.Module`. The module's argument is a tensor of float32: for an image [B,
     channels, height, width], divided by 255 if the image is of integers; for a vector [B, size], normalized with
     ``normalize: true``. Its result is [B, any number]; ``features``, which is ``hidden_units``, is a suggestion.
-    ``settings`` is None without a settings class. Raise :class:`rlcore.errors.UnsupportedSpace` for an observation that
+    ``settings`` is None without a settings class. Raise :class:`rlcore.UnsupportedSpace` for an observation that
     the encoder cannot read.
 
     Attributes:
@@ -61,7 +60,7 @@ class ActionDistributionSpec(Record):
     :class:`rlcore_torch.ActionDistribution` of ``behavior.continuous`` parts; ``settings`` is None
     without a settings class. With ``initial_log_std``, the target also takes the number of that name: the logarithm of
     the first standard deviation, from ``hyperparameters.initial_log_std`` of a trainer that has this key, else 0. A
-    distribution without it refuses a value other than the key's default. Raise :class:`rlcore.errors.UnsupportedSpace`
+    distribution without it refuses a value other than the key's default. Raise :class:`rlcore.UnsupportedSpace`
     for actions that the distribution cannot have.
 
     Attributes:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from rlcore.settings import BehaviorSettings, Choice, PolicySettings, RunConfig, SettingError, setting
-from rlcore.settings.fields import METADATA_KEY, FieldInfo
+from rlcore import BehaviorSettings, Choice, FieldInfo, PolicySettings, RunConfig, SettingError, setting
+from rlcore.settings.fields import METADATA_KEY
 from rlcore.settings.limits import MAX_LAYERS, MAX_N_STEPS, MAX_PASSES, MAX_ROLLOUT, MAX_ROWS, MAX_STEPS, MAX_UNITS
 
 if TYPE_CHECKING:
-    from rlcore.plugins import Plugins
+    from rlcore import Plugins
 
 ACTIVATIONS = ("swish", "tanh", "relu", "leaky_relu", "elu", "selu", "gelu", "mish", "softplus", "sigmoid")
 

@@ -8,16 +8,20 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from rlcore.distributed.shares import share_slots
-from rlcore.distributed.step_count import StepCount
-from rlcore.environment import AgentBatch, BehaviorSpec
-from rlcore.errors import ConfigError, RunStateError
-from rlcore.plugins.run_context import RunContext
-from rlcore.rewards import RewardProvider
-from rlcore.saved_values import saved_mapping
-from rlcore.seeding import derive_seed
-from rlcore.settings import BehaviorSettings
-from rlcore.trainer import NetworkSize
+from rlcore import (
+    AgentBatch,
+    BehaviorSettings,
+    BehaviorSpec,
+    ConfigError,
+    NetworkSize,
+    RewardProvider,
+    RunContext,
+    RunStateError,
+    StepCount,
+    derive_seed,
+    saved_mapping,
+    share_slots,
+)
 from rlcore_torch.backend import choose_backend
 from rlcore_torch.networks.actions import require_bounds
 from rlcore_torch.networks.distributions import DEFAULT
@@ -230,6 +234,6 @@ class TorchTrainer:
         return self.policy.snapshot(state)
 
     def load_model(self, model: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.trainer.Trainer.load_model`. Raises RunStateError if the network does not fit."""
+        """Implement :meth:`rlcore.Trainer.load_model`. Raises RunStateError if the network does not fit."""
         load_model_state(self.model, model, self.behavior.name)
         self.policy.refresh()

@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.curriculum.Curriculum` as tests for authors of curricula to inherit.
+"""The rules of :class:`rlcore.Curriculum` as tests for authors of curricula to inherit.
 
 ::
 
@@ -22,19 +22,29 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.curricula.checked import CheckedCurriculum
-from rlcore.curriculum import Changes, Curriculum, EndedEpisodes, LessonChange
-from rlcore.environment import AgentBatch
-from rlcore.errors import ConfigError, RunStateError
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.selection import selection_from
-from rlcore.runs.episode_statistics import EpisodeStatistics
-from rlcore.runs.run_curricula import RunCurricula
-from rlcore.settings import BehaviorSettings, EnvironmentParameter, RunConfig
-from rlcore.stats import CUMULATIVE_REWARD, StatSummary
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import (
+    CUMULATIVE_REWARD,
+    AgentBatch,
+    BehaviorSettings,
+    Changes,
+    CheckedCurriculum,
+    ConfigError,
+    Curriculum,
+    EndedEpisodes,
+    EnvironmentParameter,
+    EpisodeStatistics,
+    LessonChange,
+    Plugins,
+    RunConfig,
+    RunContext,
+    RunStateError,
+    StatSummary,
+    load_checkpoint,
+    load_plugins,
+    save_checkpoint,
+    selection_from,
+)
+from rlcore.run.run_curricula import RunCurricula
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 

@@ -16,9 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.plugins.calls import load_plugins
-from rlcore.plugins.selection import selection_from
+from rlcore import BehaviorSpec, ObservationSpec, load_plugins, selection_from
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_torch import ActionDistribution, ActionDistributionSpec, NetworkSettings

@@ -18,10 +18,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore.environment import ObservationSpec
-from rlcore.errors import ConfigError, UnsupportedSpace
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.selection import selection_from
+from rlcore import ConfigError, ObservationSpec, Plugins, UnsupportedSpace, load_plugins, selection_from
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_torch import EncoderSpec, NetworkSettings

@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.environment.Environment` as tests for authors of environments to inherit.
+"""The rules of :class:`rlcore.Environment` as tests for authors of environments to inherit.
 
 ::
 
@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.environment import Environment, SavesState
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Environment, EpisodeSeeds, SavesState
 from rlcore_devkit.conformance.environment_parameters import ParameterRules
 from rlcore_devkit.playing import Batches, assert_equal_batches, check_batch, play, random_actions, snapshot
 

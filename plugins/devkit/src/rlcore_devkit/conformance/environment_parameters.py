@@ -11,9 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, Environment, SavesState
-from rlcore.errors import ConfigError
-from rlcore.seeding import EpisodeSeeds
+from rlcore import Actions, ConfigError, Environment, EpisodeSeeds, SavesState
 from rlcore_devkit.playing import (
     Batches,
     all_equal,

@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.exporters.Exporter` as tests for authors of exporters to inherit.
+"""The rules of :class:`rlcore.Exporter` as tests for authors of exporters to inherit.
 
 ::
 
@@ -21,13 +21,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError, UnsupportedExport
-from rlcore.exporters import ExportAbout, Exporter
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.selection import selection_from
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore import (
+    Actions,
+    BehaviorSettings,
+    BehaviorSpec,
+    ConfigError,
+    ExportAbout,
+    Exporter,
+    ObservationSpec,
+    Plugins,
+    RunConfig,
+    RunContext,
+    UnsupportedExport,
+    load_plugins,
+    selection_from,
+)
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, copied, global_generators

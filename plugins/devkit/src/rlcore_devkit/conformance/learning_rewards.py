@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import BehaviorSpec
-from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import RewardProviderSpec
-from rlcore.plugins.run_context import RunContext
-from rlcore.rewards import Transitions
-from rlcore.settings import RewardSettings
+from rlcore import BehaviorSpec, RewardProviderSpec, RewardSettings, RunContext, Transitions, hookimpl
 
 TORCH_REWARD, TORCH_TAG = "prediction", "Losses/Prediction Loss"  # its name and its statistic
 

@@ -18,11 +18,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
-from rlcore.policy import MemoryPolicy, Player
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
-from rlcore.trainer import Trainer
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    Environment,
+    MemoryPolicy,
+    Player,
+    Trainer,
+    load_checkpoint,
+    save_checkpoint,
+)
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import SPACES, TrainerConformance, as_state, first_batch
 from rlcore_devkit.environments import RememberedCue, TinyCorridor

@@ -16,18 +16,28 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from rlcore.config import config_from_mapping, dump_config
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
-from rlcore.errors import ConfigError, RunStateError, UnsupportedSpace
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.diagnosis import diagnose
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    ConfigError,
+    Environment,
+    Plugins,
+    Purpose,
+    Recording,
+    RunContext,
+    RunStateError,
+    Trainer,
+    UnsupportedSpace,
+    config_from_mapping,
+    diagnose,
+    dump_config,
+    load_checkpoint,
+    save_checkpoint,
+    selection_from,
+)
 from rlcore.plugins.discovery import installed
-from rlcore.plugins.run_context import Purpose, RunContext
-from rlcore.plugins.selection import decide, selection_from
-from rlcore.recordings import Recording
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
-from rlcore.trainer import Trainer
+from rlcore.plugins.selection import decide
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied

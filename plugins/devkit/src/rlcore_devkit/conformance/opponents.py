@@ -17,14 +17,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError, UnsupportedSpace
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.records import OpponentSpec
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.selection import selection_from
-from rlcore.policy import Policy
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore import (
+    Actions,
+    BehaviorSettings,
+    BehaviorSpec,
+    ConfigError,
+    ObservationSpec,
+    OpponentSpec,
+    Plugins,
+    Policy,
+    RunConfig,
+    RunContext,
+    UnsupportedSpace,
+    load_plugins,
+    selection_from,
+)
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, copied, global_generators

@@ -17,11 +17,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlcore.errors import ConfigError, RunStateError
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.selection import selection_from
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import ConfigError, Plugins, RunStateError, load_checkpoint, load_plugins, save_checkpoint, selection_from
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rlcore import PLUGIN_NAME, Finding, Plugin, Plugins, Selection, diagnose, loaded_among_others
 from rlcore.cli.main import COMMANDS
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.diagnosis import Finding, diagnose, loaded_among_others
 from rlcore.plugins.discovery import installed
-from rlcore.plugins.plugin import PLUGIN_NAME, Plugin
-from rlcore.plugins.selection import Choice, Selection, decide
+from rlcore.plugins.selection import Choice, decide
 from rlcore_devkit.conformance.rules import Rules
 
 

@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.recordings.RecordingFormat` as tests for authors of recording formats to inherit.
+"""The rules of :class:`rlcore.RecordingFormat` as tests for authors of recording formats to inherit.
 
 ::
 
@@ -16,12 +16,19 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.selection import selection_from
-from rlcore.recordings import Recording, RecordingAbout, RecordingFormat
+from rlcore import (
+    Actions,
+    BehaviorSpec,
+    ConfigError,
+    ObservationSpec,
+    Plugins,
+    Recording,
+    RecordingAbout,
+    RecordingFormat,
+    RunContext,
+    load_plugins,
+    selection_from,
+)
 from rlcore_devkit.conformance.offline_trainers import arrays
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal

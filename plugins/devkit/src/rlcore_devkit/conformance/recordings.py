@@ -7,10 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
+from rlcore import Actions, AgentBatch, BehaviorSpec, Environment, EpisodeSeeds, Recording
 from rlcore.recording.episode_recorder import EpisodeRecorder
-from rlcore.recordings import Recording
-from rlcore.seeding import EpisodeSeeds
 
 Choose = Callable[[AgentBatch], Actions]
 
@@ -53,5 +51,5 @@ def record(environment: Environment, steps: int, choose: Choose | None = None, s
 
 
 def joined(parts: Sequence[Recording]) -> Recording:
-    """Return one recording with the episodes of several, in order; see :meth:`rlcore.recordings.Recording.joined`."""
+    """Return one recording with the episodes of several, in order; see :meth:`rlcore.Recording.joined`."""
     return Recording.joined(parts)

@@ -19,14 +19,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch, BehaviorSpec
-from rlcore.errors import ConfigError
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.selection import selection_from
-from rlcore.settings import BehaviorSettings, RunConfig
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import (
+    AgentBatch,
+    BehaviorSettings,
+    BehaviorSpec,
+    ConfigError,
+    Plugins,
+    RunConfig,
+    RunContext,
+    load_checkpoint,
+    load_plugins,
+    save_checkpoint,
+    selection_from,
+)
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied

@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.rewards.RewardProvider` as tests for authors of reward providers to inherit.
+"""The rules of :class:`rlcore.RewardProvider` as tests for authors of reward providers to inherit.
 
 ::
 
@@ -16,15 +16,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, BehaviorSpec
-from rlcore.errors import ConfigError
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.selection import selection_from
-from rlcore.rewards import RewardProvider, Transitions, recording_gradients
-from rlcore.settings import BehaviorSettings, RunConfig
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore import (
+    Actions,
+    BehaviorSettings,
+    BehaviorSpec,
+    ConfigError,
+    Plugins,
+    RewardProvider,
+    RunConfig,
+    RunContext,
+    Transitions,
+    load_checkpoint,
+    load_plugins,
+    recording_gradients,
+    save_checkpoint,
+    selection_from,
+)
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.environments import identity_hybrid

@@ -14,8 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rlcore.plugins.calls import load_plugins
-from rlcore.plugins.selection import selection_from
+from rlcore import load_plugins, selection_from
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import global_generators
 from rlcore_torch import ScheduleSpec

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.saved_values import FrozenState
+from rlcore import FrozenState
 
 __all__ = ["assert_equal"]
 

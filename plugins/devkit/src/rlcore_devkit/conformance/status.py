@@ -21,11 +21,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rlcore.errors import RunStateError
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.run_context import Purpose, RunContext
-from rlcore.plugins.selection import selection_from
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore import (
+    BehaviorSettings,
+    Plugins,
+    Purpose,
+    RunConfig,
+    RunContext,
+    RunStateError,
+    load_plugins,
+    selection_from,
+)
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 
@@ -135,7 +140,7 @@ class StatusSectionConformance(Rules):
 # Read in another process, which has nothing of what the writer keeps in memory.
 _READ = """
 import json, pathlib, sys
-from rlcore.plugins import load_plugins, selection_from
+from rlcore import load_plugins, selection_from
 plugins = load_plugins(selection_from(None, {}, (sys.argv[1],), True))
 print(json.dumps(plugins.read_status(pathlib.Path(sys.argv[2]))))
 """

@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.trainer.Trainer` as tests for authors of trainers to inherit.
+"""The rules of :class:`rlcore.Trainer` as tests for authors of trainers to inherit.
 
 ::
 
@@ -20,17 +20,26 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.config import config_from_mapping, dump_config
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
-from rlcore.errors import ConfigError, RunStateError, UnsupportedSpace
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.diagnosis import diagnose
-from rlcore.plugins.selection import selection_from
-from rlcore.policy import Policy
-from rlcore.seeding import EpisodeSeeds
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
-from rlcore.trainer import Trainer
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    ConfigError,
+    Environment,
+    EpisodeSeeds,
+    Plugins,
+    Policy,
+    RunStateError,
+    Trainer,
+    UnsupportedSpace,
+    config_from_mapping,
+    diagnose,
+    dump_config,
+    load_checkpoint,
+    load_plugins,
+    save_checkpoint,
+    selection_from,
+)
 from rlcore_devkit.conformance.learning_rewards import TORCH_REWARD, TORCH_TAG, LearningReward, LearningRewards
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied, equal
@@ -324,7 +333,7 @@ class TrainerConformance(Rules):
         assert reward.rewarded, "the provider's evaluate() was not called"
 
     def test_rewards_written_in_torch_learn(self) -> None:
-        """See :class:`rlcore.rewards.RewardProvider` for when PyTorch records gradients."""
+        """See :class:`rlcore.RewardProvider` for when PyTorch records gradients."""
         if find_spec("torch") is None:
             pytest.skip("PyTorch is not installed")
         self.check_that_it_learns(TORCH_REWARD, TORCH_TAG)

@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.stats.StatsWriter` as tests for authors of statistics writers to inherit.
+"""The rules of :class:`rlcore.StatsWriter` as tests for authors of statistics writers to inherit.
 
 ::
 
@@ -18,11 +18,17 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.selection import selection_from
-from rlcore.settings import BehaviorSettings, RunConfig
-from rlcore.stats import CUMULATIVE_REWARD, StatSummary, StatsWriter
+from rlcore import (
+    CUMULATIVE_REWARD,
+    BehaviorSettings,
+    Plugins,
+    RunConfig,
+    RunContext,
+    StatSummary,
+    StatsWriter,
+    load_plugins,
+    selection_from,
+)
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 

@@ -10,8 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions
-from rlcore.errors import UnsupportedSpace
+from rlcore import Actions, UnsupportedSpace
 
 
 @attrs.frozen(eq=False)

@@ -11,8 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore.environment import ObservationKind, ObservationSpec
-from rlcore.errors import UnsupportedSpace
+from rlcore import ObservationKind, ObservationSpec, UnsupportedSpace
 from rlcore_gymnasium.spaces.values import array_of, bits_of, choice_of, choices_of, refuse
 
 IMAGE_CHANNELS = (1, 3, 4)

@@ -12,9 +12,17 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError, NotInstalled, repeating
-from rlcore.files.json_files import DamagedFile, is_whole, parse_json, read_regular
+from rlcore import (
+    BehaviorSpec,
+    ConfigError,
+    DamagedFile,
+    NotInstalled,
+    ObservationSpec,
+    is_whole,
+    parse_json,
+    read_regular,
+    repeating,
+)
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

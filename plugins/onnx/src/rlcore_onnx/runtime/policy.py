@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlcore.environment import Actions, checked_observations
-from rlcore.errors import ConfigError, repeating
+from rlcore import Actions, ConfigError, checked_observations, repeating
 from rlcore_onnx.runtime.onnx_file import KEY, Layout, inputs_of, open_session, read_metadata
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class OnnxPolicy:
     """A policy that onnxruntime computes. :func:`load` creates it.
 
     The policy keeps no memory of its own: the caller holds the memory of each row, as with
-    :class:`rlcore.policy.MemoryPolicy`, so that rows can start episodes, end and move independently::
+    :class:`rlcore.MemoryPolicy`, so that rows can start episodes, end and move independently::
 
         memory = policy.initial_memory(rows)
         while True:

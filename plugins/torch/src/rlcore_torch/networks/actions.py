@@ -17,10 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.distributed.shares import SlotShare
-from rlcore.environment import Actions, BehaviorSpec
-from rlcore.errors import UnsupportedSpace
-from rlcore.saved_values import saved_array
+from rlcore import Actions, BehaviorSpec, SlotShare, UnsupportedSpace, saved_array
 from rlcore_torch.networks.distributions import ActionDistribution
 
 __all__ = [

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.plugins import blamed
+from rlcore import BehaviorSpec, ConfigError, PluginError, blamed, did_you_mean
 from rlcore_torch.settings import NetworkSettings, StateDependentGaussianSettings
 
 __all__ = [

@@ -12,9 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlcore.environment import ObservationSpec
-from rlcore.errors import ConfigError, PluginError, UnsupportedSpace, did_you_mean
-from rlcore.plugins import blamed
+from rlcore import ConfigError, ObservationSpec, PluginError, UnsupportedSpace, blamed, did_you_mean
 from rlcore_torch.settings import NetworkSettings
 
 __all__ = ["ImageEncoder", "ResidualBlock", "image_scale"]

@@ -22,8 +22,7 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.functional import linear
 
-from rlcore.distributed.ranks import Ranks
-from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore import BehaviorSpec, ObservationSpec, Ranks
 from rlcore_torch.allocation import require_network_memory
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.distributions import ActionDistribution, make_distribution

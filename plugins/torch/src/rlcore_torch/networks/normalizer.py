@@ -12,7 +12,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from rlcore.distributed.ranks import Ranks
+from rlcore import Ranks
 
 __all__ = ["RunningNormalizer"]
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from rlcore.errors import RunStateError
-from rlcore.saved_values import non_finite
+from rlcore import RunStateError
+from rlcore.contracts.saved_values import non_finite
 from rlcore_torch.networks.normalizer import RunningNormalizer
 
 __all__ = ["load_model_state", "model_state"]

@@ -13,9 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.distributed.ranks import Ranks
-from rlcore.distributed.shares import SlotShare
-from rlcore.errors import ConfigError
+from rlcore import ConfigError, Ranks, SlotShare
 from rlcore_torch.off_policy.replay import ReplayBuffer, Rows, sample_rows
 
 Lists = dict[str, list[float]]

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import RunStateError
-from rlcore.plugins.run_context import RunContext
-from rlcore.settings import BehaviorSettings
+from rlcore import Actions, AgentBatch, BehaviorSettings, BehaviorSpec, RunContext, RunStateError
 from rlcore_torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore_torch.off_policy.recorded import recorded_transitions
 from rlcore_torch.off_policy.replay import Rows
@@ -94,7 +91,7 @@ class OfflineTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Implement :meth:`rlcore.trainer.Trainer.state_dict`."""
+        """Implement :meth:`rlcore.Trainer.state_dict`."""
         return super().state_dict() | {"transitions": len(self.buffer)}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.saved_values import SavedValueError, saved_array, saved_float
+from rlcore import SavedValueError, saved_array, saved_float
 from rlcore_torch.allocation import FANOUT, tree_lengths
 from rlcore_torch.settings import PrioritizedSamplerSettings
 

@@ -1,13 +1,11 @@
-"""Turn a :class:`rlcore.recordings.Recording` into a replay buffer that is only read, for trainers of recorded data."""
+"""Turn a :class:`rlcore.Recording` into a replay buffer that is only read, for trainers of recorded data."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rlcore.environment import BehaviorSpec, spec_mismatch
-from rlcore.errors import ConfigError
+from rlcore import BehaviorSpec, ConfigError, Recording, spec_mismatch
 from rlcore.recording.episode_recorder import one_slot
-from rlcore.recordings import Recording
 from rlcore_torch.allocation import require_memory
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.off_policy.replay import ReplayBuffer

@@ -13,8 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.errors import RunStateError
-from rlcore.saved_values import SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
+from rlcore import RunStateError, SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
 from rlcore_torch.off_policy.priorities import Priorities
 from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED, ReplayRings
 
@@ -148,7 +147,7 @@ class ReplayBuffer(ReplayRings):
     def state_dict(self) -> dict[str, Any]:
         """The rows in use, and where each slot is.
 
-        ``segments`` has the rows as :class:`~rlcore.saved_values.SharedPart`; those that did not change since the last
+        ``segments`` has the rows as :class:`~rlcore.SharedPart`; those that did not change since the last
         call are the same objects. Arrays are the buffer's own: write them down before the next step.
         """
         state: dict[str, Any] = {

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch, BehaviorSpec
-from rlcore.errors import ConfigError
+from rlcore import AgentBatch, BehaviorSpec, ConfigError
 from rlcore_torch.allocation import choice_dtype, require_memory
 from rlcore_torch.off_policy.priorities import Priorities
 from rlcore_torch.off_policy.replay_segments import ReplaySegments

@@ -14,11 +14,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins.failures import blamed
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.targets import call_target, require_protocol
+from rlcore import BehaviorSpec, ConfigError, PluginError, RunContext, blamed, call_target, require_protocol
 from rlcore_torch.off_policy.priorities import importance_exponent
 from rlcore_torch.off_policy.replay import ReplayBuffer, Steps
 from rlcore_torch.records import ReplaySamplerSpec

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.saved_values import FrozenState, SharedPart
+from rlcore import FrozenState, SharedPart
 
 Rows = NDArray[np.int64]
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch
-from rlcore.saved_values import saved_array, saved_mapping
+from rlcore import AgentBatch, saved_array, saved_mapping
 from rlcore_torch.off_policy.replay import Rows
 from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED
 from rlcore_torch.off_policy.transition_batch import BatchReader

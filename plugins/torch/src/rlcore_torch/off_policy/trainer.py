@@ -15,14 +15,22 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.distributed.shares import SlotShare, share_slots
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import ConfigError, RunStateError
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSettings,
+    BehaviorSpec,
+    ConfigError,
+    RunContext,
+    RunStateError,
+    SlotShare,
+    derive_generator,
+    generator_state,
+    restore_generator,
+    saved_mapping,
+    share_slots,
+)
 from rlcore.plugins.known import UNIFORM
-from rlcore.plugins.run_context import RunContext
-from rlcore.saved_values import saved_mapping
-from rlcore.seeding import derive_generator, generator_state, restore_generator
-from rlcore.settings import BehaviorSettings
 from rlcore_torch.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.networks.actions import ActionNoise, masked
 from rlcore_torch.networks.networks import to_numpy
@@ -54,7 +62,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         soft_values: Whether values contain a bonus for the policy's entropy; batches of several steps then have the
             steps in between. A subclass may set it.
         updates_while_stepping: Whether an update may come between an action and what follows it, as
-            :class:`rlcore.trainer.Trainer` says.
+            :class:`rlcore.Trainer` says.
         hyperparameters: The block ``hyperparameters``.
         sampler: The replay sampler.
         buffer: The replay buffer.
@@ -117,7 +125,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ the Trainer contract
 
     def begin(self, batch: AgentBatch) -> None:
-        """Implement :meth:`rlcore.trainer.Trainer.begin`."""
+        """Implement :meth:`rlcore.Trainer.begin`."""
         self._episode_rewards.begin()
         self.buffer.begin(batch)
         self._begun = True
@@ -134,7 +142,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         return self.policy.layout.actions(raw, choices)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
-        """Implement :meth:`rlcore.trainer.Trainer.observe`: store the transitions that closed."""
+        """Implement :meth:`rlcore.Trainer.observe`: store the transitions that closed."""
         starting = self.hyperparameters.buffer_init_steps
         needed_from = starting if self.steps < starting else self._ratio.next
         self.step_count.add(self._episode_rewards.observe(batch), needed_from)
@@ -227,7 +235,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Implement :meth:`rlcore.trainer.Trainer.state_dict`; with ``save_replay_buffer``, the buffer too."""
+        """Implement :meth:`rlcore.Trainer.state_dict`; with ``save_replay_buffer``, the buffer too."""
         state = super().state_dict()
         state["generators"]["actions"] = generator_state(self.action_generator)
         state |= {
@@ -243,7 +251,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.trainer.Trainer.load_state_dict`."""
+        """Implement :meth:`rlcore.Trainer.load_state_dict`."""
         super().load_state_dict(state)
         restore_generator(self.action_generator, state["generators"]["actions"])
         self._noise.load_state_dict(state["noise"])
@@ -267,7 +275,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._restart()
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.trainer.PortableTrainer.load_learned`."""
+        """Implement :meth:`rlcore.PortableTrainer.load_learned`."""
         super().require_fit(state)
         self._load(state)
         restore_generator(self.action_generator, state["generators"]["actions"])

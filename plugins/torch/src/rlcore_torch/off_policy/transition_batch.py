@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.rewards import RewardProvider, Transitions, recording_gradients
+from rlcore import RewardProvider, Transitions, recording_gradients
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.networks import Inputs, ObservationInputs
 from rlcore_torch.off_policy.joined_replay import RowShare

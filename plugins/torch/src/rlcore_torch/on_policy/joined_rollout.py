@@ -17,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.distributed.ranks import Ranks
-from rlcore.distributed.shares import SlotShare
+from rlcore import Ranks, SlotShare
 from rlcore_torch.on_policy.advantages import explained_variances
 from rlcore_torch.on_policy.minibatch import Minibatch, minibatch_rows, standardize
 from rlcore_torch.on_policy.rollout import valid_rows

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore import AgentBatch, BehaviorSpec
 from rlcore_torch.allocation import require_memory
 from rlcore_torch.on_policy.rollout_state import require_rollout_fit
 

@@ -18,8 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.environment import AgentBatch
-from rlcore.saved_values import saved_array
+from rlcore import AgentBatch, saved_array
 from rlcore_torch.networks.networks import ActorCritic, Inputs, to_numpy
 from rlcore_torch.on_policy.minibatch import Minibatch, minibatches, rollout_rows
 from rlcore_torch.on_policy.rollout import RolloutBuffer, valid_rows

@@ -16,10 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.distributed.ranks import OneRank, Ranks
-from rlcore.distributed.shares import SlotShare
-from rlcore.rewards import RewardProvider, Transitions, recording_gradients
-from rlcore.settings import BehaviorSettings
+from rlcore import BehaviorSettings, OneRank, Ranks, RewardProvider, SlotShare, Transitions, recording_gradients
 from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.networks import ActorCritic, Inputs, to_numpy
 from rlcore_torch.on_policy.advantages import explained_variances, generalized_advantages, trajectory_cuts

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import BehaviorSpec
-from rlcore.saved_values import SavedValueError, saved_array, saved_bool, saved_count, saved_mapping
+from rlcore import BehaviorSpec, SavedValueError, saved_array, saved_bool, saved_count, saved_mapping
 
 
 class Rollout(Protocol):

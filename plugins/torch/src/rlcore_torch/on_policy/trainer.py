@@ -24,13 +24,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.distributed.shares import total_of
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import PluginError, RunStateError, TrainingDiverged
-from rlcore.plugins.run_context import RunContext
-from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
-from rlcore.seeding import derive_generator, generator_state, restore_generator
-from rlcore.settings import BehaviorSettings
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSettings,
+    BehaviorSpec,
+    PluginError,
+    RunContext,
+    RunStateError,
+    TrainingDiverged,
+    derive_generator,
+    fill,
+    generator_state,
+    restore_generator,
+    saved_array,
+    saved_count,
+    saved_mapping,
+    total_of,
+)
 from rlcore_torch.distributed import sum_over_ranks
 from rlcore_torch.networks.actions import ActionNoise
 from rlcore_torch.networks.networks import ActorCritic
@@ -143,13 +154,13 @@ class OnPolicyTrainer(TorchTrainer):
     # ------------------------------------------------------------ the Trainer contract
 
     def begin(self, batch: AgentBatch) -> None:
-        """Implement :meth:`rlcore.trainer.Trainer.begin`."""
+        """Implement :meth:`rlcore.Trainer.begin`."""
         self._forget(np.ones(self.behavior.slots, np.bool_))
         self.buffer.begin(batch)
         self._begin_statistics(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
-        """Implement :meth:`rlcore.trainer.Trainer.act`."""
+        """Implement :meth:`rlcore.Trainer.act`."""
         noise = None if self.settings.network_settings.deterministic else self._noise.next()
         memory = self._memory
         if memory is None:
@@ -164,7 +175,7 @@ class OnPolicyTrainer(TorchTrainer):
         return self.policy.layout.actions(raw, choices)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
-        """Implement :meth:`rlcore.trainer.Trainer.observe`: store the transitions that closed."""
+        """Implement :meth:`rlcore.Trainer.observe`: store the transitions that closed."""
         if batch.aborted is not None:
             self._forget(batch.aborted)
         if self._memory is not None:
@@ -307,7 +318,7 @@ class OnPolicyTrainer(TorchTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Implement :meth:`rlcore.trainer.Trainer.state_dict`."""
+        """Implement :meth:`rlcore.Trainer.state_dict`."""
         return {
             "model": model_state(self.model),
             "optimizer": self.optimizer.state_dict(),
@@ -326,7 +337,7 @@ class OnPolicyTrainer(TorchTrainer):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.trainer.Trainer.load_state_dict`."""
+        """Implement :meth:`rlcore.Trainer.load_state_dict`."""
         self.require_fit(state)
         load_model_state(self.model, state["model"], self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
@@ -345,7 +356,7 @@ class OnPolicyTrainer(TorchTrainer):
         self.policy.refresh()
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.trainer.PortableTrainer.load_learned`."""
+        """Implement :meth:`rlcore.PortableTrainer.load_learned`."""
         super().require_fit(state)
         self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))
         load_model_state(self.model, state["model"], self.behavior.name)

@@ -14,7 +14,7 @@ import attrs
 import torch
 from torch import Tensor
 
-from rlcore.errors import ConfigError
+from rlcore import ConfigError
 from rlcore_torch.optimization.optimizer import Optimizer
 
 __all__ = ["CapturedStep"]

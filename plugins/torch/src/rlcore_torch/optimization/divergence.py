@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.rewards import ExtrinsicReward, RewardProvider
+from rlcore import ExtrinsicReward, RewardProvider
 
 # Losses and gradient norms are sums of squares in float32, which ends at 3.4e38.
 REWARD_OVERFLOWS = 1e17  # a value target is up to hundreds of rewards

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore.errors import RunStateError
-from rlcore.saved_values import saved_array
+from rlcore import RunStateError, saved_array
 
 __all__ = ["Adam", "Optimizer", "TorchAdam", "TorchOptimizer"]
 

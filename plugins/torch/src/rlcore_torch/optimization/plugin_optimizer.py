@@ -17,12 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore.errors import PluginError, RunStateError
-from rlcore.finite import first_non_finite
-from rlcore.plugins.failures import blame, blamed
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.targets import call_target
-from rlcore.saved_values import saved_mapping
+from rlcore import PluginError, RunContext, RunStateError, blame, blamed, call_target, saved_mapping
+from rlcore.contracts.finite import first_non_finite
 from rlcore_torch.optimization.optimizer import TorchAdam, TorchOptimizer
 from rlcore_torch.records import OptimizerSpec
 from rlcore_torch.settings import OptimizerSettings

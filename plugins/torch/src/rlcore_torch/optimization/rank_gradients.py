@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from rlcore.distributed.ranks import Ranks
+from rlcore import Ranks
 from rlcore_torch.distributed import sum_over_ranks
 
 __all__ = ["gather_rows", "sum_gradients"]

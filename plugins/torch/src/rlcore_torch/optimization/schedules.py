@@ -13,10 +13,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.errors import PluginError
-from rlcore.plugins.failures import blamed
-from rlcore.plugins.run_context import RunContext
-from rlcore.saved_values import saved_count, saved_entry
+from rlcore import PluginError, RunContext, blamed, saved_count, saved_entry
 from rlcore_torch.records import ScheduleSpec
 
 __all__ = ["Schedule", "UpdateRatio", "constant", "cosine", "create_schedule", "linear"]

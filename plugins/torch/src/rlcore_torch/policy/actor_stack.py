@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, BehaviorSpec
-from rlcore.seeding import derive_generator
+from rlcore import Actions, BehaviorSpec, derive_generator
 from rlcore_torch.cpu.stacked_acting import StackedNumpyActors
 from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, masked
 from rlcore_torch.networks.networks import Actor
@@ -49,7 +48,7 @@ class StackedPolicy(Protocol):
 
 
 class ActorStack:
-    """Copies of the weights of policies of one kind, each at a place; a :class:`rlcore.policy.PolicyStack`.
+    """Copies of the weights of policies of one kind, each at a place; a :class:`rlcore.PolicyStack`.
 
     Attributes:
         memory_size: M, the numbers that a row remembers; 0 without memory.
@@ -72,7 +71,7 @@ class ActorStack:
         self.seed(0)
 
     def put(self, place: int, policy: StackedPolicy) -> bool:
-        """Implement :meth:`rlcore.policy.PolicyStack.put`.
+        """Implement :meth:`rlcore.PolicyStack.put`.
 
         Returns False for a policy of another kind, and for one whose rows the stack does not compute as the policy
         itself does.
@@ -88,7 +87,7 @@ class ActorStack:
             return False
 
     def assign(self, places: NDArray[np.integer[Any]]) -> None:
-        """Implement :meth:`rlcore.policy.PolicyStack.assign`."""
+        """Implement :meth:`rlcore.PolicyStack.assign`."""
         self._groups = RowGroups(places)
         self._rows = int(self._groups.rows[-1]) + 1
 
@@ -100,7 +99,7 @@ class ActorStack:
         self._total = 0
 
     def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
-        """Implement :meth:`rlcore.policy.NumberedPolicy.seed_rows`; all R rows have a number."""
+        """Implement :meth:`rlcore.NumberedPolicy.seed_rows`; all R rows have a number."""
         self.seed(seed)
         self._numbers, self._total = numbers, total
 
@@ -111,7 +110,7 @@ class ActorStack:
         deterministic: bool = True,
         memory: FloatArray | None = None,
     ) -> Actions:
-        """Implement :meth:`rlcore.policy.PolicyStack.act`."""
+        """Implement :meth:`rlcore.PolicyStack.act`."""
         groups, own = self._groups, None
         if self.memory_size:
             shape = (len(next(iter(observations.values()))), self.memory_size)

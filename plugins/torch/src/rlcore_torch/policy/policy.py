@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.modules.conv import _ConvNd
 
-from rlcore.environment import Actions, BehaviorSpec, checked_observations
+from rlcore import Actions, BehaviorSpec, checked_observations
 from rlcore_torch.backend import Backend
 from rlcore_torch.cpu.acting import MOST_ROWS, NumpyActor, agrees, draws_agree
 from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, masked
@@ -107,7 +107,7 @@ class ActorPolicy:
         self._numbers: tuple[NDArray[np.int64], int] | None = None  # of rows, and how many there are
 
     def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
-        """Implement :meth:`rlcore.policy.NumberedPolicy.seed_rows`."""
+        """Implement :meth:`rlcore.NumberedPolicy.seed_rows`."""
         self.seed(seed)
         self._numbers = numbers, total
 
@@ -190,7 +190,7 @@ class ActorPolicy:
         """Return actions for R rows of observations, each [R, *shape].
 
         An array alone is the observation of a behavior that has only one. The other arguments are those of
-        :meth:`rlcore.policy.MemoryPolicy.act`. Raises ValueError for observations that do not fit.
+        :meth:`rlcore.MemoryPolicy.act`. Raises ValueError for observations that do not fit.
         """
         if not isinstance(observations, Mapping):
             observations = checked_observations(self.behavior, observations)
@@ -213,7 +213,7 @@ class ActorPolicy:
 class ActorSnapshot(ActorPolicy):
     """A frozen policy, whose weights are in the memory of the CPU whatever the device of ``backend`` is.
 
-    Alone, it acts on the CPU. In a :class:`rlcore.policy.PolicyMix`, snapshots of one shape act together, with copies
+    Alone, it acts on the CPU. In a :class:`rlcore.PolicyMix`, snapshots of one shape act together, with copies
     of their weights on the device of ``backend``.
     """
 
@@ -229,7 +229,7 @@ class ActorSnapshot(ActorPolicy):
         return stack_kind(self.behavior, self.model, computed)
 
     def make_stack(self) -> ActorStack | None:
-        """Implement :meth:`rlcore.policy.StackableSnapshot.make_stack`.
+        """Implement :meth:`rlcore.StackableSnapshot.make_stack`.
 
         Returns None for convolutions on a CPU, and for networks with hooks.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rlcore.environment import BehaviorSpec
+from rlcore import BehaviorSpec
 from rlcore_torch.backend import Backend
 from rlcore_torch.networks.networks import Actor
 from rlcore_torch.policy.policy import ActorPolicy

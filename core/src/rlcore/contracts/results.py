@@ -1,0 +1,253 @@
+"""The results of epochs, which iterating over a run yields, of evaluations and of exports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, pstdev
+from typing import Any
+
+import attrs
+
+from rlcore.contracts.stats import StatSummary
+
+__all__ = [
+    "BehaviorEvaluation",
+    "BehaviorResult",
+    "EpochResult",
+    "EvaluationResult",
+    "ExportResult",
+    "OpponentEvaluation",
+]
+
+
+@attrs.frozen
+class BehaviorResult:
+    """The progress of one behavior at the end of an epoch, and the results of the epoch.
+
+    Attributes:
+        steps: Agent steps so far.
+        episodes: Episodes finished so far.
+        updates: Updates of the trainer so far.
+        mean_reward: Mean return of the latest episodes; None before the first one ended.
+        stats: The summary of the behavior by tag; empty if none was due in this epoch.
+        returns: Returns of the episodes that ended in this epoch; None if none did.
+        lengths: Lengths of the episodes that ended in this epoch, in agent steps; None if none did.
+        update_stats: Mean over this epoch's updates, by tag.
+        moving_averages: Mean of the latest 100 finite values, by tag.
+    """
+
+    steps: int
+    episodes: int
+    updates: int
+    mean_reward: float | None
+    stats: Mapping[str, StatSummary]
+    returns: StatSummary | None = None
+    lengths: StatSummary | None = None
+    update_stats: Mapping[str, float] = attrs.field(factory=dict)
+    moving_averages: Mapping[str, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class BehaviorEvaluation:
+    """Returns of the counted episodes of one behavior: the agents' own rewards, as in "Cumulative Reward".
+
+    Attributes:
+        mean_reward: Mean return of the episodes.
+        std_reward: Population standard deviation of the returns.
+        episodes: Number of counted episodes.
+        mean_length: Mean length of the episodes, in environment steps.
+        returns: Return of each episode.
+        mean_group_reward: Mean return of the rewards that groups share; None: no rewards are shared.
+        lengths: Length of each episode in agent steps, in the order of ``returns``.
+        cut: Number of episodes that had not ended after ``evaluation.max_episode_steps``.
+    """
+
+    mean_reward: float
+    std_reward: float
+    episodes: int
+    mean_length: float
+    returns: tuple[float, ...] = attrs.field(repr=False)
+    mean_group_reward: float | None = None
+    lengths: tuple[int, ...] = attrs.field(default=(), repr=False)
+    cut: int = 0
+
+    @classmethod
+    def joined(cls, parts: Sequence[BehaviorEvaluation]) -> BehaviorEvaluation:
+        """Return the result of the episodes of all ``parts``, of which there is at least one."""
+        returns = tuple(value for part in parts for value in part.returns)
+        group = [(part.mean_group_reward, part.episodes) for part in parts if part.mean_group_reward is not None]
+        return cls(
+            mean_reward=fmean(returns),
+            std_reward=pstdev(returns),
+            episodes=len(returns),
+            mean_length=fmean([part.mean_length for part in parts], [part.episodes for part in parts]),
+            returns=returns,
+            mean_group_reward=fmean(*zip(*group, strict=True)) if group else None,
+            lengths=tuple(length for part in parts for length in part.lengths),
+            cut=sum(part.cut for part in parts),
+        )
+
+
+@attrs.frozen
+class OpponentEvaluation:
+    """Episodes in which one team played the learned policies, and all other teams an opponent.
+
+    The return of an episode is the mean over the agents of the learned team of their rewards, those that their group
+    shares included. A positive return is a win, a negative one a loss, and zero a draw.
+
+    Attributes:
+        mean_reward: Mean return of the episodes.
+        std_reward: Population standard deviation of the returns.
+        episodes: Number of counted episodes.
+        win_rate: Share of the episodes with a positive return, in [0, 1].
+        draw_rate: Share of the episodes with a return of zero, in [0, 1].
+        loss_rate: Share of the episodes with a negative return, in [0, 1].
+        returns: Return of each episode.
+        teams: Number of the team that played the learned policies in each episode, in the order of ``returns``.
+        cut: Number of episodes that had not ended after ``evaluation.max_episode_steps``.
+    """
+
+    mean_reward: float
+    std_reward: float
+    episodes: int
+    win_rate: float
+    draw_rate: float
+    loss_rate: float
+    returns: tuple[float, ...] = attrs.field(repr=False)
+    teams: tuple[int, ...] = attrs.field(repr=False)
+    cut: int = 0
+
+    @classmethod
+    def of(cls, returns: Sequence[float], teams: Sequence[int], cut: int = 0) -> OpponentEvaluation:
+        """Summarize the ``returns`` of episodes, at least one, in which ``teams`` played the learned policies."""
+        wins, losses = sum(value > 0 for value in returns), sum(value < 0 for value in returns)
+        count = len(returns)
+        return cls(
+            mean_reward=fmean(returns),
+            std_reward=pstdev(returns),
+            episodes=count,
+            win_rate=wins / count,
+            draw_rate=(count - wins - losses) / count,
+            loss_rate=losses / count,
+            returns=tuple(returns),
+            teams=tuple(teams),
+            cut=cut,
+        )
+
+    @property
+    def summary(self) -> dict[str, float]:
+        """The mean reward and the shares of wins, draws and losses, as plain values."""
+        return {name: getattr(self, name) for name in ("mean_reward", "win_rate", "draw_rate", "loss_rate")}
+
+
+@attrs.frozen
+class EvaluationResult:
+    """The result of one evaluation.
+
+    Attributes:
+        behaviors: The result of each behavior by name; with opponents, of the agents that played the learned policies.
+        opponents: The result against each opponent by name; empty without opponents.
+        score_against: The opponent that alone decides the score; None if there is none.
+    """
+
+    behaviors: Mapping[str, BehaviorEvaluation]
+    opponents: Mapping[str, OpponentEvaluation] = attrs.field(factory=dict)
+    score_against: str | None = None
+
+    @property
+    def score(self) -> float:
+        """Mean over opponents of the mean reward against them; without opponents, over behaviors of theirs.
+
+        With ``score_against``, the mean reward against that opponent.
+        """
+        if self.score_against is not None:
+            return self.opponents[self.score_against].mean_reward
+        return fmean(each.mean_reward for each in (self.opponents or self.behaviors).values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values. ``mean_group_reward`` is there only for behaviors whose agents share rewards.
+
+        ``opponents`` is there only if there are any.
+        """
+        behaviors: dict[str, dict[str, Any]] = {
+            name: {
+                "mean_reward": b.mean_reward,
+                "std_reward": b.std_reward,
+                "episodes": b.episodes,
+                "mean_length": b.mean_length,
+                "returns": list(b.returns),
+                "lengths": list(b.lengths),
+            }
+            for name, b in self.behaviors.items()
+        }
+        for name, b in self.behaviors.items():
+            if b.mean_group_reward is not None:
+                behaviors[name]["mean_group_reward"] = b.mean_group_reward
+        if not self.opponents:
+            return {"behaviors": behaviors}
+        opponents = {
+            name: {
+                **each.summary,
+                "std_reward": each.std_reward,
+                "episodes": each.episodes,
+                "returns": list(each.returns),
+                "teams": list(each.teams),
+            }
+            for name, each in self.opponents.items()
+        }
+        return {"behaviors": behaviors, "opponents": opponents, "score": self.score}
+
+
+@attrs.frozen
+class ExportResult:
+    """The export of one policy by a run: the file, or the problem.
+
+    Attributes:
+        exporter: The exporter, DISTRIBUTION/NAME.
+        behavior: The name of the behavior.
+        step: Agent steps of the run.
+        file: The file, relative to the run directory; None if the export failed.
+        problem: The problem in one line; None if there was none.
+        report: The exporter's report in one line, such as the result of its check of the file; None without one.
+    """
+
+    exporter: str
+    behavior: str
+    step: int
+    file: str | None
+    problem: str | None
+    report: str | None
+
+
+@attrs.frozen
+class EpochResult:
+    """One epoch: the stretch between two summaries.
+
+    Attributes:
+        epoch: Number of the epoch, from 1, counted by this process.
+        behaviors: The result of each behavior by name.
+        seconds: Duration of the epoch, in seconds.
+        collect_seconds: Seconds for acting, stepping and recording.
+        update_seconds: Seconds for updates.
+        steps_per_second: Agent steps of all behaviors per second; the time of evaluations is not counted.
+        evaluate_seconds: Seconds for evaluations.
+        evaluation: The latest evaluation of this epoch; None if there was none.
+        best_score: Best score of all evaluations of the run so far; None if there was none.
+        best_step: Agent steps at the best score; None if there was none.
+    """
+
+    epoch: int
+    behaviors: Mapping[str, BehaviorResult]
+    seconds: float
+    collect_seconds: float
+    update_seconds: float
+    steps_per_second: float
+    evaluate_seconds: float = 0.0
+    evaluation: EvaluationResult | None = None
+    best_score: float | None = None
+    best_step: int | None = None
+
+
+def steps_per_second(steps: int, seconds: float) -> float:
+    """A speed that is finite, and 0 where no time was measured."""
+    return steps / seconds if seconds > 0 else 0.0

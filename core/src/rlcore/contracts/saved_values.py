@@ -1,0 +1,326 @@
+"""Values of a saved state: checked access without silent conversion, and parts that are saved once.
+
+Use the functions in every ``load_state_dict``. A value that does not match raises :class:`SavedValueError`, which names
+the entry. :class:`FrozenState` is for the parts of a ``state_dict`` that never change, such as earlier policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from rlcore.contracts.finite import first_non_finite
+from rlcore.errors import RlcoreError, RunStateError, one_line, repeating
+from rlcore.storage.files.json_files import MAX_DEPTH, is_number, is_whole
+
+__all__ = [
+    "FrozenState",
+    "SavedValueError",
+    "SharedPart",
+    "fill",
+    "saved_array",
+    "saved_bool",
+    "saved_count",
+    "saved_entry",
+    "saved_float",
+    "saved_mapping",
+]
+
+# Entries of a trainer's state that hold learned numbers. If a number in them is not finite, the training has diverged.
+LEARNED = ("model", "optimizer", "optimizers")
+# The errors of code that reads a missing or wrong entry without checking it.
+BAD_STATE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
+# The types that safetensors can store; numpy has more (texts, dates, objects).
+STORED_DTYPES = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)) | {
+    np.dtype(name) for name in ("bool", "float16", "float32", "float64")
+}
+
+
+class SavedValueError(RunStateError):
+    """An entry of a saved state is missing or has the wrong type or shape."""
+
+
+def bad_state(error: Exception) -> str:
+    """The message for one of the ``BAD_STATE`` errors that a ``load_state_dict`` raised."""
+    if isinstance(error, KeyError):
+        return f"the entry {error.args[0] if error.args else '?'!r} is missing"
+    return one_line(error)
+
+
+def saved_entry(state: Mapping[str, Any], name: str) -> Any:
+    """Return ``state[name]``. Raises SavedValueError if it is missing, or if ``state`` is not a mapping."""
+    if not isinstance(state, Mapping):
+        raise SavedValueError(f"the entry {name!r} is looked for in {_described(state)}, not in a mapping")
+    if name not in state:
+        raise SavedValueError(f"the entry {name!r} is missing")
+    return state[name]
+
+
+def saved_mapping(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the mapping ``state[name]``. Raises SavedValueError if it is something else."""
+    value = saved_entry(state, name)
+    if not isinstance(value, Mapping):
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a mapping")
+    return value
+
+
+def saved_array(
+    state: Mapping[str, Any], name: str, dtype: DTypeLike, shape: Sequence[int | None] | None = None
+) -> NDArray[Any]:
+    """Return the array ``state[name]``. Raises SavedValueError unless it has exactly this type and ``shape``.
+
+    None in ``shape`` is any length.
+    """
+    value = saved_entry(state, name)
+    wanted = np.dtype(dtype)
+    fits = isinstance(value, np.ndarray) and value.dtype == wanted
+    if fits and shape is not None:
+        fits = len(shape) == value.ndim and all(
+            want is None or have == want for have, want in zip(value.shape, shape, strict=True)
+        )
+    if not fits:
+        sizes = "" if shape is None else f" of shape {_shape(shape)}"
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not an array of {wanted}{sizes}")
+    array: NDArray[Any] = value
+    return array
+
+
+def fill(target: NDArray[Any], state: Mapping[str, Any], name: str) -> None:
+    """Copy ``state[name]`` into ``target``. Raises SavedValueError unless it has the type and shape of ``target``."""
+    target[...] = saved_array(state, name, target.dtype, target.shape)
+
+
+def saved_count(state: Mapping[str, Any], name: str) -> int:
+    """Return the whole number ``state[name]``, at least 0. Raises SavedValueError if it is something else."""
+    value = saved_entry(state, name)
+    if not is_whole(value):
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a whole number from 0 up")
+    return int(value)
+
+
+def saved_float(state: Mapping[str, Any], name: str) -> float:
+    """Return the finite number ``state[name]``. Raises SavedValueError if it is something else."""
+    value = saved_entry(state, name)
+    if not is_number(value) or not isfinite(value):
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a finite number")
+    return float(value)
+
+
+def saved_bool(state: Mapping[str, Any], name: str) -> bool:
+    """Return ``state[name]``, true or false. Raises SavedValueError if it is something else."""
+    value = saved_entry(state, name)
+    if not isinstance(value, bool):
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not true or false")
+    return value
+
+
+# ---------------------------------------------------------------- parts that never change
+
+
+class FrozenState(Mapping[str, Any]):
+    """A part of a state that never changes, such as a policy that self-play keeps: checkpoints share its arrays.
+
+    A trainer returns it from ``state_dict`` in the place of a mapping, and keeps the object for the next checkpoint::
+
+        self.opponents.append(FrozenState(self.snapshot().state_dict()))
+        ...
+        return {"model": ..., "opponents": list(self.opponents)}
+
+    A checkpoint stores the arrays of each FrozenState in a file named after the SHA-256 of the file's content. If an
+    earlier checkpoint of the run has that file, the new checkpoint links to it instead of writing it again. Only the
+    checkpoint before has a file of its own, in case one is damaged. ``load_state_dict`` gets a FrozenState again, and
+    ``FrozenState(...)`` of a FrozenState copies nothing.
+
+    The content is copied, and cannot be changed: arrays are read-only, mappings are FrozenStates, lists become tuples.
+    A FrozenState inside another one is stored as a part of that one. Two are equal if their values are equal bit for
+    bit. Raises TypeError for a key that is not a string, and for a value that a checkpoint cannot hold.
+
+    Attributes:
+        checksum: SHA-256 of the file with the arrays, set when a checkpoint is written or loaded; before, and without
+            arrays, an empty string.
+    """
+
+    __slots__ = ("_entries", "_finite", "checksum")
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        """``entries``: nested mappings of numpy arrays and JSON values."""
+        known = entries if isinstance(entries, FrozenState) else _frozen(entries, ())
+        self._entries: dict[str, Any] = known._entries
+        self._finite: bool | None = known._finite
+        self.checksum: str = known.checksum
+
+    @classmethod
+    def _of(cls, entries: dict[str, Any]) -> FrozenState:
+        """``entries`` themselves, which nothing else may change, and whose values are frozen."""
+        frozen = cls.__new__(cls)
+        frozen._entries, frozen._finite, frozen.checksum = entries, None, ""
+        return frozen
+
+    def __getitem__(self, key: str) -> Any:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        return _same(self, other) if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __deepcopy__(self, memo: object) -> FrozenState:
+        return self
+
+    def __reduce__(self) -> tuple[type[FrozenState], tuple[dict[str, Any]]]:
+        return FrozenState, (dict(self._entries),)
+
+    def is_finite(self) -> bool:
+        """Return whether no number is a NaN or an infinity. The values are read at the first call only."""
+        if self._finite is None:
+            self._finite = all(map(_is_finite, self._entries.values()))
+        return self._finite
+
+
+class SharedPart(Mapping[str, Any]):
+    """A part of a state that seldom changes, such as a block of rows of a replay buffer: checkpoints share its arrays.
+
+    Its arrays are stored as those of a :class:`FrozenState`, but are not copied, so that a large part is in memory
+    once. They may change until the object is saved, not later: as soon as they do, return a new object from
+    ``state_dict``, and until then the same one. ``load_state_dict`` gets a FrozenState.
+
+    Attributes:
+        checksum: SHA-256 of the file with the arrays, set when a checkpoint is written; before, an empty string.
+    """
+
+    __slots__ = ("_entries", "checksum")
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        """``entries``: nested mappings of numpy arrays and JSON values."""
+        self._entries = entries
+        self.checksum = ""
+
+    def __getitem__(self, key: str) -> Any:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def _frozen(value: Any, path: tuple[str, ...]) -> Any:
+    """A copy of ``value`` that cannot be changed; ``path`` is its place, for messages."""
+    if isinstance(value, FrozenState):
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{_place(path)}: the key {key!r} is not a string")
+        return FrozenState._of({key: _frozen(item, (*path, key)) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(item, (*path, str(index))) for index, item in enumerate(value))
+    leaf = storable(value, path)
+    if not isinstance(leaf, np.ndarray) or isinstance(leaf.base, bytes):
+        return leaf
+    return np.ndarray(leaf.shape, leaf.dtype, leaf.tobytes())  # bytes: no flag makes it writable again
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    """Whether two parts of states are equal bit for bit; lists equal tuples."""
+    if isinstance(ours, Mapping):
+        return (
+            isinstance(theirs, Mapping)
+            and ours.keys() == theirs.keys()
+            and all(_same(value, theirs[key]) for key, value in ours.items())
+        )
+    if isinstance(ours, list | tuple):
+        return isinstance(theirs, list | tuple) and len(ours) == len(theirs) and all(map(_same, ours, theirs))
+    if isinstance(ours, np.ndarray):
+        alike = isinstance(theirs, np.ndarray) and (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        return alike and (ours is theirs or ours.tobytes() == theirs.tobytes())
+    return type(ours) is type(theirs) and bool(ours == theirs or (ours != ours and theirs != theirs))
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, FrozenState):
+        return value.is_finite()
+    return all(map(_is_finite, value)) if isinstance(value, tuple) else first_non_finite(value) is None
+
+
+def storable(value: Any, path: Sequence[str]) -> Any:
+    """Return a leaf of a state as checkpoints hold it: an array, or a JSON value. Raises TypeError for others."""
+    if isinstance(value, np.ndarray):
+        if value.dtype not in STORED_DTYPES:
+            raise TypeError(f"{_place(path)}: an array of {value.dtype} cannot be saved")
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{_place(path)}: {type(value).__name__} is neither an array nor a JSON value")
+
+
+def _place(path: Sequence[str]) -> str:
+    return f"state entry {'/'.join(path)!r}"
+
+
+# ---------------------------------------------------------------- checks of whole states
+
+
+def non_finite(state: Mapping[str, Any]) -> str | None:
+    """The path of a NaN or an infinity among the learned numbers of a trainer's state; None if all are finite.
+
+    Values that are nested too deep to be saved are skipped. A FrozenState that was found finite is not read again.
+    """
+    values: list[tuple[tuple[str, ...], Any]] = [((), state)]
+    while values:
+        path, value = values.pop()
+        if isinstance(value, FrozenState) and value.is_finite():
+            continue
+        if isinstance(value, Mapping | list | tuple):
+            pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+            values += [((*path, str(key)), each) for key, each in pairs] if len(path) < MAX_DEPTH else []
+        elif any(part in LEARNED for part in path) and first_non_finite(value) is not None:
+            return "/".join(path)
+    return None
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {_shape(value.shape)}"
+    if value is None or isinstance(value, bool | int | float | str):
+        text = repr(value) if not isinstance(value, int) or abs(value) < 10**20 else "a huge number"
+        return text if len(text) <= 60 else f"{text[:57]}..."
+    return f"a {type(value).__name__}"
+
+
+def _shape(shape: Sequence[int | None]) -> str:
+    sizes = ", ".join("any" if size is None else str(size) for size in shape)
+    return f"({sizes},)" if len(shape) == 1 else f"({sizes})"
+
+
+@contextmanager
+def state_taken_up(where: str, owner: str) -> Iterator[None]:
+    """For a block in which ``owner`` restores its state from the checkpoint ``where``.
+
+    An error for a missing or wrong entry becomes a RunStateError that names the checkpoint, the owner and the entry.
+    """
+    try:
+        yield
+    except SavedValueError as error:
+        raise RunStateError(f"{where}: {owner}: {error}") from error
+    except RlcoreError:
+        raise
+    except KeyError as error:
+        raise RunStateError(f"{where}: {owner} cannot restore its state: {bad_state(error)}") from error
+    except BAD_STATE as error:
+        raise repeating(error, f"{where}: {owner} cannot restore its state", RunStateError) from error

@@ -1,0 +1,163 @@
+"""Statistics between two summaries, and the writers that receive them.
+
+Tags are ML-Agents' own ("Environment/Cumulative Reward", "Losses/Policy Loss"), so existing dashboards keep working.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.contracts.saved_values import saved_array
+
+__all__ = [
+    "ABORTED_EPISODES",
+    "CUMULATIVE_REWARD",
+    "DRAW_RATE_AGAINST",
+    "EPISODE_LENGTH",
+    "EVALUATION_LENGTH",
+    "EVALUATION_REWARD",
+    "GROUP_REWARD",
+    "IS_TRAINING",
+    "LESSON_NUMBER",
+    "PARAMETER",
+    "REWARD_AGAINST",
+    "STEPS_PER_SECOND",
+    "WIN_RATE_AGAINST",
+    "WORKER_RESTARTS",
+    "WORKER_WAIT",
+    "StatSummary",
+    "StatsWindow",
+    "StatsWriter",
+    "lesson_numbers",
+]
+
+CUMULATIVE_REWARD = "Environment/Cumulative Reward"
+"""Tag of the returns of the agents' own rewards."""
+GROUP_REWARD = "Environment/Group Cumulative Reward"
+"""Tag of the returns of rewards that groups share."""
+EPISODE_LENGTH = "Environment/Episode Length"
+"""Tag of the lengths of episodes, in agent steps."""
+EVALUATION_REWARD = "Evaluation/Cumulative Reward"
+"""Tag of the returns of an evaluation's episodes."""
+EVALUATION_LENGTH = "Evaluation/Episode Length"
+"""Tag of the lengths of an evaluation's episodes, in environment steps."""
+REWARD_AGAINST = "Evaluation/Reward against "
+"""Tag of the mean reward against an opponent of evaluations, without the name of the opponent."""
+WIN_RATE_AGAINST = "Evaluation/Win Rate against "
+"""Tag of the share of games won against an opponent of evaluations, without the name of the opponent."""
+DRAW_RATE_AGAINST = "Evaluation/Draw Rate against "
+"""Tag of the share of drawn games against an opponent of evaluations, without the name of the opponent."""
+WORKER_RESTARTS = "Environment/Worker Restarts"
+"""Tag of the number of workers that were started again since the process of the run started."""
+ABORTED_EPISODES = "Environment/Aborted Episodes"
+"""Tag of the number of agents' episodes that were dropped because a worker failed, since the process started."""
+WORKER_WAIT = "Performance/Seconds Waiting for Workers"
+"""Tag of the seconds that the process of the run has waited for its workers."""
+STEPS_PER_SECOND = "Performance/Steps Per Second"
+"""Tag of the speed, in agent steps per second."""
+IS_TRAINING = "Is Training"
+"""Tag that is 1 in training, and 0 under ``--inference``."""
+LESSON_NUMBER = "Environment/Lesson Number/"
+"""Tag of the lesson of an environment parameter, without the name of the parameter."""
+PARAMETER = "Environment/Parameter/"
+"""Tag of the values of an environment parameter, without the name of the parameter."""
+
+
+@attrs.frozen
+class StatSummary:
+    """All values of one tag since the last summary. ``values`` is kept where a histogram is of use.
+
+    Attributes:
+        mean: Mean of the values.
+        std: Population standard deviation of the values.
+        min: Smallest value.
+        max: Largest value.
+        count: Number of values.
+        values: The values themselves; empty for most tags.
+    """
+
+    mean: float
+    std: float
+    min: float
+    max: float
+    count: int
+    values: tuple[float, ...] = attrs.field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, values: list[float], keep_values: bool = False) -> StatSummary:
+        """Summarize ``values``, at least one. ``keep_values`` keeps them, for histograms."""
+        array = np.asarray(values, dtype=np.float64)
+        return cls(
+            mean=float(array.mean()),
+            std=float(array.std()),
+            min=float(array.min()),
+            max=float(array.max()),
+            count=len(values),
+            values=tuple(values) if keep_values else (),
+        )
+
+
+def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
+    """Return the lesson number of each environment parameter among scalars by tag, by the parameter's name."""
+    return {tag.removeprefix(LESSON_NUMBER): value for tag, value in stats.items() if tag.startswith(LESSON_NUMBER)}
+
+
+@runtime_checkable
+class StatsWriter(Protocol):
+    """Receives summaries. Every way out of a run closes the writers, and ``close`` flushes.
+
+    After the first error of ``write`` the run continues without the writer, and reports how many summaries it missed.
+    """
+
+    def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
+        """Write the summary of one behavior: ``stats`` by tag at ``step``, its agent steps.
+
+        The summary must be on disk, or sent, within seconds. Any exception is reported as an error of the writer.
+        """
+        ...
+
+    def close(self) -> None:
+        """Flush, and free what the writer holds."""
+        ...
+
+
+class StatsWindow:
+    """Collects scalars by tag until the next summary."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[float]] = {}
+
+    def add(self, stats: Mapping[str, float | Sequence[float]]) -> None:
+        """Add one value, or several, by tag."""
+        for tag, value in stats.items():
+            self.extend(tag, list(value) if isinstance(value, Sequence) else [float(value)])
+
+    def extend(self, tag: str, values: list[float]) -> None:
+        """Add several values of one tag."""
+        if values:
+            self._values.setdefault(tag, []).extend(values)
+
+    def summaries(self) -> dict[str, StatSummary]:
+        """Summaries of everything collected so far."""
+        return {
+            tag: StatSummary.of(values, keep_values=tag == CUMULATIVE_REWARD) for tag, values in self._values.items()
+        }
+
+    def summarize(self) -> dict[str, StatSummary]:
+        """Return :meth:`summaries` and start an empty window."""
+        summaries = self.summaries()
+        self._values = {}
+        return summaries
+
+    def state_dict(self) -> dict[str, NDArray[np.float64]]:
+        """Return the collected values by tag, each [values]."""
+        return {tag: np.array(values, np.float64) for tag, values in self._values.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises SavedValueError if the state does not fit."""
+        self._values = {tag: saved_array(state, tag, np.float64, (None,)).tolist() for tag in state}

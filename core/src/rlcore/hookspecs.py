@@ -1,0 +1,443 @@
+"""Every hook that rlcore calls: when, how often, with which arguments, and what the answer means.
+
+This module is the reference documentation; the docs are rendered from it and a test compares the two. The form of
+most names says how the hook is called:
+
+* a plural noun (``rlcore_trainers``) is a *registry*: no arguments, returns records, called at most once per loading
+  of plugins; None is refused, because it means that ``return`` was forgotten;
+* ``rlcore_create_*``, ``rlcore_write_*`` and ``rlcore_read_*`` are *factories*: the first answer that is not None
+  wins; core's own answer comes last, and an implementation marked ``wrapper=True`` may decorate any answer;
+* a past participle (``rlcore_run_started``) is a *notification*: its return value is ignored, implementations are
+  called one by one, and the error of one neither stops the run nor reaches the others (with ``--strict-plugins``
+  the run saves a checkpoint and ends);
+* ``rlcore_modify_*``, ``rlcore_check_*`` and ``rlcore_process_*`` are *interventions*: every implementation may change
+  or refuse something; the text of the hook says what its error does;
+* ``rlcore_report_status`` and ``rlcore_restore_status`` are called in every plugin, one by one, and
+  ``rlcore_addhooks`` before all other hooks.
+
+A command loads plugins once, and so does each ``Run`` of a program that passes no ``plugins``: "once per loading".
+
+Local plugins are called first, then installed ones from z to a. ``tryfirst``, ``trylast`` and ``wrapper`` of pluggy
+change this order.
+
+An implementation may name any subset of a hook's arguments. Default values are not allowed, in specifications and
+implementations alike (pluggy 1.6 and 1.7 treat them differently). No hook is called per environment step.
+"""
+
+# mypy: disable-error-code="empty-body"
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlcore.plugins.markers import hookspec, registry_of
+from rlcore.records import (
+    BehaviorSection,
+    CommandSpec,
+    ConfigSection,
+    CurriculumSpec,
+    EnvironmentSpec,
+    ExecutorSpec,
+    ExporterSpec,
+    OpponentSpec,
+    RecordingFormatSpec,
+    RewardProviderSpec,
+    RunOptionSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+)
+
+if TYPE_CHECKING:
+    from pluggy import PluginManager
+
+    from rlcore.contracts.curriculum import Curriculum, LessonChange
+    from rlcore.contracts.environment import BehaviorSpec, Environment
+    from rlcore.contracts.exporters import Exporter
+    from rlcore.contracts.results import BehaviorResult, EvaluationResult
+    from rlcore.contracts.rewards import RewardProvider
+    from rlcore.contracts.stats import StatSummary, StatsWriter
+    from rlcore.contracts.trainer import Trainer
+    from rlcore.plugins.run_context import RunContext
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, RunConfig
+
+
+# ---------------------------------------------------------------- registries
+
+
+@registry_of(TrainerSpec)
+def rlcore_trainers() -> Iterable[TrainerSpec]:
+    """The trainers that this plugin provides, for ``trainer_type``.
+
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@registry_of(RewardProviderSpec)
+def rlcore_reward_providers() -> Iterable[RewardProviderSpec]:
+    """The rewards that this plugin provides, for the keys of ``reward_signals``.
+
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@registry_of(StatsWriterSpec)
+def rlcore_stats_writers() -> Iterable[StatsWriterSpec]:
+    """The statistics writers that this plugin provides, for the keys of ``stats``.
+
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@registry_of(EnvironmentSpec)
+def rlcore_environments() -> Iterable[EnvironmentSpec]:
+    """The kinds of environment that this plugin provides, for ``environment.type``.
+
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@registry_of(ExecutorSpec)
+def rlcore_executors() -> Iterable[ExecutorSpec]:
+    """The ways of running workers that this plugin provides, for ``environment.workers.executor``.
+
+    Called once per loading of plugins, at the latest when a configuration has workers. Must not import torch or numpy.
+    """
+
+
+@registry_of(CurriculumSpec)
+def rlcore_curricula() -> Iterable[CurriculumSpec]:
+    """The curricula that this plugin provides, for ``curriculum.type``.
+
+    Called once per loading of plugins, if the configuration has ``environment_parameters``. Must not import torch or
+    numpy.
+    """
+
+
+@registry_of(ExporterSpec)
+def rlcore_exporters() -> Iterable[ExporterSpec]:
+    """The exporters of policies that this plugin provides, for the keys of ``export`` and ``rlcore export --format``.
+
+    Called once per loading of plugins, at the latest when a configuration or a command names an exporter. Must not
+    import torch or numpy.
+    """
+
+
+@registry_of(OpponentSpec)
+def rlcore_opponents() -> Iterable[OpponentSpec]:
+    """The opponents that this plugin provides, for ``evaluation.opponents`` and similar blocks of plugins.
+
+    Called once per loading of plugins, at the latest when a configuration names an opponent. Must not import torch or
+    numpy.
+    """
+
+
+@registry_of(RecordingFormatSpec)
+def rlcore_recording_formats() -> Iterable[RecordingFormatSpec]:
+    """The file formats of recorded episodes that this plugin reads and writes.
+
+    Called once per loading of plugins, when a trainer asks for recorded episodes or ``rlcore evaluate --record`` writes
+    them. Must not import torch or numpy.
+    """
+
+
+@registry_of(CommandSpec)
+def rlcore_commands() -> Iterable[CommandSpec]:
+    """The commands that this plugin adds to ``rlcore``.
+
+    Called once per loading of plugins, but only if the command line names a command that is not core's own, or by
+    ``rlcore plugins list --provides``. A core command cannot be replaced.
+    """
+
+
+@registry_of(RunOptionSpec)
+def rlcore_run_options() -> Iterable[RunOptionSpec]:
+    """The options that this plugin adds to ``rlcore run``.
+
+    Called once per loading of plugins, but only for a command line with an option that is not core's own, and by
+    ``rlcore plugins list --provides`` and ``info``. ``rlcore run`` then loads the installed plugins, and
+    those that ``-p`` and RLCORE_PLUGINS name, a first time before it reads the configuration. An option of core's
+    cannot be replaced.
+    """
+
+
+@registry_of(ConfigSection)
+def rlcore_config_sections() -> Iterable[ConfigSection]:
+    """The top-level blocks of the configuration file that belong to this plugin.
+
+    Called once per loading of plugins, before the configuration is checked. A plugin cannot take a block of core's.
+    """
+
+
+@registry_of(BehaviorSection)
+def rlcore_behavior_sections() -> Iterable[BehaviorSection]:
+    """The keys of a behavior that belong to this plugin, such as ``self_play``.
+
+    Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
+    """
+
+
+# ---------------------------------------------------------------- factories
+
+
+@hookspec(firstresult=True)
+def rlcore_create_trainer(
+    spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
+) -> Trainer | None:
+    """Create the trainer of one behavior.
+
+    Called once per behavior, after the environment was made and before the first step; ``rlcore evaluate`` creates the
+    trainers of the policies that it plays. Core's own answer imports
+    ``spec.target`` and calls it with ``settings``, ``behavior`` and ``run``, by keyword. A wrapper may return another
+    trainer that wraps the one that it received. To give the inner trainer another ``BehaviorSpec`` or other settings,
+    do not wrap: return None, or a trainer around ``run.plugins.create_trainer(spec, settings, other, run,
+    without="my-plugin")``, for which all plugins but this one are asked. ``behavior.take(slots)`` is that of some
+    slots, :class:`rlcore.TrainerWrapper` a base for trainers around trainers; one that works in a run of
+    several ranks says so with ``learns_in_ranks``.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_reward_provider(
+    spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
+) -> RewardProvider | None:
+    """Create one reward provider of one behavior. ``settings`` is its checked block under ``reward_signals``.
+
+    Called once per behavior and reward, while a trainer that learns from rewards is made. Core's own answer calls the
+    target with ``settings``, ``behavior`` and ``run``, by keyword.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_stats_writer(spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter | None:
+    """Create one statistics writer. ``settings`` is its checked block under ``stats``, or None if it has no settings.
+
+    Called once per selected writer, before the first step. Core's own answer calls the target with ``settings`` and
+    ``run``, by keyword.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_environment(
+    spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext
+) -> Environment | None:
+    """Create the environment. ``settings`` is the ``environment`` block.
+
+    Called once per run, before the trainers are created, unless they learn from recorded data. Called again for the
+    environment of evaluations: when a run with an ``evaluation`` block starts, or without this block at the first
+    ``Run.evaluate()``; when an evaluation plays so many episodes that it needs another ``num_envs``; and once in
+    ``rlcore evaluate``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_curriculum(spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Curriculum | None:
+    """Create the curriculum of all environment parameters that name ``spec``. ``settings`` has the block of each.
+
+    Called once per record that ``environment_parameters`` names, after the environment was made, and again for each
+    evaluation, whose ``run.purpose`` is ``"evaluate"``. Core's own answer calls the target with ``settings`` and
+    ``run``, by keyword.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_exporter(spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter | None:
+    """Create one exporter. ``settings`` is its checked block under ``export``.
+
+    Called once per exporter of the ``export`` block before the first step, so that an exporter that cannot be created
+    is an error of the start, and once in ``rlcore export``, whose ``run.purpose`` is ``"evaluate"``. Not called with
+    ``--inference``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
+    """
+
+
+# ---------------------------------------------------------------- status that survives beside the weights
+
+
+@hookspec
+def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | None:
+    """State that this plugin keeps across restarts: ``{section name: JSON data}``.
+
+    Called once per checkpoint, before it is written: the sections are part of the checkpoint, and of the training
+    status written after it. ``rlcore_checkpoint_saved`` is called later, so state that a plugin changes there is
+    in its report for the next checkpoint. Two plugins must not report the same section, and no plugin may report a
+    section of rlcore's. Under the name of a behavior, plugins may add keys to the section of that behavior.
+    """
+
+
+@hookspec
+def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
+    """Restore what this plugin reported. ``sections`` are those of all plugins, from the checkpoint of the resume.
+
+    Called once, on ``--resume`` and ``--inference``, after trainers and environment were restored and before the
+    first step. ``training_status.json`` is not read, and ``rlcore_read_status`` is not called. An error stops the
+    run, because the run must not continue with only a part of its state.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | None:
+    """Store the whole training status; return True when done. ``directory`` is the run's ``run_logs``.
+
+    Called once after each checkpoint, and again after its exports if there are any, before
+    ``rlcore_checkpoint_saved``; and again when the training is done. The status is a view of the newest checkpoint: a
+    resumed run does not read it. Core's own answer writes ``training_status.json`` atomically.
+
+    A plugin that implements this hook implements ``rlcore_read_status`` too, or it is refused; a wrapper need not. Two
+    plugins that implement it cannot both be on.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
+    """Read what ``rlcore_write_status`` stored; None if this plugin has nothing there.
+
+    Called once by ``rlcore status``, once by ``rlcore.read_run``, and once by a new run for the run that
+    ``checkpoint_settings.initialize_lessons_from`` names. A resumed run reads its checkpoint instead. If a plugin
+    returns None, rlcore asks the next plugin, and finally reads ``training_status.json``. An error stops the command;
+    raise :class:`rlcore.RunStateError` with a message that states the fix.
+    """
+
+
+# ---------------------------------------------------------------- interventions
+
+
+@hookspec
+def rlcore_modify_config(document: dict[str, Any]) -> None:
+    """Change the parsed configuration before it is checked: add defaults of a company, or secrets.
+
+    ``document`` is the file with the options of the command line, as nested dicts and lists; change it in place. Each
+    behavior already has what ``default_settings`` gives it, so that ``setdefault`` keeps all that the user wrote. A key
+    that a plugin adds to ``default_settings`` is given to the behaviors that do not have the key after the hook; to
+    overrule the user, change each behavior. Plugins are called one after another, local ones first, then installed ones
+    from z to a, and each gets the changes of those before it: of several that use ``setdefault``, the first decides. A
+    mistake in a changed key is reported with the name of the plugin. What was changed is in the written
+    ``configuration.yaml``, except fields declared with ``setting(..., secret=True)``.
+
+    Called once for each configuration that is read, by ``rlcore run``, ``validate``, ``evaluate`` and ``Run``, but not
+    for a ``RunConfig`` that a program made. A resume, and ``rlcore evaluate``, read the ``configuration.yaml`` of the
+    run, in which earlier changes are and secrets are missing: fill in what is missing (``setdefault``) and do not add
+    to what is there. Plugins are chosen before, so the ``plugins`` block cannot be changed. A
+    :class:`rlcore.ConfigError` refuses the configuration. Any other exception ends the command as an error of
+    the plugin.
+    """
+
+
+@hookspec
+def rlcore_check_config(config: RunConfig) -> None:
+    """Check the complete configuration, and refuse it by raising :class:`rlcore.ConfigError`.
+
+    Called once per run, ``--inference`` included, before anything is created, and once by ``rlcore validate``; not by
+    ``rlcore evaluate``. A plugin that is registered later is called when it is registered. Any other exception also
+    ends the command, as an error of the plugin, because nothing was checked then.
+    """
+
+
+@hookspec
+def rlcore_process_summary(
+    run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]
+) -> Mapping[str, StatSummary | float] | None:
+    """Return statistics to add to a summary, or to replace in it, by tag; None for no change.
+
+    A number becomes a summary of one value. ``stats`` has the changes of the plugins called before; curricula get the
+    statistics without changes.
+
+    Called once per summary of each behavior, before the statistics writers and ``rlcore_summary_written``. An error is
+    treated like that of a notification, and the changes of this plugin are left out.
+    """
+
+
+# ---------------------------------------------------------------- notifications
+
+
+@hookspec
+def rlcore_run_started(run: RunContext) -> None:
+    """Environment, trainers and writers are created, a resumed state is restored, and the first step is next.
+
+    Called once per run that starts.
+    """
+
+
+@hookspec
+def rlcore_run_failed_to_start(config: RunConfig, directory: Path, error: BaseException) -> None:
+    """The run failed before ``rlcore_run_started``: a refused configuration, a directory in use, a failing environment.
+
+    ``directory`` is the run directory, which may not exist. ``error`` ends the command after this hook; it may be a
+    KeyboardInterrupt.
+
+    Called once per start that fails, but not if the configuration could not be read. ``rlcore_run_finished`` is called
+    instead once ``rlcore_run_started`` was.
+    """
+
+
+@hookspec
+def rlcore_summary_written(run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
+    """A summary of one behavior was passed to the statistics writers.
+
+    Called once per summary of each behavior: for every multiple of ``summary_freq`` agent steps, at ``max_steps``, and
+    when ``evaluation.stop_at`` ends the run. ``step`` is the multiple that was crossed, else the step that was reached.
+    """
+
+
+@hookspec
+def rlcore_evaluated(run: RunContext, step: int, result: EvaluationResult) -> None:
+    """The policies were evaluated over whole episodes. ``result.score`` decides which policies are the best.
+
+    Called once per evaluation: within a run, by ``Run.evaluate()``, and by ``rlcore evaluate``, which starts no run.
+    ``step`` counts the run's agent steps, over all behaviors.
+    """
+
+
+@hookspec
+def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
+    """A checkpoint was written, renamed into place and verified. ``path`` is its directory.
+
+    Called once per checkpoint, the last one of a run included, after the training status was written.
+    ``run.hold_checkpoint(step)`` keeps the checkpoint until it is released, for example during an upload.
+    """
+
+
+@hookspec
+def rlcore_checkpoint_removed(run: RunContext, step: int, path: Path) -> None:
+    """A checkpoint beyond ``keep_checkpoints`` was deleted. ``path`` is where it was.
+
+    Called once per checkpoint that a run deletes, after ``rlcore_checkpoint_saved`` of the newer one. Not called for
+    the policies of the best evaluation, for a checkpoint that is written again, and for runs that are replaced.
+    """
+
+
+@hookspec
+def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> None:
+    """A curriculum moved a parameter to another lesson, forward or back. Episodes that start from now on use it.
+
+    Called once per change, within the environment step in which the episode that caused it ended. ``step`` counts the
+    run's agent steps, over all behaviors.
+    """
+
+
+@hookspec
+def rlcore_run_finished(
+    run: RunContext,
+    outcome: Literal["done", "interrupted", "failed"],
+    error: BaseException | None,
+    results: Mapping[str, BehaviorResult],
+) -> None:
+    """The run is over. Its last checkpoint and ``result.json`` are written, unless writing them failed.
+
+    ``results`` has the steps, episodes and mean reward of each behavior, and the values of its last updates.
+
+    Called once per run for which ``rlcore_run_started`` was called, however the run ended.
+    """
+
+
+# ---------------------------------------------------------------- plugins that have plugins
+
+
+@hookspec
+def rlcore_addhooks(manager: PluginManager) -> None:
+    """Add hook specifications of this plugin's own: ``manager.add_hookspecs(module)``.
+
+    Called once per loading of plugins, when all are imported and before any other hook. Names must begin with
+    ``rlcore_``. ``rlcore.registry_of(ItsRecord)`` declares a registry hook; ``ItsRecord`` derives from
+    ``rlcore.Record``. ``run.plugins.record(ItsRecord, name)`` returns the record with this name.
+    """

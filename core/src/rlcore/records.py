@@ -1,0 +1,404 @@
+"""The records that registry hooks return.
+
+A record names heavy code by a string, ``"package.module:Name"``, so that listing plugins imports neither torch nor
+numpy. :meth:`Record.resolve` imports it on first use. A target is called with keyword arguments: some of ``settings``,
+``behavior`` and ``run``. The docstring of the record's class says which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+if TYPE_CHECKING:
+    from rlcore.plugins.plugin import Plugin
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_OPTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_PATH = re.compile(r"\w+(\.\w+)*")
+_SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]+)+")
+_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def _check_name(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError(f"{type(record).__name__}: name {value!r} must match {_NAME.pattern}")
+
+
+def _frozen(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(values)
+
+
+def check_target(record: Record, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value is None and attribute.default is None:
+        return
+    if not isinstance(value, str) or not _TARGET.fullmatch(value):
+        raise ValueError(
+            f"{type(record).__name__} {record.name!r}: {attribute.name} {value!r} must be 'package.module:Name'"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Record:
+    """The base of all records, which registry hooks return.
+
+    Raises ValueError for a name or a target of the wrong form.
+
+    Attributes:
+        kind: The word for such a record in ``rlcore plugins list --provides``.
+        called: The word in messages if it differs from ``kind``.
+        key: The configuration key or command-line option that names such a record.
+        name: The name that a configuration uses: letters, digits, dashes and underscores.
+        target: The code, as ``"package.module:Name"``; imported on first use.
+        summary: One sentence for ``rlcore plugins list --provides``.
+        plugin: The plugin whose registry hook returned the record, set by rlcore; None in a record that a program
+            created itself.
+    """
+
+    kind: ClassVar[str] = "record"
+    called: ClassVar[str] = ""
+    key: ClassVar[str] = ""
+
+    name: str = attrs.field(validator=_check_name)
+    target: str = attrs.field(validator=check_target)
+    summary: str = ""
+    plugin: Plugin | None = attrs.field(default=None, repr=False)
+
+    @property
+    def reference(self) -> str:
+        """The record as DIST/NAME, or PLUGIN/NAME if the plugin is not installed as a distribution."""
+        return f"{self.plugin.source}/{self.name}" if self.plugin is not None else self.name
+
+    @property
+    def described(self) -> str:
+        """The record in messages: ``trainer 'ppo' of plugin 'ppo' (rlcore-ppo 0.1.0)``."""
+        own = f"{self.kind} {self.name!r}"
+        return f"{own} of {self.plugin.described}" if self.plugin is not None else own
+
+    def resolve(self, attribute: str = "target") -> Any:
+        """Import the object that ``attribute`` names. Raises PluginError, naming this record and its plugin."""
+        from rlcore.plugins.contract import renamed
+        from rlcore.plugins.failures import failure
+
+        module, _, path = getattr(self, attribute).partition(":")
+        try:
+            target: Any = import_module(module)
+        except (Exception, SystemExit) as error:
+            raise failure(self.described, f"to import {module}", error) from error
+        for part in path.split("."):
+            try:
+                target = getattr(target, part)
+            except AttributeError as error:
+                from rlcore.errors import PluginError
+
+                raise PluginError(f"{self.described}: {module} has no {path!r}{renamed(error)}") from None
+        return target
+
+
+@attrs.frozen(kw_only=True)
+class TrainerSpec(Record):
+    """A trainer that ``trainer_type`` may name.
+
+    ``target(settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
+    :class:`rlcore.Trainer`.
+
+    :mod:`rlcore_torch.imitation` imitates after the updates of a trainer built on a template of ``rlcore_torch``;
+    another trainer must honor the block ``behavioral_cloning`` itself.
+
+    Attributes:
+        settings: The attrs class of ``hyperparameters``, as ``"package.module:Name"``.
+        network: The attrs class of ``network_settings``; derives from :class:`rlcore.PolicySettings`.
+        spaces: Actions that it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``.
+        offline: Whether it learns from recorded episodes instead of an environment.
+        behavioral_cloning: Whether the block ``behavioral_cloning`` of a behavior is allowed.
+        memory: Whether it learns policies with memory, as ``network_settings.memory`` asks for.
+        critic: Whether it has a critic with a network of its own, as ``network_settings.critic`` describes.
+        action_distributions: Whether ``network_settings.action_distribution`` chooses the distribution of continuous
+            actions.
+        turns: Whether it learns where agents act in turns: where ``needs_action`` of a batch is False for some rows.
+            With ``turns=False``, the first batch with such a row ends the run before the trainer gets it, usually
+            before the first step, and ``environment.workers`` may not let agents wait for others.
+        ranks: Whether it learns as one trainer in several processes: it exchanges what ``run.ranks`` says, and its
+            ``steps``, weights and statistics are equal in all of them. The trainers of ``rlcore_torch`` do so if their
+            losses are means over rows.
+    """
+
+    kind: ClassVar[str] = "trainer"
+    key: ClassVar[str] = "trainer_type"
+
+    settings: str = attrs.field(validator=check_target)
+    network: str = attrs.field(default="rlcore.settings:PolicySettings", validator=check_target)
+    spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=_frozen)
+    offline: bool = False
+    behavioral_cloning: bool = False
+    memory: bool = False
+    critic: bool = False
+    action_distributions: bool = False
+    turns: bool = True
+    ranks: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class RewardProviderSpec(Record):
+    """A reward that ``reward_signals`` may name.
+
+    ``target(settings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
+    :class:`rlcore.RewardProvider`. A ConfigError that it raises gets the place of the block in the file; its
+    ``key`` is relative to the block, such as ``("demo_path",)``.
+
+    Attributes:
+        settings: The attrs class of its block, as ``"package.module:Name"``.
+        ranks: Whether it may be used in a run of several processes: it learns nothing, or learns the same in all.
+    """
+
+    kind: ClassVar[str] = "reward"
+    called: ClassVar[str] = "reward provider"
+    key: ClassVar[str] = "reward_signals"
+
+    settings: str = attrs.field(validator=check_target)
+    ranks: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class StatsWriterSpec(Record):
+    """A statistics writer that ``stats`` may name.
+
+    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.StatsWriter`. In a
+    distribution outside its own repository, rlcore ignores ``default_on`` unless the user named the plugin
+    (``plugins.enable`` or ``local``, RLCORE_PLUGINS, ``-p``), so that installing a package never starts to send data
+    anywhere.
+
+    Attributes:
+        settings: The attrs class of its block, as ``"package.module:Name"``; None if it has no settings.
+        default_on: Whether the writer runs unless the configuration says ``stats: {name: false}``.
+        inference: Whether the writer also runs under ``--inference``, which leaves the run's files alone.
+    """
+
+    kind: ClassVar[str] = "writer"
+    called: ClassVar[str] = "statistics writer"
+    key: ClassVar[str] = "stats"
+
+    settings: str | None = attrs.field(default=None, validator=check_target)
+    default_on: bool = False
+    inference: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class EnvironmentSpec(Record):
+    """A kind of environment that ``environment.type`` may name.
+
+    ``target(settings: EnvironmentSettings, run: RunContext)``, called by keyword, returns an
+    :class:`rlcore.Environment`. ``run.config.environment_parameters`` has the names of all parameters that
+    the environment will receive.
+
+    Attributes:
+        settings: The attrs class of ``environment.options``, as ``"package.module:Name"``; None passes options on
+            unchecked.
+        parameters: The attrs class of an entry of ``environment.parameters``, which says how the environment parameter
+            of that name reaches the environment; None refuses that block.
+        video: Whether the environment can write a film of every whole episode into the directory ``run.video``, if that
+            is not None.
+        names_behaviors: Whether the environment has names for its behaviors. An environment without names has one
+            behavior, ``run.behavior_names[0]``; a configuration with no or several ``behaviors`` is refused for it.
+        libraries: Distributions that what the environment computes depends on, such as ``("gymnasium", "mujoco")``.
+            Checkpoints note the versions of those that are installed, and a resume with other ones says so.
+    """
+
+    kind: ClassVar[str] = "environment"
+    key: ClassVar[str] = "environment.type"
+
+    settings: str | None = attrs.field(default=None, validator=check_target)
+    parameters: str | None = attrs.field(default=None, validator=check_target)
+    video: bool = False
+    names_behaviors: bool = True
+    libraries: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class CurriculumSpec(Record):
+    """A way of choosing environment parameters, which ``environment_parameters.<name>.curriculum.type`` may name.
+
+    ``target(settings: Mapping[str, object of that class], run: RunContext)``, called by keyword, returns a
+    :class:`rlcore.Curriculum` of all environment parameters that name it; ``settings`` holds the block of
+    each. An evaluation creates one too, with its own seed and number of environments in ``run``.
+
+    Attributes:
+        settings: The attrs class of such a block, as ``"package.module:Name"``; derives from
+            :class:`rlcore.CurriculumSettings`.
+    """
+
+    kind: ClassVar[str] = "curriculum"
+    key: ClassVar[str] = "curriculum.type"
+
+    settings: str = attrs.field(validator=check_target)
+
+
+@attrs.frozen(kw_only=True)
+class ExecutorSpec(Record):
+    """A way to run the workers of a run, which ``environment.workers.executor`` may name.
+
+    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.workers.contract.Executor`.
+
+    Attributes:
+        settings: The attrs class of ``environment.workers``, as ``"package.module:Name"``; derives from
+            :class:`rlcore.WorkerSettings`.
+    """
+
+    kind: ClassVar[str] = "executor"
+    key: ClassVar[str] = "environment.workers.executor"
+
+    settings: str = attrs.field(default="rlcore.settings:WorkerSettings", validator=check_target)
+
+
+def _check_suffix(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _SUFFIX.fullmatch(value):
+        raise ValueError(
+            f"ExporterSpec {record.name!r}: suffix {value!r} must be an ending of file names such as '.onnx'"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ExporterSpec(Record):
+    """An exporter of policies, which ``export`` and ``rlcore export --format`` may name.
+
+    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.Exporter`. The module
+    of the target should import everything that an export needs: a missing package is then reported when the run starts,
+    not when it ends.
+
+    Attributes:
+        settings: The attrs class of its block, as ``"package.module:Name"``; derives from
+            :class:`rlcore.ExportSettings`.
+        suffix: The ending of its files, such as ``".onnx"``.
+    """
+
+    kind: ClassVar[str] = "exporter"
+    key: ClassVar[str] = "export"
+
+    settings: str = attrs.field(default="rlcore.settings:ExportSettings", validator=check_target)
+    suffix: str = attrs.field(validator=_check_suffix)
+
+
+@attrs.frozen(kw_only=True)
+class OpponentSpec(Record):
+    """An opponent that does not learn, which ``evaluation.opponents`` and blocks of plugins may name.
+
+    ``target(settings, behavior: BehaviorSpec, run: RunContext)``, called by keyword once for each behavior that the
+    opponent plays for, returns a :class:`rlcore.Policy`. Its actions may depend on nothing but the arguments of
+    ``act`` and the latest ``seed``, so that every evaluation plays the same games. An opponent may ignore
+    ``deterministic``. Raise :class:`rlcore.UnsupportedSpace` for a behavior that the opponent cannot play.
+
+    Attributes:
+        settings: The attrs class of its block, as ``"package.module:Name"``; derives from
+            :class:`rlcore.OpponentSettings`.
+    """
+
+    kind: ClassVar[str] = "opponent"
+    key: ClassVar[str] = "opponents.NAME.type"
+
+    settings: str = attrs.field(default="rlcore.settings:OpponentSettings", validator=check_target)
+
+
+@attrs.frozen(kw_only=True)
+class RecordingFormatSpec(Record):
+    """A file format of recorded episodes. ``target()`` returns a :class:`rlcore.RecordingFormat`.
+
+    Attributes:
+        on_request: ``--record`` writes the format only if ``--record-format`` names it, even where it is the only one.
+    """
+
+    on_request: bool = False
+
+    kind: ClassVar[str] = "recording"
+    called: ClassVar[str] = "recording format"
+    key: ClassVar[str] = "--record-format"
+
+
+@attrs.frozen(kw_only=True)
+class CommandSpec(Record):
+    """An extra ``rlcore NAME`` command. ``target`` is a :class:`click.Command`, imported when the command is run."""
+
+    kind: ClassVar[str] = "command"
+    key: ClassVar[str] = "rlcore"
+
+
+def _check_option(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _OPTION.fullmatch(value):
+        raise ValueError(f"{type(record).__name__}: name {value!r} must match {_OPTION.pattern}")
+
+
+def _check_path(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _PATH.fullmatch(value):
+        raise ValueError(f"{type(record).__name__} {record.name!r}: sets {value!r} must be a key such as 'acme.team'")
+
+
+@attrs.frozen(kw_only=True)
+class RunOptionSpec(Record):
+    """An extra option of ``rlcore run``: ``--NAME VALUE`` sets the key ``sets`` of the configuration.
+
+    ``RunOptionSpec(name="acme-team", sets="acme.team")`` makes ``--acme-team vision`` equal ``--set acme.team=vision``,
+    so that the value is checked, written to ``configuration.yaml`` and there when the run is resumed. An option
+    that is a ``flag`` has no value and sets ``true``. A plugin whose only use is in ``plugins.local`` of a
+    configuration cannot add options, because they are read before the configuration.
+
+    Attributes:
+        name: The option without its dashes.
+        target: Empty: an option names no code.
+        sets: The key of the configuration that the option sets, such as ``acme.team``.
+        flag: Whether the option has no value and sets ``true``.
+    """
+
+    kind: ClassVar[str] = "option"
+    key: ClassVar[str] = "rlcore run"
+
+    name: str = attrs.field(validator=_check_option)
+    target: str = attrs.field(default="", init=False)
+    sets: str = attrs.field(validator=_check_path)
+    flag: bool = False
+
+    @property
+    def option(self) -> str:
+        """The option with its dashes."""
+        return f"--{self.name}"
+
+
+@attrs.frozen(kw_only=True)
+class BehaviorSection(Record):
+    """A key of a behavior that belongs to a plugin, such as ``self_play``. ``target`` names its attrs settings class.
+
+    The block is ``settings.sections[name]`` of the behavior's :class:`rlcore.BehaviorSettings`. A behavior
+    without the key, or with ``null``, has no entry: use ``settings.sections.get(name)``.
+
+    The class may have a method ``problems(behavior, config, plugins)``, which checks the block with the rest of its
+    behavior's settings, the whole configuration and the plugins. It yields pairs of a path within the block and a
+    message, and rlcore reports them with file and line. While policies are measured, it is not called.
+
+    Attributes:
+        ranks: Whether a behavior with the block learns as one in several processes. A plugin that puts a trainer around
+            another one declares this in :attr:`rlcore.TrainerWrapper.learns_in_ranks` too.
+    """
+
+    kind: ClassVar[str] = "behavior"
+    called: ClassVar[str] = "block of a behavior"
+    key: ClassVar[str] = "behaviors.NAME"
+
+    ranks: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class ConfigSection(Record):
+    """A plugin's own top-level block in the configuration file. ``target`` names its attrs settings class.
+
+    The block is ``config.sections[name]``; it has the class's defaults if the file leaves it out.
+
+    Attributes:
+        affects_learning: Whether a run may learn something else with other values. A resume with another block is
+            ``exact`` if it is false, and ``statistical`` if it is true.
+    """
+
+    kind: ClassVar[str] = "section"
+
+    affects_learning: bool = True

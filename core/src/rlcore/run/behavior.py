@@ -1,0 +1,314 @@
+"""One behavior while it runs: its trainer, its open episodes, its statistics and its boundaries."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from math import floor, isfinite, log10
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.contracts.policy import Player, Policy
+from rlcore.contracts.results import BehaviorResult
+from rlcore.contracts.saved_values import saved_count, saved_entry, saved_mapping
+from rlcore.contracts.seeding import derive_seed
+from rlcore.contracts.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
+from rlcore.contracts.trainer import PlayingTrainer, Trainer
+from rlcore.errors import TrainingDiverged
+from rlcore.plugins.failures import blamed, trainer_named
+from rlcore.run.batch_check import BatchCheck
+from rlcore.run.episode_statistics import EpisodeStatistics, FinishedEpisodes
+from rlcore.settings import BehaviorSettings
+from rlcore.settings.limits import MAX_STEPS
+
+# The tags of scalars that training cannot continue with unless they are finite.
+LOSSES = "Losses/"
+# Steps of one episode after which it is said that no episode has ended yet; the longest of Atari have 27,000.
+ENDLESS_STEPS = 50_000
+# How many of the latest episodes the mean reward of results and progress is taken over.
+RECENT_EPISODES = 100
+# Agent steps between checkpoints where the configuration gives none and max_steps are many; ML-Agents' default.
+MAX_DEFAULT_INTERVAL = 500_000
+# Seconds of training between checkpoints where each of them restarts all episodes and the configuration gives none.
+SECONDS_BETWEEN_RESTARTS = 600
+# How many of the latest values of an update's scalar its moving average is taken over.
+RECENT_UPDATES = 100
+
+
+class BehaviorRun:
+    """The state that the loop keeps for each behavior."""
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: BehaviorSettings,
+        trainer: Trainer,
+        first_batch: AgentBatch,
+        seed: int = 0,
+        offline: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.settings = settings
+        self.trainer = trainer
+        self.batch = first_batch
+        self.seed = seed  # of the run
+        self.offline = offline  # the trainer learns from recorded data and observes no environment
+        self.checks = BatchCheck(spec, lambda: f"at step {self.steps}")
+        self.episodes = EpisodeStatistics(spec.slots)
+        self.window = StatsWindow()
+        self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
+        self.recent_updates: dict[str, deque[float]] = {}  # by tag; only what is finite
+        self.evaluated: float | None = None  # mean reward of the latest evaluation of this process
+        self.epoch_episodes = StatsWindow()  # of this epoch, as the window is of this summary
+        self.epoch_updates = StatsWindow()
+        self.updates = 0
+        self.policy_steps: int | None = None  # that the policy was trained for, where only that was loaded
+        self.inferred = 0  # agent steps acted under --inference
+        self._player: Player | None = None  # that acts since it stopped learning
+        self.learning = True
+        self.restarts = False  # a checkpoint restarts its episodes, because the environment cannot save itself
+        self.chosen_interval: int | None = None  # of checkpoints that restart episodes; see choose_interval
+        self._pace: tuple[int, float, int] | None = None  # steps, seconds and updates from which its steps are timed
+        self.playing = True  # with the actions of the trainer: it learns, or plays on in its own way
+        # Episodes and steps when a checkpoint last found that episodes had ended by themselves; None: not yet
+        self.finished_at_cut: tuple[int, int] | None = None
+        self.next_summary = 0
+        self.next_checkpoint = 0
+        self.next_boundary = 0  # the next step at which anything is due
+
+    @property
+    def steps(self) -> int:
+        """Agent steps learned from."""
+        return self.trainer.steps if self.policy_steps is None else self.policy_steps
+
+    @property
+    def policy(self) -> Policy:
+        """The trainer's current policy."""
+        with blamed(trainer_named(self), "in policy"):
+            return self.trainer.policy
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """Agent steps between checkpoints; the fewest that are possible before :meth:`choose_interval`."""
+        settings = self.settings
+        if settings.even_checkpoints and settings.keep_checkpoints > 0:
+            return max(1, settings.max_steps // settings.keep_checkpoints)
+        if settings.checkpoint_interval is not None:
+            return settings.checkpoint_interval
+        return self.chosen_interval or max(1, min(settings.max_steps // 10, MAX_DEFAULT_INTERVAL))
+
+    @property
+    def interval_is_open(self) -> bool:
+        """Whether the interval is still to be chosen, when a checkpoint is due."""
+        settings = self.settings
+        given = settings.checkpoint_interval is not None or (
+            settings.even_checkpoints and settings.keep_checkpoints > 0
+        )
+        return self.restarts and not given and self.chosen_interval is None
+
+    def choose_interval(self, seconds: float) -> None:
+        """Fix the interval for the rest of the run: ten minutes or less, by the time that its steps take.
+
+        Called when a checkpoint is due, after ``seconds`` of the run. Steps before the first update are faster than
+        those that follow, so unless all steps were slow, the interval stays open until another one was measured. The
+        checkpoint stays due only if the interval is as short as possible.
+        """
+        shortest = self.checkpoint_interval
+        steps, before, updates = self._pace or (0, 0.0, 0)
+        timed = one_two_five((self.steps - steps) / max(seconds - before, 1e-6) * SECONDS_BETWEEN_RESTARTS)
+        if timed <= shortest or (self._pace is not None and self.updates > updates):
+            self.chosen_interval = min(max(shortest, timed), MAX_STEPS)
+        elif self._pace is None and self.updates > 0:
+            self._pace = self.steps, seconds, self.updates
+        if timed > shortest:
+            self.checkpoint_saved()
+
+    def set_boundaries(self) -> None:
+        """Set the next boundaries: multiples of the intervals after the trainer's step."""
+        steps, settings = self.steps, self.settings
+        self.learning = self.playing = steps < settings.max_steps
+        acted = not self.offline and self.policy_steps is None
+        if acted and not self.learning and isinstance(self.trainer, PlayingTrainer):
+            self.playing = True
+            with blamed(trainer_named(self), "in stop_learning"):
+                self.trainer.stop_learning()
+        self.next_summary = (steps // settings.summary_freq + 1) * settings.summary_freq
+        self.checkpoint_saved()
+
+    def checkpoint_saved(self) -> None:
+        """Make the next checkpoint due at the next multiple of its interval."""
+        interval = self.checkpoint_interval
+        self.next_checkpoint = (self.steps // interval + 1) * interval
+        self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps)
+
+    def make_due(self, summary: int | None) -> None:
+        """Make a checkpoint due at this step, and the boundary ``summary`` if it was due."""
+        if summary is not None:
+            self.learning = self.playing = True  # at max_steps a summary is always due
+            self.next_summary = summary
+        self.next_checkpoint = self.steps
+
+    def stop_at(self, step: int) -> None:
+        """Have the loop stop at ``step`` too, until the boundaries are set again."""
+        self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps, step)
+
+    @property
+    def summary_due(self) -> bool:
+        """Whether the steps passed a multiple of ``summary_freq`` or reached ``max_steps``.
+
+        :meth:`rlcore.run.summaries.RunSummaries.due` has the other cases.
+        """
+        return self.learning and self.steps >= min(self.next_summary, self.settings.max_steps)
+
+    @property
+    def checkpoint_due(self) -> bool:
+        return self.learning and self.steps >= self.next_checkpoint
+
+    def act_frozen(self) -> Actions:
+        """Actions of the current policy, for a behavior that does not learn (any more)."""
+        player = self._player or self._new_player()
+        player.policy = self.trainer.policy
+        return player.act(self.batch, self.settings.network_settings.deterministic)
+
+    def _new_player(self) -> Player:
+        # Evaluations seed the same policy, so the player seeds it in every step.
+        seed = derive_seed(self.seed, f"{self.name}/exploit")
+        self._player = Player(self.trainer.policy, self.spec.slots, seed)
+        return self._player
+
+    @property
+    def frozen_steps(self) -> int:
+        """Environment steps since the behavior stopped learning."""
+        return 0 if self._player is None else self._player.steps
+
+    def observe_frozen(self, batch: AgentBatch) -> None:
+        """Note the step that the actions of :meth:`act_frozen` led to."""
+        if self._player is not None:
+            self._player.observe(batch)
+
+    def begin(self, batch: AgentBatch) -> None:
+        """All slots start an episode: the environment was reset."""
+        self.batch = batch
+        self.episodes.begin(batch)
+        if self._player is not None:
+            self._player.begin()
+        if not self.offline:
+            self.trainer.begin(batch)
+
+    def cut(self) -> bool:
+        """A checkpoint ends all open episodes. Returns whether none ended by itself during a whole checkpoint interval.
+
+        The intervals of several behaviors may end soon after each other, which leaves no time for an episode.
+        """
+        now = (self.episodes.finished, self.steps)
+        before = self.finished_at_cut
+        if before is None or before[0] != now[0]:
+            self.finished_at_cut = now
+            return False
+        return self.learning and now[1] - before[1] >= self.checkpoint_interval
+
+    @property
+    def endless(self) -> bool:
+        """Whether an episode has taken ``ENDLESS_STEPS`` and none has ended since the run started."""
+        if self.offline or self.episodes.finished:
+            return False
+        return int(self.episodes.lengths.max(initial=0)) >= ENDLESS_STEPS
+
+    def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
+        """Note one update of the trainer and the scalars it returned. Raises TrainingDiverged for a NaN loss."""
+        for tag, value in stats.items():
+            if tag.startswith(LOSSES) and not isinstance(value, Sequence) and not isfinite(value):
+                raise TrainingDiverged(
+                    f"behavior {self.name!r}: {tag} is {value:g} after the update at step {self.steps}; "
+                    f"{TrainingDiverged.ADVICE}"
+                )
+        self.window.add(stats)
+        self.epoch_updates.add(stats)
+        for tag, value in stats.items():
+            values = value if isinstance(value, Sequence) else (value,)
+            latest = self.recent_updates.setdefault(tag, deque(maxlen=RECENT_UPDATES))
+            latest.extend(float(each) for each in values if isfinite(each))
+        self.updates += 1
+
+    def record(self, batch: AgentBatch) -> FinishedEpisodes | None:
+        """Note one environment step of training. Returns the episodes that ended in it and were learned from."""
+        learned = getattr(self.trainer, "learning_slots", None) if batch.ended.size else None
+        return self.episodes.record(batch, learned)
+
+    def episodes_finished(self, finished: FinishedEpisodes) -> None:
+        """Note the episodes that ended in one environment step, for the summary, the epoch and the mean reward."""
+        returns, lengths = finished.returns.tolist(), finished.lengths.astype(np.float64).tolist()
+        self.recent.extend(returns)
+        for window in (self.window, self.epoch_episodes):
+            window.extend(CUMULATIVE_REWARD, returns)
+            window.extend(EPISODE_LENGTH, lengths)
+        if finished.group_returns is not None:
+            self.window.extend(GROUP_REWARD, finished.group_returns.tolist())
+
+    def begin_epoch(self) -> None:
+        """Start a new epoch."""
+        self.epoch_episodes, self.epoch_updates = StatsWindow(), StatsWindow()
+
+    def result(self, stats: Mapping[str, StatSummary]) -> BehaviorResult:
+        """The behavior's result at the end of this epoch; ``stats`` are those of its summary."""
+        episodes = self.epoch_episodes.summaries()
+        return BehaviorResult(
+            steps=self.steps,
+            episodes=self.episodes.finished,
+            updates=self.updates,
+            mean_reward=self.mean_reward,
+            stats=stats,
+            returns=episodes.get(CUMULATIVE_REWARD),
+            lengths=episodes.get(EPISODE_LENGTH),
+            update_stats={tag: summary.mean for tag, summary in self.epoch_updates.summaries().items()},
+            moving_averages={tag: fmean(values) for tag, values in self.recent_updates.items() if values},
+        )
+
+    def summarize(self) -> dict[str, StatSummary]:
+        return self.window.summarize()
+
+    @property
+    def mean_reward(self) -> float | None:
+        """Mean return of the latest episodes, None before the first one ended."""
+        return float(np.mean(self.recent)) if self.recent else None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "player": None if self._player is None else self._player.state_dict(),
+            **self.episodes.state_dict(),
+            "recent": list(self.recent),
+            "window": self.window.state_dict(),
+            "updates": self.updates,
+            "chosen_interval": self.chosen_interval,
+            "recent_updates": {tag: list(values) for tag, values in self.recent_updates.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.episodes.load_state_dict(state)
+        self._load_statistics(state)
+        if saved_entry(state, "player") is not None:
+            self._new_player().load_state_dict(saved_mapping(state, "player"))
+
+    def load_without_slots(self, state: Mapping[str, Any]) -> None:
+        """Load the statistics of a state of other slots; no episode is open."""
+        self.episodes.finished = saved_count(state, "finished")
+        self._load_statistics(state)
+
+    def _load_statistics(self, state: Mapping[str, Any]) -> None:
+        self.recent.extend(saved_entry(state, "recent"))
+        self.window.load_state_dict(saved_mapping(state, "window"))
+        self.updates = saved_count(state, "updates")
+        if state.get("chosen_interval") is not None:  # older checkpoints have none
+            self.chosen_interval = max(1, saved_count(state, "chosen_interval"))
+        for tag, values in saved_mapping(state, "recent_updates").items():
+            self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
+
+
+def one_two_five(number: float) -> int:
+    """The largest of 1, 2, 5, 10, 20, 50 and so on that is not larger than ``number``; 1 for a smaller number."""
+    power: int = 10 ** floor(log10(max(number, 1.0)))
+    return max(each * power for each in (1, 2, 5) if each == 1 or each * power <= number)

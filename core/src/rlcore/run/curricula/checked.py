@@ -1,0 +1,161 @@
+"""A curriculum as a run calls it: what would harm the run is refused, and every error names the curriculum.
+
+Checked are the shapes of draws, that every number is finite, and the names of parameters. Everything else that
+:class:`rlcore.Curriculum` asks for is tested by :class:`rlcore_devkit.CurriculumConformance`.
+
+Shapes: K episodes, P parameters of one curriculum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.contracts.curriculum import NO_CHANGES, Changes, Curriculum, EndedEpisodes, EpisodeDraw
+from rlcore.contracts.finite import first_non_finite
+from rlcore.contracts.saved_values import BAD_STATE, SavedValueError, bad_state
+from rlcore.contracts.stats import StatSummary
+from rlcore.errors import PluginError
+from rlcore.plugins.failures import blame, blamed
+
+
+class CheckedCurriculum:
+    """Calls a curriculum and checks its answers. A foreign error, or a wrong answer, becomes a PluginError."""
+
+    def __init__(self, curriculum: Curriculum, parameters: Sequence[str], described: str, reference: str) -> None:
+        """``parameters`` are its blocks' names; ``described`` and ``reference``, DIST/NAME, are of its record."""
+        self.curriculum = curriculum
+        self.parameters = tuple(parameters)
+        self.described = described
+        self.reference = reference
+        given = curriculum.parameters
+        if not isinstance(given, tuple | list) or tuple(given) != self.parameters:
+            self.refuse("parameters", f"is {given!r}, not {self.parameters!r}, the names of its blocks in their order")
+
+    @classmethod
+    def of(cls, curriculum: Curriculum, name: str) -> CheckedCurriculum:
+        """Wrap the curriculum unless it is wrapped already. ``name`` labels curricula that no plugin registered."""
+        if isinstance(curriculum, CheckedCurriculum):
+            return curriculum
+        return cls(curriculum, curriculum.parameters, f"curriculum {name!r}", name)
+
+    @property
+    def every_step(self) -> bool:
+        return self.curriculum.every_step
+
+    # ------------------------------------------------------------ in the loop
+
+    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        try:
+            drawn = self.curriculum.draw(env_index, episodes)
+            values, draw_id = drawn.values, drawn.draw_id
+        except BaseException as error:
+            blame(self.described, "in draw", error)
+        shape = self._check_values("draw", values, env_index, episodes)
+        if not isinstance(draw_id, np.ndarray) or draw_id.shape != shape or draw_id.dtype.kind not in "iu":
+            self.refuse("draw", f"returned as draw_id {_shown(draw_id)}, not an array of integers of shape {shape}")
+        return drawn
+
+    def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+        with self._blamed("draw_target"):
+            values = self.curriculum.draw_target(env_index, episodes)
+        self._check_values("draw_target", values, env_index, episodes)
+        return values
+
+    def episodes_ended(self, ended: EndedEpisodes) -> None:
+        try:
+            self.curriculum.episodes_ended(ended)
+        except BaseException as error:
+            blame(self.described, "in episodes_ended", error)
+
+    def advance(self, steps: Mapping[str, int]) -> Changes:
+        try:
+            changes = self.curriculum.advance(steps)
+            if changes is NO_CHANGES:
+                return changes
+            named = {change.parameter for change in changes.lessons}
+        except BaseException as error:
+            blame(self.described, "in advance", error)
+        for parameter in named.difference(self.parameters):
+            self.refuse("advance", f"returned a lesson of the parameter {parameter!r}, but has {self._names} only")
+        return changes
+
+    # ------------------------------------------------------------ at summaries and checkpoints
+
+    def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
+        with self._blamed("summarised"):
+            self.curriculum.summarised(behavior, stats)
+
+    def stats(self) -> dict[str, float]:
+        with self._blamed("stats"):
+            stats = {str(tag): float(value) for tag, value in self.curriculum.stats().items()}
+        for tag, value in stats.items():
+            if not isfinite(value):
+                self.refuse("stats", f"returned {value!r} for the tag {tag!r}, not a finite number")
+        return stats
+
+    def status(self) -> dict[str, Mapping[str, Any]]:
+        with self._blamed("status"):
+            status = dict(self.curriculum.status())
+        if set(status) != set(self.parameters):
+            found = ", ".join(map(repr, status)) or "of nothing"
+            self.refuse("status", f"returned the sections {found}, not one section for each of {self._names}")
+        return status
+
+    def load_status(self, sections: Mapping[str, Any]) -> None:
+        with self._blamed("load_status"):
+            self.curriculum.load_status(sections)
+
+    def state_dict(self) -> dict[str, Any]:
+        with self._blamed("state_dict"):
+            return dict(self.curriculum.state_dict())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        with self._blamed("load_state_dict"):
+            try:
+                self.curriculum.load_state_dict(state)
+            except (SavedValueError, *BAD_STATE) as error:
+                what = str(error) if isinstance(error, SavedValueError) else bad_state(error)
+                raise SavedValueError(f"{self.described} cannot load its state: {what}") from error
+
+    # ------------------------------------------------------------ what is wrong
+
+    def refuse(self, method: str, what: str) -> NoReturn:
+        """Raise PluginError: ``method`` did ``what``."""
+        raise PluginError(f"{self.described}: {method} {what}")
+
+    def _blamed(self, method: str) -> Any:
+        return blamed(self.described, f"in {method}")
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(self.parameters)
+
+    def _check_values(
+        self, method: str, values: Any, env_index: NDArray[np.int64], episodes: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Returns the shape [K, P] that ``values`` must have, and have."""
+        shape = (len(env_index), len(self.parameters))
+        if not isinstance(values, np.ndarray) or values.shape != shape or values.dtype.kind != "f":
+            self.refuse(method, f"returned as values {_shown(values)}, not an array of floats of shape {shape}")
+        # x . x is finite unless x has a NaN or an infinity, or is huge: only then look closer.
+        place = None if isfinite(np.vdot(values, values)) else first_non_finite(values)
+        if place is not None:
+            row, column = place
+            self.refuse(
+                method,
+                f"returned {values[place]:g} for the parameter {self.parameters[column]!r} (environment "
+                f"{env_index[row]}, episode {episodes[row]}); every value must be finite",
+            )
+        return shape
+
+
+def _shown(value: Any) -> str:
+    """What ``value`` is, for messages."""
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {value.shape}"
+    return "None" if value is None else f"a {type(value).__name__}"

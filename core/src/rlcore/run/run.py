@@ -1,0 +1,297 @@
+"""The class :class:`Run`, with which a program trains, evaluates and stops a run.
+
+The words are explained in the glossary of the documentation's front page.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+from rlcore.config.collected import located
+from rlcore.config.data_source import learns_offline
+from rlcore.config.document import Document
+from rlcore.contracts.environment import Environment
+from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.stopping import Stop
+from rlcore.ranks.launch import launched
+from rlcore.run.behavior import BehaviorRun
+from rlcore.run.closing import CloseDeadline
+from rlcore.run.control import Control
+from rlcore.run.description import RunDescription
+from rlcore.run.evaluations import Scores
+from rlcore.run.importing import refuse_while_main_is_imported
+from rlcore.run.joining import directory_of_rank, join_ranks
+from rlcore.run.rank_rules import refuse_in_ranks
+from rlcore.run.setup import resolve_config
+from rlcore.run.starting import Start
+from rlcore.run.timers import Timers
+from rlcore.run.training import Outcome, Training, outcome_of
+from rlcore.settings import RunConfig
+from rlcore.storage.follower import FollowerDirectory, FollowerStore
+from rlcore.storage.store import RunStore
+
+__all__ = ["BehaviorResult", "EpochResult", "Run", "RunContext"]
+
+
+class Run:
+    """A training from one configuration. Iterating over it trains, and gives a result for each epoch::
+
+        with Run("examples/cartpole.yaml") as run:
+            for epoch in run:
+                print(epoch.behaviors["CartPole"].mean_reward)
+
+    An epoch ends with a summary. The loop may be left and entered again: the training continues where it was.
+
+    ``config`` is a configuration file, a mapping of the same shape, a :class:`RunConfig`, or a
+    :class:`rlcore.Document`, such as that of a file after :func:`rlcore.apply_overrides`. Environment,
+    trainers and run directory are created when the first epoch starts, or by :meth:`start`. An error about a value of a
+    file has the file and the line, also if an environment or a trainer refuses the value.
+
+    Attributes:
+        config: The complete configuration.
+        plugins: The plugins of the run.
+        directory: The run directory; its ``path`` is the path.
+        timers: Durations of the parts of the run.
+        outcome: ``"done"``, ``"interrupted"`` or ``"failed"``; None before the end.
+        offline: Whether the run learns from recorded data: no environment is stepped.
+    """
+
+    def __init__(
+        self, config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None = None
+    ) -> None:
+        """Check the configuration. Raises ConfigError. ``plugins`` are those that the configuration chooses if None."""
+        self.config, self.plugins, self._document = resolve_config(config, plugins)
+        self._launch = launched()
+        self.directory = directory_of_rank(self._launch, self.config.checkpoint_settings)
+        self.config = attrs.evolve(self.config, checkpoint_settings=self.directory.settings)
+        self.timers = Timers()
+        self.outcome: Outcome | None = None
+        self.offline = learns_offline(self.config, self.plugins)  # from recorded data: no environment is stepped
+        if self._launch is not None and self._launch.size > 1:
+            with located(self._document):
+                refuse_in_ranks(self.config, self.plugins, self.offline, self._launch.size)
+        leads = not isinstance(self.directory, FollowerDirectory)
+        self._store = (RunStore if leads else FollowerStore)(self.directory, self.plugins)
+        self._training: Training | None = None
+        self._control = Control()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None or self._training is not None:
+            self.close(error=error)
+
+    def __iter__(self) -> Iterator[EpochResult]:
+        return self
+
+    def __next__(self) -> EpochResult:
+        """Train until the next summary. Raises StopIteration when ``max_steps`` is reached or a stop was requested."""
+        if self.outcome is not None:
+            raise StopIteration
+        try:
+            self.start()
+            if self.finished or self._started.agreed_to_stop():
+                self.close()
+                raise StopIteration
+            with located(self._document):
+                return self._started.train_epoch()
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self.close(error=error)
+            raise
+
+    def start(self) -> None:
+        """Create the run directory, environment, trainers and writers, and restore a resumed run.
+
+        Later calls do nothing. No environment is created if the trainers learn from recorded data.
+        """
+        if self._training is not None:
+            return
+        refuse_while_main_is_imported()
+        with self.timers.root.child("run_training.setup").measure():
+            ranks = join_ranks(self._launch, self.config, lambda: self._control.stop_requested)
+            try:
+                training = Start(
+                    self.config,
+                    self._document,
+                    self.plugins,
+                    self.directory,
+                    self._store,
+                    self.timers,
+                    self.offline,
+                    self._control,
+                    ranks,
+                ).training()
+            except BaseException as error:
+                ranks.close(error)
+                raise
+        training.started()
+        self.config = training.context.config
+        self._training = training
+
+    def train(self) -> Mapping[str, BehaviorResult]:
+        """Train to the end and return the last results."""
+        for _ in self:
+            pass
+        return self.results()
+
+    def evaluate(self, episodes: int = 20, seed: int | None = None, deterministic: bool = True) -> EvaluationResult:
+        """Play ``episodes`` whole episodes with the current policies in an environment of their own.
+
+        Equal seeds play equal episodes. Without a seed, they are the episodes of the evaluations within the run. The
+        training does not change, and the score is not recorded.
+        """
+        self.start()
+        training = self._started
+        policies = {name: behavior.policy for name, behavior in training.behaviors.items()}
+        with located(self._document):
+            result = training.evaluation.evaluator.evaluate(lambda _: policies, episodes, seed, deterministic)
+        self.plugins.evaluated(training.context, self.steps, result)
+        return result
+
+    def request_stop(self, reason: str = "", exit_code: int = 0) -> None:
+        """Request that the run saves a checkpoint and ends after the current environment step.
+
+        Safe in a signal handler. An update is finished first. An evaluation is abandoned; the resumed run plays it.
+        ``result.json`` has ``reason`` and ``exit_code`` under ``stop``. The first request counts.
+        """
+        self._control.stops.add(Stop(reason, exit_code))
+
+    def stop_by_signal(self, number: int) -> None:
+        """Request a stop because of the signal ``number``; the exit code is 128 + ``number``."""
+        self._control.stops.add(Stop(signal.Signals(number).name, 128 + number, by_signal=True))
+
+    def close(self, outcome: Outcome | None = None, error: BaseException | None = None) -> None:
+        """End the run, once: save a last checkpoint unless ``error`` ended it, write the result, and close everything.
+
+        Without an ``outcome``, it is ``"done"`` for a finished run, ``"interrupted"`` for an unfinished one, and
+        what ``error`` stands for if there is one.
+        """
+        if self.outcome is not None:
+            return
+        if outcome is None and error is not None:
+            outcome = outcome_of(error)
+        elif outcome is None:
+            outcome = "done" if self._training is not None and self.finished else "interrupted"
+        self.outcome = outcome
+        if self._training is not None:
+            try:
+                self._training.close(outcome, error)
+            finally:
+                self.outcome = self._training.outcome
+
+    def describe(self) -> RunDescription:
+        """Start the run, and describe it: plugins, device, environment, behaviors, and the promise of a resume.
+
+        ``rlcore run`` prints the lines of the description before the training.
+        """
+        self.start()
+        training = self._started
+        return RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
+
+    # ------------------------------------------------------------ what can be looked at
+
+    @property
+    def epoch(self) -> int:
+        """The number of epochs that this process has trained."""
+        return 0 if self._training is None else self._training.epoch
+
+    @property
+    def finished(self) -> bool:
+        """Whether every behavior that acts has reached its ``max_steps``, or an evaluation ``stop_at``."""
+        return self._started.finished
+
+    @property
+    def nothing_left(self) -> bool:
+        """Whether this run was resumed after it had reached its ``max_steps`` or ``stop_at``."""
+        return self._training is not None and self._training.nothing_left
+
+    @property
+    def stop(self) -> Stop | None:
+        """The first request to stop this run, by a signal, a plugin or :meth:`request_stop`; None without one."""
+        return self._control.stops.first
+
+    @property
+    def resumed_from(self) -> Path | None:
+        """The checkpoint from which the run was resumed, once it has started; None for a new run or ``--inference``."""
+        return None if self._training is None else self._training.resumed_from
+
+    @property
+    def close_deadline(self) -> CloseDeadline:
+        """Entered around each ``close()`` of an environment or a writer. May be set at any time; the default is none.
+
+        ``rlcore run`` sets one that ends the process.
+        """
+        return self._control.close_deadline
+
+    @close_deadline.setter
+    def close_deadline(self, deadline: CloseDeadline) -> None:
+        self._control.close_deadline = deadline
+
+    @property
+    def saved_step(self) -> int | None:
+        """The agent steps at the last checkpoint; None before the first one."""
+        return self._store.saved_step
+
+    @property
+    def updating(self) -> bool:
+        """Whether a trainer is in its update at this moment; may be read from another thread."""
+        return self._training is not None and self._training.times.updating_now
+
+    @property
+    def scores(self) -> Scores:
+        """The scores of the evaluations within the run."""
+        return self._started.evaluation.scores
+
+    @property
+    def behaviors(self) -> dict[str, BehaviorRun]:
+        """The behaviors of the environment, or of the recorded data; empty before the run has started."""
+        return {} if self._training is None else self._training.behaviors
+
+    @property
+    def environment(self) -> Environment | None:
+        """The environment that is stepped, once the run has started; None for a run that learns from recorded data."""
+        return None if self._training is None else self._training.state.environment
+
+    @property
+    def exports(self) -> tuple[ExportResult, ...]:
+        """The exports at the end of the run, and those that failed before; empty while the run has made none."""
+        return () if self._training is None else tuple(self._training.exports.results)
+
+    @property
+    def failures(self) -> list[str]:
+        """One line for each different failure of a notification or an export, for the closing summary."""
+        return self.plugins.failures + ([] if self._training is None else self._training.exports.failures)
+
+    @property
+    def lessons(self) -> Mapping[str, float]:
+        """The number of the current lesson of each environment parameter with lessons, counted from 0."""
+        curricula = None if self._training is None else self._training.state.curricula
+        return {} if curricula is None else curricula.lessons
+
+    @property
+    def steps(self) -> int:
+        """Agent steps of all behaviors."""
+        return sum(behavior.steps for behavior in self.behaviors.values())
+
+    def results(self) -> dict[str, BehaviorResult]:
+        """The current result of every behavior."""
+        return {} if self._training is None else self._training.state.results()
+
+    @property
+    def _started(self) -> Training:
+        if self._training is None:
+            raise RuntimeError("the run has not started; call start()")
+        return self._training
