@@ -97,11 +97,11 @@ PAGES: Mapping[str, Page] = {
         "The records that registries return, the run as plugins see it, and the plugins of a run. "
         "[Hooks](../hooks.md) has all hooks.",
         (
-            "rlcore.plugins.markers",
+            "rlcore.hookspecs",
             "rlcore.records",
-            "rlcore.plugins.run_context",
-            "rlcore.plugins.stash",
-            "rlcore.plugins.holds",
+            "rlcore.plugins.context",
+            "rlcore.plugins.context",
+            "rlcore.plugins.context",
             "rlcore.plugins",
             "rlcore.cli",
         ),

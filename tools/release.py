@@ -6,7 +6,7 @@
     python tools/release.py check dist           what an index and its users would get
     python tools/release.py smoke dist           install the wheels in a new virtual environment, and train there
 
-``core/src/rlcore/_version.py`` has the version. Each member repeats it in its ``pyproject.toml``, because its sdist
+``core/src/rlcore/__init__.py`` has the version. Each member repeats it in its ``pyproject.toml``, because its sdist
 must build where the others are not. ``version`` writes all places, and ``tests/test_workspace.py`` compares them.
 """
 
@@ -31,7 +31,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 CORE = "core"  # uploaded first: the other distributions need it
 PLUGINS = "plugins"
-VERSION_FILE = Path("core/src/rlcore/_version.py")
+VERSION_FILE = Path("core/src/rlcore/__init__.py")
 VERSION = re.compile(r'(?m)^(__version__ = ")([^"]+)(")$')
 PROJECT_VERSION = re.compile(r'(?m)^(version = ")([^"]+)(")$')
 # A bound on rlcore or on one of its plugins: rlcore[torch]>=0.1,<0.2
@@ -68,7 +68,7 @@ def project(directory: Path) -> dict[str, Any]:
 
 
 def version_of(root: Path) -> str:
-    """Return the version, which ``core/src/rlcore/_version.py`` has."""
+    """Return the version, which ``core/src/rlcore/__init__.py`` has."""
     found = VERSION.search((root / VERSION_FILE).read_text(encoding="utf-8"))
     if found is None:
         raise ReleaseError(f'{VERSION_FILE}: has no line like __version__ = "0.1.0"')

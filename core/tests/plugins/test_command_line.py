@@ -60,7 +60,7 @@ def test_help_and_list_import_nothing_heavy_and_no_plugin(arguments: list[str]) 
     assert run_in_a_fresh_interpreter(code).stdout.splitlines()[-1] == "FOUND []"
 
 
-@pytest.mark.parametrize("module", ["rlcore", "rlcore.plugins.calls", "rlcore.builtin.plugin", "rlcore.cli.options"])
+@pytest.mark.parametrize("module", ["rlcore", "rlcore.plugins.call", "rlcore.builtin.plugin", "rlcore.cli.options"])
 def test_light_modules_import_neither_torch_nor_numpy(clean_import: CleanImport, module: str) -> None:
     clean_import(module)
 
@@ -207,7 +207,7 @@ def test_help_lists_the_commands_of_installed_plugins_and_imports_none(
 ADDED = """
 import sys
 from rlcore import hookimpl
-from rlcore.plugins import hookspec
+from rlcore.hookspecs import hookspec
 
 @hookspec
 def rlcore_acme_paid(run, amount: float) -> None:

@@ -8,7 +8,8 @@ import re
 import pytest
 
 from rlcore import hookimpl, hookspecs
-from rlcore.plugins import HOOKS, HookInfo, Plugins
+from rlcore.hookspecs import HOOKS, HookInfo
+from rlcore.plugins.call import Plugins
 from rlcore.plugins.manager import HookManager
 
 pytestmark = pytest.mark.smoke

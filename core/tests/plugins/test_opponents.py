@@ -12,11 +12,15 @@ import pytest
 
 from rlcore import BehaviorSection, BehaviorSpec, ObservationSpec, OpponentSpec, RunContext, TrainerSpec, hookimpl
 from rlcore.builtin.opponents import RandomPolicy
-from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_schema, load_config
 from rlcore.config.document import parse_document
+from rlcore.config.dump import dump_config
+from rlcore.config.load import config_from_mapping, load_config
+from rlcore.config.problems import ConfigErrors
+from rlcore.config.schema import json_schema
 from rlcore.contracts.environment import Actions
 from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
-from rlcore.plugins import Plugins, load_plugins, selection_from
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.select import selection_from
 from rlcore.settings import OpponentSettings, RunConfig, RunOpponentSettings, setting
 
 

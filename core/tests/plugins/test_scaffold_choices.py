@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rlcore.errors import ConfigError
-from rlcore.plugins import CONTRACT
+from rlcore.plugins.contract import CONTRACT
 from rlcore.plugins.scaffold import writing
 from rlcore.plugins.scaffold.about import LICENSES, About, new_about
 from rlcore.plugins.scaffold.kinds import KINDS

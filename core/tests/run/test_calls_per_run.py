@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from rlcore import export_policies, hookimpl, hookspecs
-from rlcore.config import load_config, load_plugins_for
 from rlcore.config.document import document_from_mapping
+from rlcore.config.load import load_config
+from rlcore.config.plugins_block import load_plugins_for
 from rlcore.errors import EnvironmentFailed
-from rlcore.plugins import HOOKS, Plugins
+from rlcore.hookspecs import HOOKS
+from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 from rlcore.run.run_data import read_run
 from rlcore.run.saved_run import SavedRun

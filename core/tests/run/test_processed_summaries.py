@@ -11,7 +11,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.contracts.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, StatSummary
 from rlcore.errors import PluginError
-from rlcore.plugins import Plugins
+from rlcore.plugins.call import Plugins
 
 RUN: Any = SimpleNamespace()
 LENGTH = StatSummary.of([2.0, 4.0])

@@ -10,7 +10,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.contracts.trainer import PartialTrainer, Trainer, TrainerWrapper
-from rlcore.plugins import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 
 

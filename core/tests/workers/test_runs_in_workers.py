@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.config import load_config, load_plugins_for
 from rlcore.config.document import document_from_mapping
+from rlcore.config.load import load_config
+from rlcore.config.plugins_block import load_plugins_for
 from rlcore.contracts.environment import Actions, SavesState
 from rlcore.contracts.saved_values import SavedValueError
 from rlcore.contracts.seeding import EpisodeSeeds

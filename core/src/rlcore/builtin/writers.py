@@ -27,7 +27,7 @@ from rlcore.storage.files.atomic import open_to_append
 from rlcore.storage.files.open_files import WatchedDirectory
 
 if TYPE_CHECKING:
-    from rlcore.plugins.run_context import RunContext
+    from rlcore.plugins.context import RunContext
 
 log = logging.getLogger(__name__)
 

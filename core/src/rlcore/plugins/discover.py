@@ -1,20 +1,122 @@
-"""Finds the installed plugins from the metadata of distributions; imports no plugin."""
+"""What a plugin is, which ones are installed, and the import of one.
+
+Installed plugins are found from the metadata of distributions, and nothing of a plugin is imported before it is turned
+on and fits the running rlcore. A local plugin is a module or a Python file.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
+import sys
 from collections.abc import Iterable
-from importlib import metadata
-from typing import TYPE_CHECKING
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from rlcore._version import __version__
+import attrs
+import importlib_metadata as metadata
+
+from rlcore import __version__
+from rlcore.errors import PluginError
 from rlcore.plugins.contract import contract_problem, declared, located, undeclared_problem
-from rlcore.plugins.markers import ENTRY_POINT_GROUP
-from rlcore.plugins.plugin import CORE_DISTRIBUTION, PLUGIN_NAME, Plugin, canonical
+from rlcore.plugins.failures import failure
+from rlcore.storage.files.paths import user_path
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
+
+ENTRY_POINT_GROUP = "rlcore"  # which is also pluggy's project name
+PLUGIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
+LOCAL_PREFIX = "module:"
+CORE_DISTRIBUTION = "rlcore"
+
+# What turned a plugin on or off.
+Why = Literal["autoload", "config", "RLCORE_PLUGINS", "RLCORE_PLUGIN_AUTOLOAD", "-p"]
+
+
+@attrs.frozen
+class Plugin:
+    """One plugin, from discovery to the record that it registers.
+
+    :func:`installed` reads ``name`` to ``editable`` from metadata;
+    :func:`rlcore.plugins.select.decide` sets ``on``, ``why`` and ``refused``; every record of a loaded plugin refers
+    to it as ``record.plugin``. A module or file that is not installed has no distribution.
+
+    Attributes:
+        name: The name of the entry point; for a local plugin, of its module.
+        module: The module, such as ``acme_ppo.hooks``; the path of a local file.
+        distribution: The distribution; empty for a local plugin.
+        version: Version of the distribution.
+        requires: The distribution's requirements on rlcore.
+        contracts: The contracts with rlcore that the distribution declares.
+        editable: Whether the distribution is an editable install.
+        hidden: Other versions of the distribution on the path, which Python does not use because this one comes first.
+        on: Whether the plugin is turned on.
+        why: The source that turned the plugin on or off.
+        refused: The reason why a plugin that is on cannot be used; None if it can.
+    """
+
+    name: str
+    module: str
+    distribution: str = ""
+    version: str = ""
+    requires: tuple[str, ...] = ()
+    contracts: tuple[int, ...] = ()
+    editable: bool = False
+    hidden: tuple[str, ...] = ()
+    on: bool = True
+    why: Why = "autoload"
+    refused: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The unique name that pluggy and ``-p`` use: ``acme-ppo/ppo`` or ``module:acme.hooks``."""
+        return f"{self.distribution}/{self.name}" if self.distribution else f"{LOCAL_PREFIX}{self.module}"
+
+    @property
+    def described(self) -> str:
+        """The plugin in messages: ``plugin 'ppo' (acme-ppo 1.0)``."""
+        return f"plugin {self.name!r} ({f'{self.distribution} {self.version}' if self.distribution else 'local'})"
+
+    @property
+    def source(self) -> str:
+        """The part before the slash in a reference to one of its records: its distribution, else its own name."""
+        return self.distribution or self.name
+
+    @property
+    def essential(self) -> bool:
+        """Whether this is rlcore's own plugin, which cannot be turned off."""
+        return canonical(self.distribution) == CORE_DISTRIBUTION
+
+    @property
+    def warning(self) -> str | None:
+        """The line about a plugin that can be used, but may not be what was installed; None for most."""
+        if not self.hidden:
+            return None
+        return (
+            f"{self.described}: {self.distribution} {' and '.join(self.hidden)} is on the path too, and Python uses "
+            f"the first that it finds; pip uninstall {self.distribution} until one is left"
+        )
+
+    @property
+    def state(self) -> Literal["on", "off", "refused"]:
+        """Whether the plugin is ``on``, ``off``, or ``refused``: on, but unusable."""
+        if not self.on:
+            return "off"
+        return "refused" if self.refused else "on"
+
+    @property
+    def asked(self) -> bool:
+        """Whether it was asked for by name, so that failing to load it is fatal."""
+        return self.on and (self.why != "autoload" or self.essential)
+
+
+def canonical(distribution: str) -> str:
+    """A distribution name as pip compares it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
 
 _CORE_MODULE = "rlcore.builtin.plugin"
 # "rlcore>=0.1", "rlcore[torch]>=0.1", "rlcore @ ..." but not "rlcore-ppo": cheap, so that `packaging` is only
@@ -117,7 +219,8 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
         name, version = str(about["Name"]), str(about["Version"])
         contracts = declared(about["Keywords"])
         requires = tuple(text for text in distribution.requires or () if _ON_RLCORE.match(text))
-        editable = _editable(distribution)
+        installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
+        editable = bool(installed_from.get("dir_info", {}).get("editable", False))
         every = {str(each.version) for each in metadata.distributions(name=name)}
     except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
         return Plugin(
@@ -132,6 +235,61 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
     )
 
 
-def _editable(distribution: metadata.Distribution) -> bool:
-    text = distribution.read_text("direct_url.json")
-    return bool(text and json.loads(text).get("dir_info", {}).get("editable", False))
+def anchored(reference: str, base: Path | None) -> str:
+    """A reference to a local file with its absolute path, from ``base`` or from here; any other reference unchanged."""
+    module = reference.removeprefix(LOCAL_PREFIX)
+    if module == reference or not is_file(module):
+        return reference
+    return LOCAL_PREFIX + str(((base or Path()) / user_path(module)).resolve())
+
+
+def is_file(module: str) -> bool:
+    """Whether a local plugin is a file (``./hooks.py``) rather than a module (``acme.hooks``)."""
+    return module.endswith(".py") or "/" in module or "\\" in module
+
+
+def import_file(path: Path) -> object:
+    """Import a file as a module with its name, so that its records can name targets in it: ``"hooks:MyReward"``.
+
+    The directory of the file is added to the end of the module search path, so that the file can import its siblings,
+    now and when a target is used. A sibling with the name of an installed module is not found.
+    """
+    path = path.resolve()
+    name = path.stem
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}")
+    present = sys.modules.get(name)
+    if present is not None and getattr(present, "__file__", None) == str(path):
+        return present
+    taken = find_spec(name) if name.isidentifier() else None
+    if not name.isidentifier() or (taken is not None and taken.origin != str(path)):
+        raise ImportError(f"{path.name} must be renamed: {name!r} is not a free module name")
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def import_plugin(plugin: Plugin) -> object:
+    """The light module of a plugin, or the object in it that its entry point names."""
+    try:
+        if not plugin.distribution and is_file(plugin.module):
+            return import_file(Path(plugin.module))
+        name, _, attribute = plugin.module.partition(":")
+        found: Any = importlib.import_module(name.strip())
+        for part in filter(None, attribute.strip().split(".")):
+            found = getattr(found, part)
+    except PluginError:
+        raise
+    except (Exception, SystemExit) as error:  # never BaseException: Ctrl-C is not a broken plugin
+        raise failure(plugin.described, "to load", error) from error
+    return found

@@ -13,7 +13,7 @@ from rlcore.config.classes import settings_fields
 from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.records import ExporterSpec
 from rlcore.run.exported_file import OpenExporter, about_export
 from rlcore.run.saved_policies import PolicySource

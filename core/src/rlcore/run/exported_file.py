@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from rlcore._version import __version__
+from rlcore import __version__
 from rlcore.contracts.environment import BehaviorSpec
 from rlcore.contracts.exporters import ChecksPolicies, ExportAbout, Exporter
 from rlcore.contracts.policy import Policy

@@ -17,9 +17,9 @@ from rlcore.contracts.exporters import ChecksPolicies
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.results import ExportResult
 from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, trainer_named
-from rlcore.plugins.run_context import RunContext
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.exported_file import OpenExporter, about_export
 from rlcore.settings import RunConfig

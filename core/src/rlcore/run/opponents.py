@@ -9,8 +9,8 @@ import attrs
 from rlcore.contracts.environment import BehaviorSpec, spec_mismatch
 from rlcore.contracts.policy import Policy
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
 from rlcore.run.saved_policies import PolicySource
 from rlcore.settings import RunOpponentSettings
 

@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 
 from rlcore.builtin.metrics_file import MAX_METRICS, METRICS_FILE
-from rlcore.config import Document, load_plugins_for
+from rlcore.config.document import Document
 from rlcore.config.nodes import without_origins
+from rlcore.config.plugins_block import load_plugins_for
 from rlcore.errors import RunStateError
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.status_file import DamagedStatusFile
+from rlcore.plugins.call import Plugins
 from rlcore.run.saved_run import find_run, find_state
 from rlcore.storage.checkpoint import load_without_arrays, verify_checkpoint
 from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
@@ -28,6 +28,7 @@ from rlcore.storage.files.json_files import (
     read_object,
     read_regular,
 )
+from rlcore.storage.files.status_file import DamagedStatusFile
 from rlcore.storage.lock import is_locked
 from rlcore.storage.run_files import CHECKPOINTS, LOGS, RESULT, TIMERS
 from rlcore.storage.saved_state import RUN, require_run

@@ -7,11 +7,12 @@ from typing import Self
 
 import attrs
 
-from rlcore.config import load_config, load_plugins_for
 from rlcore.config.document import Document, read_document
+from rlcore.config.load import load_config
+from rlcore.config.plugins_block import load_plugins_for
 from rlcore.contracts.policy import Policy
 from rlcore.errors import ConfigError
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.records import ExporterSpec
 from rlcore.run.saved_run import SavedRun, find_run
 from rlcore.storage.checkpoint import CONFIGURATION

@@ -14,8 +14,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.config import Document
-from rlcore.config.document import MAX_BYTES, parse_document, read_document
+from rlcore.config.document import MAX_BYTES, Document, parse_document, read_document
 from rlcore.config.problems import shown
 from rlcore.config.seal import content_sha256, is_sealed
 from rlcore.errors import ConfigError, KeyPath, RunStateError, dotted

@@ -22,9 +22,9 @@ from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any
 
-from rlcore._version import __version__
+from rlcore import __version__
 from rlcore.config.dump import dump_config
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.records import ConfigSection
 from rlcore.settings import RunConfig, WorkerSettings
 

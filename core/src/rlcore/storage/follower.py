@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.context import RunContext
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.store import PendingSave, RunStore, SavedBehavior
 

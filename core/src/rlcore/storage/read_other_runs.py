@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import RunStateError
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.status_file import DamagedStatusFile
+from rlcore.plugins.call import Plugins
 from rlcore.storage.checkpoint_directory import find_checkpoints, newest_intact
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.files.paths import user_path
+from rlcore.storage.files.status_file import DamagedStatusFile
 from rlcore.storage.run_files import CHECKPOINTS, LOGS
 from rlcore.storage.saved_models import saved_models
 from rlcore.storage.saved_state import require_run

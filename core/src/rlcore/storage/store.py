@@ -9,15 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from rlcore.config import read_document
-from rlcore.config.document import parse_document
+from rlcore.config.document import parse_document, read_document
 from rlcore.config.dump import config_text
 from rlcore.config.seal import content_sha256, sealed
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
-from rlcore.plugins.holds import CheckpointHolds
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import FACTORIES, CheckpointHolds, RunContext
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.storage.best import by_score, save_best, settle_best
 from rlcore.storage.checkpoint import CONFIGURATION

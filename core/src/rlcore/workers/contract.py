@@ -17,7 +17,7 @@ import attrs
 
 from rlcore.contracts.environment import BehaviorSpec
 from rlcore.errors import ConfigError, RlcoreError, RunStateError, UnsupportedSpace, one_line
-from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.discover import Plugin
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.layout import Layout
 

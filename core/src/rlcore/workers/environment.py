@@ -17,7 +17,7 @@ from rlcore.contracts.saved_values import SavedValueError, saved_entry
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.stats import ABORTED_EPISODES, WORKER_RESTARTS, WORKER_WAIT
 from rlcore.errors import EnvironmentFailed
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.context import RunContext
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.contract import Executor, PartMade
 from rlcore.workers.crew import Crew

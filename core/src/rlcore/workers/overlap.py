@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from rlcore.contracts.environment import Actions, AgentBatch
 from rlcore.contracts.saved_values import SavedValueError, fill, saved_array, saved_count, saved_entry, saved_mapping
 from rlcore.contracts.seeding import EpisodeSeeds
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.targets import call_target, require_protocol
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
+from rlcore.plugins.factories import call_target, require_protocol
 from rlcore.settings import WorkerSettings
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.contract import Executor, PartMade

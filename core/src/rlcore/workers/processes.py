@@ -26,9 +26,9 @@ from queue import SimpleQueue
 from time import monotonic, sleep
 from typing import Any, Self
 
+from rlcore.contracts.processes import EndingProcess, python
 from rlcore.errors import EnvironmentFailed
-from rlcore.plugins.run_context import RunContext
-from rlcore.processes import EndingProcess, python
+from rlcore.plugins.context import RunContext
 from rlcore.settings import WorkerSettings
 from rlcore.workers.arrays import RunArrays
 from rlcore.workers.channel import ATTACH, CALL, FAILED, Channel

@@ -13,8 +13,8 @@ import attrs
 
 from rlcore.contracts.environment import Environment
 from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.context import RunContext
 from rlcore.workers.contract import Task
 
 KEY = ("environment", "workers")

@@ -21,9 +21,9 @@ import attrs
 import pytest
 
 from rlcore import CONTRACT, KINDS, HookManager, Plugins
-from rlcore.plugins import discovery
+from rlcore.plugins import discover
 from rlcore.plugins.contract import KEYWORD
-from rlcore.plugins.dispatch import Dispatch
+from rlcore.plugins.manager import Dispatch
 
 __all__ = [
     "CleanImport",
@@ -95,7 +95,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Plugins:
     def refuse() -> NoReturn:
         raise AssertionError("a test with the `plugins` fixture may not look for installed plugins")
 
-    monkeypatch.setattr(discovery, "_entry_points", refuse)
+    monkeypatch.setattr(discover, "_entry_points", refuse)
     return Plugins()
 
 

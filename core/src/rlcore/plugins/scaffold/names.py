@@ -12,12 +12,11 @@ from importlib.util import find_spec
 import attrs
 
 from rlcore.errors import ConfigError, did_you_mean
-from rlcore.plugins.calls import load_plugins
-from rlcore.plugins.discovery import installed
+from rlcore.plugins.call import load_plugins
+from rlcore.plugins.discover import CORE_DISTRIBUTION, PLUGIN_NAME, installed
 from rlcore.plugins.known import PACKAGES
-from rlcore.plugins.plugin import CORE_DISTRIBUTION, PLUGIN_NAME
 from rlcore.plugins.scaffold.kinds import KINDS, Kind
-from rlcore.plugins.selection import selection_from
+from rlcore.plugins.select import selection_from
 from rlcore.settings import RunConfig
 
 _PREFIX = "rlcore-"

@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 from string import Template
 
-from rlcore._version import __version__
+from rlcore import __version__
 from rlcore.errors import ConfigError
 from rlcore.plugins.contract import CONTRACT
 from rlcore.plugins.scaffold.about import About, toml_text
