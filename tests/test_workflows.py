@@ -9,6 +9,8 @@ import pytest
 import yaml
 from workspace import CORE, ROOT
 
+pytestmark = pytest.mark.lint
+
 WORKFLOWS = {path.name: path for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
 
 
