@@ -127,17 +127,23 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
         return Plugin(
             entry_point.name, entry_point.value, "unknown", "?", refused=f"unreadable metadata ({type(error).__name__})"
         )
-    refused = None
-    if not PLUGIN_NAME.fullmatch(entry_point.name):
-        refused = f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}"
-    hidden = tuple(sorted(every - {version}))
+    fits = PLUGIN_NAME.fullmatch(entry_point.name)
     return Plugin(
-        entry_point.name, entry_point.value, name, version, requires, needs, contracts, editable, hidden, refused=refused
+        entry_point.name,
+        entry_point.value,
+        name,
+        version,
+        requires=requires,
+        needs=needs,
+        contracts=contracts,
+        editable=editable,
+        hidden=tuple(sorted(every - {version})),
+        refused=None if fits else f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}",
     )
 
 
 def _needed(requirement: str) -> str:
-    """The distribution that ``requirement`` asks for, or "" for rlcore, an extra, and where its marker does not hold."""
+    """The distribution that a requirement asks for; "" for rlcore, for an extra, and if its marker does not hold."""
     found = _REQUIRED.match(requirement)
     if found is None or _ON_RLCORE.match(requirement) or _OF_AN_EXTRA.search(found[2] or ""):
         return ""
