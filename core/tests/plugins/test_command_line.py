@@ -223,7 +223,9 @@ def test_hooks_are_shown_with_signature_and_text(installed_plugin: InstallPlugin
     installed_plugin("acme", "acme-rl", "1", ADDED, module="acme_hooks")
     hooks = {hook["name"]: hook for hook in json.loads(run_rlcore("plugins", "hooks", "--json").stdout)["hooks"]}
     source = {
-        node.name: node for node in ast.parse(inspect.getsource(hookspecs)).body if isinstance(node, ast.FunctionDef)
+        node.name: node
+        for node in ast.parse(inspect.getsource(hookspecs)).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("rlcore_")
     }
     for name, node in source.items():
         arguments = ", ".join(map(ast.unparse, node.args.args))

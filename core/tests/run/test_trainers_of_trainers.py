@@ -115,7 +115,7 @@ def test_an_error_leaves_nothing_out_for_the_next_call(make_run: Any) -> None:
     halves = Halves("halves")
     run.plugins.register(halves, "halves")
     plugins: Plugins = run.plugins
-    with pytest.raises(RuntimeError, match="stop"), plugins._dispatch.leaving_out("halves"):
+    with pytest.raises(RuntimeError, match="stop"), plugins._manager.leaving_out("halves"):
         raise RuntimeError("stop")
     run.start()
     assert halves.asked == [4]

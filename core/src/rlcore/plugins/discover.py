@@ -50,11 +50,13 @@ class Plugin:
         distribution: The distribution; empty for a local plugin.
         version: Version of the distribution.
         requires: The distribution's requirements on rlcore.
+        needs: The other distributions that it requires here, without extras; each as pip compares names.
         contracts: The contracts with rlcore that the distribution declares.
         editable: Whether the distribution is an editable install.
         hidden: Other versions of the distribution on the path, which Python does not use because this one comes first.
         on: Whether the plugin is turned on.
         why: The source that turned the plugin on or off.
+        required_by: The label of the plugin that turned this one on by requiring its distribution; empty for most.
         refused: The reason why a plugin that is on cannot be used; None if it can.
     """
 
@@ -63,11 +65,13 @@ class Plugin:
     distribution: str = ""
     version: str = ""
     requires: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     contracts: tuple[int, ...] = ()
     editable: bool = False
     hidden: tuple[str, ...] = ()
     on: bool = True
     why: Why = "autoload"
+    required_by: str = ""
     refused: str | None = None
 
     @property
@@ -101,15 +105,24 @@ class Plugin:
         )
 
     @property
+    def because(self) -> str:
+        """What decided whether the plugin is on, for tables: ``autoload``, ``-p``, ``required by rlcore-ppo/ppo``."""
+        return f"required by {self.required_by}" if self.required_by else self.why
+
+    @property
     def state(self) -> Literal["on", "off", "refused"]:
         """Whether the plugin is ``on``, ``off``, or ``refused``: on, but unusable."""
         if not self.on:
             return "off"
         return "refused" if self.refused else "on"
 
+    def needs_distribution_of(self, other: Plugin) -> bool:
+        """Whether this plugin's distribution requires the one that ``other`` comes from."""
+        return canonical(other.distribution) in self.needs
+
     @property
     def asked(self) -> bool:
-        """Whether it was asked for by name, so that failing to load it is fatal."""
+        """Whether it, or what requires it, was asked for by name, so that failing to load it is fatal."""
         return self.on and (self.why != "autoload" or self.essential)
 
 
@@ -122,6 +135,8 @@ _CORE_MODULE = "rlcore.builtin.plugin"
 # "rlcore>=0.1", "rlcore[torch]>=0.1", "rlcore @ ..." but not "rlcore-ppo": cheap, so that `packaging` is only
 # imported for requirements that matter.
 _ON_RLCORE = re.compile(r"\s*rlcore\s*(?=[\[(<>=!~;@]|$)", re.IGNORECASE)
+_REQUIRED = re.compile(r"\s*([A-Za-z0-9][\w.-]*)[^;]*(;.*)?", re.DOTALL)
+_OF_AN_EXTRA = re.compile(r"\bextra\s*==")
 
 
 def installed() -> tuple[Plugin, ...]:
@@ -218,7 +233,9 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
         about = distribution.metadata  # every property of a distribution parses its file again
         name, version = str(about["Name"]), str(about["Version"])
         contracts = declared(about["Keywords"])
-        requires = tuple(text for text in distribution.requires or () if _ON_RLCORE.match(text))
+        requirements = distribution.requires or ()
+        requires = tuple(text for text in requirements if _ON_RLCORE.match(text))
+        needs = tuple(filter(None, map(_needed, requirements)))
         installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
         editable = bool(installed_from.get("dir_info", {}).get("editable", False))
         every = {str(each.version) for each in metadata.distributions(name=name)}
@@ -226,13 +243,35 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
         return Plugin(
             entry_point.name, entry_point.value, "unknown", "?", refused=f"unreadable metadata ({type(error).__name__})"
         )
-    refused = None
-    if not PLUGIN_NAME.fullmatch(entry_point.name):
-        refused = f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}"
-    hidden = tuple(sorted(every - {version}))
+    fits = PLUGIN_NAME.fullmatch(entry_point.name)
     return Plugin(
-        entry_point.name, entry_point.value, name, version, requires, contracts, editable, hidden, refused=refused
+        entry_point.name,
+        entry_point.value,
+        name,
+        version,
+        requires=requires,
+        needs=needs,
+        contracts=contracts,
+        editable=editable,
+        hidden=tuple(sorted(every - {version})),
+        refused=None if fits else f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}",
     )
+
+
+def _needed(requirement: str) -> str:
+    """The distribution that a requirement asks for; "" for rlcore, for an extra, and if its marker does not hold."""
+    found = _REQUIRED.match(requirement)
+    if found is None or _ON_RLCORE.match(requirement) or _OF_AN_EXTRA.search(found[2] or ""):
+        return ""
+    if found[2]:
+        from packaging.markers import InvalidMarker, Marker
+
+        try:
+            if not Marker(found[2].removeprefix(";")).evaluate({"extra": ""}):
+                return ""
+        except InvalidMarker:  # pip would not have installed it
+            return ""
+    return canonical(found[1])
 
 
 def anchored(reference: str, base: Path | None) -> str:

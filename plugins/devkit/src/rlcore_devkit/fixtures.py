@@ -23,7 +23,6 @@ import pytest
 from rlcore import CONTRACT, KINDS, HookManager, Plugins
 from rlcore.plugins import discover
 from rlcore.plugins.contract import KEYWORD
-from rlcore.plugins.manager import Dispatch
 
 __all__ = [
     "CleanImport",
@@ -177,21 +176,17 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunR
 def hook_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count the calls of each hook, by rlcore and by plugins, in all runs of this test."""
     calls: Counter[str] = Counter()
-    make_dispatch, make_manager = Dispatch.__init__, HookManager.__init__
-
-    def dispatch(self: Dispatch, manager: HookManager, *, strict: bool) -> None:
-        make_dispatch(self, manager, strict=strict)
-        self.calls = calls
+    make_manager = HookManager.__init__
 
     def before(hook: str, implementations: Any, arguments: Any) -> None:
         if hook not in KINDS:  # a hook that a plugin added; rlcore's own hooks are counted elsewhere
             calls[hook] += 1
 
-    def manager(self: HookManager) -> None:
-        make_manager(self)
+    def manager(self: HookManager, *, strict: bool = False) -> None:
+        make_manager(self, strict=strict)
+        self.calls = calls
         self.add_hookcall_monitoring(before, lambda *arguments: None)
 
-    monkeypatch.setattr(Dispatch, "__init__", dispatch)
     monkeypatch.setattr(HookManager, "__init__", manager)
     return calls
 
