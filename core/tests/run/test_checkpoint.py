@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from rlcore.errors import RunStateError
-from rlcore.storage import checkpoint_directory
+from rlcore.storage import checkpoints as checkpoint_directory
 from rlcore.storage.checkpoint import NewerFormat, load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import newest_intact, save_checkpoint
+from rlcore.storage.checkpoints import newest_intact, save_checkpoint
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES += ["float16", "float32", "float64"]

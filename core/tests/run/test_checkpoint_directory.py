@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from rlcore.errors import RunStateError
-from rlcore.storage import checkpoint_directory
+from rlcore.storage import checkpoints as checkpoint_directory
 from rlcore.storage.checkpoint import Draft, load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact, remove_checkpoint, rotate, save_checkpoint
+from rlcore.storage.checkpoints import find_checkpoints, is_intact, remove_checkpoint, rotate, save_checkpoint
 from rlcore.storage.files.atomic import sweep
 
 SaveSteps = Callable[..., list[Path]]

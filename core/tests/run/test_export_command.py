@@ -22,7 +22,7 @@ from rlcore.errors import (
     RunStateError,
     UnsupportedExport,
 )
-from rlcore.storage import checkpoint_directory
+from rlcore.storage import checkpoints as checkpoint_directory
 from rlcore_devkit.fixtures import CommandResult, RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]

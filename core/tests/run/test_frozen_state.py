@@ -24,7 +24,7 @@ from rlcore.errors import RunStateError
 from rlcore.storage import frozen_files
 from rlcore.storage.best import save_best
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import (
+from rlcore.storage.checkpoints import (
     Checkpoint,
     CheckpointSave,
     find_checkpoints,

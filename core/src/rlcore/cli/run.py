@@ -283,7 +283,7 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
     if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
         raise click.UsageError("CONFIG is missing; it may be left out only with --run-id and --resume or --inference")
     from rlcore.config.names import name_problem
-    from rlcore.run.saved_run import require_run
+    from rlcore.run.saved import require_run
     from rlcore.storage.configuration import read_saved_configuration
 
     problem = name_problem("a run id", flags["run_id"])

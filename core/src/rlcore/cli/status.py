@@ -37,7 +37,7 @@ def status_command(
 ) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
     from rlcore.run.run_data import run_data
-    from rlcore.run.saved_run import find_run
+    from rlcore.run.saved import find_run
     from rlcore.storage.configuration import read_saved_configuration
     from rlcore.storage.status import metadata_of
 
@@ -114,7 +114,7 @@ def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[s
 def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The last and the best score at the last checkpoint; None before the first evaluation."""
     from rlcore.contracts.saved_values import SavedValueError
-    from rlcore.storage.saved_state import require_scores
+    from rlcore.storage.checkpoint_state import require_scores
     from rlcore.storage.status import metadata_of
 
     scores = metadata_of(status).get("evaluation")
@@ -131,7 +131,7 @@ def _promise(status: Mapping[str, Any]) -> str:
     """The promise of a resume from the last checkpoint, in words; empty before there is one."""
     from rlcore.contracts.saved_values import SavedValueError
     from rlcore.run.promise import ResumePromise
-    from rlcore.storage.saved_state import require_promise
+    from rlcore.storage.checkpoint_state import require_promise
     from rlcore.storage.status import metadata_of
 
     found = metadata_of(status).get("resume")

@@ -17,7 +17,7 @@ from rlcore.plugins.calls import Plugins
 from rlcore.records import ExporterSpec
 from rlcore.run.exported_file import OpenExporter, about_export
 from rlcore.run.saved_policies import PolicySource
-from rlcore.run.saved_run import SavedRun
+from rlcore.run.saved import SavedRun
 from rlcore.run.setup import settings_of
 from rlcore.storage.configuration import configuration_sha256
 from rlcore.storage.files.paths import user_path

@@ -23,7 +23,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.exported_file import OpenExporter, about_export
 from rlcore.settings import RunConfig
-from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.store import RunStore
 

@@ -12,7 +12,7 @@ from rlcore.plugins.known import RANKS
 from rlcore.ranks.launch import Launch
 from rlcore.ranks.ranks import OneRank, Ranks
 from rlcore.settings import CheckpointSettings, RunConfig
-from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.follower import FollowerDirectory
 from rlcore.storage.run_files import read_mark

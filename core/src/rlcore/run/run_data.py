@@ -15,9 +15,9 @@ from rlcore.config.nodes import without_origins
 from rlcore.errors import RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.status_file import DamagedStatusFile
-from rlcore.run.saved_run import find_run, find_state
+from rlcore.run.saved import find_run, find_state
 from rlcore.storage.checkpoint import load_without_arrays, verify_checkpoint
-from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
+from rlcore.storage.checkpoints import Checkpoint, find_checkpoints
 from rlcore.storage.configuration import read_saved_configuration
 from rlcore.storage.files.json_files import (
     DamagedFile,
@@ -28,9 +28,9 @@ from rlcore.storage.files.json_files import (
     read_object,
     read_regular,
 )
-from rlcore.storage.lock import is_locked
+from rlcore.storage.files.lock import is_locked
 from rlcore.storage.run_files import CHECKPOINTS, LOGS, RESULT, TIMERS
-from rlcore.storage.saved_state import RUN, require_run
+from rlcore.storage.checkpoint_state import RUN, require_run
 from rlcore.storage.status import metadata_of, status_in_checkpoints
 
 __all__ = ["CheckpointData", "FoundCheckpoint", "RunData", "SavedSummary", "read_checkpoint", "read_run"]

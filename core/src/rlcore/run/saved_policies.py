@@ -13,7 +13,7 @@ from rlcore.contracts.policy import Policy
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins
 from rlcore.records import ExporterSpec
-from rlcore.run.saved_run import SavedRun, find_run
+from rlcore.run.saved import SavedRun, find_run
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.configuration import read_saved_configuration
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from rlcore.errors import PluginError, RunStateError
 from rlcore.storage.checkpoint import load_without_arrays
-from rlcore.storage.checkpoint_directory import (
+from rlcore.storage.checkpoints import (
     Checkpoint,
     find_checkpoints,
     is_intact,
     remove_checkpoints,
     save_checkpoint,
 )
-from rlcore.storage.saved_state import RUN
+from rlcore.storage.checkpoint_state import RUN
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from rlcore.config.problems import shown
 from rlcore.config.seal import content_sha256, is_sealed
 from rlcore.errors import ConfigError, KeyPath, RunStateError, dotted
 from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat
-from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact
+from rlcore.storage.checkpoints import find_checkpoints, is_intact
 from rlcore.storage.files.json_files import DamagedFile, read_regular
 from rlcore.storage.run_files import CHECKPOINTS
 

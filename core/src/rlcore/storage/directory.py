@@ -18,11 +18,11 @@ from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import BEST, find_checkpoints, require_no_newer
+from rlcore.storage.checkpoints import BEST, find_checkpoints, require_no_newer
 from rlcore.storage.exported_files import ExportedFiles
 from rlcore.storage.files.atomic import is_leftover, sweep, write_atomically
 from rlcore.storage.files.paths import user_path, working_directory
-from rlcore.storage.lock import LOCK, RunLock, in_use, is_locked
+from rlcore.storage.files.lock import LOCK, RunLock, in_use, is_locked
 from rlcore.storage.replaced_runs import ReplacedRuns, why_force
 from rlcore.storage.rewinding import copy_until
 from rlcore.storage.run_files import (

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from rlcore.errors import ConfigError
-from rlcore.storage.checkpoint_directory import find_checkpoints, is_step
+from rlcore.storage.checkpoints import find_checkpoints, is_step
 from rlcore.storage.run_files import CHECKPOINTS, MARK, Mark, is_own_name, read_mark
 
 __all__ = ["require_output"]

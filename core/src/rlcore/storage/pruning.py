@@ -12,8 +12,8 @@ import attrs
 
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import load_without_arrays
-from rlcore.storage.checkpoint_directory import Checkpoint, is_intact, remove_checkpoints, require_no_newer
-from rlcore.storage.lock import LOCK, RunLock
+from rlcore.storage.checkpoints import Checkpoint, is_intact, remove_checkpoints, require_no_newer
+from rlcore.storage.files.lock import LOCK, RunLock
 from rlcore.storage.run_files import CHECKPOINTS, outcome_in, read_mark, require_no_links, write_mark
 from rlcore.storage.status import status_in_checkpoints
 from rlcore.storage.stored_checkpoints import PrunePlan, StoredCheckpoint, disk_usage, prune_plan, stored_checkpoints

@@ -10,12 +10,12 @@ from typing import Any
 from rlcore.errors import RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.status_file import DamagedStatusFile
-from rlcore.storage.checkpoint_directory import find_checkpoints, newest_intact
+from rlcore.storage.checkpoints import find_checkpoints, newest_intact
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.files.paths import user_path
 from rlcore.storage.run_files import CHECKPOINTS, LOGS
 from rlcore.storage.saved_models import saved_models
-from rlcore.storage.saved_state import require_run
+from rlcore.storage.checkpoint_state import require_run
 from rlcore.storage.status import check_metadata, status_in_checkpoints
 
 log = logging.getLogger(__name__)

@@ -20,9 +20,9 @@ from pathlib import Path
 import attrs
 
 from rlcore.errors import RunStateError
-from rlcore.storage.checkpoint_directory import BEST, find_checkpoints, require_no_newer
+from rlcore.storage.checkpoints import BEST, find_checkpoints, require_no_newer
 from rlcore.storage.files.atomic import free_name
-from rlcore.storage.lock import LOCK, RunLock
+from rlcore.storage.files.lock import LOCK, RunLock
 from rlcore.storage.run_files import (
     CHECKPOINTS,
     MARK,

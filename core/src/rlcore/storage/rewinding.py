@@ -14,9 +14,9 @@ import shutil
 from pathlib import Path
 
 from rlcore.storage.checkpoint import own_files
-from rlcore.storage.checkpoint_directory import BEST, find_checkpoints
+from rlcore.storage.checkpoints import BEST, find_checkpoints
 from rlcore.storage.files.atomic import fsync_directory, fsync_file, is_leftover, temporary_path
-from rlcore.storage.lock import LOCK
+from rlcore.storage.files.lock import LOCK
 from rlcore.storage.run_files import CHECKPOINTS, LOGS, MARK, RESULT, STATUS, Mark, own_files_in
 
 _NOT_COPIED = (LOCK, MARK, RESULT, f"{LOGS}/{STATUS}")  # of the run as it was at its end

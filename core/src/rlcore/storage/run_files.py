@@ -19,11 +19,11 @@ import attrs
 
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import BEST, find_checkpoints, foreign_entries, remove_checkpoint
+from rlcore.storage.checkpoints import BEST, find_checkpoints, foreign_entries, remove_checkpoint
 from rlcore.storage.files.atomic import is_leftover, remove, write_atomically
 from rlcore.storage.files.json_files import DamagedFile, is_file_name, is_whole, read_object
 from rlcore.storage.files.patterns import pattern_problem
-from rlcore.storage.lock import LOCK
+from rlcore.storage.files.lock import LOCK
 
 MARK = "rlcore_run.json"
 CHECKPOINTS = "checkpoints"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import RunStateError
-from rlcore.storage.checkpoint_directory import newest_intact
+from rlcore.storage.checkpoints import newest_intact
 from rlcore.storage.run_files import CHECKPOINTS
-from rlcore.storage.saved_state import RUN, require_models
+from rlcore.storage.checkpoint_state import RUN, require_models
 
 
 def saved_models(checkpoints: Path, origin: str, step: int | None = None) -> dict[str, Any]:

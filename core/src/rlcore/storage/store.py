@@ -21,7 +21,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.storage.best import by_score, save_best, settle_best
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import (
+from rlcore.storage.checkpoints import (
     Checkpoint,
     CheckpointSave,
     find_checkpoints,
@@ -45,7 +45,7 @@ from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
 from rlcore.storage.frozen_files import FlushedFiles
 from rlcore.storage.read_other_runs import models_of_run, status_of_run
 from rlcore.storage.run_files import TIMERS, outcome_in
-from rlcore.storage.saved_state import RUN, require_run
+from rlcore.storage.checkpoint_state import RUN, require_run
 from rlcore.storage.status import ListedCheckpoint, SavedStatus, listed_before, training_status
 
 # Entries of a checkpoint's run that its status shows.

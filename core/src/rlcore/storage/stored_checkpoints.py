@@ -12,11 +12,11 @@ import numpy as np
 
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import created_at, format_version, load_without_arrays, own_files
-from rlcore.storage.checkpoint_directory import BEST, find_checkpoints
+from rlcore.storage.checkpoints import BEST, find_checkpoints
 from rlcore.storage.files.json_files import DamagedFile, is_whole, read_object
-from rlcore.storage.lock import is_locked
+from rlcore.storage.files.lock import is_locked
 from rlcore.storage.run_files import CHECKPOINTS, HOLDS, LOGS
-from rlcore.storage.saved_state import RUN, require_models, require_run
+from rlcore.storage.checkpoint_state import RUN, require_models, require_run
 
 
 @attrs.frozen

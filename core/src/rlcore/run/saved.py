@@ -41,13 +41,13 @@ from rlcore.run.setup import (
 from rlcore.settings import RunConfig
 from rlcore.storage.best import by_score
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import BEST, Checkpoint, find_checkpoints, newest_intact
+from rlcore.storage.checkpoints import BEST, Checkpoint, find_checkpoints, newest_intact
 from rlcore.storage.configuration import read_saved_configuration
 from rlcore.storage.files.paths import working_directory
 from rlcore.storage.run_files import CHECKPOINTS
 from rlcore.storage.saved_models import model_of, models_in
 from rlcore.storage.saved_specs import specs_in
-from rlcore.storage.saved_state import RUN, require_models
+from rlcore.storage.checkpoint_state import RUN, require_models
 
 __all__ = ["SavedRun"]
 
