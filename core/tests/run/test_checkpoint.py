@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from rlcore.errors import RunStateError
-from rlcore.storage import checkpoints as checkpoint_directory
+from rlcore.storage import checkpoints
 from rlcore.storage.checkpoint import NewerFormat, load_checkpoint, verify_checkpoint
 from rlcore.storage.checkpoints import newest_intact, save_checkpoint
 
@@ -219,5 +219,5 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read_is_looked_for_again(
             shutil.rmtree(path, ignore_errors=True)
         return load_checkpoint(path)
 
-    monkeypatch.setattr(checkpoint_directory, "load_checkpoint", train_on)
+    monkeypatch.setattr(checkpoints, "load_checkpoint", train_on)
     assert newest_intact(tmp_path, "run")[0].step == 2

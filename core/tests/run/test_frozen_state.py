@@ -22,7 +22,6 @@ from hypothesis.extra import numpy as hnp
 from rlcore.contracts.saved_values import FrozenState, non_finite, saved_array, saved_mapping
 from rlcore.errors import RunStateError
 from rlcore.storage import frozen_files
-from rlcore.storage.best import save_best
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
 from rlcore.storage.checkpoints import (
     Checkpoint,
@@ -30,6 +29,7 @@ from rlcore.storage.checkpoints import (
     find_checkpoints,
     is_intact,
     rotate,
+    save_best,
     save_checkpoint,
 )
 from rlcore.storage.files.atomic import sweep
