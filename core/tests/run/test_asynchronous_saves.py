@@ -16,7 +16,8 @@ from rlcore.errors import PluginError, RunStateError
 from rlcore.run import training
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.state import RunState
-from rlcore.storage import checkpoints as stored, store
+from rlcore.storage import checkpoints as stored
+from rlcore.storage import store
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
 from rlcore.storage.store import PendingSave
 from rlcore_devkit.fixtures import RunRlcore

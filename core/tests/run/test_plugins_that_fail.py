@@ -228,7 +228,9 @@ def test_plugins_hear_that_a_run_failed_whose_result_cannot_be_written(
     run = make_run()
     run.plugins.register(Hears(), "hears")
     run.start()
-    monkeypatch.setattr("rlcore.storage.directory.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr(
+        "rlcore.storage.directory.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
+    )
     with pytest.raises(Exception, match="the result cannot be written: full") as caught:
         run.close("done")
     assert heard == [("failed", str(caught.value))]
