@@ -260,9 +260,9 @@ def _records() -> Iterator[str]:
     yield from (
         "## Records",
         "",
-        "Registries return these classes, of `rlcore` or of the package that adds the hook. A record names code by a string,",
+        "Registries return these classes, of `rlcore` or of the package that adds the hook. A record names code by a",
     )
-    yield '`"package.module:Name"`, and rlcore imports the code on first use.'
+    yield 'string, `"package.module:Name"`, and rlcore imports the code on first use.'
     hooks = [getattr(hookspecs, hook.name) for hook in HOOKS]
     for _, module in added_hooks():
         hooks += [each for name, each in inspect.getmembers(module, inspect.isfunction) if name.startswith("rlcore_")]
