@@ -298,7 +298,7 @@ class Plugins(Factories):
 
         ``parameters`` have sections of their own; a plugin may add to the sections of ``behaviors``.
         """
-        from rlcore.storage.files.plain import plain
+        from rlcore.contracts.saved_values import plain
 
         sections: dict[str, Any] = {}
         owners: dict[str, Plugin] = {}
@@ -347,7 +347,7 @@ class Plugins(Factories):
 
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:
         """Return the training status through ``rlcore_read_status``; None if none is stored."""
-        from rlcore.storage.files.plain import plain
+        from rlcore.contracts.saved_values import plain
         from rlcore.storage.files.status_file import read_status_file
 
         hook = "rlcore_read_status"
