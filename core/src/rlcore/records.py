@@ -239,19 +239,20 @@ class CurriculumSpec(Record):
 
 @attrs.frozen(kw_only=True)
 class ExecutorSpec(Record):
-    """A way to run the workers of a run, which ``environment.workers.executor`` may name.
+    """A way to run the environments of training in workers, which ``environment.workers.executor`` may name.
 
-    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.workers.contract.Executor`.
+    ``target(settings, run: RunContext)``, called by keyword, returns the :class:`rlcore.Environment` of the run. Its
+    workers create their environments with ``rlcore_create_environment``, which the process of the run does not call.
 
     Attributes:
         settings: The attrs class of ``environment.workers``, as ``"package.module:Name"``; derives from
-            :class:`rlcore.WorkerSettings`.
+            :class:`rlcore.ExecutorSettings`.
     """
 
     kind: ClassVar[str] = "executor"
     key: ClassVar[str] = "environment.workers.executor"
 
-    settings: str = attrs.field(default="rlcore.settings:WorkerSettings", validator=check_target)
+    settings: str = attrs.field(validator=check_target)
 
 
 def _check_suffix(record: Record, attribute: attrs.Attribute[str], value: str) -> None:

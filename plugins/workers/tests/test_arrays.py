@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.workers.arrays import RunArrays
-from rlcore.workers.layout import Layout
-from rlcore.workers.overlap import split
+from rlcore import Actions, AgentBatch, BehaviorSpec, EnvironmentFailed, NonFiniteError, ObservationSpec
+from rlcore_workers.arrays import RunArrays
+from rlcore_workers.layout import Layout
+from rlcore_workers.overlap import split
 
 SEEN = ObservationSpec("seen", (2,), np.float32)
 

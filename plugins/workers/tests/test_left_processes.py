@@ -14,13 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rlcore.contracts.environment import EndingProcess
+from rlcore import EndingProcess
 
 PLUGIN = """
 import os, subprocess
 import rlcore
 from rlcore import EnvironmentSpec, hookimpl
-from rlcore.contracts.environment import EndingProcess
 from rlcore_devkit.environments import TinyCorridor
 
 def make(settings, run):

@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.config import load_config, load_plugins_for
-from rlcore.config.document import document_from_mapping
-from rlcore.contracts.environment import Actions, SavesState
-from rlcore.contracts.saved_values import SavedValueError
-from rlcore.contracts.seeding import EpisodeSeeds
-from rlcore.errors import ConfigError, PluginError
+from rlcore import (
+    Actions,
+    ConfigError,
+    EnvSettings,
+    EpisodeSeeds,
+    PluginError,
+    SavedValueError,
+    SavesState,
+    document_from_mapping,
+    load_config,
+    load_plugins_for,
+)
 from rlcore.run.setup import make_environment, run_context
-from rlcore.settings import EnvSettings
-from rlcore.workers.crew import Restarts
+from rlcore_workers.supervisor import Restarts
 
 
 def make(path: Path, workers: Any, name: str = "corridor", num_envs: int = 5, **blocks: Any) -> Any:
@@ -142,7 +147,7 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, blocks: dict[str, Any], m
 
 def test_restarts_are_limited_in_a_period_and_in_a_lifetime(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("rlcore.workers.crew.monotonic", lambda: clock[0])
+    monkeypatch.setattr("rlcore_workers.supervisor.monotonic", lambda: clock[0])
     limits = EnvSettings(max_lifetime_restarts=3, restarts_rate_limit_n=2, restarts_rate_limit_period_s=60)
     restarts, refused = Restarts(), []
     for clock[0] in (0.0, 10.0, 20.0, 71.0, 200.0):

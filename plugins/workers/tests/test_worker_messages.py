@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.workers.arrays import RunArrays
-from rlcore.workers.layout import Layout
-from rlcore.workers.messages import PartMessages
+from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore_workers.arrays import RunArrays
+from rlcore_workers.layout import Layout
+from rlcore_workers.messages import PartMessages
 
 OBSERVATIONS = (ObservationSpec("place", (3,), np.float32), ObservationSpec("camera", (2, 2), np.uint8, "image"))
 BOUNDS = [0, 2, 5]

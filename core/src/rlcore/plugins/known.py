@@ -28,6 +28,7 @@ PACKAGES = {
     ("command", "play"): "rlcore-pettingzoo",
     ("command", "ratings"): "rlcore-ghost",
     ("command", "ray"): "rlcore-ray",
+    ("executor", "processes"): "rlcore-workers",
     ("executor", "ray"): "rlcore-ray",
     ("command", "report"): "rlcore-report",
     ("curriculum", "lessons"): "rlcore-curriculum",

@@ -1,6 +1,6 @@
 """One batch for the environments of all workers: each worker writes its rows, the run reads the whole arrays.
 
-All arrays are in one piece of memory, which processes can share: :mod:`rlcore.workers.layout`.
+All arrays are in one piece of memory, which processes can share: :mod:`rlcore_workers.layout`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.contracts.finite import not_finite_as_float32
-from rlcore.contracts.saved_values import fill, saved_array, saved_mapping
-from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.workers.layout import OPTIONAL, OPTIONAL_DEFAULTS, Layout, Rows
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentFailed,
+    NonFiniteError,
+    fill,
+    not_finite_as_float32,
+    saved_array,
+    saved_mapping,
+)
+from rlcore_workers.layout import OPTIONAL, OPTIONAL_DEFAULTS, Layout, Rows
 
 __all__ = ["PartArrays", "RunArrays"]
 

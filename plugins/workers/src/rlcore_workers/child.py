@@ -1,4 +1,4 @@
-"""The program of a worker process, which :mod:`rlcore.workers.processes` starts.
+"""The program of a worker process, which :mod:`rlcore_workers.processes` starts.
 
 The process ends with the run, whatever ends the run, and so do those that environments started: it is an
 :class:`rlcore.processes.EndingProcess`. The loop ends with its channel.
@@ -19,7 +19,7 @@ from multiprocessing import current_process, spawn
 from typing import Any, NoReturn
 
 from rlcore.processes import PR_SET_PDEATHSIG, kill_descendants, prctl
-from rlcore.workers.channel import ANSWER, ATTACH, CALL, FAILED, STEP, Channel
+from rlcore_workers.channel import ANSWER, ATTACH, CALL, FAILED, STEP, Channel
 
 # The run decides when a worker ends: a terminal and a batch system send these to every process.
 IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
@@ -72,8 +72,8 @@ def _import_main(preparation: dict[str, Any]) -> None:
 
 
 def _serve(channel: Channel, task: bytes) -> None:
-    from rlcore.contracts.finite import hide_overflow_warnings
-    from rlcore.workers.part import Part
+    from rlcore import hide_overflow_warnings
+    from rlcore_workers.part import Part
 
     hide_overflow_warnings()
     part: Any = None
@@ -113,7 +113,7 @@ def _is_of(channel: Channel, error: BaseException) -> bool:
 
 
 def _arrays(channel: Channel, value: Any) -> Any:
-    from rlcore.workers.arrays import RunArrays
+    from rlcore_workers.arrays import RunArrays
 
     layout, number = value
     _, descriptors, _, _ = socket.recv_fds(channel.socket, 1, 1)
@@ -127,7 +127,7 @@ def _arrays(channel: Channel, value: Any) -> Any:
 
 def _fail(channel: Channel, error: BaseException) -> None:
     """Send an error: its type and text, and its traceback as text."""
-    from rlcore.workers.contract import WorkerFailed
+    from rlcore_workers.contract import WorkerFailed
 
     failure = WorkerFailed.of(error)
     with suppress(OSError):

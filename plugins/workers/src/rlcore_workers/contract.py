@@ -2,7 +2,7 @@
 
 An *executor* starts workers and waits for them; a *worker* steps some of a run's environments somewhere else. How a
 worker is started, reached and killed is the executor's matter. Deadlines, restarts and aborted episodes are the run's
-(:mod:`rlcore.workers.crew`), and the batches of all workers become one in :mod:`rlcore.workers.arrays`.
+(:mod:`rlcore_workers.supervisor`), and the batches of all workers become one in :mod:`rlcore_workers.arrays`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
-from rlcore.contracts.environment import BehaviorSpec
-from rlcore.errors import ConfigError, RlcoreError, RunStateError, UnsupportedSpace, one_line
-from rlcore.plugins.plugin import Plugin
-from rlcore.workers.arrays import RunArrays
-from rlcore.workers.layout import Layout
+from rlcore import BehaviorSpec, ConfigError, Plugin, RlcoreError, RunStateError, UnsupportedSpace, one_line
+from rlcore_workers.arrays import RunArrays
+from rlcore_workers.layout import Layout
 
 __all__ = ["Executor", "PartMade", "Task", "Worker", "WorkerFailed"]
 
@@ -32,8 +30,8 @@ class Task:
         part: Number of the worker, from 0.
         first: Index, in the run, of its first environment.
         count: Number of its environments.
-        plugins: The plugins of the run, as :func:`rlcore.workers.recipe.plugins_recipe` returns them.
-        context: The run, pickled after its plugins are known: see :mod:`rlcore.workers.recipe`.
+        plugins: The plugins of the run, as :func:`rlcore_workers.recipe.plugins_recipe` returns them.
+        context: The run, pickled after its plugins are known: see :mod:`rlcore_workers.recipe`.
     """
 
     part: int
@@ -93,7 +91,7 @@ class WorkerFailed(Exception):
 
 @runtime_checkable
 class Worker(Protocol):
-    """A started worker. Its methods are those of :class:`rlcore.workers.part.Part`, called by name.
+    """A started worker. Its methods are those of :class:`rlcore_workers.part.Part`, called by name.
 
     A worker has one call at a time: ``begin``, then, once :meth:`Executor.wait` returned it, ``result``.
     """
@@ -116,7 +114,7 @@ class Worker(Protocol):
 
 @runtime_checkable
 class Executor(Protocol):
-    """Starts workers and waits for them. A plugin's :class:`rlcore.ExecutorSpec` names one."""
+    """Starts workers and waits for them; :func:`rlcore_workers.create_environment` calls it."""
 
     def start(self, task: Task) -> Worker:
         """Start a worker; returns without waiting. Raises WorkerFailed if that is impossible."""

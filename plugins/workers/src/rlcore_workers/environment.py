@@ -7,26 +7,38 @@ slots are in the same order, so a run gets the same batches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
-from rlcore.contracts.saved_values import SavedValueError, saved_entry
-from rlcore.contracts.seeding import EpisodeSeeds
-from rlcore.contracts.stats import ABORTED_EPISODES, WORKER_RESTARTS, WORKER_WAIT
-from rlcore.errors import EnvironmentFailed
-from rlcore.plugins.run_context import RunContext
-from rlcore.workers.arrays import RunArrays
-from rlcore.workers.contract import Executor, PartMade
-from rlcore.workers.crew import Crew
-from rlcore.workers.layout import Layout
-from rlcore.workers.states import join_states, split_state
+from rlcore import (
+    ABORTED_EPISODES,
+    WORKER_RESTARTS,
+    WORKER_WAIT,
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentFailed,
+    EpisodeSeeds,
+    Parameters,
+    RunContext,
+    SavedValueError,
+    refuse_unknown_parameters,
+    saved_entry,
+)
+from rlcore_workers.arrays import RunArrays
+from rlcore_workers.contract import Executor, PartMade
+from rlcore_workers.layout import Layout
+from rlcore_workers.settings import WorkerSettings
+from rlcore_workers.supervisor import Supervisor
+
+FIRST = "first_env"  # the entry of a state with the number of its first environment
 
 
 class WorkerEnvironment:
-    """N environments in the workers of a crew.
+    """N environments in supervised workers.
 
     Attributes:
         behaviors: The behaviors by name, those of one process.
@@ -36,7 +48,13 @@ class WorkerEnvironment:
     """
 
     def __init__(
-        self, crew: Crew, executor: Executor, parts: Sequence[PartMade], counts: Sequence[int], context: RunContext
+        self,
+        supervisor: Supervisor,
+        executor: Executor,
+        parts: Sequence[PartMade],
+        counts: Sequence[int],
+        settings: WorkerSettings,
+        context: RunContext,
     ) -> None:
         names = tuple(context.config.environment_parameters)
         bounds = np.cumsum([0, *counts]).tolist()
@@ -45,7 +63,7 @@ class WorkerEnvironment:
         self.num_envs = context.num_envs
         self.episodes: NDArray[np.int64] = np.zeros(self.num_envs, np.int64)
         self.aborted = 0
-        self._crew = crew
+        self._supervisor = supervisor
         self._parts = parts
         self._layout = layout
         self._arrays: RunArrays = executor.arrays(layout)
@@ -59,7 +77,7 @@ class WorkerEnvironment:
         # Workers that were started again since the latest batches: their rows are those of other episodes.
         self._fresh: set[int] = set()
         self._gone: set[int] = set()  # workers that the run does without
-        crew.refuse(crew.attach(range(crew.size), self._arrays), "attach")
+        supervisor.refuse(supervisor.attach(range(supervisor.size), self._arrays), "attach")
 
     # ------------------------------------------------------------ episodes
 
@@ -71,7 +89,7 @@ class WorkerEnvironment:
         self._fresh.clear()
         failures |= self._reset([part for part in self._living() if part not in failures])[1]
         while failures:
-            again, dropped = self._crew.recover(failures, "reset")
+            again, dropped = self._supervisor.recover(failures, "reset")
             self._drop(dropped)
             self._next_episodes(again)
             failures = self._started(again)
@@ -83,25 +101,23 @@ class WorkerEnvironment:
 
         The episodes of a worker that fails are aborted, and its environments start their next ones.
         """
-        self.send(actions)
-        return self.receive()
+        self._send_step(actions)
+        return self._receive_step()
 
-    def send(self, actions: Mapping[str, Actions]) -> None:
-        """Begin a step, as :meth:`rlcore.SendsSteps.send` says."""
+    def _send_step(self, actions: Mapping[str, Actions]) -> None:
         self._arrays.put_actions(actions)
-        self._send([part for part in self._crew.workers if part not in self._fresh])
+        self._send([part for part in self._supervisor.workers if part not in self._fresh])
 
     def _send(self, parts: Sequence[int]) -> None:
         """Have these workers step, with the parameters that changed."""
         stale = self._stale
-        self._crew.send(parts, (lambda part: (self._names,) if part in stale else ()) if stale else None)
+        self._supervisor.send(parts, (lambda part: (self._names,) if part in stale else ()) if stale else None)
         if stale:
             stale.difference_update(parts)
 
-    def receive(self) -> dict[str, AgentBatch]:
-        """Wait for a step, as :meth:`rlcore.SendsSteps.receive` says."""
-        self._crew.land()
-        infos, failures = self._crew.take()
+    def _receive_step(self) -> dict[str, AgentBatch]:
+        self._supervisor.land()
+        infos, failures = self._supervisor.take()
         lost: set[int] = set()
         if failures or self._fresh:
             self.episodes[self._rows_of(set(infos))] = self._arrays.episodes[self._rows_of(set(infos))]
@@ -115,15 +131,15 @@ class WorkerEnvironment:
 
     def _settle(self) -> dict[int, Any]:
         """Wait for steps that were sent, and forget them. Return the failures."""
-        self._crew.land()
-        return self._crew.take()[1]
+        self._supervisor.land()
+        return self._supervisor.take()[1]
 
     def _living(self) -> list[int]:
-        return [part for part in range(self._crew.size) if part not in self._gone]
+        return [part for part in range(self._supervisor.size) if part not in self._gone]
 
     def _reset(self, parts: Sequence[int]) -> tuple[dict[int, Any], dict[int, Any]]:
         """Start the episodes in ``arrays.begin`` in the environments of these workers."""
-        results, failures = self._crew.call(parts, "reset", lambda part: (self._own_seeds(part), self._names))
+        results, failures = self._supervisor.call(parts, "reset", lambda part: (self._own_seeds(part), self._names))
         self._stale.difference_update(results)
         return results, failures
 
@@ -132,11 +148,11 @@ class WorkerEnvironment:
 
     def _started(self, parts: Sequence[int]) -> dict[int, Any]:
         """Start workers again, with the episodes in ``arrays.begin``; return the failures."""
-        made, failures = self._crew.start(parts)
+        made, failures = self._supervisor.start(parts)
         for part, found in made.items():
             if not _same(found, self._parts[part]):
                 raise EnvironmentFailed(f"worker {part} was started again and made other environments than before")
-        failures |= self._crew.attach(made, self._arrays)
+        failures |= self._supervisor.attach(made, self._arrays)
         failures |= self._reset([part for part in made if part not in failures])[1]
         return failures
 
@@ -145,7 +161,7 @@ class WorkerEnvironment:
         for part in failures:
             self._arrays.begin[self._envs(part)] = self.episodes[self._envs(part)]
         while failures:
-            again, dropped = self._crew.recover(failures, doing)
+            again, dropped = self._supervisor.recover(failures, doing)
             self._drop(dropped)
             self._next_episodes(again)
             self._fresh |= {*again, *dropped}
@@ -187,26 +203,26 @@ class WorkerEnvironment:
             column = self._parameters[:, names.index(name)]
             changed |= column != values
             column[:] = values
-        for part in range(self._crew.size):
+        for part in range(self._supervisor.size):
             if changed[self._envs(part)].any():
                 self._stale.add(part)
 
     @property
     def busy_seconds(self) -> float:
-        """Seconds that the workers together have spent in steps of their environments."""
+        """Seconds that the workers together have spent in steps of their environments; 0 if unknown."""
         return float(self._arrays.busy.sum())
 
     def stats(self) -> dict[str, float]:
         """Workers that were started again, agents' episodes that were dropped, and seconds spent waiting."""
         return {
-            WORKER_RESTARTS: float(self._crew.restarts),
+            WORKER_RESTARTS: float(self._supervisor.restarts),
             ABORTED_EPISODES: float(self.aborted),
-            WORKER_WAIT: self._crew.waited,
+            WORKER_WAIT: self._supervisor.waited,
         }
 
     def close(self) -> None:
         """Close the environments and end the workers; may be called twice."""
-        self._crew.close()
+        self._supervisor.close()
 
 
 class SavingWorkerEnvironment(WorkerEnvironment):
@@ -218,12 +234,12 @@ class SavingWorkerEnvironment(WorkerEnvironment):
         A worker that fails is started again. Its part is None, and so is that of a worker whose episodes the next step
         aborts.
         """
-        parts = [part for part in self._crew.workers if part not in self._fresh]
-        states, failures = self._crew.call(parts, "state_dict")
+        parts = [part for part in self._supervisor.workers if part not in self._fresh]
+        states, failures = self._supervisor.call(parts, "state_dict")
         if failures:
             self._revive(failures, "state_dict")
-        if len(states) == self._crew.size and all(part.saves_rows for part in self._parts):
-            return join_states([states[part] for part in range(self._crew.size)])
+        if len(states) == self._supervisor.size and all(part.saves_rows for part in self._parts):
+            return join_states([states[part] for part in range(self._supervisor.size)])
         return {
             "episodes": self.episodes.copy(),
             "workers": {str(part): states.get(part) for part in self._living()},
@@ -253,9 +269,9 @@ class SavingWorkerEnvironment(WorkerEnvironment):
         self._arrays.begin[:] = self.episodes
         fresh = [part for part in self._living() if saved.get(str(part)) is None]
         loaded = [part for part in self._living() if part not in fresh]
-        failures = self._crew.call(loaded, "load_state_dict", lambda part: (saved[str(part)],))[1]
+        failures = self._supervisor.call(loaded, "load_state_dict", lambda part: (saved[str(part)],))[1]
         failures |= self._reset(fresh)[1]
-        self._crew.refuse(failures, "load_state_dict")
+        self._supervisor.refuse(failures, "load_state_dict")
         self._fresh = set(fresh)
         return self._arrays.batches({})
 
@@ -263,8 +279,8 @@ class SavingWorkerEnvironment(WorkerEnvironment):
         """Continue from the state of one process."""
         counts = np.diff(self._layout.bounds).tolist()
         states = split_state(state, counts)
-        _, failures = self._crew.call(self._living(), "load_state_dict", lambda part: (states[part],))
-        self._crew.refuse(failures, "load_state_dict")
+        _, failures = self._supervisor.call(self._living(), "load_state_dict", lambda part: (states[part],))
+        self._supervisor.refuse(failures, "load_state_dict")
         self.episodes[:] = self._arrays.episodes
         self._fresh = set()
         return self._arrays.batches({})
@@ -278,3 +294,40 @@ def _same(found: PartMade, before: PartMade) -> bool:
         and (spec.continuous, spec.discrete) == (found.behaviors[name].continuous, found.behaviors[name].discrete)
         for name, spec in before.behaviors.items()
     )
+
+
+# ---------------------------------------------------------------- states of rows: see :class:`rlcore.SavesRows`
+
+
+def join_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The state of all environments, from those of consecutive blocks."""
+    joined: dict[str, Any] = {}
+    first = states[0]
+    for name, value in first.items():
+        values = [state[name] for state in states]
+        if isinstance(value, Mapping):
+            joined[name] = join_states(values)
+        elif isinstance(value, np.ndarray):
+            joined[name] = np.concatenate(values)
+        elif isinstance(value, list):
+            joined[name] = [row for rows in values for row in rows]
+        else:
+            joined[name] = value
+    return joined
+
+
+def split_state(state: Mapping[str, Any], counts: Sequence[int]) -> list[dict[str, Any]]:
+    """The states of blocks with ``counts`` environments each. Raises SavedValueError for another number in all."""
+    bounds = [0, *accumulate(counts)]
+    parts: list[dict[str, Any]] = [{} for _ in counts]
+    for name, value in state.items():
+        if isinstance(value, Mapping):
+            for part, inner in zip(parts, split_state(value, counts), strict=True):
+                part[name] = inner
+            continue
+        rows = isinstance(value, np.ndarray | list)
+        if rows and len(value) != bounds[-1]:
+            raise SavedValueError(f"the entry {name!r} has {len(value)} rows, not one for each of {bounds[-1]}")
+        for part, (start, end) in zip(parts, pairwise(bounds), strict=True):
+            part[name] = value[start:end] if rows else value + start if name == FIRST else value
+    return parts

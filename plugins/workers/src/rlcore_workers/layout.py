@@ -14,8 +14,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import BehaviorSpec
-from rlcore.errors import EnvironmentFailed
+from rlcore import BehaviorSpec, EnvironmentFailed
 
 __all__ = ["Layout"]
 

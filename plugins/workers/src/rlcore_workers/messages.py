@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.workers.arrays import RunArrays
-from rlcore.workers.layout import OPTIONAL_DEFAULTS
+from rlcore_workers.arrays import RunArrays
+from rlcore_workers.layout import OPTIONAL_DEFAULTS
 
 __all__ = ["PartMessages"]
 

@@ -1,7 +1,9 @@
-"""Environments in workers of which some step while the run does something else.
+"""Environments in workers that step while the run does something else.
 
-A batch has all slots, as in lock-step. The agents of workers that step wait: they need no action, and have no rewards
-and no ends. Workers write to shared memory while they step, so the run is shown copies of the rows that have landed.
+With ``overlap: updates``, all workers step while trainers update; batches are those of lock-step. Otherwise some workers
+step between two batches. Such a batch has all slots too. The agents of workers that step wait: they need no action, and
+have no rewards and no ends. Workers write to shared memory while they step, so the run is shown copies of the rows that
+have landed.
 """
 
 from __future__ import annotations
@@ -12,21 +14,44 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch
-from rlcore.contracts.saved_values import SavedValueError, fill, saved_array, saved_count, saved_entry, saved_mapping
-from rlcore.contracts.seeding import EpisodeSeeds
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.targets import call_target, require_protocol
-from rlcore.settings import WorkerSettings
-from rlcore.workers.arrays import RunArrays
-from rlcore.workers.contract import Executor, PartMade
-from rlcore.workers.crew import Crew
-from rlcore.workers.environment import SavingWorkerEnvironment, WorkerEnvironment
-from rlcore.workers.messages import PartMessages
-from rlcore.workers.recipe import make_tasks
+from rlcore import (
+    Actions,
+    AgentBatch,
+    EpisodeSeeds,
+    RunContext,
+    SavedValueError,
+    fill,
+    saved_array,
+    saved_count,
+    saved_entry,
+    saved_mapping,
+)
+from rlcore_workers.arrays import RunArrays
+from rlcore_workers.contract import Executor, PartMade
+from rlcore_workers.environment import SavingWorkerEnvironment, WorkerEnvironment
+from rlcore_workers.messages import PartMessages
+from rlcore_workers.settings import WorkerSettings
+from rlcore_workers.supervisor import Supervisor
 
 ASYNCHRONOUS = "workers.wait_for takes the workers that answer first"
+
+
+class UpdatesEnvironment(WorkerEnvironment):
+    """Workers that all step while trainers update; implements :class:`rlcore.SendsSteps`."""
+
+    busy_seconds = 0.0  # a step cannot be measured
+
+    def send(self, actions: Mapping[str, Actions]) -> None:
+        """Begin a step, as :meth:`rlcore.SendsSteps.send` says."""
+        self._send_step(actions)
+
+    def receive(self) -> dict[str, AgentBatch]:
+        """Wait for a step, as :meth:`rlcore.SendsSteps.receive` says."""
+        return self._receive_step()
+
+
+class SavingUpdatesEnvironment(UpdatesEnvironment, SavingWorkerEnvironment):
+    """Workers that step while trainers update, with environments that save themselves."""
 
 
 class OverlappingEnvironment(WorkerEnvironment):
@@ -39,9 +64,15 @@ class OverlappingEnvironment(WorkerEnvironment):
     resume_limits: tuple[str, ...] = ()
 
     def __init__(
-        self, crew: Crew, executor: Executor, parts: Sequence[PartMade], counts: Sequence[int], context: RunContext
+        self,
+        supervisor: Supervisor,
+        executor: Executor,
+        parts: Sequence[PartMade],
+        counts: Sequence[int],
+        settings: WorkerSettings,
+        context: RunContext,
     ) -> None:
-        super().__init__(crew, executor, parts, counts, context)
+        super().__init__(supervisor, executor, parts, counts, settings, context)
         self._shown = RunArrays(self._layout, bytearray(self._layout.size))
         self._shown.fill_defaults()
         self._parameters = self._arrays.parameters.copy()  # workers that step read the shared ones
@@ -63,17 +94,17 @@ class OverlappingEnvironment(WorkerEnvironment):
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         """Start an episode everywhere. What workers do at this time is waited for and forgotten."""
         super().reset(seeds, episodes)
-        everywhere = range(self._crew.size)
+        everywhere = range(self._supervisor.size)
         for part in everywhere:
             self._shown.copy_part(self._arrays, part)
         self._acting = self._first() - self._gone
-        waiting = set(self._crew.workers) - self._acting
-        self._crew.landed = dict.fromkeys(waiting)
+        waiting = set(self._supervisor.workers) - self._acting
+        self._supervisor.landed = dict.fromkeys(waiting)
         for part in waiting:
             self._shown.rest(part)
         return self._shown.batches({})
 
-    def send(self, actions: Mapping[str, Actions]) -> None:
+    def _send_step(self, actions: Mapping[str, Actions]) -> None:
         """Have the workers step whose agents were asked for ``actions``."""
         parts = sorted(self._acting - self._fresh)
         self._arrays.put_actions(actions, parts)
@@ -89,10 +120,10 @@ class OverlappingEnvironment(WorkerEnvironment):
             self._arrays.parameters[self._envs(part)] = self._parameters[self._envs(part)]
         return super()._reset(parts)
 
-    def receive(self) -> dict[str, AgentBatch]:
+    def _receive_step(self) -> dict[str, AgentBatch]:
         """Wait for some workers; the agents of all others rest. Workers that failed are started again."""
         due = self._landing()
-        infos, failures = self._crew.take(due)
+        infos, failures = self._supervisor.take(due)
         for part in self._acting - due:
             self._shown.rest(part)
         if failures:
@@ -111,12 +142,20 @@ class OverlappingEnvironment(WorkerEnvironment):
 class HalvesEnvironment(OverlappingEnvironment):
     """The first half of the workers and the second take turns: one steps, the agents of the other one act."""
 
+    busy_seconds = 0.0  # a step cannot be measured
+
     def __init__(
-        self, crew: Crew, executor: Executor, parts: Sequence[PartMade], counts: Sequence[int], context: RunContext
+        self,
+        supervisor: Supervisor,
+        executor: Executor,
+        parts: Sequence[PartMade],
+        counts: Sequence[int],
+        settings: WorkerSettings,
+        context: RunContext,
     ) -> None:
-        super().__init__(crew, executor, parts, counts, context)
-        middle = (crew.size + 1) // 2
-        self._halves = (set(range(middle)), set(range(middle, crew.size)))
+        super().__init__(supervisor, executor, parts, counts, settings, context)
+        middle = (supervisor.size + 1) // 2
+        self._halves = (set(range(middle)), set(range(middle, supervisor.size)))
 
     def _first(self) -> set[int]:
         self._turn = 0
@@ -125,8 +164,8 @@ class HalvesEnvironment(OverlappingEnvironment):
     def _landing(self) -> set[int]:
         self._turn = 1 - self._turn
         due = self._halves[self._turn]
-        flying = self._crew.flying
-        self._crew.land(lambda: not any(part in due for part, _ in flying.values()))
+        flying = self._supervisor.flying
+        self._supervisor.land(lambda: not any(part in due for part, _ in flying.values()))
         return due
 
 
@@ -137,23 +176,24 @@ class AsynchronousEnvironment(OverlappingEnvironment):
 
     def __init__(
         self,
-        crew: Crew,
+        supervisor: Supervisor,
         executor: Executor,
         parts: Sequence[PartMade],
         counts: Sequence[int],
+        settings: WorkerSettings,
         context: RunContext,
-        wait_for: int,
     ) -> None:
-        super().__init__(crew, executor, parts, counts, context)
-        self._wait_for = wait_for
+        super().__init__(supervisor, executor, parts, counts, settings, context)
+        assert settings.wait_for is not None
+        self._wait_for = settings.wait_for
 
     def _first(self) -> set[int]:
-        return set(range(self._crew.size))
+        return set(range(self._supervisor.size))
 
     def _landing(self) -> set[int]:
-        crew, others = self._crew, self._wait_for - len(self._fresh)
-        crew.land(lambda: len(crew.landed) >= others)
-        return {*crew.landed, *self._fresh}
+        supervisor, others = self._supervisor, self._wait_for - len(self._fresh)
+        supervisor.land(lambda: len(supervisor.landed) >= others)
+        return {*supervisor.landed, *self._fresh}
 
 
 class _SavesFlights(OverlappingEnvironment, SavingWorkerEnvironment):
@@ -161,13 +201,13 @@ class _SavesFlights(OverlappingEnvironment, SavingWorkerEnvironment):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the environments, what agents see, and the answers that no batch has shown yet."""
-        self._crew.land()
-        failures = {part: answer for part, answer in self._crew.landed.items() if isinstance(answer, Exception)}
+        self._supervisor.land()
+        failures = {part: answer for part, answer in self._supervisor.landed.items() if isinstance(answer, Exception)}
         if failures:
-            self._crew.take(failures)
+            self._supervisor.take(failures)
             self._revive(failures, "step")
         environments = super().state_dict()
-        landed = {part: info for part, info in self._crew.landed.items() if part not in self._fresh}
+        landed = {part: info for part, info in self._supervisor.landed.items() if part not in self._fresh}
         return {
             "in_flight": environments,
             "bounds": list(self._layout.bounds),
@@ -199,7 +239,7 @@ class _SavesFlights(OverlappingEnvironment, SavingWorkerEnvironment):
         infos = saved_mapping(state, "infos")
         for part, answer in saved_mapping(state, "answers").items():
             self._take_answer(int(part), answer)
-            self._crew.landed[int(part)] = infos.get(part)
+            self._supervisor.landed[int(part)] = infos.get(part)
         self._acting = {int(part) for part in saved_entry(state, "acting")}
         self._turn = saved_count(state, "turn")
         return self._shown.batches({})
@@ -221,52 +261,3 @@ class SavingHalvesEnvironment(_SavesFlights, HalvesEnvironment):
 
 class SavingAsynchronousEnvironment(_SavesFlights, AsynchronousEnvironment):
     """The first workers that answer, of environments that save themselves."""
-
-
-def _make_overlapping(
-    settings: WorkerSettings,
-    saves_state: bool,
-    crew: Crew,
-    executor: Executor,
-    parts: Sequence[PartMade],
-    counts: Sequence[int],
-    context: RunContext,
-) -> OverlappingEnvironment:
-    """The environments for ``overlap: half``, or for ``wait_for``."""
-    made = (crew, executor, parts, counts, context)
-    if settings.wait_for is None:
-        return (SavingHalvesEnvironment if saves_state else HalvesEnvironment)(*made)
-    return (SavingAsynchronousEnvironment if saves_state else AsynchronousEnvironment)(*made, settings.wait_for)
-
-
-def make_worker_environment(
-    settings: WorkerSettings, plugins: Plugins, context: RunContext, named: str
-) -> WorkerEnvironment:
-    """Start the workers of a run, and make its environments in them. Messages call the environment ``named``.
-
-    Raises what making the environments raises. Workers are started again only once all have made their environments.
-    """
-    spec = plugins.executor(settings.executor)
-    executor: Executor = call_target(spec, "ExecutorSpec.target", settings=settings, run=context)
-    require_protocol(executor, Executor, spec.described)
-    counts = split(context.num_envs, settings.count)
-    crew = Crew(executor, make_tasks(plugins, context, counts), settings, context.config.env_settings, named)
-    try:
-        made, failures = crew.start(range(crew.size))
-        crew.refuse(failures, "create")
-        parts = [made[part] for part in range(crew.size)]
-        for part in parts:
-            context.factories.found |= part.factories
-        saves_state = all(part.saves_state for part in parts)
-        if settings.overlap == "half" or settings.wait_for is not None:
-            return _make_overlapping(settings, saves_state, crew, executor, parts, counts, context)
-        return (SavingWorkerEnvironment if saves_state else WorkerEnvironment)(crew, executor, parts, counts, context)
-    except BaseException:
-        executor.close()
-        raise
-
-
-def split(num_envs: int, workers: int) -> list[int]:
-    """Numbers of environments of each worker, as equal as possible: the first ones have one more."""
-    share, more = divmod(num_envs, workers)
-    return [share + (part < more) for part in range(workers)]

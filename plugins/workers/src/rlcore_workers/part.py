@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Environment, Parameters, SavesRows, SavesState
-from rlcore.contracts.seeding import EpisodeSeeds
-from rlcore.workers.arrays import PartArrays
-from rlcore.workers.contract import PartMade, Task
-from rlcore.workers.recipe import context_of, make_environment, plugins_of
+from rlcore import Environment, EpisodeSeeds, Parameters, SavesRows, SavesState
+from rlcore_workers.arrays import PartArrays
+from rlcore_workers.contract import PartMade, Task
+from rlcore_workers.recipe import context_of, make_environment, plugins_of
 
 __all__ = ["Part"]
 

@@ -24,16 +24,17 @@ from contextlib import suppress
 from multiprocessing import spawn
 from queue import SimpleQueue
 from time import monotonic, sleep
-from typing import Any, Self
+from typing import Any
 
-from rlcore.errors import EnvironmentFailed
-from rlcore.plugins.run_context import RunContext
+from rlcore import EnvironmentFailed, RunContext
 from rlcore.processes import EndingProcess, python
-from rlcore.settings import WorkerSettings
-from rlcore.workers.arrays import RunArrays
-from rlcore.workers.channel import ATTACH, CALL, FAILED, Channel
-from rlcore.workers.contract import Task, Worker, WorkerFailed
-from rlcore.workers.layout import Layout
+from rlcore_workers.arrays import RunArrays
+from rlcore_workers.channel import ATTACH, CALL, FAILED, Channel
+from rlcore_workers.contract import Task, Worker, WorkerFailed
+from rlcore_workers.create import create_environment as create_in_workers
+from rlcore_workers.environment import WorkerEnvironment
+from rlcore_workers.layout import Layout
+from rlcore_workers.settings import WorkerSettings
 
 KEPT_LINES = 50  # of a worker's output, for errors
 LONGEST_LINE = 65536  # bytes of it; a longer one, such as a progress bar without line ends, is shown in parts
@@ -80,7 +81,7 @@ class ProcessWorker:
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)  # until the worker ignores them
             try:
                 self.process = EndingProcess(
-                    python("from rlcore.workers.child import main; main()", str(theirs.fileno())),
+                    python("from rlcore_workers.child import main; main()", str(theirs.fileno())),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
@@ -103,7 +104,7 @@ class ProcessWorker:
                         print(f"worker {self.task.part}: {text}", file=sys.stderr)
 
     def begin(self, method: str, *arguments: Any) -> None:
-        """Send a call, as :meth:`rlcore.workers.contract.Worker.begin` says."""
+        """Send a call, as :meth:`rlcore_workers.contract.Worker.begin` says."""
         channel = self._channel
         try:
             if channel is None:
@@ -138,7 +139,7 @@ class ProcessWorker:
             raise self._gone() from None
 
     def result(self) -> Any:
-        """Return the answer, as :meth:`rlcore.workers.contract.Worker.result` says."""
+        """Return the answer, as :meth:`rlcore_workers.contract.Worker.result` says."""
         channel = self._channel
         try:
             if channel is None:
@@ -224,13 +225,8 @@ class ProcessExecutor:
         self._poll = select.poll()
         self._memory = -1  # descriptor of the shared memory
 
-    @classmethod
-    def create(cls, settings: WorkerSettings, run: RunContext) -> Self:
-        """The executor of a run."""
-        return cls()
-
     def start(self, task: Task) -> ProcessWorker:
-        """Start a process, as :meth:`rlcore.workers.contract.Executor.start` says."""
+        """Start a process, as :meth:`rlcore_workers.contract.Executor.start` says."""
         worker = ProcessWorker(task)
         self._workers[worker.descriptor] = worker
         self._poll.register(worker.descriptor, select.POLLIN)
@@ -302,3 +298,8 @@ class ProcessExecutor:
         if self._memory >= 0:
             os.close(self._memory)
             self._memory = -1
+
+
+def create_environment(settings: WorkerSettings, run: RunContext) -> WorkerEnvironment:
+    """Return the environments of ``run`` in processes."""
+    return create_in_workers(ProcessExecutor(), settings, run)

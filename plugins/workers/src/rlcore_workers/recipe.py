@@ -11,18 +11,15 @@ from typing import Any
 
 import attrs
 
-from rlcore.contracts.environment import Environment
-from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.workers.contract import Task
+from rlcore import ConfigError, Environment, PluginError, Plugins, RunContext, load_plugins
+from rlcore_workers.contract import Task
 
 KEY = ("environment", "workers")
 
 
-def make_tasks(plugins: Plugins, context: RunContext, counts: list[int]) -> list[Task]:
+def make_tasks(context: RunContext, counts: list[int]) -> list[Task]:
     """The tasks of workers with ``counts`` environments each. Raises ConfigError for what cannot leave the process."""
-    recipe = plugins_recipe(plugins)
+    recipe = plugins_recipe(context.plugins)
     tasks, first = [], 0
     for part, count in enumerate(counts):
         tasks.append(Task(part, first, count, recipe, context_recipe(context, first, count)))
@@ -30,7 +27,7 @@ def make_tasks(plugins: Plugins, context: RunContext, counts: list[int]) -> list
     return tasks
 
 
-def plugins_recipe(plugins: Plugins) -> bytes:
+def plugins_recipe(plugins: Any) -> bytes:
     """The choice of plugins, and objects that a program registered, for :func:`plugins_of`."""
     registered = []
     for plugin, found in plugins.registered:

@@ -1,7 +1,7 @@
 """The supervision of a run's workers: deadlines, the ends of workers, and how often they are started again.
 
 A worker that fails is killed, and a new one makes its environments and starts the next episode of each. What happens to
-the open episodes, and to the environments of other workers, is decided in :mod:`rlcore.workers.environment`.
+the open episodes, and to the environments of other workers, is decided in :mod:`rlcore_workers.environment`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 import attrs
 
-from rlcore.errors import EnvironmentFailed
-from rlcore.settings import EnvSettings, WorkerSettings
-from rlcore.workers.contract import Executor, Task, Worker, WorkerFailed
+from rlcore import EnvironmentFailed, EnvSettings
+from rlcore_workers.contract import Executor, Task, Worker, WorkerFailed
+from rlcore_workers.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Restarts:
         self.times.append(monotonic())
 
 
-class Crew:
+class Supervisor:
     """The workers of a run, by number.
 
     Attributes:
@@ -80,7 +80,7 @@ class Crew:
         self._tasks = tasks
         self._settings = settings
         self._limits = limits
-        self._named = named.rstrip(",")
+        self._named = named
         self._history = [Restarts() for _ in tasks]
         self._deadlines: dict[str, float | None] = {
             "create": limits.timeout_wait or None,
