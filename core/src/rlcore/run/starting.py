@@ -210,7 +210,7 @@ class Start:
         """Report the start to plugins, and mark the run directory as started."""
         context, store = training.context, self.store
         for plugin in self.plugins.loaded:
-            log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
+            log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.because)
         try:
             if self.ranks.rank == 0:
                 self.plugins.run_started(context)

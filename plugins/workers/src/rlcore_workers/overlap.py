@@ -1,9 +1,9 @@
 """Environments in workers that step while the run does something else.
 
-With ``overlap: updates``, all workers step while trainers update; batches are those of lock-step. Otherwise some workers
-step between two batches. Such a batch has all slots too. The agents of workers that step wait: they need no action, and
-have no rewards and no ends. Workers write to shared memory while they step, so the run is shown copies of the rows that
-have landed.
+With ``overlap: updates``, all workers step while trainers update; batches are those of lock-step. Otherwise some
+workers step between two batches. Such a batch has all slots too. The agents of workers that step wait: they need no
+action, and have no rewards and no ends. Workers write to shared memory while they step, so the run is shown copies of
+the rows that have landed.
 """
 
 from __future__ import annotations
