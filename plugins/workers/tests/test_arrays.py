@@ -9,8 +9,8 @@ import pytest
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, EnvironmentFailed, NonFiniteError, ObservationSpec
 from rlcore_workers.arrays import RunArrays
+from rlcore_workers.create import split
 from rlcore_workers.layout import Layout
-from rlcore_workers.overlap import split
 
 SEEN = ObservationSpec("seen", (2,), np.float32)
 

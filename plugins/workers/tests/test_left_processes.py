@@ -19,7 +19,7 @@ from rlcore import EndingProcess
 PLUGIN = """
 import os, subprocess
 import rlcore
-from rlcore import EnvironmentSpec, hookimpl
+from rlcore import EndingProcess, EnvironmentSpec, hookimpl
 from rlcore_devkit.environments import TinyCorridor
 
 def make(settings, run):
@@ -42,7 +42,7 @@ SLEEPS = f"setsid sleep {SECONDS} & exec sleep {SECONDS}"
 """What a simulator does; psutil finds it by its command, which no other test process has."""
 PLAIN = f'subprocess.Popen(["/bin/sh", "-c", "{SLEEPS}"], env={{"N": str(number)}}, start_new_session=True)'
 OURS = f'EndingProcess(["/bin/sh", "-c", "{SLEEPS}"], env={{"N": str(number)}})'
-STUBS = Path(__file__).parents[1] / "run" / "stub_plugin.py"
+STUBS = Path(__file__).parents[3] / "core" / "tests" / "run" / "stub_plugin.py"
 
 
 def simulators() -> list[psutil.Process]:

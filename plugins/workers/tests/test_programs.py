@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-STUBS = Path(__file__).parents[1] / "run" / "stub_plugin.py"
+STUBS = Path(__file__).parents[3] / "core" / "tests" / "run" / "stub_plugin.py"
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ from rlcore import Run
 with open("imports", "a") as file:
     file.write(__name__ + "\\n")
 run = Run({
-    "plugins": {"autoload": False, "local": [STUBS]},
+    "plugins": {"autoload": False, "enable": ["workers"], "local": [STUBS]},
     "environment": {"type": "corridor", "num_envs": 2, "workers": 1},
     "behaviors": {"Agent": {"trainer_type": "numpy", "max_steps": 60, "summary_freq": 30}},
     "checkpoint_settings": {"run_id": "run"},
