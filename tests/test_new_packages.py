@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlcore.plugins.scaffold.kinds import KINDS
+from rlcore_devkit.scaffold.kinds import KINDS
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]

@@ -18,10 +18,10 @@ import yaml
 from packaging.requirements import Requirement
 
 import rlcore_devkit
-from rlcore.plugins.scaffold.about import About
-from rlcore.plugins.scaffold.kinds import KINDS
-from rlcore.plugins.scaffold.names import new_package
-from rlcore.plugins.scaffold.writing import write_plugin
+from rlcore_devkit.scaffold.about import About
+from rlcore_devkit.scaffold.kinds import KINDS
+from rlcore_devkit.scaffold.names import new_package
+from rlcore_devkit.scaffold.writing import write_plugin
 
 # Kinds whose code imports more than the core, and what.
 NEEDS = {kind: "torch" for kind, what in KINDS.items() if what.torch} | {

@@ -18,11 +18,11 @@ import pytest
 
 from rlcore.errors import ConfigError
 from rlcore.plugins import CONTRACT
-from rlcore.plugins.scaffold import writing
-from rlcore.plugins.scaffold.about import LICENSES, About, new_about
-from rlcore.plugins.scaffold.kinds import KINDS
-from rlcore.plugins.scaffold.names import new_package
-from rlcore.plugins.scaffold.writing import write_plugin
+from rlcore_devkit.scaffold import writing
+from rlcore_devkit.scaffold.about import LICENSES, About, new_about
+from rlcore_devkit.scaffold.kinds import KINDS
+from rlcore_devkit.scaffold.names import new_package
+from rlcore_devkit.scaffold.writing import write_plugin
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 

@@ -1,4 +1,4 @@
-"""``rlcore plugins new`` writes a complete distribution from the templates in ``rlcore/plugins/templates``.
+"""``rlcore plugins new`` writes a complete distribution: kinds are described in ``kinds.toml``, files in ``templates``.
 
-``kinds`` has the kinds of plugins, ``names`` and ``about`` check what a user chose, ``writing`` fills the templates.
+``names`` and ``about`` check what a user chose, and ``writing`` renders the templates with Jinja.
 """

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from rlcore.errors import ConfigError, did_you_mean
+from rlcore import ConfigError, did_you_mean
 
 # The license expression of each choice: https://spdx.org/licenses/
 LICENSES: Mapping[str, str | None] = {

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import click
 
-from rlcore.cli.options import debug_option
-from rlcore.cli.shown_paths import UserPath
-from rlcore.plugins.scaffold.about import DEFAULT_LICENSE, LICENSES, new_about
-from rlcore.plugins.scaffold.kinds import KINDS
-from rlcore.plugins.scaffold.names import new_package
-from rlcore.plugins.scaffold.writing import listed, write_plugin
+from rlcore_devkit.scaffold.about import DEFAULT_LICENSE, LICENSES, new_about
+from rlcore_devkit.scaffold.kinds import KINDS
+from rlcore_devkit.scaffold.names import new_package
+from rlcore_devkit.scaffold.writing import listed, write_plugin
 
 _WIDTH = max(map(len, KINDS))
-_KINDS = "\b\nKinds:\n" + "\n".join(f"  {name.ljust(_WIDTH)}  {kind.summary}" for name, kind in KINDS.items())
+_KINDS = "\b\nKinds:\n" + "\n".join(f"  {name.ljust(_WIDTH)}  {kind.summary_line}" for name, kind in KINDS.items())
 
 
 @click.command("new", epilog=_KINDS)
@@ -24,14 +22,16 @@ _KINDS = "\b\nKinds:\n" + "\n".join(f"  {name.ljust(_WIDTH)}  {kind.summary}" fo
 )
 @click.option("--distribution", metavar="NAME", help="The name for pip; by default, rlcore-NAME.")
 @click.option("--module", metavar="NAME", help="The Python package; by default, the distribution with underscores.")
-@click.option("--dir", "parent", type=UserPath(file_okay=False), default=Path(), help="Where to create it.")
+@click.option("--dir", "parent", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Where to create it.")
 @click.option("--license", default=DEFAULT_LICENSE, show_default=True, metavar="NAME", help=", ".join(LICENSES) + ".")
 @click.option("--author", help="By default, user.name of git.")
 @click.option("--email", help="By default, user.email of git.")
 @click.option("--url", "urls", multiple=True, metavar="[LABEL=]ADDRESS", help="A page, its source if without a label.")
 @click.option("--description", default="", help="One line: what it is, for indexes and in its files.")
-@debug_option
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+@click.pass_context
 def new_command(
+    context: click.Context,
     name: str | None,
     kinds: tuple[str, ...],
     distribution: str | None,
@@ -48,9 +48,9 @@ def new_command(
     NAME is the name of the plugin, and of what it provides. Without NAME, it derives from the distribution: walker of
     rlcore-walker, acme-walker of acme-rl-walker.
     """
-    from rlcore.cli.main import COMMANDS
-
-    package = new_package(name, kinds, distribution=distribution, module=module, commands=COMMANDS)
+    root = context.find_root()
+    commands = root.command.list_commands(root) if isinstance(root.command, click.Group) else ()
+    package = new_package(name, kinds, distribution=distribution, module=module, commands=commands)
     about = new_about(parent, license=license, author=author, email=email, urls=urls, description=description)
     directory = write_plugin(package, parent, about)
     runs = "".join(f"\n  rlcore run {package.example(kind)}" for kind in package.kinds)

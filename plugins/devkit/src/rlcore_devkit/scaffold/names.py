@@ -10,15 +10,10 @@ from importlib import metadata
 from importlib.util import find_spec
 
 import attrs
+from packaging.requirements import Requirement
 
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.plugins.calls import load_plugins
-from rlcore.plugins.discovery import installed
-from rlcore.plugins.known import PACKAGES
-from rlcore.plugins.plugin import CORE_DISTRIBUTION, PLUGIN_NAME
-from rlcore.plugins.scaffold.kinds import KINDS, Kind
-from rlcore.plugins.selection import selection_from
-from rlcore.settings import RunConfig
+from rlcore import PLUGIN_NAME, ConfigError, RunConfig, did_you_mean, load_plugins
+from rlcore_devkit.scaffold.kinds import KINDS, Kind
 
 _PREFIX = "rlcore-"
 _COMPANY = re.compile(r"([a-z0-9-]+?)-rl-([a-z][a-z0-9-]*)")
@@ -37,7 +32,7 @@ class Package:
         name: The name of the plugin, which is also that of its records.
         distribution: The name for pip, normalized.
         module: The name of the Python package.
-        kinds: What it provides, keys of :data:`rlcore.plugins.scaffold.kinds.KINDS`.
+        kinds: What it provides, keys of :data:`rlcore_devkit.scaffold.kinds.KINDS`.
     """
 
     name: str
@@ -156,7 +151,7 @@ def _check_plugin(name: str) -> None:
         )
     if len(name) > LONGEST_PLUGIN:
         raise ConfigError(f"the plugin name {name!r} has {len(name)} characters; at most {LONGEST_PLUGIN} are allowed")
-    taken = [plugin for plugin in installed() if plugin.name == name]
+    taken = [plugin for plugin in load_plugins().found if plugin.name == name]
     if taken:
         raise ConfigError(f"{name!r} is the name of an installed plugin, {taken[0].label}; choose another")
 
@@ -169,7 +164,7 @@ def _nearest(name: str) -> str:
 
 
 def _check_distribution(distribution: str) -> None:
-    if distribution in {CORE_DISTRIBUTION, *PACKAGES.values()}:
+    if distribution in _own_distributions():
         raise ConfigError(f"{distribution!r} is a distribution of rlcore's own; choose another name")
     try:
         found = metadata.distribution(distribution)
@@ -194,14 +189,22 @@ def _check_module(module: str) -> None:
 
 
 def _check_provided(package: Package, commands: Collection[str]) -> None:
-    """Refuse names of what rlcore itself provides: a configuration could not name the plugin's own."""
-    core = load_plugins(selection_from(None, {}, (), True))
+    """Refuse names of what rlcore's own plugins provide: a configuration could not name the new one."""
+    plugins, own = load_plugins(), _own_distributions()
     for kind in package.kinds:
         what = KINDS[kind]
-        if what.record and package.name in {record.name for record in core.records(what.record)}:
+        records = plugins.records(what.record) if what.record in plugins.kinds else ()
+        provided = {record.name for record in records if record.plugin and record.plugin.distribution in own}
+        if package.name in provided:
             raise ConfigError(f"{package.name!r} is the name of {what.noun} of rlcore's own; choose another")
     if "hooks" in package.kinds and (package.name in commands or package.key in attrs.fields_dict(RunConfig)):
         raise ConfigError(f"{package.name!r} is the name of a command or a block of rlcore's own; choose another")
+
+
+def _own_distributions() -> set[str]:
+    """The distributions of rlcore's own: the core, and those that its extras name."""
+    required = {Requirement(text).name for text in metadata.requires("rlcore") or ()}
+    return {"rlcore", *(name for name in required if name.startswith(_PREFIX))}
 
 
 def _capitalized(name: str) -> list[str]:
