@@ -15,6 +15,8 @@ from rlcore_devkit.scaffold.kinds import KINDS
 from rlcore_devkit.scaffold.names import new_package
 from rlcore_devkit.scaffold.writing import write_plugin
 
+pytestmark = pytest.mark.lint
+
 LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
 
 TOOLS = {

@@ -25,6 +25,8 @@ from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
 from rlcore_torch import NetworkSettings
 
+pytestmark = pytest.mark.documentation
+
 
 def module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"docs_{path.stem}", path)
