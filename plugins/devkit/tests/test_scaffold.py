@@ -17,16 +17,13 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-import rlcore_devkit
 from rlcore_devkit.scaffold.about import About
 from rlcore_devkit.scaffold.kinds import KINDS
 from rlcore_devkit.scaffold.names import new_package
 from rlcore_devkit.scaffold.writing import write_plugin
 
-# Kinds whose code imports more than the core, and what.
-NEEDS = {kind: "torch" for kind, what in KINDS.items() if what.torch} | {
-    kind: what.builds_on[0].replace("-", "_") for kind, what in KINDS.items() if what.builds_on
-}
+# Kinds whose code needs PyTorch; the sampler needs rlcore-curriculum.
+TORCH = {"exporter"} | {kind for kind, what in KINDS.items() if what.contract.startswith("rlcore_torch")}
 TOGETHER = ("hooks", "env", "curriculum", "reward", "recording", "opponent", "schedule", "trainer")
 WITH_TORCH = ("exporter", "replay-sampler", "encoder", "distribution", "optimizer", "torch-trainer")
 OFF_POLICY = ("off-policy-trainer", "hooks")
@@ -51,20 +48,17 @@ def run_tests(site: Path, directories: Sequence[Path], *arguments: str) -> None:
             f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n{required}\n"
         )
     path = [site, *(directory / "src" for directory in directories), *filter(None, sys.path)]
-    # pytest lets one conftest.py name plugins; each of these packages has one, which names the same.
-    options = ["-q", "-p", "no:cacheprovider", "--noconftest", "-p", "rlcore_devkit", "--import-mode=importlib"]
+    options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib"]
     tests = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *arguments, *(directory / "tests" for directory in directories)],
         cwd=site, env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert tests.returncode == 0, tests.stdout + tests.stderr
-    for directory in directories:
-        assert (directory / "tests/conftest.py").read_text() == 'pytest_plugins = ["rlcore_devkit"]\n'
 
 
 def test_new_plugins_pass_their_own_tests(tmp_path: Path) -> None:
-    kinds = [kind for kind in KINDS if kind not in NEEDS or (NEEDS[kind] != "torch" and find_spec(NEEDS[kind]))]
+    kinds = [kind for kind in KINDS if kind not in TORCH and (kind != "sampler" or find_spec("rlcore_curriculum"))]
     kinds.remove("hooks")  # of two such packages, each would ask for an owner
     made = [written(tmp_path, kind, name=f"fresh-{kind}") for kind in kinds]
     made.append(written(tmp_path, "hooks", "reward", "schedule", name="walker", distribution="acme-rl-walker"))
@@ -74,7 +68,7 @@ def test_new_plugins_pass_their_own_tests(tmp_path: Path) -> None:
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
 def test_new_plugins_in_pytorch_pass_their_own_tests(tmp_path: Path) -> None:
     """A few tests of each long conformance class; tests/packaging runs all."""
-    made = [written(tmp_path, kind, name=f"fresh-{kind}") for kind in KINDS if NEEDS.get(kind) == "torch"]
+    made = [written(tmp_path, kind, name=f"fresh-{kind}") for kind in KINDS if kind in TORCH]
     long = "TestDistribution or TestExporter or TestSampler or TestTrainer"
     run_tests(
         tmp_path / "site", made, "-k", f"not ({long}) or learns or vector or never_stopped or is_a_function or improves"
@@ -111,9 +105,9 @@ def files_of(directory: Path) -> Iterable[Path]:
 
 def test_nothing_of_the_templates_is_left_in_the_files(everything: Path) -> None:
     for path in files_of(everything):
-        assert path.suffix != ".tmpl"
+        assert path.suffix != ".jinja"
         text = path.read_text(encoding="utf-8").replace("${{ matrix.", "")  # which belongs to GitHub's workflows
-        assert "${" not in text
+        assert "{{" not in text and "{%" not in text
         assert text == "" or (text[0] != "\n" and text[-1] == "\n" and text[-2] != "\n"), path
         if path.suffix in (".yaml", ".yml"):
             assert yaml.safe_load(text)
@@ -135,7 +129,6 @@ def test_one_kind_has_these_files(tmp_path: Path) -> None:
         "src/rlcore_fresh/py.typed",
         "src/rlcore_fresh/settings.py",
         "src/rlcore_fresh/trainer.py",
-        "tests/conftest.py",
         "tests/test_plugin.py",
         "tests/test_trainer.py",
     ]
@@ -167,28 +160,25 @@ def test_a_new_plugin_depends_on_what_its_code_imports(tmp_path: Path, kinds: tu
     modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     modules += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     imported = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"rlcore_fresh"}
-    if any(module.startswith("rlcore_torch") for module in modules):
-        imported.add("torch")
-    torch = {"torch"} if "torch" in requirements["rlcore"].extras else set()
-    assert imported == requirements.keys() | torch
+    assert imported == requirements.keys()
+    assert any("torch" in kind for kind in kinds) <= ("rlcore_torch" in imported)
+    assert [Requirement(each).name for each in project["optional-dependencies"]["test"]] == ["pytest", "rlcore-devkit"]
 
 
 def test_the_least_versions_are_those_of_rlcore(tmp_path: Path) -> None:
-    ours = {each.name: each.specifier for each in map(Requirement, requires("rlcore") or ())}
-    for kind in ("hooks", "trainer"):
+    known = [*(requires("rlcore") or ()), *(requires("rlcore-torch") or ())]
+    ours = {each.name: each.specifier for each in map(Requirement, known)}
+    for kind in ("hooks", "trainer", "encoder"):
         project = tomllib.loads((written(tmp_path, kind, name=kind) / "pyproject.toml").read_text())["project"]
         for each in map(Requirement, project["dependencies"]):
-            assert each.name == "rlcore" or each.specifier == ours[each.name]
+            assert each.name.startswith("rlcore") or each.specifier == ours[each.name]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_guide_for_agents_names_exists(kind: str) -> None:
     what = KINDS[kind]
-    if "." not in what.conformance:
-        assert not what.conformance or what.conformance in rlcore_devkit.__all__
-    if kind not in NEEDS or find_spec(NEEDS[kind]):
-        assert "." not in what.conformance or pydoc.locate(what.conformance) is not None
-        assert pydoc.locate(what.contract) is not None
+    for name in (what.conformance, what.contract):
+        assert pydoc.locate(name) is not None or find_spec(name.partition(".")[0]) is None
     docs = Path(__file__).parents[3] / "docs"
     assert not docs.exists() or (docs / f"{what.page}.md").exists()
 

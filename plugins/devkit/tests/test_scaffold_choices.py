@@ -16,14 +16,13 @@ from typing import Any
 
 import pytest
 
-from rlcore.errors import ConfigError
-from rlcore.plugins import CONTRACT
+from rlcore import CONTRACT, ConfigError
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 from rlcore_devkit.scaffold import writing
 from rlcore_devkit.scaffold.about import LICENSES, About, new_about
 from rlcore_devkit.scaffold.kinds import KINDS
 from rlcore_devkit.scaffold.names import new_package
 from rlcore_devkit.scaffold.writing import write_plugin
-from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 
 @pytest.fixture(autouse=True)

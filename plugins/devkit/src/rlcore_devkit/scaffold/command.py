@@ -22,7 +22,9 @@ _KINDS = "\b\nKinds:\n" + "\n".join(f"  {name.ljust(_WIDTH)}  {kind.summary_line
 )
 @click.option("--distribution", metavar="NAME", help="The name for pip; by default, rlcore-NAME.")
 @click.option("--module", metavar="NAME", help="The Python package; by default, the distribution with underscores.")
-@click.option("--dir", "parent", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Where to create it.")
+@click.option(
+    "--dir", "parent", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Where to create it."
+)
 @click.option("--license", default=DEFAULT_LICENSE, show_default=True, metavar="NAME", help=", ".join(LICENSES) + ".")
 @click.option("--author", help="By default, user.name of git.")
 @click.option("--email", help="By default, user.email of git.")

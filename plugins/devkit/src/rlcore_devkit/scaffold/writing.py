@@ -70,7 +70,7 @@ def _contents(package: Package, about: About) -> Iterator[tuple[PurePosixPath, s
             sources[code / f"{module}.py"] = templates.get_template(f"code/{template}.py{_SUFFIX}").render(kind)
         test = "trainer" if kind["what"].module == "trainer" else kind["file"]
         text = templates.get_template(f"tests/{test}.py{_SUFFIX}").render(kind)
-        yield PurePosixPath("tests", f"test_{kind['what'].module}.py"), text
+        yield PurePosixPath(f"tests/test_{test}.py"), text
         yield PurePosixPath(kind["example"]), templates.get_template(f"example.yaml{_SUFFIX}").render(kind)
     yield from sources.items()
     yield code / "__init__.py", ""
@@ -133,7 +133,9 @@ def _values_of(package: Package, name: str, about: About) -> dict[str, Any]:
         "run_id": package.run_id(name),
         "quoted_needs": _quoted(kind.needs),
         # A company's package has several records, which keep their own summaries.
-        "summary": about.description if about.description and not (package.several or name == "hooks") else kind.summary,
+        "summary": about.description
+        if about.description and not (package.several or name == "hooks")
+        else kind.summary,
     }
 
 
