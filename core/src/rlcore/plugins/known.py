@@ -25,6 +25,7 @@ PACKAGES = {
     ("reward", "curiosity"): "rlcore-intrinsic",
     ("reward", "gail"): "rlcore-intrinsic",
     ("reward", "rnd"): "rlcore-intrinsic",
+    ("command", "plugins new"): "rlcore-devkit",
     ("command", "play"): "rlcore-pettingzoo",
     ("command", "ratings"): "rlcore-ghost",
     ("command", "ray"): "rlcore-ray",
