@@ -38,7 +38,7 @@ PROJECT_VERSION = re.compile(r'(?m)^(version = ")([^"]+)(")$')
 BOUND = re.compile(r"(\brlcore(?:-[a-z]+)?(?:\[[a-z,_-]+\])?)>=\d+\.\d+,<\d+\.\d+")
 CHANGELOG_HEADING = re.compile(r"(?m)^## (\S+)(.*)$")
 # Files whose text shows the bounds to authors of plugins.
-SHOWN = ("*.md", "core/src/rlcore/plugins/diagnosis.py")
+SHOWN = ("*.md", "core/src/rlcore/plugins/doctor.py")
 TRAINING = """\
 environment: {type: gymnasium, id: CartPole-v1, num_envs: 4}
 behaviors: {CartPole: {trainer_type: ppo, max_steps: 4096, hyperparameters: {buffer_size: 1024}}}
