@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.records import ExecutorSpec, OpponentSpec, RewardProviderSpec, StatsWriterSpec
+from rlcore.records import ExecutorSpec, RewardProviderSpec, StatsWriterSpec
 
 
 @hookimpl
@@ -27,23 +27,6 @@ def rlcore_executors() -> list[ExecutorSpec]:
             target="rlcore.workers.processes:ProcessExecutor.create",
             summary="processes of this machine that share memory",
         )
-    ]
-
-
-@hookimpl
-def rlcore_opponents() -> list[OpponentSpec]:
-    return [
-        OpponentSpec(
-            name="random",
-            target="rlcore.builtin.opponents:RandomPolicy.create",
-            summary="every allowed action is equally likely",
-        ),
-        OpponentSpec(
-            name="run",
-            target="rlcore.run.opponents:policy_of_run",
-            settings="rlcore.settings:RunOpponentSettings",
-            summary="the policy of a checkpoint of another run",
-        ),
     ]
 
 

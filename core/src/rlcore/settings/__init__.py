@@ -11,8 +11,6 @@ from rlcore.settings.environment import (
     EnvironmentParameter,
     EnvironmentSettings,
     EvaluationSettings,
-    OpponentSettings,
-    RunOpponentSettings,
     WorkerSettings,
 )
 from rlcore.settings.fields import Choice, FieldInfo, SettingError, field_info, setting
@@ -33,12 +31,10 @@ __all__ = [
     "ExportSettings",
     "ExtrinsicSettings",
     "FieldInfo",
-    "OpponentSettings",
     "PluginSettings",
     "PolicySettings",
     "RewardSettings",
     "RunConfig",
-    "RunOpponentSettings",
     "SettingError",
     "TorchSettings",
     "WorkerSettings",

@@ -243,6 +243,7 @@ KINDS = {
         contract="rlcore.contracts.policy.Policy",
         conformance="OpponentConformance",
         page="how-to/opponents",
+        builds_on=("rlcore-ghost",),
         needs=(f"{_PETTINGZOO}[classic]", _PPO),
         usage="evaluation:\n  opponents:\n    {name}: {{}}",
         commands=("rlcore evaluate {run_id} --opponent {name}",),
