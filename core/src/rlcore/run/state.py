@@ -40,9 +40,9 @@ from rlcore.run.setup import (
     recorded_behaviors,
 )
 from rlcore.settings import RunConfig
-from rlcore.storage.saved_models import model_of, model_of_path
-from rlcore.storage.saved_specs import ENTRY as SPECS
-from rlcore.storage.saved_specs import spec_state
+from rlcore.storage.checkpoint_state import ENTRY as SPECS
+from rlcore.storage.checkpoint_state import model_of, spec_state
+from rlcore.storage.checkpoints import model_of_path
 
 
 @attrs.define(eq=False)

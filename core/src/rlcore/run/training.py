@@ -27,7 +27,7 @@ from rlcore.run.background_save import MOST_COPIED, BackgroundSave
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.control import Control
 from rlcore.run.evaluations import RunEvaluation
-from rlcore.run.exports import RunExports
+from rlcore.run.export import RunExports
 from rlcore.run.loop import PhaseTimes, infer, learn
 from rlcore.run.notifications import Notifications
 from rlcore.run.promise import ResumePromise, promise_of
@@ -284,7 +284,8 @@ class Training:
             captured["run"] |= {"overdue": self.evaluation.overdue, "resume": self.promise.to_json()}
             captured = gather_state(captured, ranks)
             parameters = {} if state.curricula is None else state.curricula.status()
-            pending = store.begin_save(state.steps, captured, state.behaviors, self.context, parameters)
+            settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
+            pending = store.begin_save(state.steps, captured, settings, self.context, parameters)
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
             if self._continues_while_saving(pending):
