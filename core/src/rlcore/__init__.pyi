@@ -41,6 +41,8 @@ from .contracts.exporters import ChecksPolicies as ChecksPolicies
 from .contracts.exporters import ExportAbout as ExportAbout
 from .contracts.exporters import Exporter as Exporter
 from .contracts.exporters import policy_module as policy_module
+from .contracts.finite import hide_overflow_warnings as hide_overflow_warnings
+from .contracts.finite import not_finite_as_float32 as not_finite_as_float32
 from .contracts.policy import MemoryPolicy as MemoryPolicy
 from .contracts.policy import Player as Player
 from .contracts.policy import Policy as Policy
@@ -113,6 +115,7 @@ from .errors import EXIT_RUN_STATE as EXIT_RUN_STATE
 from .errors import ConfigError as ConfigError
 from .errors import EnvironmentFailed as EnvironmentFailed
 from .errors import KeyPath as KeyPath
+from .errors import NonFiniteError as NonFiniteError
 from .errors import NotInstalled as NotInstalled
 from .errors import PluginError as PluginError
 from .errors import RanksFailed as RanksFailed
@@ -194,7 +197,7 @@ from .settings.environment import CurriculumSettings as CurriculumSettings
 from .settings.environment import EnvironmentParameter as EnvironmentParameter
 from .settings.environment import EnvironmentSettings as EnvironmentSettings
 from .settings.environment import EvaluationSettings as EvaluationSettings
-from .settings.environment import WorkerSettings as WorkerSettings
+from .settings.environment import ExecutorSettings as ExecutorSettings
 from .settings.fields import Choice as Choice
 from .settings.fields import FieldInfo as FieldInfo
 from .settings.fields import SettingError as SettingError

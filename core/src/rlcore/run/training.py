@@ -453,9 +453,8 @@ class Training:
 
 def _speed_advice(context: RunContext, state: RunState) -> SpeedAdvice:
     settings = context.config.environment
-    crew = None if settings is None else settings.crew
-    overlaps = crew is not None and crew.overlap != "none"
-    workers = None if overlaps or state.environment is None else 0 if crew is None else crew.count
+    executor = None if settings is None else settings.executor
+    workers = None if state.environment is None else 0 if executor is None else executor.count
     envs = 0 if state.environment is None else state.environment.num_envs
     return SpeedAdvice(Setting(context.ranks.size, workers, envs), context.ranks.rank == 0)
 

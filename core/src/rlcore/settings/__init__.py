@@ -11,7 +11,7 @@ from rlcore.settings.environment import (
     EnvironmentParameter,
     EnvironmentSettings,
     EvaluationSettings,
-    WorkerSettings,
+    ExecutorSettings,
 )
 from rlcore.settings.fields import Choice, FieldInfo, SettingError, field_info, setting
 from rlcore.settings.run import CheckpointSettings, ExportSettings, PluginSettings, RunConfig, TorchSettings
@@ -28,6 +28,7 @@ __all__ = [
     "EnvironmentParameter",
     "EnvironmentSettings",
     "EvaluationSettings",
+    "ExecutorSettings",
     "ExportSettings",
     "ExtrinsicSettings",
     "FieldInfo",
@@ -37,7 +38,6 @@ __all__ = [
     "RunConfig",
     "SettingError",
     "TorchSettings",
-    "WorkerSettings",
     "field_info",
     "setting",
 ]
