@@ -12,9 +12,9 @@ from rlcore import (
     ConfigSection,
     CurriculumSpec,
     EnvironmentSpec,
+    EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
-    OpponentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
     RunOptionSpec,
@@ -22,6 +22,7 @@ from rlcore import (
     TrainerSpec,
     hookimpl,
 )
+from rlcore_ghost import OpponentSpec
 from rlcore_torch import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
 
 
@@ -205,6 +206,18 @@ def rlcore_config_sections():
 @hookimpl
 def rlcore_behavior_sections():
     return [BehaviorSection(name="acme_league", target="acme_rl.settings:LeagueSettings", summary="Our league.")]
+
+
+@hookimpl
+def rlcore_evaluation_sections():
+    return [
+        EvaluationSection(
+            name="partners",
+            target="acme_rl.partners:WithPartners",
+            settings="acme_rl.settings:PartnersSettings",
+            summary="evaluations with partners that people have recorded",
+        )
+    ]
 
 
 @hookimpl(wrapper=True)

@@ -43,13 +43,9 @@ from .contracts.exporters import policy_module as policy_module
 from .contracts.finite import hide_overflow_warnings as hide_overflow_warnings
 from .contracts.finite import not_finite_as_float32 as not_finite_as_float32
 from .contracts.policy import MemoryPolicy as MemoryPolicy
-from .contracts.policy import NumberedPolicy as NumberedPolicy
 from .contracts.policy import Player as Player
 from .contracts.policy import Policy as Policy
-from .contracts.policy import PolicyMix as PolicyMix
-from .contracts.policy import PolicyStack as PolicyStack
 from .contracts.policy import Snapshot as Snapshot
-from .contracts.policy import StackableSnapshot as StackableSnapshot
 from .contracts.recordings import Recording as Recording
 from .contracts.recordings import RecordingAbout as RecordingAbout
 from .contracts.recordings import RecordingFormat as RecordingFormat
@@ -58,8 +54,10 @@ from .contracts.recordings import Searchable as Searchable
 from .contracts.results import BehaviorEvaluation as BehaviorEvaluation
 from .contracts.results import BehaviorResult as BehaviorResult
 from .contracts.results import EpochResult as EpochResult
+from .contracts.results import EvaluationPlan as EvaluationPlan
 from .contracts.results import EvaluationResult as EvaluationResult
 from .contracts.results import ExportResult as ExportResult
+from .contracts.results import Lineup as Lineup
 from .contracts.results import OpponentEvaluation as OpponentEvaluation
 from .contracts.rewards import AbsentReward as AbsentReward
 from .contracts.rewards import ExtrinsicReward as ExtrinsicReward
@@ -169,9 +167,9 @@ from .records import CommandSpec as CommandSpec
 from .records import ConfigSection as ConfigSection
 from .records import CurriculumSpec as CurriculumSpec
 from .records import EnvironmentSpec as EnvironmentSpec
+from .records import EvaluationSection as EvaluationSection
 from .records import ExecutorSpec as ExecutorSpec
 from .records import ExporterSpec as ExporterSpec
-from .records import OpponentSpec as OpponentSpec
 from .records import Record as Record
 from .records import RecordingFormatSpec as RecordingFormatSpec
 from .records import RewardProviderSpec as RewardProviderSpec
@@ -190,6 +188,7 @@ from .run.run_data import RunData as RunData
 from .run.run_data import SavedSummary as SavedSummary
 from .run.run_data import read_checkpoint as read_checkpoint
 from .run.run_data import read_run as read_run
+from .run.saved import PolicySource as PolicySource
 from .run.saved import SavedRun as SavedRun
 from .run.saved import load_policies as load_policies
 from .settings.behavior import BehaviorSettings as BehaviorSettings
@@ -198,8 +197,6 @@ from .settings.environment import EnvironmentParameter as EnvironmentParameter
 from .settings.environment import EnvironmentSettings as EnvironmentSettings
 from .settings.environment import EvaluationSettings as EvaluationSettings
 from .settings.environment import ExecutorSettings as ExecutorSettings
-from .settings.environment import OpponentSettings as OpponentSettings
-from .settings.environment import RunOpponentSettings as RunOpponentSettings
 from .settings.fields import Choice as Choice
 from .settings.fields import FieldInfo as FieldInfo
 from .settings.fields import SettingError as SettingError

@@ -28,23 +28,20 @@ implementations alike (pluggy 1.6 and 1.7 treat them differently). No hook is ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-import attrs
-from pluggy import HookimplMarker, HookspecMarker, PluginManager
-
+from rlcore.hookspecs import hookspec, registry_of
 from rlcore.records import (
     BehaviorSection,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
     EnvironmentSpec,
+    EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
-    OpponentSpec,
-    Record,
     RecordingFormatSpec,
     RewardProviderSpec,
     RunOptionSpec,
@@ -53,92 +50,23 @@ from rlcore.records import (
 )
 
 if TYPE_CHECKING:
-    from rlcore.contracts.curriculum import LessonChange
+    from pluggy import PluginManager
+
+    from rlcore.contracts.curriculum import Curriculum, LessonChange
     from rlcore.contracts.environment import BehaviorSpec, Environment
+    from rlcore.contracts.exporters import Exporter
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatSummary, StatsWriter
     from rlcore.contracts.trainer import Trainer
     from rlcore.plugins.context import RunContext
-    from rlcore.settings.behavior import BehaviorSettings
-    from rlcore.settings.environment import EnvironmentSettings
-    from rlcore.settings.run import RunConfig
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-# The entry-point group, which is also pluggy's project name.
-ENTRY_POINT_GROUP = "rlcore"
-
-hookspec = HookspecMarker(ENTRY_POINT_GROUP)
-"""The decorator of hook specifications, for plugins that define hooks of their own (``rlcore_addhooks``)."""
-hookimpl = HookimplMarker(ENTRY_POINT_GROUP)
-"""The decorator of hook implementations: ``@hookimpl`` before a function with the name of a hook."""
-
-HookKind = Literal["registry", "factory", "status", "intervention", "notification", "extension"]
-"""The kind of a hook, which decides how its implementations are called."""
-
-
-@attrs.frozen
-class HookInfo:
-    """One hook. Only factories may be wrapped; the implementations of all other hooks are called one by one.
-
-    Attributes:
-        name: The name of the hook.
-        kind: The kind of the hook; the page of hooks explains the kinds.
-        since: The version of rlcore that added the hook.
-        deprecated: What to implement instead of a deprecated hook, which is still called; None for the others.
-        removed_in: The version of rlcore that will no longer have a deprecated hook, at least two minor versions later.
-    """
-
-    name: str
-    kind: HookKind
-    since: str = "0.1"
-    deprecated: str | None = None
-    removed_in: str | None = None
-
-
-_HOOKS: list[HookInfo] = []  # filled by the decorators of the hooks
-
-
-def registry_of(record_class: type[Record]) -> Callable[[F], F]:
-    """Specify a registry hook: one without arguments that returns records of ``record_class``.
-
-    A plugin that has plugins may specify one for its own class of records. rlcore checks and finds these records like
-    core's own (:meth:`rlcore.Plugins.record`), and ``rlcore plugins list --provides``, ``info`` and ``doctor``
-    include them.
-    """
-
-    def mark(function: F) -> F:
-        function.rlcore_registry = record_class  # type: ignore[attr-defined]
-        return hookspec(function)
-
-    return mark
-
-
-def registered(specification: Any) -> type[Record] | None:
-    """The class of records of a hook that :func:`registry_of` specified; None for other hooks."""
-    record_class: type[Record] | None = getattr(specification, "rlcore_registry", None)
-    return record_class
-
-
-def _hook(kind: HookKind, **about: Any) -> Callable[[F], F]:
-    """Specify a hook of rlcore's own; ``about`` has the other fields of its :class:`HookInfo`."""
-
-    def mark(function: F) -> F:
-        _HOOKS.append(HookInfo(function.__name__, kind, **about))
-        return hookspec(firstresult=kind == "factory")(function)
-
-    return mark
-
-
-def _registry(record_class: type[Record]) -> Callable[[F], F]:
-    return lambda function: registry_of(record_class)(_hook("registry")(function))
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, RunConfig
 
 
 # ---------------------------------------------------------------- registries
 
 
-@_registry(TrainerSpec)
+@registry_of(TrainerSpec)
 def rlcore_trainers() -> Iterable[TrainerSpec]:
     """The trainers that this plugin provides, for ``trainer_type``.
 
@@ -146,7 +74,7 @@ def rlcore_trainers() -> Iterable[TrainerSpec]:
     """
 
 
-@_registry(RewardProviderSpec)
+@registry_of(RewardProviderSpec)
 def rlcore_reward_providers() -> Iterable[RewardProviderSpec]:
     """The rewards that this plugin provides, for the keys of ``reward_signals``.
 
@@ -154,7 +82,7 @@ def rlcore_reward_providers() -> Iterable[RewardProviderSpec]:
     """
 
 
-@_registry(StatsWriterSpec)
+@registry_of(StatsWriterSpec)
 def rlcore_stats_writers() -> Iterable[StatsWriterSpec]:
     """The statistics writers that this plugin provides, for the keys of ``stats``.
 
@@ -162,7 +90,7 @@ def rlcore_stats_writers() -> Iterable[StatsWriterSpec]:
     """
 
 
-@_registry(EnvironmentSpec)
+@registry_of(EnvironmentSpec)
 def rlcore_environments() -> Iterable[EnvironmentSpec]:
     """The kinds of environment that this plugin provides, for ``environment.type``.
 
@@ -170,7 +98,7 @@ def rlcore_environments() -> Iterable[EnvironmentSpec]:
     """
 
 
-@_registry(ExecutorSpec)
+@registry_of(ExecutorSpec)
 def rlcore_executors() -> Iterable[ExecutorSpec]:
     """The ways of running workers that this plugin provides, for ``environment.workers.executor``.
 
@@ -178,7 +106,7 @@ def rlcore_executors() -> Iterable[ExecutorSpec]:
     """
 
 
-@_registry(CurriculumSpec)
+@registry_of(CurriculumSpec)
 def rlcore_curricula() -> Iterable[CurriculumSpec]:
     """The curricula that this plugin provides, for ``curriculum.type``.
 
@@ -187,7 +115,7 @@ def rlcore_curricula() -> Iterable[CurriculumSpec]:
     """
 
 
-@_registry(ExporterSpec)
+@registry_of(ExporterSpec)
 def rlcore_exporters() -> Iterable[ExporterSpec]:
     """The exporters of policies that this plugin provides, for the keys of ``export`` and ``rlcore export --format``.
 
@@ -196,16 +124,7 @@ def rlcore_exporters() -> Iterable[ExporterSpec]:
     """
 
 
-@_registry(OpponentSpec)
-def rlcore_opponents() -> Iterable[OpponentSpec]:
-    """The opponents that this plugin provides, for ``evaluation.opponents`` and similar blocks of plugins.
-
-    Called once per loading of plugins, at the latest when a configuration names an opponent. Must not import torch or
-    numpy.
-    """
-
-
-@_registry(RecordingFormatSpec)
+@registry_of(RecordingFormatSpec)
 def rlcore_recording_formats() -> Iterable[RecordingFormatSpec]:
     """The file formats of recorded episodes that this plugin reads and writes.
 
@@ -214,7 +133,7 @@ def rlcore_recording_formats() -> Iterable[RecordingFormatSpec]:
     """
 
 
-@_registry(CommandSpec)
+@registry_of(CommandSpec)
 def rlcore_commands() -> Iterable[CommandSpec]:
     """The commands that this plugin adds to ``rlcore``.
 
@@ -223,7 +142,7 @@ def rlcore_commands() -> Iterable[CommandSpec]:
     """
 
 
-@_registry(RunOptionSpec)
+@registry_of(RunOptionSpec)
 def rlcore_run_options() -> Iterable[RunOptionSpec]:
     """The options that this plugin adds to ``rlcore run``.
 
@@ -234,7 +153,7 @@ def rlcore_run_options() -> Iterable[RunOptionSpec]:
     """
 
 
-@_registry(ConfigSection)
+@registry_of(ConfigSection)
 def rlcore_config_sections() -> Iterable[ConfigSection]:
     """The top-level blocks of the configuration file that belong to this plugin.
 
@@ -242,9 +161,17 @@ def rlcore_config_sections() -> Iterable[ConfigSection]:
     """
 
 
-@_registry(BehaviorSection)
+@registry_of(BehaviorSection)
 def rlcore_behavior_sections() -> Iterable[BehaviorSection]:
     """The keys of a behavior that belong to this plugin, such as ``self_play``.
+
+    Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
+    """
+
+
+@registry_of(EvaluationSection)
+def rlcore_evaluation_sections() -> Iterable[EvaluationSection]:
+    """The keys of the ``evaluation`` block that belong to this plugin, such as ``opponents``.
 
     Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
     """
@@ -253,7 +180,7 @@ def rlcore_behavior_sections() -> Iterable[BehaviorSection]:
 # ---------------------------------------------------------------- factories
 
 
-@_hook("factory")
+@hookspec(firstresult=True)
 def rlcore_create_trainer(
     spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
 ) -> Trainer | None:
@@ -270,7 +197,7 @@ def rlcore_create_trainer(
     """
 
 
-@_hook("factory")
+@hookspec(firstresult=True)
 def rlcore_create_reward_provider(
     spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
 ) -> RewardProvider | None:
@@ -281,7 +208,7 @@ def rlcore_create_reward_provider(
     """
 
 
-@_hook("factory")
+@hookspec(firstresult=True)
 def rlcore_create_stats_writer(spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter | None:
     """Create one statistics writer. ``settings`` is its checked block under ``stats``, or None if it has no settings.
 
@@ -290,7 +217,7 @@ def rlcore_create_stats_writer(spec: StatsWriterSpec, settings: Any, run: RunCon
     """
 
 
-@_hook("factory")
+@hookspec(firstresult=True)
 def rlcore_create_environment(
     spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext
 ) -> Environment | None:
@@ -303,10 +230,30 @@ def rlcore_create_environment(
     """
 
 
+@hookspec(firstresult=True)
+def rlcore_create_curriculum(spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Curriculum | None:
+    """Create the curriculum of all environment parameters that name ``spec``. ``settings`` has the block of each.
+
+    Called once per record that ``environment_parameters`` names, after the environment was made, and again for each
+    evaluation, whose ``run.purpose`` is ``"evaluate"``. Core's own answer calls the target with ``settings`` and
+    ``run``, by keyword.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_exporter(spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter | None:
+    """Create one exporter. ``settings`` is its checked block under ``export``.
+
+    Called once per exporter of the ``export`` block before the first step, so that an exporter that cannot be created
+    is an error of the start, and once in ``rlcore export``, whose ``run.purpose`` is ``"evaluate"``. Not called with
+    ``--inference``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
+    """
+
+
 # ---------------------------------------------------------------- status that survives beside the weights
 
 
-@_hook("status")
+@hookspec
 def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | None:
     """State that this plugin keeps across restarts: ``{section name: JSON data}``.
 
@@ -317,7 +264,7 @@ def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | N
     """
 
 
-@_hook("status")
+@hookspec
 def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
     """Restore what this plugin reported. ``sections`` are those of all plugins, from the checkpoint of the resume.
 
@@ -327,7 +274,7 @@ def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
     """
 
 
-@_hook("factory")
+@hookspec(firstresult=True)
 def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | None:
     """Store the whole training status; return True when done. ``directory`` is the run's ``run_logs``.
 
@@ -340,7 +287,7 @@ def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | No
     """
 
 
-@_hook("factory")
+@hookspec(firstresult=True)
 def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
     """Read what ``rlcore_write_status`` stored; None if this plugin has nothing there.
 
@@ -354,7 +301,7 @@ def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
 # ---------------------------------------------------------------- interventions
 
 
-@_hook("intervention")
+@hookspec
 def rlcore_modify_config(document: dict[str, Any]) -> None:
     """Change the parsed configuration before it is checked: add defaults of a company, or secrets.
 
@@ -375,7 +322,7 @@ def rlcore_modify_config(document: dict[str, Any]) -> None:
     """
 
 
-@_hook("intervention")
+@hookspec
 def rlcore_check_config(config: RunConfig) -> None:
     """Check the complete configuration, and refuse it by raising :class:`rlcore.ConfigError`.
 
@@ -385,7 +332,7 @@ def rlcore_check_config(config: RunConfig) -> None:
     """
 
 
-@_hook("intervention")
+@hookspec
 def rlcore_process_summary(
     run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]
 ) -> Mapping[str, StatSummary | float] | None:
@@ -402,7 +349,7 @@ def rlcore_process_summary(
 # ---------------------------------------------------------------- notifications
 
 
-@_hook("notification")
+@hookspec
 def rlcore_run_started(run: RunContext) -> None:
     """Environment, trainers and writers are created, a resumed state is restored, and the first step is next.
 
@@ -410,7 +357,7 @@ def rlcore_run_started(run: RunContext) -> None:
     """
 
 
-@_hook("notification")
+@hookspec
 def rlcore_run_failed_to_start(config: RunConfig, directory: Path, error: BaseException) -> None:
     """The run failed before ``rlcore_run_started``: a refused configuration, a directory in use, a failing environment.
 
@@ -422,7 +369,7 @@ def rlcore_run_failed_to_start(config: RunConfig, directory: Path, error: BaseEx
     """
 
 
-@_hook("notification")
+@hookspec
 def rlcore_summary_written(run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
     """A summary of one behavior was passed to the statistics writers.
 
@@ -431,7 +378,7 @@ def rlcore_summary_written(run: RunContext, behavior: str, step: int, stats: Map
     """
 
 
-@_hook("notification")
+@hookspec
 def rlcore_evaluated(run: RunContext, step: int, result: EvaluationResult) -> None:
     """The policies were evaluated over whole episodes. ``result.score`` decides which policies are the best.
 
@@ -440,7 +387,7 @@ def rlcore_evaluated(run: RunContext, step: int, result: EvaluationResult) -> No
     """
 
 
-@_hook("notification")
+@hookspec
 def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
     """A checkpoint was written, renamed into place and verified. ``path`` is its directory.
 
@@ -449,7 +396,7 @@ def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
     """
 
 
-@_hook("notification")
+@hookspec
 def rlcore_checkpoint_removed(run: RunContext, step: int, path: Path) -> None:
     """A checkpoint beyond ``keep_checkpoints`` was deleted. ``path`` is where it was.
 
@@ -458,7 +405,7 @@ def rlcore_checkpoint_removed(run: RunContext, step: int, path: Path) -> None:
     """
 
 
-@_hook("notification")
+@hookspec
 def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> None:
     """A curriculum moved a parameter to another lesson, forward or back. Episodes that start from now on use it.
 
@@ -467,7 +414,7 @@ def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> N
     """
 
 
-@_hook("notification")
+@hookspec
 def rlcore_run_finished(
     run: RunContext,
     outcome: Literal["done", "interrupted", "failed"],
@@ -485,7 +432,7 @@ def rlcore_run_finished(
 # ---------------------------------------------------------------- plugins that have plugins
 
 
-@_hook("extension")
+@hookspec
 def rlcore_addhooks(manager: PluginManager) -> None:
     """Add hook specifications of this plugin's own: ``manager.add_hookspecs(module)``.
 
@@ -493,19 +440,3 @@ def rlcore_addhooks(manager: PluginManager) -> None:
     ``rlcore_``. ``rlcore.registry_of(ItsRecord)`` declares a registry hook; ``ItsRecord`` derives from
     ``rlcore.Record``. ``run.plugins.record(ItsRecord, name)`` returns the record with this name.
     """
-
-
-HOOKS: tuple[HookInfo, ...] = tuple(_HOOKS)
-"""All hooks of rlcore, in the order of this module."""
-
-KINDS: dict[str, HookKind] = {hook.name: hook.kind for hook in HOOKS}
-"""The kind of each hook of rlcore by name."""
-
-
-def deprecations(implemented: Collection[str]) -> list[str]:
-    """One line for each deprecated hook among those that a plugin implements: what to use instead, and until when."""
-    return [
-        f"{hook.name} is deprecated: {hook.deprecated}; rlcore {hook.removed_in} will no longer call it"
-        for hook in HOOKS
-        if hook.deprecated is not None and hook.name in implemented
-    ]

@@ -31,7 +31,7 @@ REGISTRIES = {hook.name for hook in HOOKS if hook.kind == "registry"} - {
     "rlcore_executors",  # asked only by a run with workers
     "rlcore_commands", "rlcore_run_options", "rlcore_recording_formats",
     "rlcore_replay_buffer_samplers", "rlcore_exporters",
-    "rlcore_optimizers", "rlcore_schedules", "rlcore_action_distributions", "rlcore_opponents",
+    "rlcore_optimizers", "rlcore_schedules", "rlcore_action_distributions",
 }  # fmt: skip
 
 

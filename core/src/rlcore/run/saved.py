@@ -32,7 +32,7 @@ from rlcore.records import ExporterSpec
 from rlcore.run.closing import CLOSE_ENVIRONMENT, CloseDeadline, closing, no_deadline
 from rlcore.run.code_of_others import refuse_code_of_others
 from rlcore.run.curricula.parameter_feed import target_feed
-from rlcore.run.evaluator import Evaluator, specs_mismatch
+from rlcore.run.evaluate import Evaluator, specs_mismatch
 from rlcore.run.played_environment import PlayedEnvironment
 from rlcore.run.run_data import find_run, find_state, read_saved_configuration
 from rlcore.run.setup import (
