@@ -41,6 +41,7 @@ from rlcore.records import (
     ConfigSection,
     CurriculumSpec,
     EnvironmentSpec,
+    EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
     Record,
@@ -235,6 +236,14 @@ def rlcore_config_sections() -> Iterable[ConfigSection]:
 @_registry(BehaviorSection)
 def rlcore_behavior_sections() -> Iterable[BehaviorSection]:
     """The keys of a behavior that belong to this plugin, such as ``self_play``.
+
+    Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
+    """
+
+
+@_registry(EvaluationSection)
+def rlcore_evaluation_sections() -> Iterable[EvaluationSection]:
+    """The keys of the ``evaluation`` block that belong to this plugin, such as ``opponents``.
 
     Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
     """
