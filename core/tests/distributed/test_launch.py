@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from rlcore.cli.ranks import named
+from rlcore.cli.main import named
 from rlcore.errors import ConfigError
 from rlcore.ranks.launch import Launch, launched
 

@@ -1,6 +1,6 @@
 """Closing what a run opened: an error of a ``close()`` is reported, and keeps nothing else open.
 
-How long a ``close()`` may take is set here too. :mod:`rlcore.cli.ending` ends the process at these deadlines.
+How long a ``close()`` may take is set here too. :mod:`rlcore.cli.main` ends the process at these deadlines.
 """
 
 from __future__ import annotations
