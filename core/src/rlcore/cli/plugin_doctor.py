@@ -6,12 +6,14 @@ import json
 
 import click
 
+from rlcore.cli import plugins as group
 from rlcore.cli.main import COMMANDS
 from rlcore.cli.options import debug_option
-from rlcore.cli.plugin_info import plugins_called
+from rlcore.cli.plugin_info import plugins_called, why_on
 from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_INTERNAL
 from rlcore.plugins.diagnosis import Finding, diagnose, diagnose_together
+from rlcore.plugins.plugin import Plugin
 
 
 @click.command("doctor")
@@ -34,18 +36,21 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
     not reinstalled.
     """
     plugins = plugins_called(name)
-    findings = [finding for plugin in plugins for finding in diagnose(plugin, import_targets, COMMANDS)]
+    own = (*COMMANDS, *(f"plugins {command}" for command in group.COMMANDS))
+    findings = [finding for plugin in plugins for finding in diagnose(plugin, import_targets, own)]
     findings += diagnose_together(plugins_called(None), only={plugin.label for plugin in plugins})
     if as_json:
         click.echo(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=4))
     else:
         for plugin in plugins:
-            _print(plugin.label, [finding for finding in findings if finding.plugin == plugin.label])
+            _print(plugin, [finding for finding in findings if finding.plugin == plugin.label])
     if any(finding.level == "error" for finding in findings):
         context.exit(EXIT_INTERNAL)
 
 
-def _print(label: str, findings: list[Finding]) -> None:
-    echo(f"{label}: {'ok' if not findings else ''}".rstrip())
+def _print(plugin: Plugin, findings: list[Finding]) -> None:
+    echo(f"{plugin.label}: {'ok' if not findings else ''}".rstrip())
+    if (why := why_on(plugin)) != "autoload":
+        echo(f"  {'on' if plugin.on else 'off'}: {why}")
     for finding in findings:
         echo(f"  {finding.level}: {finding.message}")

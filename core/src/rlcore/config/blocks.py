@@ -41,10 +41,11 @@ from rlcore.settings import (
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
+    ExecutorSettings,
     RewardSettings,
     RunConfig,
-    WorkerSettings,
 )
+from rlcore.settings.fields import field_info
 from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ class Blocks:
             return build(base, data, path, problems)
         find = partial(self.plugins.record_of_kind, kind)
         if self.measuring and not self._has(find, name):
-            return None if base is WorkerSettings else base(type=name)
+            return None if base is ExecutorSettings else base(type=name)
         spec = self._find(kind, find, name, (*path, key) if key in data else path)
         if spec is INVALID:
             return INVALID
@@ -283,6 +284,10 @@ class Blocks:
                 ready["parameters"] = self._routes(spec, data.get("parameters", {}), (*path, "parameters"))
                 if spec.settings is not None:
                     ready["options"] = self.settings(spec, options, (*path, "options"))
+        workers = data.get("workers")
+        if type(workers) is int and not field_info(attrs.fields(EnvironmentSettings).workers).problem(workers):
+            at = (*path, "workers")
+            ready["workers"] = self.chosen_block(ExecutorSettings, {"count": workers}, at, self.problems)
         if "options" not in ready:
             ready["options"] = structure(options, dict[str, Any], (*path, "options"), self.problems)
         return build(EnvironmentSettings, data, path, self.problems, ready=ready, hints=lambda: OTHER_KEYS)
