@@ -45,8 +45,8 @@ from rlcore import (
     load_plugins,
 )
 from rlcore.config.classes import default_of, field_types, settings_fields
+from rlcore.hookspecs import registered
 from rlcore.plugins.contract import Contract, contracts
-from rlcore.plugins.markers import registered
 from rlcore_torch import BehavioralCloningSettings, CriticSettings, MemorySettings, NetworkSettings
 
 if TYPE_CHECKING:

@@ -252,20 +252,6 @@ def rlcore_create_environment(run):
     return environment
 
 
-@hookimpl(wrapper=True)
-def rlcore_create_curriculum(spec, settings):
-    curriculum = yield
-    print(f"{spec.name} decides {', '.join(settings)}")
-    return curriculum
-
-
-@hookimpl(wrapper=True)
-def rlcore_create_exporter(spec, run):
-    exporter = yield
-    run.logger("acme").info("policies of %s are exported by %s", run.run_id, spec.name)
-    return exporter
-
-
 @hookimpl
 def rlcore_report_status(run):
     return {"acme": {"machine": "forge-7", "run": run.run_id}}

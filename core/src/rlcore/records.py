@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 if TYPE_CHECKING:
-    from rlcore.plugins.plugin import Plugin
+    from rlcore.plugins.discover import Plugin
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _COMMAND = re.compile(rf"(plugins )?{_NAME.pattern}")

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 import rlcore
-from rlcore import RunContext, TrainerSpec
+from rlcore import CONTRACT, Plugins, Record, RunContext, TrainerSpec, load_plugins, selection_from
 from rlcore.errors import PluginError
-from rlcore.plugins import CONTRACT, Plugins, Record, load_plugins, selection_from
 from rlcore.plugins import contract as contract_module
 from rlcore.plugins.contract import Contract, contracts, declared, renamed, successor
 from rlcore.plugins.failures import failure
@@ -34,7 +33,7 @@ def is_public(name: str) -> bool:
     package, _, last = name.rpartition(".")
     if not package:
         return name in load_plugins().specifications  # of the core, and of plugins that add hooks
-    return (package == "rlcore" and last in rlcore.__all__) or hasattr(CLASSES.get(package), last)
+    return (package == "rlcore" and last in {*rlcore.__all__, "__version__"}) or hasattr(CLASSES.get(package), last)
 
 
 def exists(name: str) -> bool:

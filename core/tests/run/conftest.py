@@ -14,7 +14,7 @@ import pytest
 
 import rlcore.run.evaluate
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore, hook_calls, plugins

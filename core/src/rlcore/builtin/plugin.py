@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore.plugins.markers import hookimpl
+from rlcore.hookspecs import hookimpl
 from rlcore.records import RewardProviderSpec, StatsWriterSpec
 
 

@@ -34,7 +34,7 @@ from rlcore.config.structure import build, structure
 from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import LESSONS, NOT_BUILT, is_known
-from rlcore.plugins.lookup import section_clash
+from rlcore.plugins.registry import section_clash
 from rlcore.settings import (
     BehaviorSettings,
     EnvironmentParameter,
@@ -49,7 +49,7 @@ from rlcore.settings.fields import field_info
 from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.records import ExporterSpec, Record, TrainerSpec
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
 from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.records import EnvironmentSpec, Record
 
 

@@ -25,7 +25,7 @@ from rlcore.settings import BehaviorSettings, EnvironmentSettings, EnvSettings, 
 from rlcore.settings.fields import FieldInfo, field_info
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.records import Record
 
 Schema = dict[str, Any]

@@ -71,7 +71,7 @@ class Contract:
 def _is_in(package: str, rest: Sequence[str]) -> bool:
     """Whether ``rest``, a name in a module or nothing, can be imported from a package."""
     # Only the list of the core's own names is at hand: other packages may be absent.
-    return len(rest) <= 1 and (package != "rlcore" or all(name in rlcore.__all__ for name in rest))
+    return len(rest) <= 1 and (package != "rlcore" or all(name in dir(rlcore) for name in rest))
 
 
 @cache

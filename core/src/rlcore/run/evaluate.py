@@ -14,11 +14,11 @@ from rlcore.contracts.policy import Policy
 from rlcore.contracts.results import EvaluationPlan, EvaluationResult, Lineup
 from rlcore.contracts.seeding import derive_seed
 from rlcore.errors import ConfigError, EnvironmentFailed, KeyPath, NonFiniteError
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
+from rlcore.plugins.factories import call_target
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.targets import call_target
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.records import EvaluationSection
 from rlcore.run.batch_check import BatchCheck
