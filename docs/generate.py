@@ -44,7 +44,7 @@ from rlcore import (
     hookspecs,
     load_plugins,
 )
-from rlcore.config.classes import default_of, field_types, settings_fields
+from rlcore.config.structure import default_of, field_types, settings_fields
 from rlcore.plugins.contract import Contract, contracts
 from rlcore.plugins.markers import registered
 from rlcore_torch import BehavioralCloningSettings, CriticSettings, MemorySettings, NetworkSettings
@@ -307,7 +307,9 @@ def plugin_blocks() -> Iterator[tuple[str, type, str]]:
 def blocks_in(cls: type, title: str) -> Iterator[tuple[str, type]]:
     """Yield a plugin's settings class and the classes of blocks in it, except classes of the core."""
     yield title, cls
-    for key, kind in field_types(cls).items():
+    kinds = field_types(cls)
+    for key, attribute in settings_fields(cls).items():
+        kind = kinds[attribute.name]
         path, comma, where = title.partition(",")
         for block in dict.fromkeys(_types_in(kind)):
             if attrs.has(block) and block not in dict(CORE_BLOCKS).values():

@@ -44,7 +44,7 @@ from rlcore import (
     read_recording,
 )
 from rlcore.cli.main import main as rlcore_command
-from rlcore.config.document import parse_document
+from rlcore.config.reading import parse_document
 from rlcore.storage.checkpoint import damages
 from rlcore.storage.checkpoint_directory import newest_intact
 from rlcore.storage.saved_state import require_run

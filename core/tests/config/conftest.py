@@ -12,8 +12,9 @@ import attrs
 import pytest
 
 from rlcore.config import load_config
-from rlcore.config.document import Document, parse_document
+from rlcore.config.document import Document
 from rlcore.config.overrides import apply_overrides
+from rlcore.config.reading import parse_document
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.selection import Selection

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore.config import config_from_mapping, dump_config
-from rlcore.config.nodes import Block
+from rlcore.config.document import Block
 from rlcore.settings import EnvironmentSettings, EvaluationSettings, RunConfig, SettingError, setting
 from rlcore.settings.read_only import ReadOnlyDict
 

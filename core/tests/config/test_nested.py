@@ -8,8 +8,8 @@ import attrs
 import pytest
 
 from rlcore.config import read_settings
-from rlcore.config.collected import Problems
-from rlcore.config.document import parse_document
+from rlcore.config.problems import Problems
+from rlcore.config.reading import parse_document
 from rlcore.config.structure import build
 from rlcore.errors import ConfigError
 from rlcore.settings import SettingError, setting

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from rlcore.config import config_from_mapping, dump_config, json_schema
-from rlcore.config.document import Document, parse_document
+from rlcore.config.document import Document
+from rlcore.config.reading import parse_document
 from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
 

@@ -12,8 +12,8 @@ import pytest
 
 from rlcore.cli.main import main
 from rlcore.config import config_from_mapping, dump_config, load_config
-from rlcore.config.document import parse_document
 from rlcore.config.plugins_block import used_references
+from rlcore.config.reading import parse_document
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, EXIT_PLUGIN, PluginError
 from rlcore.plugins import Plugins, Selection, load_plugins
 from rlcore.plugins.markers import hookimpl

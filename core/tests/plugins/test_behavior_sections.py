@@ -9,7 +9,7 @@ import pytest
 
 from rlcore import BehaviorSection, TrainerSpec, hookimpl
 from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_schema, load_config
-from rlcore.config.document import parse_document
+from rlcore.config.reading import parse_document
 from rlcore.errors import PluginError
 from rlcore.plugins import Plugins, load_plugins, selection_from
 from rlcore.settings import RunConfig, setting

@@ -10,8 +10,8 @@ import pytest
 
 from rlcore import ExporterSpec
 from rlcore.config import apply_overrides, dump_config, load_config, load_plugins_for
-from rlcore.config.document import parse_document
 from rlcore.config.plugins_block import used_references
+from rlcore.config.reading import parse_document
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins import Plugins
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore

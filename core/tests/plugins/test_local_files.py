@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlcore.config import Document, load_plugins_for
-from rlcore.config.document import document_from_mapping
+from rlcore.config.reading import document_from_mapping
 from rlcore.plugins import Plugins, Selection, load_plugins
 from rlcore.plugins.plugin import LOCAL_PREFIX
 from rlcore.plugins.selection import Choice

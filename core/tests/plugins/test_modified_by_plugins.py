@@ -13,7 +13,7 @@ import yaml
 
 from rlcore import ConfigSection, EnvironmentSpec, TrainerSpec, hookimpl
 from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_schema, load_config
-from rlcore.config.document import parse_document
+from rlcore.config.reading import parse_document
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins import Plugins, load_plugins, selection_from
 from rlcore.settings import RunConfig, setting

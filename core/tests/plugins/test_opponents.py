@@ -13,7 +13,7 @@ import pytest
 from rlcore import BehaviorSection, BehaviorSpec, ObservationSpec, OpponentSpec, RunContext, TrainerSpec, hookimpl
 from rlcore.builtin.opponents import RandomPolicy
 from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_schema, load_config
-from rlcore.config.document import parse_document
+from rlcore.config.reading import parse_document
 from rlcore.contracts.environment import Actions
 from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
 from rlcore.plugins import Plugins, load_plugins, selection_from

@@ -11,7 +11,7 @@ import pytest
 
 from rlcore import export_policies, hookimpl, hookspecs
 from rlcore.config import load_config, load_plugins_for
-from rlcore.config.document import document_from_mapping
+from rlcore.config.reading import document_from_mapping
 from rlcore.errors import EnvironmentFailed
 from rlcore.plugins import HOOKS, Plugins
 from rlcore.run.run import Run

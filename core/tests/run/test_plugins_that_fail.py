@@ -14,7 +14,7 @@ import yaml
 
 from rlcore import hookimpl
 from rlcore.config import load_plugins_for
-from rlcore.config.document import document_from_mapping
+from rlcore.config.reading import document_from_mapping
 from rlcore.errors import PluginError
 from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlcore.config import load_config, load_plugins_for
-from rlcore.config.document import document_from_mapping
+from rlcore.config.reading import document_from_mapping
 from rlcore.contracts.environment import Actions, SavesState
 from rlcore.contracts.saved_values import SavedValueError
 from rlcore.contracts.seeding import EpisodeSeeds

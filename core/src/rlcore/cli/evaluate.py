@@ -101,8 +101,7 @@ def evaluate_command(
         raise ConfigError(f"--video {video}: is not empty; name an empty or new directory for the films")
     limit_threads()
     from rlcore.config import apply_overrides
-    from rlcore.config.collected import located
-    from rlcore.config.load import load_document
+    from rlcore.config.load import load_document, located
     from rlcore.run.absent_plugins import naming_absent_plugins
     from rlcore.run.code_of_others import refuse_code_of_others
     from rlcore.run.saved_run import SavedRun, find_run

@@ -9,9 +9,10 @@ from typing import Any, Self
 
 import attrs
 
-from rlcore.config.classes import settings_fields
-from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.document import Document
 from rlcore.config.overrides import apply_overrides
+from rlcore.config.reading import document_from_mapping
+from rlcore.config.structure import settings_fields
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.calls import Plugins
 from rlcore.records import ExporterSpec

@@ -11,7 +11,7 @@ import attrs
 
 from rlcore.builtin.metrics_file import MAX_METRICS, METRICS_FILE
 from rlcore.config import Document, load_plugins_for
-from rlcore.config.nodes import without_origins
+from rlcore.config.document import without_origins
 from rlcore.errors import RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.status_file import DamagedStatusFile

@@ -8,7 +8,8 @@ from typing import Self
 import attrs
 
 from rlcore.config import load_config, load_plugins_for
-from rlcore.config.document import Document, read_document
+from rlcore.config.document import Document
+from rlcore.config.reading import read_document
 from rlcore.contracts.policy import Policy
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins

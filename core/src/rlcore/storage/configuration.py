@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 
 from rlcore.config import Document
-from rlcore.config.document import MAX_BYTES, parse_document, read_document
+from rlcore.config.dump import content_sha256, is_sealed
 from rlcore.config.problems import shown
-from rlcore.config.seal import content_sha256, is_sealed
+from rlcore.config.reading import MAX_BYTES, parse_document, read_document
 from rlcore.errors import ConfigError, KeyPath, RunStateError, dotted
 from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat
 from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact

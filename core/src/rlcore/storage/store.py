@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlcore.config import read_document
-from rlcore.config.document import parse_document
-from rlcore.config.dump import config_text
-from rlcore.config.seal import content_sha256, sealed
+from rlcore.config.dump import config_text, content_sha256, sealed
+from rlcore.config.reading import parse_document
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.factory_plugins import ENTRY as FACTORIES

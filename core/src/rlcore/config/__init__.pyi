@@ -1,0 +1,12 @@
+from .document import Document as Document
+from .dump import dump_config as dump_config
+from .dump import write_config as write_config
+from .load import config_from_mapping as config_from_mapping
+from .load import load_config as load_config
+from .overrides import apply_overrides as apply_overrides
+from .plugins_block import load_plugins_for as load_plugins_for
+from .problems import ConfigErrors as ConfigErrors
+from .reading import read_document as read_document
+from .rules import name_problem as name_problem
+from .schema import json_schema as json_schema
+from .structure import read_settings as read_settings
