@@ -72,7 +72,7 @@ def rlcore_executors():
     return [
         ExecutorSpec(
             name="cluster",
-            target="acme_rl.cluster:ClusterExecutor",
+            target="acme_rl.cluster:create_environment",
             settings="acme_rl.settings:ClusterSettings",
             summary="workers on the machines of the cluster",
         )

@@ -11,13 +11,16 @@ from pathlib import Path
 
 import api_reference
 import griffe
+import pytest
 from api_reference import SOURCES, PublicName, definition, packages, plain, public_names, reference
 from pages import blocks
 from workspace import PLUGINS, ROOT
 
-from rlcore.plugins.scaffold.kinds import KINDS
-from rlcore.plugins.scaffold.names import new_package
-from rlcore.plugins.scaffold.writing import write_plugin
+from rlcore_devkit.scaffold.kinds import KINDS
+from rlcore_devkit.scaffold.names import new_package
+from rlcore_devkit.scaffold.writing import write_plugin
+
+pytestmark = pytest.mark.documentation
 
 NAMES = [name for page in reference().values() for name in page]
 TARGETS = {name.target for name in NAMES}

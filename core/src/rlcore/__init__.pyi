@@ -41,6 +41,8 @@ from .contracts.exporters import ChecksPolicies as ChecksPolicies
 from .contracts.exporters import ExportAbout as ExportAbout
 from .contracts.exporters import Exporter as Exporter
 from .contracts.exporters import policy_module as policy_module
+from .contracts.finite import hide_overflow_warnings as hide_overflow_warnings
+from .contracts.finite import not_finite_as_float32 as not_finite_as_float32
 from .contracts.policy import MemoryPolicy as MemoryPolicy
 from .contracts.policy import NumberedPolicy as NumberedPolicy
 from .contracts.policy import Player as Player
@@ -115,6 +117,7 @@ from .errors import EXIT_RUN_STATE as EXIT_RUN_STATE
 from .errors import ConfigError as ConfigError
 from .errors import EnvironmentFailed as EnvironmentFailed
 from .errors import KeyPath as KeyPath
+from .errors import NonFiniteError as NonFiniteError
 from .errors import NotInstalled as NotInstalled
 from .errors import PluginError as PluginError
 from .errors import RanksFailed as RanksFailed
@@ -188,16 +191,16 @@ from .run.run_data import RunData as RunData
 from .run.run_data import SavedSummary as SavedSummary
 from .run.run_data import read_checkpoint as read_checkpoint
 from .run.run_data import read_run as read_run
-from .run.saved_policies import load_policies as load_policies
-from .run.saved_run import SavedRun as SavedRun
+from .run.saved import SavedRun as SavedRun
+from .run.saved import load_policies as load_policies
 from .settings.behavior import BehaviorSettings as BehaviorSettings
 from .settings.environment import CurriculumSettings as CurriculumSettings
 from .settings.environment import EnvironmentParameter as EnvironmentParameter
 from .settings.environment import EnvironmentSettings as EnvironmentSettings
 from .settings.environment import EvaluationSettings as EvaluationSettings
+from .settings.environment import ExecutorSettings as ExecutorSettings
 from .settings.environment import OpponentSettings as OpponentSettings
 from .settings.environment import RunOpponentSettings as RunOpponentSettings
-from .settings.environment import WorkerSettings as WorkerSettings
 from .settings.fields import Choice as Choice
 from .settings.fields import FieldInfo as FieldInfo
 from .settings.fields import SettingError as SettingError
@@ -214,7 +217,8 @@ from .settings.trainers import RewardSettings as RewardSettings
 from .settings.unity import EngineSettings as EngineSettings
 from .settings.unity import EnvSettings as EnvSettings
 from .storage.checkpoint import load_checkpoint as load_checkpoint
-from .storage.checkpoint_directory import save_checkpoint as save_checkpoint
+from .storage.checkpoints import save_checkpoint as save_checkpoint
+from .storage.files.atomic import WatchedDirectory as WatchedDirectory
 from .storage.files.atomic import fsync_directory as fsync_directory
 from .storage.files.atomic import open_to_append as open_to_append
 from .storage.files.atomic import temporary_path as temporary_path
@@ -225,6 +229,5 @@ from .storage.files.json_files import open_regular as open_regular
 from .storage.files.json_files import parse_json as parse_json
 from .storage.files.json_files import read_object as read_object
 from .storage.files.json_files import read_regular as read_regular
-from .storage.files.open_files import WatchedDirectory as WatchedDirectory
-from .storage.lock import require_lock_file as require_lock_file
-from .storage.output_files import require_output as require_output
+from .storage.files.lock import require_lock_file as require_lock_file
+from .storage.run_files import require_output as require_output

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rlcore.plugins.plugin import Plugin
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_COMMAND = re.compile(rf"(plugins )?{_NAME.pattern}")
 _OPTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _PATH = re.compile(r"\w+(\.\w+)*")
 _SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]+)+")
@@ -239,19 +240,20 @@ class CurriculumSpec(Record):
 
 @attrs.frozen(kw_only=True)
 class ExecutorSpec(Record):
-    """A way to run the workers of a run, which ``environment.workers.executor`` may name.
+    """A way to run the environments of training in workers, which ``environment.workers.executor`` may name.
 
-    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.workers.contract.Executor`.
+    ``target(settings, run: RunContext)``, called by keyword, returns the :class:`rlcore.Environment` of the run. Its
+    workers create their environments with ``rlcore_create_environment``, which the process of the run does not call.
 
     Attributes:
         settings: The attrs class of ``environment.workers``, as ``"package.module:Name"``; derives from
-            :class:`rlcore.WorkerSettings`.
+            :class:`rlcore.ExecutorSettings`.
     """
 
     kind: ClassVar[str] = "executor"
     key: ClassVar[str] = "environment.workers.executor"
 
-    settings: str = attrs.field(default="rlcore.settings:WorkerSettings", validator=check_target)
+    settings: str = attrs.field(validator=check_target)
 
 
 def _check_suffix(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
@@ -317,12 +319,22 @@ class RecordingFormatSpec(Record):
     key: ClassVar[str] = "--record-format"
 
 
+def _check_command(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _COMMAND.fullmatch(value):
+        raise ValueError(f"{type(record).__name__}: name {value!r} must match {_COMMAND.pattern}")
+
+
 @attrs.frozen(kw_only=True)
 class CommandSpec(Record):
-    """An extra ``rlcore NAME`` command. ``target`` is a :class:`click.Command`, imported when the command is run."""
+    """An extra ``rlcore NAME`` command. ``target`` is a :class:`click.Command`, imported when the command is run.
+
+    A command of ``rlcore plugins`` has its group in front: ``name="plugins new"``.
+    """
 
     kind: ClassVar[str] = "command"
     key: ClassVar[str] = "rlcore"
+
+    name: str = attrs.field(validator=_check_command)
 
 
 def _check_option(record: Record, attribute: attrs.Attribute[str], value: str) -> None:

@@ -52,7 +52,7 @@ def test_the_description_of_a_run_has_what_the_configuration_and_the_environment
 
 @pytest.mark.parametrize(("workers", "shown"), [(1, "1 worker (processes)"), (2, "2 workers (processes)")])
 def test_the_workers_of_a_run_are_in_its_description(make_run: Any, workers: int, shown: str) -> None:
-    with make_run({"environment.num_envs": 2, "environment.workers": workers}) as run:
+    with make_run({"environment.workers": workers, "plugins.enable": ["workers"]}) as run:
         assert str(run.describe().environment) == f"corridor, 2 copies in {shown}"
         run.close()
 

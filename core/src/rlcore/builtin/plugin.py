@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.records import ExecutorSpec, OpponentSpec, RewardProviderSpec, StatsWriterSpec
+from rlcore.records import OpponentSpec, RewardProviderSpec, StatsWriterSpec
 
 
 @hookimpl
@@ -15,17 +15,6 @@ def rlcore_reward_providers() -> list[RewardProviderSpec]:
             settings="rlcore.settings:ExtrinsicSettings",
             summary="the environment's own reward, the group's included",
             ranks=True,
-        )
-    ]
-
-
-@hookimpl
-def rlcore_executors() -> list[ExecutorSpec]:
-    return [
-        ExecutorSpec(
-            name="processes",
-            target="rlcore.workers.processes:ProcessExecutor.create",
-            summary="processes of this machine that share memory",
         )
     ]
 

@@ -41,7 +41,7 @@ def listed_commands() -> list[tuple[str, str]]:
         except (OSError, ValueError):
             continue
         for block in text.split("CommandSpec(")[1:]:
-            name = re.search(r"""\bname=["']([\w-]+)["']""", block)
+            name = re.search(r"""\bname=["']([\w -]+)["']""", block)
             summary = re.search(r"""\bsummary=(?:"([^"]*)"|'([^']*)')""", block)
             if name is not None:
                 found.setdefault(name[1], (summary[1] or summary[2]) if summary is not None else "")
@@ -66,7 +66,7 @@ def _modules() -> Iterator[str]:
 
 
 def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], str]:
-    """The command called NAME (or DIST/NAME) of an installed plugin, or None, and the names of all of them.
+    """The command called NAME, GROUP NAME or DIST/NAME of an installed plugin, or None, and the names of all of them.
 
     The last element says which plugins are off, and may have the command; it is empty if none is.
     """

@@ -1,4 +1,4 @@
-"""``rlcore plugins``: lists, inspects, checks and creates plugins."""
+"""``rlcore plugins``: lists, inspects and checks plugins. ``rlcore plugins new`` is a command of rlcore-devkit."""
 
 from __future__ import annotations
 
@@ -20,11 +20,17 @@ COMMANDS = {
     "info": LazyCommand("rlcore.cli.plugin_info:info_command", "Show all about one plugin."),
     "hooks": LazyCommand("rlcore.cli.plugin_hooks:hooks_command", "Show what each hook is for."),
     "doctor": LazyCommand("rlcore.cli.plugin_doctor:doctor_command", "Check plugins, and say how to fix them."),
-    "new": LazyCommand("rlcore.cli.plugin_new:new_command", "Write a new plugin package, tests included."),
 }
 
 
-@click.group("plugins", cls=LazyGroup, lazy=COMMANDS)
+@click.group(
+    "plugins",
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    fallback="rlcore.cli.extra:plugin_command",
+    others="rlcore.cli.extra:listed_commands",
+    within="plugins",
+)
 def plugins_command() -> None:
     """List, inspect, check and create plugins."""
 

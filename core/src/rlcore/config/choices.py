@@ -16,7 +16,15 @@ from rlcore.config.structure import INVALID, Refused, build, settings_fields
 from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
 from rlcore.plugins.known import NOT_BUILT, is_known
 from rlcore.plugins.lookup import section_clash
-from rlcore.settings import BehaviorSettings, EnvironmentParameter, EvaluationSettings, RewardSettings, RunConfig
+from rlcore.settings import (
+    BehaviorSettings,
+    EnvironmentParameter,
+    EnvironmentSettings,
+    EvaluationSettings,
+    RewardSettings,
+    RunConfig,
+)
+from rlcore.settings.fields import Choice, field_info
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
@@ -25,7 +33,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_NEEDED = {"trainer", "environment", "curriculum", "behavior", "exporter"}  # also to measure policies
+_NEEDED = {"trainer", "environment", "curriculum", "behavior", "evaluation", "exporter"}  # also to measure policies
+_SECTIONS = Choice("behavior", by="claim")
 _EXPORTER = (
     "must be the name of an exporter, not {}; to give settings, write export as a mapping from exporters to settings"
 )
@@ -62,9 +71,16 @@ class Choices:
     def of_kind(self, kind: str) -> Sequence[Record]:
         return self.plugins.records(kind)
 
-    def claimed(self, kind: str, data: Mapping[str, Any]) -> list[str]:
-        names = dict.fromkeys(record.name for record in self.plugins.records(kind))
-        return list(names | dict.fromkeys(key for key in data if kind == "behavior" and is_known(kind, key)))
+    def claimed(self, choice: Choice, data: Mapping[str, Any]) -> Mapping[str, str]:
+        known = {key: key for key in data if choice.kind != "section" and is_known(choice.kind, key)}
+        if not choice.flat:
+            return {record.name: record.name for record in self.plugins.records(choice.kind)} | known
+        keys = {
+            key: record.name
+            for record in self.plugins.records(choice.kind)
+            for key in settings_fields(record.resolve(choice.attribute))
+        }
+        return known | keys
 
     def owner(self, record: Record) -> str:
         return record.described if record.plugin is None else record.plugin.described
@@ -79,9 +95,12 @@ class Choices:
             return self._behavior(data)
         if cls is EnvironmentParameter:
             _require_parameter(data)
-        if cls is EvaluationSettings and isinstance(data, Mapping) and data.get("interval", 1) is None:
-            if_given = [Refused("without an interval no evaluation could stop the run", "stop_at")]
-            return data, if_given if data.get("stop_at") is not None else []
+        if cls is EvaluationSettings and isinstance(data, Mapping):
+            return self._evaluation(data)
+        if cls is EnvironmentSettings and isinstance(data, Mapping):
+            workers = data.get("workers")
+            if type(workers) is int and not field_info(attrs.fields(cls).workers).problem(workers):
+                return {**data, "workers": {"count": workers}}, []
         return data, []
 
     def _run_config(self, data: Mapping[str, Any]) -> tuple[Any, list[Refused]]:
@@ -119,8 +138,28 @@ class Choices:
             ]
             refused += [Refused("unknown key", "reward_signals", key, unknown=()) for key in of_extrinsic]
             rewards = _without(rewards, of_extrinsic)
-        nothing = [key for key in self.claimed("behavior", data) if data.get(key, 1) is None]
+        nothing = [key for key in self.claimed(_SECTIONS, data) if data.get(key, 1) is None]
         return {**_without(data, nothing), "reward_signals": rewards}, refused
+
+    def _evaluation(self, data: Mapping[str, Any]) -> tuple[Any, list[Refused]]:
+        refused = []
+        if data.get("interval", 1) is None and data.get("stop_at") is not None:
+            refused.append(Refused("without an interval no evaluation could stop the run", "stop_at"))
+        choice = field_info(attrs.fields(EvaluationSettings).sections).chooses
+        assert choice is not None
+        owners = {key: name for key, name in self.claimed(choice, data).items() if key in data}
+        names = {record.name for record in self.plugins.records(choice.kind)}
+        for key in (key for key in sorted(owners) if owners[key] not in names and data[key] not in (None, {})):
+            try:
+                self.named(choice.kind, key)
+            except Refused as error:
+                error.below = (key,)
+                refused.append(error)
+        first = {name: key for key, name in reversed(owners.items()) if name in names}
+        if len(first) > 1:
+            one, other, *_ = reversed(first.values())
+            refused.append(Refused(f"cannot be combined with {one}; delete one of them", other))
+        return _without(data, [key for key in owners if owners[key] not in names or len(first) > 1]), refused
 
 
 def _without(data: Mapping[str, Any], keys: Any) -> Mapping[str, Any]:

@@ -76,8 +76,8 @@ class Records(Protocol):
     def of_kind(self, kind: str) -> Sequence[Record]:
         """Return all records of a kind."""
 
-    def claimed(self, kind: str, data: Mapping[str, Any]) -> list[str]:
-        """Return the keys of a block that belong to the records of their names."""
+    def claimed(self, choice: Choice, data: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return the keys of a block that belong to records, with the names of the records."""
 
     def owner(self, record: Record) -> str:
         """Return whose a claimed block is, for messages."""
@@ -437,10 +437,12 @@ def _class(made: Converter, cls: type) -> Any:
                 data, problem = _with_choice(records, choice, key, data, default_of(fields[choice.key]), found)
                 refused += problem
             for field, choice in claims.items():
-                claimed = records.claimed(choice.kind, data)
+                claimed = records.claimed(choice, data)
                 allowed += claimed
-                own = {key: data[key] for key in claimed if key in data}
-                data = {**{key: data[key] for key in data if key not in own}, _NO_KEY + fields[field].name: own}
+                own: dict[str, Any] = {}
+                for key in filter(data.__contains__, claimed):
+                    own[claimed[key]] = {**own.get(claimed[key], {}), key: data[key]} if choice.flat else data[key]
+                data = {**{key: data[key] for key in data if key not in claimed}, _NO_KEY + fields[field].name: own}
             if found and "records" in attrs.fields_dict(cls) and "records" not in keys:
                 data = {**data, f"{_NO_KEY}records": found}
         errors: list[Exception] = list(refused)
@@ -588,6 +590,11 @@ def _chosen_value(made: Converter, records: Records, choice: Choice, value: Any)
         return _of_record(made, choice, value.record, value.value)
     if choice.by == "name":
         _require_names(value)
+    if choice.flat:  # there is one, whose keys are those of the block around it
+        return {
+            name: _structure_of(made, records.named(choice.kind, name), choice.attribute, block)
+            for name, block in value.items()
+        }
     one = _named if choice.by == "name" else _claimed
     return _each(value.items(), lambda name, block: one(made, records, choice, name, block))
 

@@ -12,9 +12,8 @@ from rlcore.plugins.known import RANKS
 from rlcore.ranks.launch import Launch
 from rlcore.ranks.ranks import OneRank, Ranks
 from rlcore.settings import CheckpointSettings, RunConfig
-from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.follower import FollowerDirectory
 from rlcore.storage.run_files import read_mark
 
 
@@ -36,7 +35,7 @@ def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> Ru
     if launch is None:
         return RunDirectory(settings)
     if not launch.leads:
-        return FollowerDirectory(settings)
+        return RunDirectory(settings, read_only=True)
     if launch.restarts and not settings.resume:
         settings = restarted(settings, launch.job)
     return RunDirectory(settings, launch.job)

@@ -35,7 +35,6 @@ from rlcore.run.starting import Start
 from rlcore.run.timers import Timers
 from rlcore.run.training import Outcome, Training, outcome_of
 from rlcore.settings import RunConfig
-from rlcore.storage.follower import FollowerDirectory, FollowerStore
 from rlcore.storage.store import RunStore
 
 __all__ = ["BehaviorResult", "EpochResult", "Run", "RunContext"]
@@ -78,8 +77,7 @@ class Run:
         if self._launch is not None and self._launch.size > 1:
             with located(self._document):
                 refuse_in_ranks(self.config, self.plugins, self.offline, self._launch.size)
-        leads = not isinstance(self.directory, FollowerDirectory)
-        self._store = (RunStore if leads else FollowerStore)(self.directory, self.plugins)
+        self._store = RunStore(self.directory, self.plugins)
         self._training: Training | None = None
         self._control = Control()
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import NO_CHANGES, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
-from rlcore.contracts.saved_values import saved_mapping
+from rlcore.contracts.saved_values import plain, saved_mapping
 from rlcore.contracts.stats import (
     CUMULATIVE_REWARD,
     EPISODE_LENGTH,
@@ -30,7 +30,6 @@ from rlcore.run.curricula.agent_episodes import AgentEpisodes, Beginnings
 from rlcore.run.curricula.checked import CheckedCurriculum
 from rlcore.run.curricula.parameter_feed import FedEnvironment, ParameterFeed
 from rlcore.run.episode_statistics import FinishedEpisodes
-from rlcore.storage.files.plain import plain
 
 log = logging.getLogger(__name__)
 

@@ -21,18 +21,17 @@ from rlcore.run.closing import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit
 from rlcore.run.control import Control
 from rlcore.run.evaluations import RunEvaluation
 from rlcore.run.evaluator import Evaluator
-from rlcore.run.exports import RunExports, make_exporters
+from rlcore.run.export import RunExports, make_exporters
 from rlcore.run.notifications import NoNotifications, Notifications
+from rlcore.run.run_data import models_of_run, status_of_run
 from rlcore.run.setup import fresh_start, make_writers, plugin_files, run_context, with_seed
 from rlcore.run.state import RunState
 from rlcore.run.summaries import RunSummaries
 from rlcore.run.timers import Timers
 from rlcore.run.training import Training, outcome_of
 from rlcore.settings import RunConfig
-from rlcore.storage.configuration import described
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION
-from rlcore.storage.follower import FollowerStore
+from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION, described
 from rlcore.storage.store import RunStore
 
 log = logging.getLogger(__name__)
@@ -135,8 +134,8 @@ class Start:
                 read["run"]["episodes"] = latest_episode(read)
             read["run"][PARTS] = before
         saved = scatter_state(read, ranks) if continues else None
-        if isinstance(store, FollowerStore):
-            store.read_by_another(None if saved is None else sum(saved["run"]["steps"].values()))
+        if saved is not None and ranks.rank:
+            store.saved_step = sum(saved["run"]["steps"].values())
         return saved
 
     def _close_at_exit(self, stack: ExitStack, environment: Any, name: str) -> None:
@@ -194,11 +193,11 @@ class Start:
         """Load the weights and lessons that a new run starts with."""
         settings, state = training.context.config.checkpoint_settings, training.state
         run_id, other = settings.initialize_from, settings.initialize_lessons_from
-        models = None if run_id is None else self.store.models_of_run(run_id)
+        models = None if run_id is None else models_of_run(self.directory, run_id)
         state.load_models(training.context, models, f"checkpoint_settings.initialize_from {run_id!r}")
         if other is not None and state.curricula is not None:
             origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
-            loaded = state.curricula.load_status(self.store.status_of_run(other, origin))
+            loaded = state.curricula.load_status(status_of_run(self.directory, self.plugins, other, origin))
             lessons = ", ".join(f"{name} {number:g}" for name, number in loaded.items())
             if loaded:
                 log.info("%s: begins with the lessons %s, counted from 0", origin, lessons)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import LessonChange
-from rlcore.contracts.environment import AgentBatch, Environment, SavesState
+from rlcore.contracts.environment import AgentBatch, Environment, SavesState, SendsSteps
 from rlcore.contracts.results import BehaviorResult
 from rlcore.contracts.saved_values import non_finite, state_taken_up
 from rlcore.contracts.seeding import EpisodeSeeds
@@ -40,9 +40,9 @@ from rlcore.run.setup import (
     recorded_behaviors,
 )
 from rlcore.settings import RunConfig
-from rlcore.storage.saved_models import model_of, model_of_path
-from rlcore.storage.saved_specs import ENTRY as SPECS
-from rlcore.storage.saved_specs import spec_state
+from rlcore.storage.checkpoint_state import ENTRY as SPECS
+from rlcore.storage.checkpoint_state import model_of, spec_state
+from rlcore.storage.checkpoints import model_of_path
 
 
 @attrs.define(eq=False)
@@ -84,9 +84,8 @@ class RunState:
             state = cls(context.seed, environment, behaviors, name, first_env=context.first_env)
             for behavior in behaviors.values():
                 behavior.restarts = not isinstance(environment, SavesState)
-            workers = environment_settings(config).crew
-            state.in_workers = workers is not None
-            state.updates_ahead = workers is not None and workers.overlap == "updates"
+            state.in_workers = environment_settings(config).executor is not None
+            state.updates_ahead = state.in_workers and isinstance(environment, SendsSteps)
             if state.updates_ahead and not context.inference:
                 _require_updates_ahead(behaviors)
             if len(behaviors) > 1:

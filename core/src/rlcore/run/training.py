@@ -27,7 +27,7 @@ from rlcore.run.background_save import MOST_COPIED, BackgroundSave
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.control import Control
 from rlcore.run.evaluations import RunEvaluation
-from rlcore.run.exports import RunExports
+from rlcore.run.export import RunExports
 from rlcore.run.loop import PhaseTimes, infer, learn
 from rlcore.run.notifications import Notifications
 from rlcore.run.promise import ResumePromise, promise_of
@@ -284,7 +284,8 @@ class Training:
             captured["run"] |= {"overdue": self.evaluation.overdue, "resume": self.promise.to_json()}
             captured = gather_state(captured, ranks)
             parameters = {} if state.curricula is None else state.curricula.status()
-            pending = store.begin_save(state.steps, captured, state.behaviors, self.context, parameters)
+            settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
+            pending = store.begin_save(state.steps, captured, settings, self.context, parameters)
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
             if self._continues_while_saving(pending):
@@ -452,9 +453,8 @@ class Training:
 
 def _speed_advice(context: RunContext, state: RunState) -> SpeedAdvice:
     settings = context.config.environment
-    crew = None if settings is None else settings.crew
-    overlaps = crew is not None and crew.overlap != "none"
-    workers = None if overlaps or state.environment is None else 0 if crew is None else crew.count
+    executor = None if settings is None else settings.executor
+    workers = None if state.environment is None else 0 if executor is None else executor.count
     envs = 0 if state.environment is None else state.environment.num_envs
     return SpeedAdvice(Setting(context.ranks.size, workers, envs), context.ranks.rank == 0)
 

@@ -11,9 +11,9 @@ from rlcore.settings.environment import (
     EnvironmentParameter,
     EnvironmentSettings,
     EvaluationSettings,
+    ExecutorSettings,
     OpponentSettings,
     RunOpponentSettings,
-    WorkerSettings,
 )
 from rlcore.settings.fields import Choice, FieldInfo, SettingError, field_info, setting
 from rlcore.settings.run import CheckpointSettings, ExportSettings, PluginSettings, RunConfig, TorchSettings
@@ -30,6 +30,7 @@ __all__ = [
     "EnvironmentParameter",
     "EnvironmentSettings",
     "EvaluationSettings",
+    "ExecutorSettings",
     "ExportSettings",
     "ExtrinsicSettings",
     "FieldInfo",
@@ -41,7 +42,6 @@ __all__ = [
     "RunOpponentSettings",
     "SettingError",
     "TorchSettings",
-    "WorkerSettings",
     "field_info",
     "setting",
 ]

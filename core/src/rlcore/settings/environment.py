@@ -42,10 +42,11 @@ class EnvironmentParameter:
 
 
 @attrs.frozen(kw_only=True)
-class WorkerSettings:
+class ExecutorSettings:
     """Settings of every executor of workers; the settings class of a plugin's executor derives from this class.
 
-    A file may have the number of workers instead. Limits of restarts are in ``env_settings``, under ML-Agents' names.
+    A file may have the number of workers instead. A derived class may have a method ``problems(self, config: RunConfig,
+    plugins: Plugins)``, as :class:`CurriculumSettings` describes it.
     """
 
     chosen: ClassVar[Choice] = Choice("executor", "executor")
@@ -56,45 +57,6 @@ class WorkerSettings:
         minimum=1,
         maximum=MAX_WORKERS,
     )
-    on_failure: str = setting(
-        "restart",
-        "What follows when a worker raises, dies or hangs: restart starts it again, within the limits of env_settings; "
-        "drop does so too, and continues without it after that; fail ends the run.",
-        choices=("restart", "drop", "fail"),
-    )
-    min_workers: int = setting(1, "With drop: the number of workers that the run needs to continue.", minimum=1)
-    overlap: str = setting(
-        "none",
-        "What the run does while workers step: none waits for all; half computes actions and updates for one half of "
-        "the workers while the other half steps; updates has off-policy trainers update while all step. Results "
-        "differ from none, and are exact on resume.",
-        choices=("none", "half", "updates"),
-    )
-    wait_for: int | None = setting(
-        None,
-        "Number of workers that a step waits for, the first ones that answer; the others are asked again in later "
-        "steps. Resuming is statistical. null: all.",
-        minimum=1,
-    )
-    step_timeout: float | None = setting(
-        10.0, "Seconds that a step of a worker may take; null for no limit, to debug.", exclusive_minimum=0
-    )
-    reset_timeout: float | None = setting(
-        30.0, "Seconds that a reset of a worker may take; null for no limit, to debug.", exclusive_minimum=0
-    )
-
-    def __attrs_post_init__(self) -> None:
-        if self.min_workers > self.count:
-            raise SettingError("min_workers", f"is {self.min_workers}, and count {self.count}", others=("count",))
-        if self.overlap == "half" and self.count < 2:
-            raise SettingError("overlap", "half needs at least 2 workers, which take turns", others=("count",))
-        if self.wait_for is None:
-            return
-        if self.wait_for > self.count:
-            raise SettingError("wait_for", f"there are {self.count} workers (count)", others=("count",))
-        if self.overlap != "none":
-            problem = f"with overlap: {self.overlap}, a step waits for workers in a fixed order; leave one of them out"
-            raise SettingError("wait_for", problem, others=("overlap",))
 
 
 @attrs.frozen(kw_only=True)
@@ -109,7 +71,7 @@ class EnvironmentSettings:
         minimum=1,
         maximum=MAX_NUM_ENVS,
     )
-    workers: int | WorkerSettings | None = setting(
+    workers: int | ExecutorSettings | None = setting(
         None,
         "Workers that step the environments of training side by side: their number, or a block with the settings of "
         "their executor; null steps all in the process of the run.",
@@ -133,10 +95,10 @@ class EnvironmentSettings:
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.workers, int):
-            object.__setattr__(self, "workers", WorkerSettings(count=self.workers))
+            object.__setattr__(self, "workers", ExecutorSettings(count=self.workers))
 
     @property
-    def crew(self) -> WorkerSettings | None:
+    def executor(self) -> ExecutorSettings | None:
         """The settings of the workers; None for none."""
         return None if isinstance(self.workers, int) else self.workers
 

@@ -1,7 +1,4 @@
-"""pytest fixtures for authors of plugins. Enable them in ``conftest.py``: ``pytest_plugins = ["rlcore_devkit"]``.
-
-There is no ``pytest11`` entry point, so other test suites are not affected.
-"""
+"""pytest fixtures for authors of plugins. pytest finds them where this distribution is installed."""
 
 from __future__ import annotations
 

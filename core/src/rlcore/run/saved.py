@@ -1,0 +1,281 @@
+"""A run at one of its checkpoints, to be evaluated or exported, and its policies, to act anywhere.
+
+Nothing in the directory of the run is changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+
+from rlcore.config import load_config, load_plugins_for
+from rlcore.config.document import Document, read_document
+from rlcore.config.plugins_block import left_out
+from rlcore.contracts.environment import BehaviorSpec, Environment
+from rlcore.contracts.policy import Policy
+from rlcore.contracts.recordings import RecordingAbout
+from rlcore.contracts.results import EvaluationResult
+from rlcore.contracts.saved_values import state_taken_up
+from rlcore.errors import ConfigError, EnvironmentFailed
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.failures import blamed
+from rlcore.plugins.recording_formats import recorded_to
+from rlcore.plugins.run_context import RunContext
+from rlcore.recording.episode_recorder import EpisodeRecorder
+from rlcore.records import ExporterSpec
+from rlcore.run.closing import CLOSE_ENVIRONMENT, CloseDeadline, closing, no_deadline
+from rlcore.run.code_of_others import refuse_code_of_others
+from rlcore.run.curricula.parameter_feed import target_feed
+from rlcore.run.evaluator import Evaluator, specs_mismatch
+from rlcore.run.played_environment import PlayedEnvironment
+from rlcore.run.run_data import find_run, find_state, read_saved_configuration
+from rlcore.run.setup import (
+    environment_name,
+    environment_settings,
+    make_curricula,
+    make_environment,
+    run_context,
+    settings_of,
+    with_seed,
+)
+from rlcore.settings import RunConfig
+from rlcore.storage.checkpoint import CONFIGURATION
+from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models, specs_in
+from rlcore.storage.checkpoints import Checkpoint, newest_intact
+from rlcore.storage.files.paths import working_directory
+
+__all__ = ["SavedRun"]
+
+log = logging.getLogger(__name__)
+
+
+@attrs.define(eq=False)
+class SavedRun:
+    """A run at one of its checkpoints: read it, act with its policies, evaluate them.
+
+    Attributes:
+        config: The configuration of the run.
+        plugins: The plugins of the run.
+        context: The run as plugins see it, with the purpose ``"evaluate"``.
+        step: Agent steps at the checkpoint.
+        models: The ``"model"`` entry of the state of each behavior.
+        checkpoint: The directory of the checkpoint.
+        close_deadline: Entered around the close of the environment, as in :class:`rlcore.Run`.
+    """
+
+    config: RunConfig
+    plugins: Plugins
+    context: RunContext
+    step: int
+    models: dict[str, Any]
+    checkpoint: Path
+    _run: Mapping[str, Any]  # the checkpoint's entry of the run
+    # Entered around the close of the environment, as in :class:`rlcore.Run`.
+    close_deadline: CloseDeadline = attrs.field(default=no_deadline, kw_only=True)
+
+    @classmethod
+    def open(cls, run: str | Path, checkpoint: str = "last", allow_local: bool = False) -> SavedRun:
+        """Read a run with the installed plugins that its configuration chooses; for commands of plugins.
+
+        ``run`` is a run directory, or the id of a run in ``results``. Of a run that another user wrote, code that its
+        configuration names is refused, and local files are not imported, unless ``allow_local``.
+
+        Raises RunStateError if there is no such run or checkpoint, ConfigError if its configuration cannot be used.
+        """
+        directory = find_run(Path(run))
+        document = read_saved_configuration(directory)
+        if not allow_local:
+            refuse_code_of_others(document, directory, local=False)
+        plugins = load_plugins_for(document, allow_local=allow_local, lenient=True)
+        for message in () if allow_local else left_out(document, plugins):
+            log.warning("%s", message)
+        return cls.load(directory, load_config(document, plugins, measuring=True), plugins, checkpoint)
+
+    @classmethod
+    def load(cls, directory: Path, config: RunConfig, plugins: Plugins, checkpoint: str = "last") -> SavedRun:
+        """The newest intact checkpoint (``last``), the ``best`` evaluation's policies, or the checkpoint of a step.
+
+        Raises RunStateError if there is no such checkpoint, saying which there are.
+        """
+        found, state = find_state(directory, checkpoint)
+        return cls._of(found, state, directory, config, plugins)
+
+    @classmethod
+    def of_checkpoint(cls, path: Path, config: RunConfig, plugins: Plugins) -> SavedRun:
+        """The checkpoint in the directory ``path``, wherever its run is. Raises RunStateError if it is not intact."""
+        found, state = newest_intact(path.parent, f"{path}", step=int(path.name), check=require_models)
+        return cls._of(found, state, path, config, plugins)
+
+    @classmethod
+    def _of(
+        cls, found: Checkpoint, state: Mapping[str, Any], directory: Path, config: RunConfig, plugins: Plugins
+    ) -> SavedRun:
+        config = with_seed(config, int(state[RUN]["seed"]))
+        start = working_directory()
+        context = run_context(config, plugins, start / directory, start)
+        context.purpose = "evaluate"
+        context.factories.require(state[RUN])
+        return cls(config, plugins, context, found.step, models_in(state), found.path, state[RUN])
+
+    @property
+    def steps(self) -> Mapping[str, int]:
+        """The agent steps of each behavior."""
+        return {name: int(steps) for name, steps in self._run["steps"].items()}
+
+    @property
+    def specs(self) -> dict[str, BehaviorSpec]:
+        """The behaviors that were trained. Raises RunStateError for a checkpoint of an older rlcore, without them."""
+        return specs_in(self._run, self.checkpoint)
+
+    def policies(self, behaviors: Mapping[str, BehaviorSpec] | None = None) -> dict[str, Policy]:
+        """A new policy of every behavior, with the weights of the checkpoint.
+
+        ``behaviors`` are those of an environment; without it, those that the checkpoint was trained with.
+        """
+        behaviors = self.context.behaviors = dict(self.specs if behaviors is None else behaviors)
+        policies = {}
+        for name, spec in behaviors.items():
+            settings = settings_of(self.config, name)
+            record = self.plugins.trainer(settings.trainer_type)
+            trainer = self.plugins.create_trainer(record, settings, spec, self.context)
+            model = model_of(self.models, name, f"{self.context.directory}")
+            where = f"checkpoint {self.step} of {self.context.directory}"
+            trainer_called = f"behavior {name!r}: trainer {settings.trainer_type!r}"
+            with blamed(trainer_called, "in load_model"), state_taken_up(where, f"behavior {name!r}"):
+                trainer.load_model(model)
+                policies[name] = trainer.policy
+        return policies
+
+    @contextmanager
+    def environment(self, num_envs: int, seed: int | None = None) -> Iterator[Environment]:
+        """Open ``num_envs`` environments of those that the run trained in, to play games of your own.
+
+        Their parameters are those of the task that training is for, drawn with ``seed`` (by default, the run's), and
+        what they return is checked. They are closed after the block. Raises ConfigError if the run has no environment,
+        or if it has other agents by now, and EnvironmentFailed, also later, if it fails.
+        """
+        settings = attrs.evolve(environment_settings(self.config), num_envs=num_envs)
+        config = attrs.evolve(self.config, environment=settings)
+        seed = self.context.seed if seed is None else seed
+        context = attrs.evolve(self.context, config=config, num_envs=num_envs, seed=seed)
+        name = environment_name(settings, self.plugins)
+        environment = make_environment(config, self.plugins, context)
+        with closing(environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, self.close_deadline):
+            problem = specs_mismatch(self.specs, environment.behaviors)
+            if problem:
+                raise ConfigError(f"environment {settings.id or settings.type!r}: {problem}", key=("environment",))
+            curricula = make_curricula(config.environment_parameters, self.plugins, context)
+            feed = target_feed(list(curricula.values()), environment, name) if curricula else None
+            yield PlayedEnvironment(environment, name, feed=feed)
+
+    def evaluate(
+        self,
+        episodes: int,
+        seed: int | None = None,
+        deterministic: bool = True,
+        video: Path | None = None,
+        record: Path | None = None,
+        record_format: str | None = None,
+        before_close: Callable[[EvaluationResult], None] | None = None,
+    ) -> EvaluationResult:
+        """Play ``episodes`` whole episodes in an environment of their own, the only one that is created.
+
+        Equal seeds play equal episodes; ``seed=None`` uses the run's seed. ``deterministic=False`` samples actions as
+        in training. ``video`` is a directory for a film of each episode. ``record`` is a directory for a recording of
+        each behavior, ``record/<behavior>``, of the format called ``record_format`` or of the only installed one.
+        ``before_close`` is called with the result before the environment is closed, which may take long or fail.
+        """
+        recorders_for = (
+            None if record is None else partial(self._recorders, self.context.absolute(record), record_format)
+        )
+        films = None if video is None else self.context.absolute(video)
+        evaluator = Evaluator(self.config, self.plugins, self.context, video=films)
+        # A film may be encoded when it is closed, which takes its time.
+        deadline = self.close_deadline if video is None else no_deadline
+        with closing(evaluator, "the environment", EnvironmentFailed, CLOSE_ENVIRONMENT, deadline):
+            result = evaluator.evaluate(self.policies, episodes, seed, deterministic, recorders_for)
+            self.plugins.evaluated(self.context, self.step, result)
+            if before_close is not None:
+                before_close(result)
+        return result
+
+    def _recorders(
+        self, directory: Path, record_format: str | None, behaviors: Mapping[str, BehaviorSpec]
+    ) -> AbstractContextManager[Mapping[str, EpisodeRecorder]]:
+        settings = self.config.evaluation_environment
+        assert settings is not None  # or there would be no behaviors
+        about = {
+            name: RecordingAbout(
+                self.plugins.environment(settings.type).name,
+                settings.id,
+                settings.options if isinstance(settings.options, Mapping) else {},
+                settings_of(self.config, name).trainer_type,
+                f"Episodes played by run {self.context.run_id} as it was at step {self.step}.",
+            )
+            for name in behaviors
+        }
+        return recorded_to(self.plugins, directory, behaviors, about, record_format)
+
+
+# ---------------------------------------------------------------- saved policies
+
+
+ENVIRONMENT_BLOCKS = ("environment", "environment_parameters", "evaluation")
+
+
+def load_policies(path: str | Path, checkpoint: str = "last", plugins: Plugins | None = None) -> dict[str, Policy]:
+    """The policy of every behavior in a checkpoint, by name. Needs no environment, and no plugin of one.
+
+    ``path`` is a checkpoint directory, which may have been copied from elsewhere, or a run directory, or the id of a
+    run in ``results``; of a run, ``checkpoint`` is ``"last"``, ``"best"`` or a step. A checkpoint has all that is
+    needed: the configuration and what its agents see and do. Without ``plugins``, the installed plugins that the
+    configuration chooses are loaded, and local files are not imported.
+
+    Raises RunStateError if there is no such checkpoint, ConfigError if its configuration or a plugin cannot be used.
+    """
+    source = PolicySource.find(Path(path))
+    return source.load(plugins or source.plugins(), checkpoint).policies()
+
+
+@attrs.frozen
+class PolicySource:
+    """A run directory, or the directory of one checkpoint, from which policies are read without an environment."""
+
+    directory: Path
+    document: Document  # the saved configuration, without the blocks of environments
+    is_checkpoint: bool
+
+    @classmethod
+    def find(cls, path: Path) -> Self:
+        """The source that ``path``, or a run id, names. Raises RunStateError if there is none."""
+        is_checkpoint = path.name.isdecimal() and (path / CONFIGURATION).is_file()
+        directory = path if is_checkpoint else find_run(path)
+        document = read_document(directory / CONFIGURATION) if is_checkpoint else read_saved_configuration(directory)
+        for block in ENVIRONMENT_BLOCKS:
+            document = attrs.evolve(document, data=document.data.without(block))
+        return cls(directory, document, is_checkpoint)
+
+    def plugins(self) -> Plugins:
+        """The installed plugins that the configuration chooses; local files are not imported."""
+        return load_plugins_for(self.document, allow_local=False, lenient=True)
+
+    def load(self, plugins: Plugins, checkpoint: str, exporter: ExporterSpec | None = None) -> SavedRun:
+        """The checkpoint ``"last"``, ``"best"`` or of a step; a directory of one checkpoint has only that one.
+
+        The configuration has the settings of ``exporter``.
+        """
+        if self.is_checkpoint and checkpoint not in ("last", self.directory.name):
+            raise ConfigError(
+                f"{self.directory}: is a single checkpoint, so {checkpoint!r} cannot be chosen; name the directory of "
+                "the run"
+            )
+        config = load_config(self.document, plugins, measuring=True, exporter=exporter)
+        if self.is_checkpoint:
+            return SavedRun.of_checkpoint(self.directory, config, plugins)
+        return SavedRun.load(self.directory, config, plugins, checkpoint)

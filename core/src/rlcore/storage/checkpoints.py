@@ -1,0 +1,436 @@
+"""The checkpoints of a run: save one, find the newest intact one, delete old ones, keep those of the best evaluation.
+
+A checkpoint is a directory whose name is its step. It is written beside its place, flushed to disk, renamed and
+verified before an older one is deleted. rlcore deletes only what rlcore wrote: a directory counts as a checkpoint by
+the files in it, not by its name, and temporary files have names of :func:`rlcore.temporary_path`.
+
+The policies of the best evaluation are in ``checkpoints/best``, each with its score. :mod:`rlcore.run.evaluations`
+decides during a run which evaluation is the best. :func:`rank` is the comparison.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import math
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+from safetensors import SafetensorError
+
+from rlcore.errors import PluginError, RunStateError
+from rlcore.plugins.holds import CheckpointHolds
+from rlcore.storage.checkpoint import (
+    MANIFEST,
+    STATE,
+    Draft,
+    NewerFormat,
+    is_checkpoint,
+    load_checkpoint,
+    load_without_arrays,
+    own_files,
+    require_format,
+    verify_checkpoint,
+    write_checkpoint,
+)
+from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models
+from rlcore.storage.files.atomic import free_name, fsync_directory, temporary_path
+from rlcore.storage.frozen_files import FlushedFiles
+
+log = logging.getLogger(__name__)
+
+
+CHECKPOINTS = "checkpoints"  # the directory of a run's checkpoints
+BEST = "best"  # the directory of the best checkpoints, within that of the regular ones
+_STEP_NAME = re.compile(r"[0-9]{1,18}")
+
+
+@attrs.frozen
+class Checkpoint:
+    """The step and the path of a checkpoint in a directory; its files may be damaged."""
+
+    step: int
+    path: Path
+
+
+# ---------------------------------------------------------------- finding
+
+
+def find_checkpoints(directory: Path) -> list[Checkpoint]:
+    """All checkpoints in ``directory``, oldest first, damaged ones included.
+
+    A checkpoint is a directory with a number as its name that contains a manifest or a state.
+    """
+    if not directory.is_dir():
+        return []
+    found = [Checkpoint(int(path.name), path) for path in directory.iterdir() if is_step(path)]
+    return sorted(found, key=lambda checkpoint: checkpoint.step)
+
+
+def is_step(path: Path) -> bool:
+    """Whether ``path`` is a checkpoint, which has its step as its name; its files may be damaged."""
+    return _STEP_NAME.fullmatch(path.name) is not None and is_checkpoint(path)
+
+
+def newest_intact(
+    directory: Path,
+    origin: str,
+    advice: str = "",
+    step: int | None = None,
+    check: Callable[[Path, Mapping[str, Any]], None] | None = None,
+) -> tuple[Checkpoint, dict[str, Any]]:
+    """The newest undamaged checkpoint in ``directory``, or the one of ``step``, and its state.
+
+    Skips a damaged checkpoint with a warning, and also one for which ``check(path, state)`` raises a RunStateError.
+    Raises RunStateError if none is left; its message begins with ``origin``, the run or the option that needs a
+    checkpoint, and ends with ``advice``. Raises NewerFormat for a checkpoint of a newer rlcore, which is not damaged.
+    """
+    problem = ""
+    found = find_checkpoints(directory)
+    for checkpoint in reversed(found):
+        if step is not None and checkpoint.step != step:
+            continue
+        try:
+            state = load_checkpoint(checkpoint.path)
+            if check is not None:
+                check(checkpoint.path, state)
+            return checkpoint, state
+        except NewerFormat:
+            raise
+        except RunStateError as error:
+            if not checkpoint.path.exists():  # the run is training, and has replaced what was found
+                return newest_intact(directory, origin, advice, step, check)
+            older = step is None and checkpoint != found[0]
+            log.warning("%s; an older checkpoint is used" if older else "%s", error)
+            problem = problem or f" ({error})"
+    raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
+
+
+def _of_one_run(directory: Path) -> list[Checkpoint]:
+    """All checkpoints of the run that saves into ``directory``; those in ``directory`` itself are last."""
+    others = directory.parent if directory.name == BEST else directory / BEST
+    return [*find_checkpoints(others), *find_checkpoints(directory)]
+
+
+def is_intact(checkpoint: Checkpoint) -> bool:
+    """Whether all files of a checkpoint are as they were written. Raises NewerFormat for one of a newer rlcore."""
+    try:
+        verify_checkpoint(checkpoint.path)
+    except NewerFormat:
+        raise
+    except RunStateError:
+        return False
+    return True
+
+
+def require_no_newer(directory: Path) -> None:
+    """Raises NewerFormat if a newer rlcore wrote a checkpoint in ``directory``, or one of a best evaluation there.
+
+    Call it before anything in a run directory is deleted, replaced or continued: this rlcore cannot say what a newer
+    checkpoint is worth, and must not delete it.
+    """
+    for checkpoint in [*find_checkpoints(directory), *find_checkpoints(directory / BEST)]:
+        require_format(checkpoint.path)
+
+
+# ---------------------------------------------------------------- saving
+
+
+def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], configuration: str | None = None) -> Path:
+    """Writes ``state`` as the checkpoint of ``step`` and returns its path.
+
+    The files are written to a temporary directory and flushed to disk, then the directory is renamed, so that there is
+    never half a checkpoint under its name. ``configuration`` is stored as ``configuration.yaml``. Files of shared parts
+    that another checkpoint of the run has are linked, not written. Files that rlcore did not write, in the place of the
+    checkpoint, are moved to ``STEP.replaced``. Raises RunStateError if the checkpoint cannot be written, and TypeError
+    for a state that is not arrays and JSON; what was written so far is removed.
+    """
+    return CheckpointSave(directory, step, state, configuration).finish()
+
+
+class CheckpointSave:
+    """A checkpoint that is being saved, as :func:`save_checkpoint` does, in two parts.
+
+    The first part reads the state and links what other checkpoints of the run have. :meth:`finish` writes the rest, and
+    may run in another thread, if :meth:`detach` was called before the state changes.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        step: int,
+        state: Mapping[str, Any],
+        configuration: str | None = None,
+        flushed: FlushedFiles | None = None,
+        apart: bool = False,
+    ) -> None:
+        """``apart``: share no file with the regular checkpoint before this one, so that damage to a file spares one."""
+        self._directory, self._step = directory, step
+        self.path = directory / str(step)
+        self._temporary = temporary_path(directory, f"{step}-")
+        with self._failing():
+            directory.mkdir(parents=True, exist_ok=True)
+            self._temporary.mkdir()
+            earlier = [checkpoint.path for checkpoint in reversed(_of_one_run(directory))]
+            before = [each.path for each in find_checkpoints(directory) if each.step < step] if apart else []
+            last = before[-1] if before else None
+            self._draft = Draft(self._temporary, step, state, configuration, earlier, flushed, last)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that :meth:`detach` copies: what is to be written and may change."""
+        return self._draft.nbytes
+
+    def detach(self) -> None:
+        """Copy what is to be written, so that the state may change before :meth:`finish`."""
+        with self._failing():
+            self._draft.detach()
+
+    def finish(self) -> Path:
+        """Write the checkpoint. Returns its path."""
+        final, temporary = self.path, self._temporary
+        with self._failing():
+            verified = write_checkpoint(self._draft)
+            replaced = None
+            if os.path.lexists(final):  # a run that was resumed from an older checkpoint reached this step again
+                replaced = _make_room(final)
+            temporary.rename(final)
+            fsync_directory(self._directory)
+            _verify_or_restore(final, replaced, verified)
+            self._draft.frozen.flushed(final)
+            if replaced is not None:
+                shutil.rmtree(replaced)
+                fsync_directory(self._directory)
+        return final
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Remove what was written so far after an error of the block."""
+        try:
+            yield
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            raise RunStateError(_cannot_write(self._directory, self._step, error)) from error
+        except BaseException:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            raise
+
+
+def _verify_or_restore(final: Path, replaced: Path | None, verified: Collection[str]) -> None:
+    """Verify a new checkpoint, except for the files ``verified``.
+
+    If it is damaged, the checkpoint of the same step that it ``replaced`` is restored.
+    """
+    try:
+        verify_checkpoint(final, verified)
+    except BaseException:
+        if replaced is not None:
+            shutil.rmtree(final)
+            replaced.rename(final)
+        raise
+
+
+def _make_room(path: Path) -> Path | None:
+    """Frees the path of a checkpoint. Returns the old checkpoint, to be deleted, if nothing else was there.
+
+    Files that rlcore did not write, and a directory that is not a checkpoint, are moved to ``STEP.replaced``.
+    """
+    ours = not path.is_symlink() and is_checkpoint(path)
+    if ours and not foreign_entries(path):
+        return _set_aside(path)
+    place = path.rename(free_name(path))
+    if ours:
+        remove_checkpoint(place)
+    log.warning("%s: a checkpoint needs this name; what rlcore did not write there is in %s", path, place)
+    return None
+
+
+def _set_aside(path: Path) -> Path:
+    """Renames a checkpoint before it is deleted: an interrupted deletion must not leave one with files missing."""
+    return path.rename(temporary_path(path.parent, f"deleted-{path.name}-"))
+
+
+def _cannot_write(directory: Path, step: int, error: OSError | SafetensorError) -> str:
+    """The message for a checkpoint that cannot be written: the cause, the last intact checkpoint, and what to do."""
+    # The best checkpoints are in a directory within that of the regular ones, from which a run can be resumed.
+    places = [*find_checkpoints(directory.parent), *find_checkpoints(directory)]
+    intact = next((found.step for found in reversed(places) if is_intact(found)), None)
+    restart = "start the run again" if intact is None else "resume with --resume"
+    last = "there is no earlier one" if intact is None else f"the last intact one is of step {intact}"
+    fix = {
+        errno.ENOSPC: "free some space",
+        getattr(errno, "EDQUOT", errno.ENOSPC): "free some space",
+        errno.EACCES: "give this user permission to write there",
+        errno.EROFS: "make the file system writable",
+    }
+    code, cause = (error.errno, error.strerror) if isinstance(error, OSError) else _safetensors_cause(str(error))
+    return (
+        f"checkpoint of step {step} in {directory} cannot be written: {cause or error}; {last}; "
+        f"{fix.get(code or 0, 'fix the cause')} and {restart}"
+    )
+
+
+def _safetensors_cause(message: str) -> tuple[int | None, str]:
+    """The code and text of an operating system's error, which safetensors passes on only as ``(os error 28)``."""
+    found = re.search(r"os error (\d+)", message)
+    code = int(found.group(1)) if found else None
+    return code, os.strerror(code) if code else message
+
+
+# ---------------------------------------------------------------- deleting
+
+
+def foreign_entries(path: Path) -> list[Path]:
+    """The files and directories in a checkpoint that rlcore did not write."""
+    own = own_files(path)
+    return [entry for entry in path.iterdir() if entry not in own]
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Deletes a checkpoint. Files in it that rlcore did not write stay, in a directory that is no longer a checkpoint.
+
+    A link to a checkpoint stays too, because rlcore makes no links.
+    """
+    if path.is_symlink():
+        return
+    if foreign_entries(path):
+        # The manifest and the state first: without them an interrupted deletion leaves no checkpoint.
+        for file in sorted(own_files(path), key=lambda file: file.name not in (MANIFEST, STATE)):
+            file.unlink()
+        return
+    shutil.rmtree(_set_aside(path))
+
+
+def remove_checkpoints(directory: Path, checkpoints: list[Checkpoint]) -> None:
+    """Deletes ``checkpoints`` of ``directory``. Raises RunStateError if that fails."""
+    try:
+        for checkpoint in checkpoints:
+            remove_checkpoint(checkpoint.path)
+    except OSError as error:
+        raise RunStateError(f"{directory}: cannot delete an old checkpoint: {error.strerror or error}") from error
+
+
+def most_kept(numbers: Iterable[int]) -> int:
+    """How many checkpoints of a run to keep, from ``keep_checkpoints`` of each behavior: the largest number.
+
+    0 or less means all, so one behavior with 0 keeps all checkpoints of the run.
+    """
+    numbers = list(numbers)
+    return 0 if min(numbers) <= 0 else max(numbers)
+
+
+def rotate(
+    directory: Path,
+    keep: int,
+    newest: int,
+    is_intact: Callable[[Checkpoint], bool],
+    holds: CheckpointHolds | None = None,
+) -> tuple[list[Checkpoint], list[Checkpoint]]:
+    """Deletes the checkpoints older than the ``keep`` newest intact ones, unless they are held; 0 or less keeps all.
+
+    Returns the intact ones that stay, and the deleted ones, both oldest first. ``newest`` is the step just saved. A
+    checkpoint of a later step is damaged, since the run was resumed from an older one; it stays until the run saves
+    that step again. Damaged checkpoints do not count towards ``keep``, and held ones only if they are among the newest.
+    """
+    holds = CheckpointHolds() if holds is None else holds
+    found = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
+    stay: list[Checkpoint] = []
+    for checkpoint in reversed(found):
+        if keep > 0 and len(stay) == keep:
+            old = [each for each in found if each.step <= checkpoint.step]
+            with holds.unheld([each.step for each in old]) as unheld:
+                removed = [each for each in old if each.step in unheld]
+                remove_checkpoints(directory, removed)
+            return [each for each in old if each not in removed and is_intact(each)] + stay[::-1], removed
+        if is_intact(checkpoint):
+            stay.append(checkpoint)
+    return stay[::-1], []
+
+
+# ---------------------------------------------------------------- best
+
+
+def rank(score: float, step: int) -> tuple[float, int]:
+    """A key to compare evaluations by: the best one has the highest score, and of equal scores the earliest step."""
+    return score, -step
+
+
+def save_best(
+    directory: Path, step: int, models: Mapping[str, Any], about: Mapping[str, Any], configuration: str
+) -> None:
+    """Writes the policies of the best evaluation so far into ``directory``; older ones stay.
+
+    ``about`` has at least their ``score``. Policies of the same step with a higher score are not replaced: they belong
+    to steps that the run abandoned when it was resumed from an older checkpoint.
+    """
+    there = by_score([each for each in find_checkpoints(directory) if each.step == step])
+    if there and _score(there[0]) > about["score"]:
+        log.warning("%s: has policies of a higher score, of steps that this run abandoned; they stay", there[0].path)
+        return
+    state = {name: {"model": model} for name, model in models.items()}
+    try:
+        save_checkpoint(directory, step, state | {RUN: about}, configuration)
+    except TypeError as error:
+        raise PluginError(f"best checkpoint, of step {step}: {error}") from error
+
+
+def settle_best(directory: Path, best: int | None) -> None:
+    """Deletes the best checkpoints in ``directory`` that score less than the one of step ``best``.
+
+    Call it after every checkpoint of the run, one after Ctrl-C included. ``best`` is the best step that this checkpoint
+    references, None if it references none. Older policies stay until then, because a run that is killed before its
+    next checkpoint resumes from one that references them.
+    Policies with a higher score stay too: they belong to steps that the run abandoned.
+    """
+    found = find_checkpoints(directory)
+    if len(found) == 1 or best not in {checkpoint.step for checkpoint in found}:
+        return
+    ranked = by_score(found)
+    steps = [checkpoint.step for checkpoint in ranked]
+    if best not in steps:
+        log.warning("%s: is damaged; the other best checkpoints stay", directory / str(best))
+    else:
+        remove_checkpoints(directory, ranked[: steps.index(best)])
+
+
+def by_score(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """The intact ones of the best ``checkpoints``, in the order of :func:`rank`, the best last."""
+    whole = [checkpoint for checkpoint in checkpoints if is_intact(checkpoint)]
+    return sorted(whole, key=lambda checkpoint: rank(_score(checkpoint), checkpoint.step))
+
+
+def _score(checkpoint: Checkpoint) -> float:
+    """The score of the policies in a best checkpoint; minus infinity if it has none."""
+    try:
+        return float(load_without_arrays(checkpoint.path)[RUN]["score"])
+    except (RunStateError, LookupError, TypeError, ValueError):
+        return -math.inf
+
+
+# ---------------------------------------------------------------- models
+
+
+def saved_models(checkpoints: Path, origin: str, step: int | None = None) -> dict[str, Any]:
+    """The model of every behavior in the newest intact checkpoint in ``checkpoints``, or in the one of ``step``.
+
+    Raises RunStateError, which names ``origin`` (what the user wrote), if there is none.
+    """
+    _, state = newest_intact(checkpoints, origin, step=step, check=require_models)
+    return models_in(state)
+
+
+def model_of_path(path: Path, behavior: str, origin: str) -> Any:
+    """The model of ``behavior`` in a run directory or a checkpoint directory. Raises RunStateError with ``origin``."""
+    if (path / CHECKPOINTS).is_dir():
+        models = saved_models(path / CHECKPOINTS, origin)
+    elif path.name.isdecimal():
+        models = saved_models(path.parent, origin, int(path.name))
+    else:
+        raise RunStateError(f"{origin}: is neither a run directory nor one of its checkpoints")
+    return model_of(models, behavior, origin)
