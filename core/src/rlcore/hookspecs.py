@@ -32,16 +32,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rlcore.plugins.markers import hookspec, registry_of
+from rlcore.hookspecs import hookspec, registry_of
 from rlcore.records import (
     BehaviorSection,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
     EnvironmentSpec,
+    EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
-    OpponentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
     RunOptionSpec,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatSummary, StatsWriter
     from rlcore.contracts.trainer import Trainer
-    from rlcore.plugins.run_context import RunContext
+    from rlcore.plugins.context import RunContext
     from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, RunConfig
 
 
@@ -124,15 +124,6 @@ def rlcore_exporters() -> Iterable[ExporterSpec]:
     """
 
 
-@registry_of(OpponentSpec)
-def rlcore_opponents() -> Iterable[OpponentSpec]:
-    """The opponents that this plugin provides, for ``evaluation.opponents`` and similar blocks of plugins.
-
-    Called once per loading of plugins, at the latest when a configuration names an opponent. Must not import torch or
-    numpy.
-    """
-
-
 @registry_of(RecordingFormatSpec)
 def rlcore_recording_formats() -> Iterable[RecordingFormatSpec]:
     """The file formats of recorded episodes that this plugin reads and writes.
@@ -173,6 +164,14 @@ def rlcore_config_sections() -> Iterable[ConfigSection]:
 @registry_of(BehaviorSection)
 def rlcore_behavior_sections() -> Iterable[BehaviorSection]:
     """The keys of a behavior that belong to this plugin, such as ``self_play``.
+
+    Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
+    """
+
+
+@registry_of(EvaluationSection)
+def rlcore_evaluation_sections() -> Iterable[EvaluationSection]:
+    """The keys of the ``evaluation`` block that belong to this plugin, such as ``opponents``.
 
     Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
     """

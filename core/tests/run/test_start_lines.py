@@ -20,7 +20,7 @@ from rlcore.builtin.terminal_text import fitted
 from rlcore.cli.start import aligned
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
-from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.discover import Plugin
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.description import BehaviorDescription, EnvironmentDescription, RunDescription
 from rlcore.run.loop import PhaseTimes

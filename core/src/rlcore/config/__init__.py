@@ -9,7 +9,3 @@ one), :mod:`~rlcore.config.structure` (data into settings classes, through cattr
 :mod:`~rlcore.config.problems` reports all errors at once, and :mod:`~rlcore.config.hints` says what to write instead;
 :mod:`~rlcore.config.dump` and :mod:`~rlcore.config.schema` write.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

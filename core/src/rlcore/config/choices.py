@@ -15,7 +15,7 @@ from rlcore.config.problems import ConfigErrors, Problems, shown
 from rlcore.config.structure import INVALID, Refused, build, settings_fields
 from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
 from rlcore.plugins.known import NOT_BUILT, is_known
-from rlcore.plugins.lookup import section_clash
+from rlcore.plugins.registry import section_clash
 from rlcore.settings import (
     BehaviorSettings,
     EnvironmentParameter,
@@ -28,7 +28,7 @@ from rlcore.settings.fields import Choice, field_info
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.records import ExporterSpec, Record
 
 log = logging.getLogger(__name__)

@@ -22,8 +22,8 @@ from rlcore.plugins.failures import failure
 from rlcore.settings import EnvironmentSettings, RunConfig
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
-    from rlcore.plugins.plugin import Plugin
+    from rlcore.plugins.call import Plugins
+    from rlcore.plugins.discover import Plugin
     from rlcore.records import ExporterSpec
 
 HOOK = "rlcore_modify_config"

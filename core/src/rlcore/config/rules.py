@@ -17,7 +17,7 @@ from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
 from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.records import EnvironmentSpec, Record
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"

@@ -33,7 +33,7 @@ from rlcore.settings import (
 from rlcore.settings.fields import Choice, FieldInfo, field_info
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.records import Record
 
 Schema = dict[str, Any]
@@ -67,10 +67,11 @@ class _SchemaWriter:
         self.definitions: dict[str, Schema] = {}
 
     def document(self) -> Schema:
-        self._change(BehaviorSettings, {}, self._needed_plugins())
+        self._change(BehaviorSettings, {}, self._absent("behavior"))
         number = self._properties(EnvironmentSettings)[NUM_ENVS[1]]
         self._change(EnvSettings, {}, {ALIAS[1]: _described(number, f"Alias of {dotted(NUM_ENVS)}.")})
-        self._change(EvaluationSettings, {"environment": {"type": "object"}}, {})  # only what differs
+        what_differs: Schema = {"type": "object"}
+        self._change(EvaluationSettings, {"environment": what_differs}, self._absent("evaluation"))
         schema = self._object(RunConfig)
         properties = schema["properties"]
         properties["behaviors"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
@@ -88,11 +89,12 @@ class _SchemaWriter:
             properties[key] = _described(schema, properties[key]["description"])
         properties |= {key: schema for key, schema in also.items() if key not in properties}
 
-    def _needed_plugins(self) -> dict[str, Schema]:
+    def _absent(self, kind: str) -> dict[str, Schema]:
+        """The keys that plugins of rlcore's repository claim, which are absent if nothing replaces these entries."""
         return {
             key: _described({"type": "null"}, f"Needs a plugin: pip install {package}")
-            for (kind, key), package in PACKAGES.items()
-            if kind == "behavior"
+            for (of, key), package in PACKAGES.items()
+            if of == kind
         }
 
     def _choose(self, cls: type, properties: dict[str, Schema]) -> list[Schema]:
@@ -116,6 +118,9 @@ class _SchemaWriter:
             else:
                 del properties[key]
                 for record in self.plugins.records(choice.kind):
+                    if choice.flat:
+                        properties |= self._properties(record.resolve(choice.attribute))
+                        continue
                     block = self._settings(record, choice.attribute)
                     block = block if choice.kind == "section" else _or_null(block)
                     properties[record.name] = _described(block, record.summary)

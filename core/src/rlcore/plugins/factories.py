@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from rlcore.plugins.dispatch import Dispatch
-from rlcore.plugins.failures import blame
-from rlcore.plugins.plugin import Plugin, canonical
-from rlcore.plugins.selection import Selection
-from rlcore.plugins.targets import call_target, require_protocol, require_space
+from rlcore.plugins.discover import Plugin
+from rlcore.plugins.factories import require_protocol, require_space
+from rlcore.plugins.manager import Dispatch
+from rlcore.plugins.select import Selection
 from rlcore.records import (
     BehaviorSection,
     CurriculumSpec,
     EnvironmentSpec,
     ExporterSpec,
-    OpponentSpec,
     Record,
     RewardProviderSpec,
     StatsWriterSpec,
@@ -29,12 +27,11 @@ if TYPE_CHECKING:
     from rlcore.contracts.curriculum import Curriculum
     from rlcore.contracts.environment import BehaviorSpec, Environment
     from rlcore.contracts.exporters import Exporter
-    from rlcore.contracts.policy import Policy
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatsWriter
     from rlcore.contracts.trainer import Trainer
-    from rlcore.plugins.run_context import RunContext
-    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, OpponentSettings
+    from rlcore.plugins.context import RunContext
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings
 
 __all__ = ["Factories"]
 
@@ -102,22 +99,6 @@ class Factories:
         created = self._create("rlcore_create_exporter", Exporter, spec, settings=settings, run=run)
         return cast(Exporter, created)
 
-    def create_opponent(
-        self, spec: OpponentSpec, settings: OpponentSettings, behavior: BehaviorSpec, run: RunContext
-    ) -> Policy:
-        """Create an opponent that plays for rows of ``behavior``: the target of ``spec`` is called, no hook.
-
-        An error in the policy, and actions that do not fit the behavior, are reported as errors of its plugin.
-        """
-        from rlcore.contracts.opponents import CheckedOpponent
-        from rlcore.contracts.policy import Policy
-
-        policy = call_target(spec, "OpponentSpec.target", settings=settings, behavior=behavior, run=run)
-        require_protocol(policy, Policy, spec.described)
-        if spec.plugin is not None and canonical(spec.plugin.distribution) == "rlcore":
-            return cast(Policy, policy)  # unchecked, so that a policy of a run stays one of its trainer
-        return CheckedOpponent(policy, behavior, spec.described, blame)
-
     def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
         """Create an environment with ``rlcore_create_environment``, and check it. Raises PluginError."""
         from rlcore.contracts.environment import Environment
@@ -130,7 +111,7 @@ class Factories:
 
         Raises PluginError if one is missing that took part when the checkpoint of the run was saved.
         """
-        from rlcore.plugins.run_context import RunContext
+        from rlcore.plugins.context import RunContext
 
         run = arguments["run"]
         if isinstance(run, RunContext):  # tests of plugins may give something else

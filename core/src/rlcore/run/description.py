@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 
 from rlcore.contracts.trainer import NetworkSize
-from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.context import RunContext
+from rlcore.plugins.discover import Plugin
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.promise import ResumePromise
 from rlcore.run.state import RunState

@@ -12,22 +12,21 @@ from typing import Any, cast
 import attrs
 import numpy as np
 
-from rlcore.config import dump_config, load_plugins_for, read_document
 from rlcore.config.document import Document
+from rlcore.config.dump import dump_config
 from rlcore.config.load import load_document
-from rlcore.config.plugins_block import recorded
+from rlcore.config.plugins_block import load_plugins_for, recorded
 from rlcore.config.problems import shown
-from rlcore.config.reading import document_from_mapping, object_hint
+from rlcore.config.reading import document_from_mapping, object_hint, read_document
 from rlcore.config.rules import behavior_name_problems, behaviors_problem, learns_offline, workers_problem
 from rlcore.contracts.curriculum import Curriculum
 from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.contracts.seeding import fresh_seed
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, did_you_mean
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext, StopRequests
+from rlcore.plugins.factories import call_target, require_protocol
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.stopping import StopRequests
-from rlcore.plugins.targets import call_target, require_protocol
 from rlcore.ranks.ranks import OneRank, Ranks
 from rlcore.ranks.shares import share_environments
 from rlcore.records import CurriculumSpec, StatsWriterSpec

@@ -22,10 +22,10 @@ from rlcore.contracts.saved_values import non_finite, state_taken_up
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.trainer import PortableTrainer
 from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE, is_known
-from rlcore.plugins.run_context import RunContext
 from rlcore.ranks.step_count import IdleGroups
 from rlcore.run.batch_check import batch_of
 from rlcore.run.behavior import BehaviorRun

@@ -19,9 +19,8 @@ from typing import Any, Literal
 
 from rlcore.contracts.results import EpochResult, EvaluationResult, steps_per_second
 from rlcore.errors import PluginError, RanksFailed, RlcoreError, RunStateError, one_line
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import FACTORIES, RunContext
 from rlcore.ranks.parts import gather_state
 from rlcore.run.background_save import MOST_COPIED, BackgroundSave
 from rlcore.run.behavior import BehaviorRun

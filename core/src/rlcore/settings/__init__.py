@@ -12,8 +12,6 @@ from rlcore.settings.environment import (
     EnvironmentSettings,
     EvaluationSettings,
     ExecutorSettings,
-    OpponentSettings,
-    RunOpponentSettings,
 )
 from rlcore.settings.fields import Choice, FieldInfo, SettingError, field_info, setting
 from rlcore.settings.run import CheckpointSettings, ExportSettings, PluginSettings, RunConfig, TorchSettings
@@ -34,12 +32,10 @@ __all__ = [
     "ExportSettings",
     "ExtrinsicSettings",
     "FieldInfo",
-    "OpponentSettings",
     "PluginSettings",
     "PolicySettings",
     "RewardSettings",
     "RunConfig",
-    "RunOpponentSettings",
     "SettingError",
     "TorchSettings",
     "field_info",

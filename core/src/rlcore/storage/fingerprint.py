@@ -24,11 +24,11 @@ from typing import Any
 
 import attrs
 
-from rlcore._version import __version__
+from rlcore import __version__
 from rlcore.config.dump import dump_config
 from rlcore.config.problems import shown
 from rlcore.errors import KeyPath, dotted
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.records import ConfigSection
 from rlcore.settings import RunConfig
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import attrs
 
 from rlcore import ExecutorSettings, KeyPath, RunConfig, SettingError, TrainerSpec, setting
-from rlcore.plugins.run_context import RunPlugins
+from rlcore.plugins.context import RunPlugins
 
 __all__ = ["WorkerSettings"]
 

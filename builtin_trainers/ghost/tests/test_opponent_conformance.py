@@ -1,4 +1,4 @@
-"""The opponent of the core keeps the rules of every one; a broken rule is noticed."""
+"""The built-in opponent keeps the rules of every one; a broken rule is noticed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from rlcore.builtin.opponents import RandomPolicy
-from rlcore.contracts.environment import Actions, BehaviorSpec
-from rlcore.contracts.policy import Policy
+from rlcore import Actions, BehaviorSpec, Policy
 from rlcore_devkit import OpponentConformance
+from rlcore_ghost import RandomPolicy
 
 
 @pytest.mark.smoke
 class TestRandom(OpponentConformance):
-    opponent = "rlcore/random"
+    opponent = "rlcore-ghost/random"
 
 
 # ---------------------------------------------------------------- broken on purpose
@@ -82,7 +81,7 @@ class SharesGlobalGenerators(Broken):
 )
 def test_a_broken_opponent_is_noticed(tmp_path: Path, broken: type[Broken], rule: str) -> None:
     class Conformance(OpponentConformance):
-        opponent = "random"
+        opponent = "rlcore-ghost/random"
 
         def make(self, kind: str, **settings: Any) -> Policy:
             return broken(self.behaviors[kind])
@@ -95,7 +94,7 @@ def test_a_broken_opponent_is_noticed(tmp_path: Path, broken: type[Broken], rule
 
 def test_an_opponent_that_plays_what_it_does_not_declare_is_noticed(tmp_path: Path) -> None:
     class Conformance(OpponentConformance):
-        opponent = "random"
+        opponent = "rlcore-ghost/random"
         spaces = frozenset({"discrete"})
 
     conformance = Conformance()

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment
-from rlcore.contracts.policy import Player, Policy, PolicyMix
-from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult
+from rlcore.contracts.policy import Player, Policy
+from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, Lineup
 from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
 from rlcore.plugins.failures import blame, policy_named
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.run.batch_check import BatchCheck
 from rlcore.run.curricula.parameter_feed import ParameterFeed
 from rlcore.run.episode_statistics import EpisodeStatistics
-from rlcore.run.match import LEARNED, Match, Opponent
 from rlcore.run.played_environment import PlayedEnvironment
 
 
@@ -37,7 +36,7 @@ def play(
     stop_requested: Callable[[], bool] | None = None,
     named: str = "environment",
     checks: Mapping[str, BatchCheck] | None = None,
-    opponent: Opponent | None = None,
+    lineup: Lineup | None = None,
 ) -> EvaluationResult:
     """Play until every environment has finished its share of ``episodes``. ``recorders`` record them, by behavior.
 
@@ -46,39 +45,30 @@ def play(
     after ``max_episode_steps`` environment steps counts as truncated there. Raises :class:`Abandoned` after the
     environment step in which ``stop_requested`` has become true.
 
-    With an ``opponent``, one team of every environment plays ``policies``, in turn, and the others play the opponent:
-    see :class:`rlcore.run.match.Match`. Only episodes of agents that play ``policies`` are counted and recorded.
-
-    Each environment's share is fixed beforehand: counting the first episodes to finish would favor short ones.
+    With a ``lineup`` for the same share, other policies play too: see :class:`rlcore.Lineup`.
     """
     played = PlayedEnvironment(environment, named, checks, feed)
-    share = np.full(environment.num_envs, episodes // environment.num_envs)
-    share[: episodes % environment.num_envs] += 1
+    share = shares(environment.num_envs, episodes)
     counted = {
         name: _Counted(spec, share[spec.env_index].copy(), recorders.get(name))
         for name, spec in environment.behaviors.items()
     }
-    match, acting = None, policies
-    if opponent is not None:
-        match = Match(environment.behaviors, share)
-        acting = {
-            name: PolicyMix([policy, opponent.policies[name]], match.players[name]) for name, policy in policies.items()
-        }
-        for name, each in counted.items():
-            each.players = match.players[name]
+    acting = policies if lineup is None else lineup.policies(policies)
+    for name, each in counted.items():
+        each.players = None if lineup is None else lineup.players[name]
     players = {name: Player(policy, environment.behaviors[name].slots) for name, policy in acting.items()}
     for name, player in players.items():
         try:
             player.policy.seed(derive_seed(seed, name))
         except BaseException as error:
             blame(policy_named(name, policies[name]), "in seed", error)
-    rounds: list[_Counted | Match] = [*counted.values(), *([] if match is None else [match])]
-    batches = _begin(played, seed, np.zeros(environment.num_envs, np.int64), counted, match)
+    rounds: list[_Counted | Lineup] = [*counted.values(), *([] if lineup is None else [lineup])]
+    batches = _begin(played, seed, np.zeros(environment.num_envs, np.int64), counted, lineup)
     while any(each.unfinished for each in rounds):
         if stop_requested is not None and stop_requested():
             raise Abandoned
         if not any(each.playing for each in rounds):  # all that is missing waits behind episodes without end
-            batches = _begin(played, seed, environment.episodes + 1, counted, match)
+            batches = _begin(played, seed, environment.episodes + 1, counted, lineup)
             for player in players.values():
                 player.begin()
         actions = {}
@@ -94,12 +84,19 @@ def play(
             each.observe(batches[name], max_episode_steps)
         for name, player in players.items():
             player.observe(batches[name])
-        if match is not None:
-            match.observe(batches, environment.episodes, max_episode_steps)
-    behaviors = {name: each.result() for name, each in counted.items() if each.returns}
-    if match is None or opponent is None:
-        return EvaluationResult(behaviors)
-    return EvaluationResult(behaviors, {opponent.name: match.result()})
+        if lineup is not None:
+            lineup.observe(batches, environment.episodes, max_episode_steps)
+    return EvaluationResult({name: each.result() for name, each in counted.items() if each.returns})
+
+
+def shares(num_envs: int, episodes: int) -> NDArray[np.int64]:
+    """Return the number of episodes of each environment [N].
+
+    It is fixed beforehand: counting the first episodes to finish would favor short ones.
+    """
+    share = np.full(num_envs, episodes // num_envs)
+    share[: episodes % num_envs] += 1
+    return share
 
 
 def _begin(
@@ -107,14 +104,14 @@ def _begin(
     seed: int,
     episodes: NDArray[np.int64],
     counted: Mapping[str, _Counted],
-    match: Match | None,
+    lineup: Lineup | None,
 ) -> Mapping[str, AgentBatch]:
     """Begin episode ``episodes[c]`` in every environment c."""
     batches = environment.reset(EpisodeSeeds(seed), episodes)
     for name, each in counted.items():
         each.begin(batches[name])
-    if match is not None:
-        match.begin(environment.episodes)
+    if lineup is not None:
+        lineup.begin(environment.episodes)
     return batches
 
 
@@ -125,7 +122,7 @@ class _Counted:
     spec: BehaviorSpec
     left: NDArray[np.int64]  # [S] episodes still to be counted
     recorder: EpisodeRecorder | None
-    players: NDArray[np.int64] | None = None  # [S] who plays each slot; episodes of an opponent are not in the result
+    players: NDArray[np.int64] | None = None  # [S] of the line-up: 0 where the measured policy plays
     statistics: EpisodeStatistics = attrs.field(init=False)
     steps: int = 0  # environment steps
     began: NDArray[np.int64] = attrs.field(init=False)  # [S] the step at which the episode to be counted started
@@ -163,7 +160,7 @@ class _Counted:
         ended = batch.ended
         finished = self.statistics.record(batch)
         wanted = (self.left[ended] > 0) & ~self.waiting[ended]
-        measured = wanted & self._learned(ended)
+        measured = wanted & self._measured(ended)
         if self.recorder is not None:
             self.recorder.observe(batch, ended[measured])
         if finished is not None:
@@ -179,9 +176,9 @@ class _Counted:
             if late.any():
                 self._cut(np.flatnonzero(late), batch)
 
-    def _learned(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return a mask [K] of the ``rows`` [K] whose agents do not play as an opponent."""
-        return np.ones(len(rows), np.bool_) if self.players is None else self.players[rows] == LEARNED
+    def _measured(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return a mask [K] of the ``rows`` [K] whose agents play the measured policy."""
+        return np.ones(len(rows), np.bool_) if self.players is None else self.players[rows] == 0
 
     def _cut(self, rows: NDArray[np.intp], batch: AgentBatch) -> None:
         """Counts the open episodes of ``rows``.
@@ -191,7 +188,7 @@ class _Counted:
         statistics = self.statistics
         self.left[rows] -= 1
         self.waiting[rows] = True
-        rows = rows[self._learned(rows)]
+        rows = rows[self._measured(rows)]
         self.returns.extend(statistics.returns[rows].tolist())
         if statistics.group_returns is not None:
             self.group_returns.extend(statistics.group_returns[rows].tolist())

@@ -10,22 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import attrs
 
 from rlcore.errors import ConfigError, UnsupportedSpace, dotted
-from rlcore.plugins.factory_plugins import FactoryPlugins
-from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
-from rlcore.plugins.plugin import PLUGIN_NAME
-from rlcore.plugins.stash import Stash
-from rlcore.plugins.stopping import Stop, StopRequests
+from rlcore.plugins.context import CheckpointHold, CheckpointHolds, FactoryPlugins, Stash, Stop, StopRequests
+from rlcore.plugins.discover import PLUGIN_NAME
 from rlcore.ranks.ranks import OneRank, Ranks
 from rlcore.storage.files.paths import pattern_problem, user_path, working_directory
 
 if TYPE_CHECKING:
     from rlcore.contracts.environment import BehaviorSpec
-    from rlcore.contracts.policy import Policy
     from rlcore.contracts.recordings import Recording
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.trainer import Trainer
-    from rlcore.records import OpponentSpec, Record, RewardProviderSpec, TrainerSpec
-    from rlcore.settings import BehaviorSettings, OpponentSettings, RunConfig
+    from rlcore.records import Record, RewardProviderSpec, TrainerSpec
+    from rlcore.settings import BehaviorSettings, RunConfig
 
 __all__ = ["Purpose", "RunContext", "RunPlugins"]
 
@@ -76,12 +72,6 @@ class RunPlugins(Protocol):
         self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
     ) -> RewardProvider:
         """Create a reward provider with the hook ``rlcore_create_reward_provider``."""
-        ...
-
-    def create_opponent(
-        self, spec: OpponentSpec, settings: OpponentSettings, behavior: BehaviorSpec, run: RunContext
-    ) -> Policy:
-        """Create the opponent of ``spec``; :meth:`RunContext.create_opponents` creates all of a block."""
         ...
 
     def read_recording(self, path: str | Path, behavior: str, start: Path = ...) -> Recording:
@@ -240,27 +230,6 @@ class RunContext:
             raise UnsupportedSpace(f"{dotted(key)}: {error}") from error
         except ConfigError as error:
             raise ConfigError(error.message, key=(*key, *error.key)) from error
-
-    def create_opponents(
-        self, opponents: Mapping[str, OpponentSettings], behavior: BehaviorSpec, key: tuple[str, ...]
-    ) -> dict[str, Policy]:
-        """Create the opponents of a block, by name, each a policy that plays for rows of ``behavior`` and never learns.
-
-        ``key`` is the path of the block, such as ``("evaluation", "opponents")``. Raises ConfigError, with the
-        key, for an opponent that cannot be created, and UnsupportedSpace for one that cannot play.
-        """
-        return {name: self._opponent(name, settings, behavior, key) for name, settings in opponents.items()}
-
-    def _opponent(self, name: str, settings: OpponentSettings, behavior: BehaviorSpec, key: tuple[str, ...]) -> Policy:
-        from rlcore.records import OpponentSpec
-
-        try:
-            spec = self.plugins.record(OpponentSpec, settings.type or name)
-            return self.plugins.create_opponent(spec, settings, behavior, self)
-        except UnsupportedSpace as error:
-            raise UnsupportedSpace(f"{dotted((*key, name))}: {error}") from error
-        except ConfigError as error:
-            raise ConfigError(error.message, key=(*key, name, *error.key)) from error
 
     def read_recording(self, path: str | Path, behavior_name: str) -> Recording:
         """Return the recorded episodes that ``path`` names.

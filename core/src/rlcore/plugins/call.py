@@ -1,31 +1,24 @@
 """The typed facade in front of pluggy: the rest of rlcore calls hooks through :class:`Plugins` only.
 
-Registries, status reports and notifications are called implementation by implementation, so that an error has an
-owner and cannot reach another plugin. Factories go through pluggy, which knows about wrappers; there the owner of an
-error is found from its traceback.
+What plugins answer to the hooks of the status and of summaries is checked here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from rlcore.errors import NotInstalled, PluginError
-from rlcore.plugins import discovery, status_hooks
-from rlcore.plugins.catalog import deprecations
-from rlcore.plugins.checks import STORES
-from rlcore.plugins.defaults import DEFAULTS_NAME, CoreDefaults
-from rlcore.plugins.dispatch import Dispatch
+from rlcore.hookspecs import deprecations
+from rlcore.plugins.discover import Plugin, import_plugin, installed
 from rlcore.plugins.factories import Factories
 from rlcore.plugins.known import RECORDING_FORMAT, first_package
-from rlcore.plugins.loading import load
-from rlcore.plugins.lookup import find, plugins_off
-from rlcore.plugins.manager import HookManager
-from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.processed_summary import process_summary
-from rlcore.plugins.registry import Registry
-from rlcore.plugins.selection import Selection, decide, not_needed, require_unobstructed, unmatched
+from rlcore.plugins.manager import STORES, HookManager
+from rlcore.plugins.registry import Registry, find, plugins_off
+from rlcore.plugins.select import Selection, decide, not_needed, require_unobstructed, unmatched
 from rlcore.records import (
     BehaviorSection,
     CommandSpec,
@@ -46,10 +39,12 @@ if TYPE_CHECKING:
     from rlcore.contracts.recordings import Recording
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.stats import StatSummary
-    from rlcore.plugins.run_context import RunContext
-    from rlcore.settings import RunConfig
+    from rlcore.plugins.context import RunContext
+    from rlcore.settings.run import RunConfig
 
 R = TypeVar("R", bound=Record)
+
+PROCESS_SUMMARY = "rlcore_process_summary"
 
 
 def load_plugins(
@@ -62,7 +57,7 @@ def load_plugins(
     ``plugins.local`` are relative to ``config_dir``.
     """
     selection = (selection if selection is not None else Selection()).anchored(config_dir)
-    found = decide(discovery.installed(), selection)
+    found = decide(installed(), selection)
     require_unobstructed(found, selection)
     plugins = Plugins(selection, found, strict=strict)
     plugins.load()
@@ -88,23 +83,38 @@ class Plugins(Factories):
         strict: bool = False,
         tolerant: bool = False,
     ) -> None:
-        self.selection = selection if selection is not None else Selection(autoload=False)
-        self.found = found
+        super().__init__(
+            HookManager(strict=strict), selection if selection is not None else Selection(autoload=False), found
+        )
         self.strict = strict
         self.tolerant = tolerant
         self.broken: dict[str, PluginError] = {}
         self._checked: RunConfig | None = None  # the configuration that plugins have checked
-        self._manager = HookManager()
-        self._manager.register(CoreDefaults(), name=DEFAULTS_NAME)
-        super().__init__(Dispatch(self._manager, strict=strict), self.selection, found)
-        self._registry = Registry(self._manager, self._dispatch, self._give_up)
+        self._registry = Registry(self._manager, self._give_up)
 
     def load(self) -> None:
-        """Imports and registers the plugins that are on, and collects their records.
+        """Imports the plugins that are on, lets each add hooks, registers each, and collects the records of all.
 
+        A plugin that fails is left out as a whole. The order of imports and of ``rlcore_addhooks`` does not matter; the
+        order of registration is the reverse of that in which hooks are called, see :meth:`HookManager.implementations`.
         Records are collected at once, so that a plugin whose registry fails is left out before any of it is used.
         """
-        load(self._manager, self.found, self._leave_out)
+        imported: list[tuple[Plugin, object]] = []
+        for plugin in self.found:
+            if plugin.on:
+                try:
+                    if plugin.refused:
+                        raise PluginError(f"{plugin.described}: {plugin.refused}")
+                    imported.append((plugin, import_plugin(plugin)))
+                except PluginError as error:
+                    self._leave_out(plugin, error)
+        for step in (self._manager.add_extension_hooks, self._manager.admit):
+            for plugin, module in tuple(imported):
+                try:
+                    step(module, plugin)
+                except PluginError as error:
+                    imported.remove((plugin, module))
+                    self._leave_out(plugin, error)
         if not self.tolerant:
             self._refuse_two_stores()
         for kind in self.kinds:
@@ -120,7 +130,7 @@ class Plugins(Factories):
             self._manager.expel(owner.label)
             raise
         if self._checked is not None:
-            self._dispatch.require("rlcore_check_config", only=owner.label, config=self._checked)
+            self._manager.require("rlcore_check_config", only=owner.label, config=self._checked)
 
     @property
     def loaded(self) -> tuple[Plugin, ...]:
@@ -159,12 +169,12 @@ class Plugins(Factories):
     @property
     def failures(self) -> list[str]:
         """One line for each different failure of a notification, for the closing summary."""
-        return [text if count == 1 else f"{text} ({count} times)" for text, count in self._dispatch.failures.items()]
+        return [text if count == 1 else f"{text} ({count} times)" for text, count in self._manager.failures.items()]
 
     @property
     def hook_calls(self) -> Mapping[str, int]:
         """How often rlcore has called each hook; the counts of a run must not grow with its steps."""
-        return self._dispatch.calls
+        return self._manager.calls
 
     def implemented(self, label: str) -> tuple[str, ...]:
         """The hooks a loaded plugin implements."""
@@ -173,8 +183,8 @@ class Plugins(Factories):
         return tuple(sorted(caller.name for caller in callers or ()))
 
     def answering(self, hook: str) -> tuple[Plugin, ...]:
-        """The plugins that answer a factory hook themselves; core and wrappers do not count."""
-        return self._dispatch.answering(hook)
+        """The plugins that answer a factory hook themselves; wrappers do not count."""
+        return self._manager.implementing(hook, wrappers=False)
 
     @property
     def specifications(self) -> dict[str, tuple[str, Callable[..., Any]]]:
@@ -288,23 +298,67 @@ class Plugins(Factories):
 
         ``parameters`` have sections of their own; a plugin may add to the sections of ``behaviors``.
         """
-        return status_hooks.report_status(self._dispatch, run, parameters, behaviors)
+        from rlcore.contracts.saved_values import plain
+
+        sections: dict[str, Any] = {}
+        owners: dict[str, Plugin] = {}
+        for owner, reported in self._manager.answers("rlcore_report_status", run=run):
+            if reported is not None and not isinstance(reported, Mapping):
+                kind = type(reported).__name__
+                raise PluginError(f"{owner.described}: rlcore_report_status returned a {kind}, not a mapping or None")
+            for name, section in (reported or {}).items():
+                earlier = sections.get(name)
+                if not (name in behaviors and isinstance(earlier, dict) and isinstance(section, Mapping)):
+                    earlier = None
+                if name in sections and (earlier is None or not earlier.keys().isdisjoint(section)):
+                    raise PluginError(
+                        f"{owner.described} and {owners[name].described} both report the status section {name!r}"
+                    )
+                try:
+                    # A copy: what is written again when the run ends is what was reported for its last checkpoint.
+                    sections[name] = plain(section) if earlier is None else {**earlier, **plain(section)}
+                except (TypeError, RecursionError) as error:
+                    raise PluginError(f"{owner.described}: status section {name!r} is not JSON: {error}") from error
+                owners[name] = owner
+                problem = _section_problem(name, section, parameters, behaviors)
+                if problem:
+                    raise PluginError(f"{owner.described} reports the status section {name!r}{problem}")
+        return sections
 
     def restore_status(self, run: RunContext, sections: Mapping[str, Any]) -> None:
         """Call ``rlcore_restore_status`` of every plugin with the sections of a status.
 
         An error of a plugin is raised.
         """
-        for _ in self._dispatch.each("rlcore_restore_status", {"sections": sections}, run=run):
+        for _ in self._manager.answers("rlcore_restore_status", {"sections": sections}, run=run):
             pass
 
     def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
         """Store the training status through ``rlcore_write_status``."""
-        status_hooks.write_status(self._dispatch, status, directory)
+        from rlcore.storage.files.status_file import write_status_file
+
+        hook = "rlcore_write_status"
+        answer = self._manager.first(hook, write_status_file, {"status": status}, directory=directory)
+        if answer is not True:
+            raise PluginError(
+                f"{hook} answered {answer!r}, so the status may be stored nowhere; a plugin returns True when it has "
+                f"stored it, None to leave that to others, a wrapper what it was given{self._answered_by(hook)}"
+            )
 
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:
         """Return the training status through ``rlcore_read_status``; None if none is stored."""
-        return status_hooks.read_status(self._dispatch, directory)
+        from rlcore.contracts.saved_values import plain
+        from rlcore.storage.files.status_file import read_status_file
+
+        hook = "rlcore_read_status"
+        status = self._manager.first(hook, read_status_file, directory=directory)
+        if status is not None and not isinstance(status, Mapping):
+            kind = type(status).__name__
+            raise PluginError(f"{hook} answered a {kind} instead of a mapping{self._answered_by(hook)}")
+        try:
+            return None if status is None else cast("Mapping[str, Any]", plain(status))
+        except (TypeError, RecursionError) as error:
+            raise PluginError(f"{hook} answered what is not JSON: {error}{self._answered_by(hook)}") from error
 
     # ------------------------------------------------------------ interventions
 
@@ -316,9 +370,9 @@ class Plugins(Factories):
         Raises PluginError for a hook that returns something.
         """
         hook = "rlcore_modify_config"
-        for owner, implementation in self._dispatch.implementations(hook):
+        for owner, implementation in self._manager.each(hook):
             data = document()
-            answer = self._dispatch.one(implementation, hook, document=data)
+            answer = self._manager.one(implementation, hook, document=data)
             if answer is not None:
                 raise PluginError(
                     f"{owner.described}: {hook} returned a {type(answer).__name__}; change the document in place"
@@ -328,43 +382,50 @@ class Plugins(Factories):
     def check_config(self, config: RunConfig) -> None:
         """A plugin's ConfigError refuses the configuration; any other error becomes a PluginError."""
         self._checked = config
-        self._dispatch.require("rlcore_check_config", config=config)
+        self._manager.require("rlcore_check_config", config=config)
 
     def process_summary(
         self, run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]
     ) -> dict[str, StatSummary]:
-        """The summary with what plugins add and replace."""
-        return process_summary(self._dispatch, run, behavior, step, stats)
+        """``stats`` with what plugins add and replace. A plugin that fails is reported, and changes nothing."""
+        processed = dict(stats)
+        for owner, implementation in self._manager.each(PROCESS_SUMMARY):
+            with self._manager.tolerated(owner, PROCESS_SUMMARY):
+                shown = MappingProxyType(processed)
+                arguments = {"run": run, "behavior": behavior, "step": step, "stats": shown}
+                answer = self._manager.one(implementation, PROCESS_SUMMARY, **arguments)
+                processed = processed | _checked_statistics(answer, owner.described)
+        return processed
 
     # ------------------------------------------------------------ notifications
 
     def run_started(self, run: RunContext) -> None:
         """Call ``rlcore_run_started`` of every plugin."""
-        self._dispatch.notify("rlcore_run_started", run=run)
+        self._manager.notify("rlcore_run_started", run=run)
 
     def run_failed_to_start(self, config: RunConfig, directory: Path, error: BaseException) -> None:
         """Call ``rlcore_run_failed_to_start`` of every plugin."""
-        self._dispatch.notify("rlcore_run_failed_to_start", config=config, directory=directory, error=error)
+        self._manager.notify("rlcore_run_failed_to_start", config=config, directory=directory, error=error)
 
     def summary_written(self, run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         """Call ``rlcore_summary_written`` of every plugin."""
-        self._dispatch.notify("rlcore_summary_written", run=run, behavior=behavior, step=step, stats=stats)
+        self._manager.notify("rlcore_summary_written", run=run, behavior=behavior, step=step, stats=stats)
 
     def checkpoint_saved(self, run: RunContext, step: int, path: Path) -> None:
         """Call ``rlcore_checkpoint_saved`` of every plugin."""
-        self._dispatch.notify("rlcore_checkpoint_saved", run=run, step=step, path=path)
+        self._manager.notify("rlcore_checkpoint_saved", run=run, step=step, path=path)
 
     def checkpoint_removed(self, run: RunContext, step: int, path: Path) -> None:
         """Call ``rlcore_checkpoint_removed`` of every plugin."""
-        self._dispatch.notify("rlcore_checkpoint_removed", run=run, step=step, path=path)
+        self._manager.notify("rlcore_checkpoint_removed", run=run, step=step, path=path)
 
     def evaluated(self, run: RunContext, step: int, result: EvaluationResult) -> None:
         """Call ``rlcore_evaluated`` of every plugin."""
-        self._dispatch.notify("rlcore_evaluated", run=run, step=step, result=result)
+        self._manager.notify("rlcore_evaluated", run=run, step=step, result=result)
 
     def lesson_changed(self, run: RunContext, step: int, change: LessonChange) -> None:
         """Call ``rlcore_lesson_changed`` of every plugin."""
-        self._dispatch.notify("rlcore_lesson_changed", run=run, step=step, change=change)
+        self._manager.notify("rlcore_lesson_changed", run=run, step=step, change=change)
 
     def run_finished(
         self,
@@ -374,9 +435,13 @@ class Plugins(Factories):
         results: Mapping[str, BehaviorResult],
     ) -> None:
         """Call ``rlcore_run_finished`` of every plugin."""
-        self._dispatch.notify("rlcore_run_finished", run=run, outcome=outcome, error=error, results=results)
+        self._manager.notify("rlcore_run_finished", run=run, outcome=outcome, error=error, results=results)
 
     # ------------------------------------------------------------ inside
+
+    def _answered_by(self, hook: str) -> str:
+        named = " or ".join(plugin.described for plugin in self._manager.implementing(hook))
+        return f"; it is answered by {named}" if named else ""
 
     def _refuse_two_stores(self) -> None:
         owners = self.answering(STORES)
@@ -400,3 +465,39 @@ class Plugins(Factories):
             self._manager.expel(label)
             raise error
         self._leave_out(plugin, error)
+
+
+def _section_problem(name: Any, section: Any, parameters: Collection[str], behaviors: Collection[str]) -> str:
+    """What keeps a plugin from reporting a section of the status; empty if nothing does."""
+    if not isinstance(name, str):
+        return ", whose name is not text"
+    if name == "metadata":
+        return ", which is rlcore's own"
+    if name in parameters:
+        return ", which is an environment parameter's"
+    if name not in behaviors:
+        return ""
+    if not isinstance(section, Mapping):
+        return f", which is a behavior's, with a {type(section).__name__} instead of a mapping to add to it"
+    own = [key for key in ("checkpoints", "final_checkpoint") if key in section]
+    return f": {own[0]!r} is rlcore's own" if own else ""
+
+
+def _checked_statistics(answer: Any, owner: str) -> dict[str, StatSummary]:
+    from rlcore.contracts.stats import StatSummary
+
+    if answer is None:
+        return {}
+    if not isinstance(answer, Mapping):
+        raise PluginError(f"{owner}: {PROCESS_SUMMARY} returned a {type(answer).__name__}, not a mapping or None")
+    checked = {}
+    for tag, value in answer.items():
+        if not isinstance(tag, str) or not tag:
+            raise PluginError(f"{owner}: {PROCESS_SUMMARY} returned the tag {tag!r}, which is not text")
+        if isinstance(value, bool) or not isinstance(value, Real | StatSummary):
+            kind = type(value).__name__
+            raise PluginError(
+                f"{owner}: {PROCESS_SUMMARY} returned a {kind} for {tag!r}, not a number or a StatSummary"
+            )
+        checked[tag] = value if isinstance(value, StatSummary) else StatSummary.of([float(value)])
+    return checked

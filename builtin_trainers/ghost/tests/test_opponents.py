@@ -10,14 +10,18 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore import BehaviorSection, BehaviorSpec, ObservationSpec, OpponentSpec, RunContext, TrainerSpec, hookimpl
-from rlcore.builtin.opponents import RandomPolicy
-from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_schema, load_config
+from rlcore import BehaviorSection, BehaviorSpec, ObservationSpec, RunContext, TrainerSpec, hookimpl
+from rlcore.config.dump import dump_config
+from rlcore.config.load import config_from_mapping, load_config
+from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import parse_document
+from rlcore.config.schema import json_schema
 from rlcore.contracts.environment import Actions
 from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
-from rlcore.plugins import Plugins, load_plugins, selection_from
-from rlcore.settings import OpponentSettings, RunConfig, RunOpponentSettings, setting
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.select import selection_from
+from rlcore.settings import RunConfig, setting
+from rlcore_ghost import OpponentSettings, OpponentSpec, RandomPolicy, RunOpponentSettings, create_opponents
 
 
 @attrs.frozen(kw_only=True)
@@ -53,11 +57,17 @@ class Acme:
         return [BehaviorSection(name="league", target=f"{__name__}:LeagueSettings", summary="A league.")]
 
 
+class Ppo:
+    @hookimpl
+    def rlcore_trainers(self) -> list[TrainerSpec]:
+        return [TrainerSpec(name="ppo", target="a:b", settings=f"{__name__}:Underived")]
+
+
 @pytest.fixture
-def acme(plugin_of: Any) -> Plugins:
-    """The plugin of the core, a trainer, and a plugin with opponents."""
-    plugins = load_plugins(selection_from(None, {}, (), True))
-    plugins.register(plugin_of(TrainerSpec(name="ppo", target="a:b", settings=f"{__name__}:Underived")), "ppo")
+def acme() -> Plugins:
+    """A trainer, and a plugin with opponents beside the built-in ones."""
+    plugins = load_plugins(selection_from(None, {}, ("rlcore-ghost/ghost",), True))
+    plugins.register(Ppo(), "ppo")
     plugins.register(Acme(), "acme", "acme-rl", "1.0")
     return plugins
 
@@ -82,7 +92,7 @@ class _Nowhere:
 def opponents(plugins: Plugins, text: str) -> Any:
     config = load(plugins, text)
     assert config.evaluation is not None
-    return config, config.evaluation.opponents
+    return config, config.evaluation.sections["opponents"].opponents
 
 
 def test_a_block_is_named_after_its_type_or_has_one(acme: Plugins) -> None:
@@ -153,9 +163,7 @@ def test_a_section_of_a_plugin_has_blocks_of_opponents_too(acme: Plugins) -> Non
         section(acme, "      fixed_opponents: {trees: {}}\n")
 
 
-def test_a_plugin_that_is_named_in_full_is_loaded_without_autoload(
-    installed_plugin: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plugin_that_is_named_in_full_is_loaded_without_autoload() -> None:
     from rlcore.config.plugins_block import used_references
 
     text = HEAD + "    acme-rl/tree: {}\n    deep: {type: acme-other/tree}\n    plain: {}\n"
@@ -204,12 +212,12 @@ def context(plugins: Plugins) -> RunContext:
 
 
 def create(plugins: Plugins, behavior: BehaviorSpec = BEHAVIOR, **blocks: OpponentSettings) -> Any:
-    return context(plugins).create_opponents(blocks, behavior, ("evaluation", "opponents"))
+    return create_opponents(blocks, behavior, context(plugins), ("evaluation", "opponents"))
 
 
 def test_opponents_of_a_block_are_created_by_name(acme: Plugins) -> None:
     made = create(acme, random=OpponentSettings(), mine=TreeSettings(type="tree"))
-    assert isinstance(made["random"], RandomPolicy), "an opponent of the core needs no check"
+    assert isinstance(made["random"], RandomPolicy), "a built-in opponent needs no check"
     assert made["mine"]._policy.settings == TreeSettings(type="tree")
 
 

@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlcore import Actions, BehaviorSpec, ObservationSpec, Policy, PolicyMix, Snapshot, StackableSnapshot
+from rlcore import Actions, BehaviorSpec, ObservationSpec, Policy, Snapshot
 from rlcore_devkit.playing import random_observations
+from rlcore_ghost import PolicyMix, StackableSnapshot
 from rlcore_torch import (
     Actor,
     ActorCritic,

@@ -11,21 +11,22 @@ import attrs
 
 from rlcore.contracts.environment import BehaviorSpec, Environment, spec_mismatch
 from rlcore.contracts.policy import Policy
-from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult
+from rlcore.contracts.results import EvaluationPlan, EvaluationResult, Lineup
 from rlcore.contracts.seeding import derive_seed
 from rlcore.errors import ConfigError, EnvironmentFailed, KeyPath, NonFiniteError
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
+from rlcore.plugins.factories import call_target
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
-from rlcore.plugins.run_context import RunContext
 from rlcore.recording.episode_recorder import EpisodeRecorder
+from rlcore.records import EvaluationSection
 from rlcore.run.batch_check import BatchCheck
 from rlcore.run.closing import closing
 from rlcore.run.curricula.parameter_feed import ParameterFeed, target_feed
-from rlcore.run.match import Opponent, teams_in
+from rlcore.run.episodes import play, shares
 from rlcore.run.played_environment import checks_of
 from rlcore.run.setup import environment_name, make_curricula, make_environment
-from rlcore.run.whole_episodes import play
 from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.limits import MAX_EPISODE_STEPS
 
@@ -65,7 +66,7 @@ class Evaluator:
         self._max_episode_steps = MAX_EPISODE_STEPS if settings is None else settings.max_episode_steps
         self._warned_of_cuts = False
         self._environment: Environment | None = None
-        self._opponents: tuple[Opponent, ...] = ()
+        self._plan: EvaluationPlan | None = None
         self._checks: dict[str, BatchCheck] = {}  # of its behaviors; they warn once
 
     def evaluate(
@@ -81,7 +82,7 @@ class Evaluator:
 
         ``policies_for`` and ``recorders_for`` are called with the environment's behaviors, before the first reset; they
         return the policies that play and the recorders of what is played. Raises
-        :class:`rlcore.run.whole_episodes.Abandoned` soon after ``stop_requested`` returns True.
+        :class:`rlcore.run.episodes.Abandoned` soon after ``stop_requested`` returns True.
         """
         if episodes < 1:
             raise ValueError("episodes must be at least 1")
@@ -90,52 +91,32 @@ class Evaluator:
         name = environment_name(self._settings(), self._plugins)
         with nullcontext() if kept else closing(environment, name, EnvironmentFailed):
             policies = policies_for(environment.behaviors)
-            opponents = self._opponents_in(environment, episodes)
+            lineups = self._lineups(environment, episodes)
             recording = nullcontext({}) if recorders_for is None else recorders_for(environment.behaviors)
             with _of_an_evaluation(), recording as recorders:
                 results = [
                         play(
                             policies, environment, episodes, seed, deterministic, recorders,
                             self._feed(environment, name, seed), self._max_episode_steps, stop_requested, name,
-                            self._checks if kept else None, opponent,
+                            self._checks if kept else None, lineup,
                         )
-                        for opponent in opponents or (None,)
+                        for lineup in lineups or (None,)
                     ]  # fmt: skip
-        result = self._joined(results)
+        result = self._plan.result(lineups, results) if self._plan is not None and lineups else results[0]
         self._warn_of_cuts(result)
         return result
 
-    def _opponents_in(self, environment: Environment, episodes: int) -> tuple[Opponent, ...]:
-        """The opponents of the evaluation block, created with the first environment. Raises ConfigError."""
-        settings = self._config.evaluation
-        if settings is None or not settings.opponents:
+    def _lineups(self, environment: Environment, episodes: int) -> Sequence[Lineup]:
+        """Who plays beside the policies, by the plugin whose keys the evaluation block has. Raises ConfigError."""
+        sections = {} if self._config.evaluation is None else self._config.evaluation.sections
+        if self._plan is None and sections:
+            name, settings = next(iter(sections.items()))
+            section = self._plugins.record(EvaluationSection, name)
+            context = attrs.evolve(self._context, purpose="evaluate")
+            self._plan = call_target(section, "EvaluationSection.target", settings=settings, run=context)
+        if self._plan is None:
             return ()
-        require_teams(environment.behaviors, episodes)
-        if self._opponents:
-            return self._opponents
-        context = attrs.evolve(self._context, purpose="evaluate")
-        created = {
-            name: context.create_opponents(settings.opponents, spec, ("evaluation", "opponents"))
-            for name, spec in environment.behaviors.items()
-        }
-        self._opponents = tuple(
-            Opponent(name, {behavior: policies[name] for behavior, policies in created.items()})
-            for name in settings.opponents
-        )
-        return self._opponents
-
-    def _joined(self, results: Sequence[EvaluationResult]) -> EvaluationResult:
-        """One result of those against each opponent."""
-        if not self._opponents:
-            return results[0]
-        behaviors = dict.fromkeys(name for result in results for name in result.behaviors)
-        joined = {
-            name: BehaviorEvaluation.joined([part.behaviors[name] for part in results if name in part.behaviors])
-            for name in behaviors
-        }
-        opponents = {name: measured for result in results for name, measured in result.opponents.items()}
-        settings = self._config.evaluation
-        return EvaluationResult(joined, opponents, None if settings is None else settings.score_against)
+        return self._plan.lineups(environment.behaviors, shares(environment.num_envs, episodes))
 
     def _warn_of_cuts(self, result: EvaluationResult) -> None:
         """Once."""
@@ -149,9 +130,9 @@ class Evaluator:
             )  # fmt: skip
 
     def open(self, episodes: int) -> None:
-        """Creates environment and opponents for evaluations of ``episodes`` episodes before the first of them."""
+        """Create what evaluations of ``episodes`` episodes need, before the first of them."""
         environment, _ = self._open(episodes)
-        self._opponents_in(environment, episodes)
+        self._lineups(environment, episodes)
 
     def close(self) -> None:
         if self._environment is not None:
@@ -227,26 +208,6 @@ class Evaluator:
                     environment.close()
                 raise ConfigError(f"environment {settings.id or settings.type!r} to evaluate in: {problem}")
         return environment
-
-
-def require_teams(behaviors: Mapping[str, BehaviorSpec], episodes: int) -> None:
-    """Raises ConfigError unless every environment has the same two teams or more, and each its turn in ``episodes``."""
-    teams, everywhere = teams_in(behaviors)
-    if len(teams) > 1 and everywhere:
-        if episodes < len(teams):
-            problem = f"must be at least {len(teams)}, the number of teams that play the opponents in turn"
-            raise ConfigError(f"{problem}, not {episodes}", key=("evaluation", "episodes"))
-        return
-    if len(teams) > 1:
-        problem = f"not every environment has the teams {', '.join(map(str, teams))}"
-    else:
-        names = ", ".join(repr(name) for name in behaviors)
-        problem = f"all agents (of {names}) are in one team"
-    raise ConfigError(
-        f"{problem}, so no opponent can play against the policies; an environment with teams has "
-        "BehaviorSpec.team; delete this block",
-        key=("evaluation", "opponents"),
-    )
 
 
 @contextmanager

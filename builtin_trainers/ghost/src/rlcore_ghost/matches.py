@@ -9,15 +9,26 @@ Shapes: S slots of a behavior, N environments, T teams.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import AgentBatch, BehaviorSpec
-from rlcore.contracts.policy import Policy
-from rlcore.contracts.results import OpponentEvaluation
+from rlcore import (
+    AgentBatch,
+    BehaviorEvaluation,
+    BehaviorSpec,
+    ConfigError,
+    EvaluationResult,
+    OpponentEvaluation,
+    Policy,
+    RunContext,
+)
+from rlcore_ghost.opponents import create_opponents
+from rlcore_ghost.policy_mix import PolicyMix
+from rlcore_ghost.settings import AgainstSettings
+
+__all__ = ["AgainstOpponents", "Match", "teams_in"]
 
 LEARNED, OPPONENT = 0, 1
 
@@ -34,28 +45,82 @@ def _teams(spec: BehaviorSpec) -> NDArray[np.int64]:
     return np.zeros(spec.slots, np.int64) if spec.team is None else np.asarray(spec.team, np.int64)
 
 
-@attrs.frozen
-class Opponent:
-    """An opponent of an evaluation: its name in the configuration, and the policy of each behavior by name."""
+class AgainstOpponents:
+    """Evaluations against the opponents of ``evaluation.opponents``; a :class:`rlcore.EvaluationPlan`."""
 
-    name: str
-    policies: Mapping[str, Policy]
+    def __init__(self, settings: AgainstSettings, run: RunContext) -> None:
+        """The opponents are created for the first behaviors that are played, and kept."""
+        self._settings, self._run = settings, run
+        self._policies: dict[str, dict[str, Policy]] = {}  # by behavior and opponent
+
+    def lineups(self, behaviors: Mapping[str, BehaviorSpec], share: NDArray[np.int64]) -> list[Match]:
+        """A match against each opponent. Raises ConfigError if there are no teams, or more than episodes."""
+        if not self._settings.opponents:
+            return []
+        _require_teams(behaviors, int(share.sum()))
+        self._policies = self._policies or {
+            name: create_opponents(self._settings.opponents, spec, self._run, ("evaluation", "opponents"))
+            for name, spec in behaviors.items()
+        }
+        return [
+            Match(name, {behavior: policies[name] for behavior, policies in self._policies.items()}, behaviors, share)
+            for name in self._settings.opponents
+        ]
+
+    def result(self, lineups: Sequence[Match], measured: Sequence[EvaluationResult]) -> EvaluationResult:
+        """The result of each behavior against all opponents, and that of each opponent."""
+        names = dict.fromkeys(name for result in measured for name in result.behaviors)
+        behaviors = {
+            name: BehaviorEvaluation.joined([part.behaviors[name] for part in measured if name in part.behaviors])
+            for name in names
+        }
+        opponents = {match.opponent: match.result() for match in lineups}
+        return EvaluationResult(behaviors, opponents, self._settings.score_against)
+
+
+def _require_teams(behaviors: Mapping[str, BehaviorSpec], episodes: int) -> None:
+    """Raise ConfigError unless every environment has the same two teams or more, and each its turn in ``episodes``."""
+    teams, everywhere = teams_in(behaviors)
+    if len(teams) > 1 and everywhere:
+        if episodes < len(teams):
+            problem = f"must be at least {len(teams)}, the number of teams that play the opponents in turn"
+            raise ConfigError(f"{problem}, not {episodes}", key=("evaluation", "episodes"))
+        return
+    if len(teams) > 1:
+        problem = f"not every environment has the teams {', '.join(map(str, teams))}"
+    else:
+        names = ", ".join(repr(name) for name in behaviors)
+        problem = f"all agents (of {names}) are in one team"
+    raise ConfigError(
+        f"{problem}, so no opponent can play against the policies; an environment with teams has "
+        "BehaviorSpec.team; delete this block",
+        key=("evaluation", "opponents"),
+    )
 
 
 class Match:
-    """The episodes of the learned policies against one opponent.
+    """The episodes of the learned policies against one opponent; a :class:`rlcore.Lineup`.
 
     The episode of an environment ends when its number in ``Environment.episodes`` changes. The return of an episode is
     that of the learned team: the mean over its agents of their own rewards and those that their group shares.
 
     Attributes:
+        opponent: The name of the opponent in the configuration.
         players: [S] for each behavior, ``LEARNED`` or ``OPPONENT``: who plays the open episode of each slot.
         unfinished: Whether an episode is still to be counted.
         playing: Whether an episode to be counted is open.
     """
 
-    def __init__(self, behaviors: Mapping[str, BehaviorSpec], share: NDArray[np.int64]) -> None:
-        """``share`` [N] is the number of episodes of each environment that count."""
+    def __init__(
+        self,
+        opponent: str,
+        others: Mapping[str, Policy],
+        behaviors: Mapping[str, BehaviorSpec],
+        share: NDArray[np.int64],
+    ) -> None:
+        """``others`` are the opponent's policies by behavior; of each environment, ``share`` [N] episodes count."""
+        self.opponent = opponent
+        self._others = others
         self._env_index = {name: spec.env_index for name, spec in behaviors.items()}
         self._team = {name: _teams(spec) for name, spec in behaviors.items()}
         self._numbers, _ = teams_in(behaviors)  # [T]
@@ -77,6 +142,10 @@ class Match:
     @property
     def playing(self) -> bool:
         return bool(((self._left > 0) & ~self._waiting).any())
+
+    def policies(self, measured: Mapping[str, Policy]) -> dict[str, PolicyMix]:
+        """The measured policies and the opponent's, as one policy for each behavior."""
+        return {name: PolicyMix([policy, self._others[name]], self.players[name]) for name, policy in measured.items()}
 
     def begin(self, episodes: NDArray[np.int64]) -> None:
         """All environments were reset, to these ``episodes`` [N]."""

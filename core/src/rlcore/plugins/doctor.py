@@ -8,21 +8,19 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import unquote, urlparse
 
+import importlib_metadata as metadata
+
 from rlcore.errors import PluginError
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.catalog import HOOKS, deprecations
+from rlcore.hookspecs import HOOKS, deprecations
+from rlcore.plugins.call import Plugins
 from rlcore.plugins.contract import CONTRACT, KEYWORD
-from rlcore.plugins.discovery import installed
-from rlcore.plugins.local_file import is_file
-from rlcore.plugins.lookup import section_clash
-from rlcore.plugins.markers import ENTRY_POINT_GROUP
-from rlcore.plugins.plugin import Plugin, canonical
-from rlcore.plugins.selection import Selection, decide, obstacles
+from rlcore.plugins.discover import ENTRY_POINT_GROUP, Plugin, canonical, installed, is_file
+from rlcore.plugins.registry import section_clash
+from rlcore.plugins.select import Selection, decide, obstacles
 from rlcore.records import BehaviorSection, ConfigSection, Record
 
 # Kinds of records that a file cannot name in full.
@@ -34,7 +32,7 @@ HEAVY = ("torch", "numpy", "gymnasium", "tensorboard")
 # Run in an interpreter of its own: what a module imports can only be seen where nothing else was imported.
 _PROBE = """
 import json, sys, time
-import rlcore.records, rlcore.plugins.markers
+import rlcore.records, rlcore.hookspecs
 start = time.perf_counter()
 __import__(sys.argv[1])
 print(json.dumps({"seconds": time.perf_counter() - start, "heavy": [m for m in sys.argv[2:] if m in sys.modules]}))

@@ -36,6 +36,7 @@ def configure(configure: Callable[..., Any]) -> Callable[..., Any]:
     def make(changes: Any = None, **keywords: Any) -> Any:
         config = configure(changes, **keywords)
         config["plugins"]["local"].append(str(GAMES))
+        config["plugins"]["enable"] = ["rlcore-ghost/ghost"]
         return config
 
     return make

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.plugins.discovery import handshake
-from rlcore.plugins.local_file import anchored, is_file
-from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin, Why, canonical
+from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, Why, anchored, canonical, handshake, is_file
 
 if TYPE_CHECKING:
-    from rlcore.settings import PluginSettings
+    from rlcore.settings.run import PluginSettings
 
 ENV_AUTOLOAD: Final = "RLCORE_PLUGIN_AUTOLOAD"
 ENV_PLUGINS: Final = "RLCORE_PLUGINS"

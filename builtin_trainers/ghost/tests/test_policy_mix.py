@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from rlcore import Snapshot
 from rlcore.contracts.environment import Actions
-from rlcore.contracts.policy import PolicyMix, PolicyStack, Snapshot, StackableSnapshot
+from rlcore_ghost import PolicyMix, PolicyStack, StackableSnapshot
 
 Seen = dict[str, NDArray[Any]]
 

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from table_game import Always, Table, odd_one_out
 
-from rlcore.builtin.opponents import RandomPolicy
 from rlcore.contracts.environment import Actions, BehaviorSpec
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
 from rlcore.recording.episode_recorder import EpisodeRecorder
-from rlcore.run.match import Opponent
-from rlcore.run.whole_episodes import Abandoned, play
+from rlcore.run.episodes import Abandoned, play, shares
+from rlcore_ghost import Match, RandomPolicy
 
 DUEL = {"A": [0, 1]}
 LEARNED, OTHER = 1, 0  # the options that the two policies always take
@@ -25,7 +24,9 @@ def measure(table: Table, episodes: int, learned: Any = None, opponent: Any = No
     """The result of the learned policy, which always takes option 1, against one that takes option 0."""
     learned = learned or {name: Always(LEARNED) for name in table.behaviors}
     opponent = opponent or {name: Always(OTHER) for name in table.behaviors}
-    return play(learned, table, episodes, 1, True, {}, opponent=Opponent("it", opponent), **keywords)
+    match = Match("it", opponent, table.behaviors, shares(table.num_envs, episodes))
+    result = play(learned, table, episodes, 1, True, {}, lineup=match, **keywords)
+    return EvaluationResult(result.behaviors, {"it": match.result()})
 
 
 def seats(table: Table) -> dict[tuple[int, int], list[int]]:
@@ -168,7 +169,8 @@ def test_results_of_behaviors_are_those_of_the_learned_agents() -> None:
 def test_only_the_episodes_of_learned_agents_are_recorded() -> None:
     table, written = Table(2, DUEL), []
     recorder = EpisodeRecorder(table.behaviors["A"], written.append)
-    play({"A": Always(1)}, table, 6, 0, True, {"A": recorder}, opponent=Opponent("it", {"A": Always(0)}))
+    match = Match("it", {"A": Always(0)}, table.behaviors, shares(2, 6))
+    play({"A": Always(1)}, table, 6, 0, True, {"A": recorder}, lineup=match)
     assert len(written) == 6 and all((recording.actions.discrete == 1).all() for recording in written)
 
 
@@ -212,8 +214,9 @@ def test_policies_with_memory_remember_an_episode_and_no_more(learned: Any, oppo
 def test_equal_seeds_play_equal_games() -> None:
     def games(seed: int) -> Any:
         table = Table(4, DUEL)
-        opponent = Opponent("it", {"A": RandomPolicy(table.behaviors["A"])})
-        return play({"A": RandomPolicy(table.behaviors["A"])}, table, 40, seed, True, {}, opponent=opponent)
+        match = Match("it", {"A": RandomPolicy(table.behaviors["A"])}, table.behaviors, shares(table.num_envs, 40))
+        result = play({"A": RandomPolicy(table.behaviors["A"])}, table, 40, seed, True, {}, lineup=match)
+        return EvaluationResult(result.behaviors, {"it": match.result()})
 
     assert games(1) == games(1) != games(2)
 
