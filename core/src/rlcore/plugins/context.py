@@ -1,17 +1,24 @@
-"""The object that describes a run to plugins."""
+"""What plugins see of a run: the object :class:`RunContext`, and what belongs to it.
+
+Values that plugins keep for the run, requests to stop it, holds on its checkpoints, and the plugins that took part in
+making its objects.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from threading import RLock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
 
 import attrs
 
-from rlcore.errors import ConfigError, UnsupportedSpace, dotted
-from rlcore.plugins.context import CheckpointHold, CheckpointHolds, FactoryPlugins, Stash, Stop, StopRequests
-from rlcore.plugins.discover import PLUGIN_NAME
+from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace, dotted
+from rlcore.plugins.discover import PLUGIN_NAME, Plugin, canonical
 from rlcore.ranks.ranks import OneRank, Ranks
 from rlcore.storage.files.paths import pattern_problem, user_path, working_directory
 
@@ -20,19 +27,244 @@ if TYPE_CHECKING:
     from rlcore.contracts.recordings import Recording
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.trainer import Trainer
+    from rlcore.plugins.select import Selection
     from rlcore.records import Record, RewardProviderSpec, TrainerSpec
-    from rlcore.settings import BehaviorSettings, RunConfig
-
-__all__ = ["Purpose", "RunContext", "RunPlugins"]
-
+    from rlcore.settings.behavior import BehaviorSettings
+    from rlcore.settings.run import RunConfig
 
 R = TypeVar("R", bound="Record")
+T = TypeVar("T")
 
 Purpose = Literal["train", "evaluate", "inference"]
 """The purpose of a run; see :class:`RunContext`."""
 
 # The loggers of plugins are below this one.
 PLUGIN_LOGGERS = "rlcore.plugin"
+
+_MISSING = object()
+FACTORIES = "factories"  # of a checkpoint's run: a list of mappings with these keys, whose values are texts
+FACTORY_FIELDS = ("hook", "name", "module", "distribution", "version")
+_NOT_LEARNED = "rlcore_create_stats_writer"  # it changes no number of a training
+_ONLY_TRAINING = "rlcore_create_reward_provider"
+
+
+class StashKey(Generic[T]):
+    """A key of :class:`Stash` for a value of type ``T``. Create it once, at the top of the plugin's module::
+
+        UPLOADER = StashKey[Uploader]()
+
+    Two keys are never equal, so that plugins cannot read each other's values by accident.
+    """
+
+    __slots__ = ()
+
+
+class Stash:
+    """Values by :class:`StashKey`: ``run.stash[UPLOADER] = Uploader()``, ``run.stash[UPLOADER].send(path)``.
+
+    Use it instead of global variables of a module, which several runs of one process would share. The values are not
+    saved; ``rlcore_report_status`` saves what a resumed run needs.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[StashKey[Any], Any] = {}
+
+    def __setitem__(self, key: StashKey[T], value: T) -> None:
+        self._values[key] = value
+
+    def __getitem__(self, key: StashKey[T]) -> T:
+        """Return the value. Raises KeyError if there is none."""
+        value: T = self._values[key]
+        return value
+
+    def get(self, key: StashKey[T], default: T) -> T:
+        """Return the value, or ``default`` if there is none."""
+        value: T = self._values.get(key, default)
+        return value
+
+    def setdefault(self, key: StashKey[T], default: T) -> T:
+        """Return the value; set it to ``default`` first if there is none."""
+        value: T = self._values.setdefault(key, default)
+        return value
+
+    def pop(self, key: StashKey[T], default: Any = _MISSING) -> T:
+        """Remove and return the value. Without one, return ``default``, or raise KeyError if that is not given."""
+        value: T = self._values.pop(key) if default is _MISSING else self._values.pop(key, default)
+        return value
+
+    def __delitem__(self, key: StashKey[Any]) -> None:
+        """Remove the value. Raises KeyError if there is none."""
+        del self._values[key]
+
+    def __contains__(self, key: StashKey[Any]) -> bool:
+        return key in self._values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@attrs.frozen
+class Stop:
+    """Why a run was asked to end, and the exit code of its process if the run ends for that reason.
+
+    Attributes:
+        reason: The reason in one line.
+        exit_code: Exit code of ``rlcore run``.
+        by_signal: Whether a signal asked.
+    """
+
+    reason: str = ""
+    exit_code: int = 0
+    by_signal: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``result.json`` has under ``stop``."""
+        return {"reason": self.reason, "exit_code": self.exit_code}
+
+
+@attrs.define(eq=False)
+class StopRequests:
+    """The first request of a run; later ones change nothing. Safe in a signal handler and in other threads."""
+
+    first: Stop | None = None
+
+    def add(self, stop: Stop) -> None:
+        if self.first is None:
+            self.first = stop
+
+
+class CheckpointHold:
+    """Keeps one checkpoint of a run until :meth:`release` is called, or the end of a ``with`` block.
+
+    May be released in another thread. A checkpoint that is no longer among the ``keep_checkpoints`` newest is then
+    deleted when the run saves the next one. A hold that is never released ends with the process.
+
+    Attributes:
+        step: Agent steps at the checkpoint.
+    """
+
+    def __init__(self, holds: CheckpointHolds, step: int) -> None:
+        self.step = step
+        self._holds: CheckpointHolds | None = holds
+
+    def release(self) -> None:
+        """Let the run delete the checkpoint. Later calls do nothing."""
+        holds, self._holds = self._holds, None
+        if holds is not None:
+            holds.release(self.step)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class CheckpointHolds:
+    """The holds of one run. A checkpoint may have several.
+
+    Attributes:
+        changed: Called with the steps that are held, ascending, whenever they have changed.
+    """
+
+    changed: Callable[[list[int]], None] | None = None
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._held: Counter[int] = Counter()
+
+    def hold(self, path: Path, step: int) -> CheckpointHold:
+        """Hold the checkpoint of ``step`` at ``path``. Raises RunStateError if it is not there."""
+        with self._lock:  # so that it is not being deleted
+            if not path.is_dir():
+                raise RunStateError(f"{path}: there is no checkpoint of step {step} to hold")
+            self._held[step] += 1
+            self._report(self._held[step] == 1)
+        return CheckpointHold(self, step)
+
+    def release(self, step: int) -> None:
+        with self._lock:
+            self._held[step] -= 1
+            self._report(self._held[step] == 0)
+
+    def _report(self, changed: bool) -> None:
+        if changed and self.changed is not None:
+            self.changed(sorted(step for step, holds in self._held.items() if holds > 0))
+
+    @contextmanager
+    def unheld(self, steps: list[int]) -> Iterator[list[int]]:
+        """Return those of ``steps`` that are not held; no hold is given until the block ends."""
+        with self._lock:
+            yield [step for step in steps if self._held[step] <= 0]
+
+
+class FactoryPlugins:
+    """The plugins that answered or wrapped the factory hooks of one run; rlcore's own are not counted.
+
+    A plugin that answers or wraps ``rlcore_create_environment`` decides what a policy learns in, and no key of the
+    configuration names the plugin. So checkpoints record who took part in each factory hook, and a factory that is
+    called for a checkpoint refuses to do without them.
+
+    Attributes:
+        found: In this process, by hook and label.
+        required: In the process that saved the checkpoint which the run continues or measures.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], Plugin] = {}
+        self.required: tuple[tuple[str, Plugin], ...] = ()
+
+    def add(self, hook: str, plugins: Iterable[Plugin]) -> None:
+        """Note the plugins that took part in one call of ``hook``."""
+        if hook != _NOT_LEARNED:
+            self.found |= {(hook, plugin.label): plugin for plugin in plugins if not plugin.essential}
+
+    def to_json(self) -> list[dict[str, str]]:
+        """The entry of a checkpoint; :meth:`require` reads it."""
+        found = sorted(self.found.items(), key=lambda item: item[0])
+        return [
+            {"hook": hook} | {name: getattr(plugin, name) for name in FACTORY_FIELDS[1:]} for (hook, _), plugin in found
+        ]
+
+    def require(self, run: Mapping[str, Any]) -> None:
+        """Require the plugins in the entry ``run`` of a checkpoint. Older checkpoints have none."""
+        self.required = tuple(
+            (each["hook"], Plugin(*(each[name] for name in FACTORY_FIELDS[1:]))) for each in run.get(FACTORIES, ())
+        )
+
+    def check(
+        self, hook: str, training: bool, now: Sequence[Plugin], found: Iterable[Plugin], selection: Selection
+    ) -> None:
+        """Raise PluginError unless the required plugins are among those that implement ``hook`` ``now``.
+
+        ``found`` are the installed plugins. A plugin that ``selection`` turns off by its name is not required.
+        """
+        if hook == _ONLY_TRAINING and not training:
+            return
+        for required_by, plugin in self.required:
+            if required_by == hook and not any(_is_same(plugin, each) for each in now) and not selection.off(plugin):
+                raise PluginError(
+                    f"{plugin.described} took part in {hook} when the checkpoint was saved, and does not now: "
+                    f"{_fix(plugin, found)}, or do without it with -p no:{plugin.label}"
+                )
+
+
+def _is_same(plugin: Plugin, other: Plugin) -> bool:
+    """Whether both are one plugin; a local file may have moved."""
+    return plugin.name == other.name and canonical(plugin.distribution) == canonical(other.distribution)
+
+
+def _fix(plugin: Plugin, found: Iterable[Plugin]) -> str:
+    if not plugin.distribution:
+        return f"load it with --allow-local or -p {plugin.label}"
+    installed = next((each for each in found if _is_same(plugin, each)), None)
+    if installed is None:
+        return f"pip install {plugin.distribution}"
+    return "rlcore plugins doctor says why" if installed.on else f"turn it on with -p {plugin.label}"
 
 
 class RunPlugins(Protocol):
