@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import attrs
 
-from rlcore.config.collected import located
-from rlcore.config.data_source import learns_offline
 from rlcore.config.document import Document
+from rlcore.config.load import located
+from rlcore.config.rules import learns_offline
 from rlcore.contracts.environment import Environment
 from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
 from rlcore.plugins.call import Plugins

@@ -12,14 +12,13 @@ from typing import Any, cast
 import attrs
 import numpy as np
 
-from rlcore.config.data_source import learns_offline
-from rlcore.config.document import Document, document_from_mapping, object_hint, read_document
+from rlcore.config.document import Document
 from rlcore.config.dump import dump_config
 from rlcore.config.load import load_document
-from rlcore.config.names import behavior_name_problems
 from rlcore.config.plugins_block import load_plugins_for, recorded
 from rlcore.config.problems import shown
-from rlcore.config.rules import behaviors_problem, workers_problem
+from rlcore.config.reading import document_from_mapping, object_hint, read_document
+from rlcore.config.rules import behavior_name_problems, behaviors_problem, learns_offline, workers_problem
 from rlcore.contracts.curriculum import Curriculum
 from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.contracts.seeding import fresh_seed

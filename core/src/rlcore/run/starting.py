@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.collected import located
 from rlcore.config.document import Document
+from rlcore.config.load import located
 from rlcore.contracts.environment import SavesState
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.plugins.call import Plugins
