@@ -28,7 +28,7 @@ implementations alike (pluggy 1.6 and 1.7 treat them differently). No hook is ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.curriculum import Curriculum, LessonChange
     from rlcore.contracts.environment import BehaviorSpec, Environment
     from rlcore.contracts.exporters import Exporter
+    from rlcore.contracts.ranks import Launch, Ranks
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatSummary, StatsWriter
@@ -248,6 +249,16 @@ def rlcore_create_exporter(spec: ExporterSpec, settings: ExportSettings, run: Ru
     Called once per exporter of the ``export`` block before the first step, so that an exporter that cannot be created
     is an error of the start, and once in ``rlcore export``, whose ``run.purpose`` is ``"evaluate"``. Not called with
     ``--inference``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_join_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+    """Meet the other processes of a run that ``torchrun`` started, and return the exchange between them.
+
+    Called once per run in each of several processes, before anything is created. ``launch`` says which of them this one
+    is. Raise :class:`rlcore.RanksFailed` if another one does not come, or if ``stop_requested`` returns True meanwhile.
+    Core has no answer of its own: without one of a plugin, the run is refused.
     """
 
 

@@ -14,7 +14,7 @@ from rlcore.contracts.environment import Actions, SavesState
 from rlcore.contracts.saved_values import SavedValueError
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import ConfigError, PluginError
-from rlcore.run.setup import make_environment, run_context
+from rlcore.run.components import make_environment, run_context
 from rlcore.settings import EnvSettings
 from rlcore.workers.crew import Restarts
 

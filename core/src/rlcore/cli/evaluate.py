@@ -103,8 +103,7 @@ def evaluate_command(
     from rlcore.config import apply_overrides
     from rlcore.config.collected import located
     from rlcore.config.load import load_document
-    from rlcore.run.absent_plugins import naming_absent_plugins
-    from rlcore.run.code_of_others import refuse_code_of_others
+    from rlcore.run.provenance import naming_absent_plugins, refuse_code_of_others
     from rlcore.run.saved_run import SavedRun, find_run
     from rlcore.storage.configuration import read_saved_configuration
     from rlcore.storage.output_files import require_outside_runs

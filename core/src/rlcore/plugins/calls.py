@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins import discovery, status_hooks
@@ -43,6 +43,7 @@ from rlcore.records import (
 if TYPE_CHECKING:
     from rlcore.contracts.curriculum import LessonChange
     from rlcore.contracts.environment import BehaviorSpec
+    from rlcore.contracts.ranks import Launch, Ranks
     from rlcore.contracts.recordings import Recording
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.stats import StatSummary
@@ -301,6 +302,11 @@ class Plugins(Factories):
     def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
         """Store the training status through ``rlcore_write_status``."""
         status_hooks.write_status(self._dispatch, status, directory)
+
+    def join_ranks(self, launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+        """Meet the other processes of the run through ``rlcore_join_ranks``; None if no plugin exchanges with them."""
+        ranks = self._dispatch.first("rlcore_join_ranks", launch=launch, config=config, stop_requested=stop_requested)
+        return cast("Ranks | None", ranks)
 
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:
         """Return the training status through ``rlcore_read_status``; None if none is stored."""

@@ -52,6 +52,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_create_environment", "factory"),
     HookInfo("rlcore_create_curriculum", "factory"),
     HookInfo("rlcore_create_exporter", "factory"),
+    HookInfo("rlcore_join_ranks", "factory"),
     HookInfo("rlcore_report_status", "status"),
     HookInfo("rlcore_restore_status", "status"),
     HookInfo("rlcore_write_status", "factory"),

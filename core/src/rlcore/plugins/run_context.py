@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import attrs
 
+from rlcore.contracts.ranks import OneRank, Ranks
 from rlcore.errors import ConfigError, UnsupportedSpace, dotted
 from rlcore.plugins.factory_plugins import FactoryPlugins
 from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
 from rlcore.plugins.plugin import PLUGIN_NAME
 from rlcore.plugins.stash import Stash
 from rlcore.plugins.stopping import Stop, StopRequests
-from rlcore.ranks.ranks import OneRank, Ranks
 from rlcore.storage.files.paths import user_path, working_directory
 from rlcore.storage.files.patterns import pattern_problem
 
@@ -117,7 +117,7 @@ class RunContext:
         video: Directory for films if the environment is to record them; None otherwise.
         working_directory: Directory that relative paths of the configuration are relative to.
         stash: The values that plugins keep for this run; evaluations within a run share it.
-        ranks: The processes of the run, and the exchange between them; see :mod:`rlcore.ranks`.
+        ranks: The processes of the run, and the exchange between them; see :class:`rlcore.Ranks`.
     """
 
     config: RunConfig

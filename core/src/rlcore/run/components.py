@@ -1,138 +1,45 @@
-"""From a configuration to the things a run is made of: plugins, environment, trainers, writers."""
+"""What a run is made of: creates its environment, trainers, curricula and writers, and closes them.
+
+An error of a ``close()`` is reported, and keeps nothing else open. How long a ``close()`` may take is set here too;
+:mod:`rlcore.cli.ending` ends the process at these deadlines.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from os import PathLike
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from types import TracebackType
+from typing import Any
 
 import attrs
 import numpy as np
 
-from rlcore.config import dump_config, load_plugins_for, read_document
-from rlcore.config.data_source import learns_offline
-from rlcore.config.document import Document, document_from_mapping, object_hint
-from rlcore.config.load import load_document
 from rlcore.config.names import behavior_name_problems
-from rlcore.config.plugins_block import recorded
-from rlcore.config.problems import shown
 from rlcore.config.rules import behaviors_problem, workers_problem
-from rlcore.contracts.curriculum import Curriculum
-from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment
-from rlcore.contracts.seeding import fresh_seed
-from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, did_you_mean
+from rlcore.contracts.curriculum import LessonChange
+from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment, SavesState
+from rlcore.contracts.ranks import IdleGroups, share_environments
+from rlcore.contracts.stats import StatSummary, StatsWriter
+from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean
 from rlcore.plugins.calls import Plugins
+from rlcore.plugins.failures import failure
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.stopping import StopRequests
-from rlcore.ranks.ranks import OneRank, Ranks
-from rlcore.ranks.shares import share_environments
-from rlcore.records import CurriculumSpec, StatsWriterSpec
-from rlcore.run.absent_plugins import directory_to_continue, naming_absent_plugins
+from rlcore.records import StatsWriterSpec
 from rlcore.run.behavior import BehaviorRun
-from rlcore.run.curricula.checked import CheckedCurriculum
-from rlcore.run.rank_rules import refuse_wrappers
-from rlcore.run.writers import OpenWriter
-from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, RunConfig
+from rlcore.run.curricula.curricula import RunCurricula, make_curricula
+from rlcore.run.prepare import CloseDeadline, no_deadline
+from rlcore.run.ranks.exchange import RankExchange
+from rlcore.run.ranks.join import refuse_wrappers
+from rlcore.run.state import RunState
+from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig
 
 log = logging.getLogger(__name__)
 
-
-def resolve_config(
-    config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None
-) -> tuple[RunConfig, Plugins, Document]:
-    """A checked configuration, the plugins it was checked with, and the document that gives errors their place.
-
-    Loads plugins if none are given.
-    """
-    if isinstance(config, RunConfig):
-        if plugins is None:
-            plugins = load_plugins_for(document_from_mapping(dump_config(config)))
-            config = attrs.evolve(config, plugins=recorded(config.plugins, None, plugins))
-        return config, plugins, Document(None)
-    if isinstance(config, Mapping):
-        config = document_from_mapping(config)
-    if not isinstance(config, Document | str | PathLike):
-        raise ConfigError(
-            f"a run is made from a configuration: a mapping, the path of a file, or a RunConfig, not {shown(config)}"
-            + object_hint(config)
-        )
-    document = config if isinstance(config, Document) else read_document(Path(config))
-    if plugins is None:
-        plugins = load_plugins_for(document)
-    with naming_absent_plugins(directory_to_continue(document), plugins):
-        loaded, document = load_document(document, plugins)
-    return loaded, plugins, document
-
-
-def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
-    """The configuration with the run's seed in it: ``seed`` of a resumed run, the configured one, or a fresh one."""
-    configured = config.env_settings.seed
-    if seed is None:
-        seed = configured if configured >= 0 else fresh_seed()
-    elif configured not in (-1, seed):
-        raise ConfigError(
-            f"the run was started with seed {seed}, not {configured}; leave the seed out to resume",
-            key=("env_settings", "seed"),
-        )
-    return attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
-
-
-def fresh_start(config: RunConfig) -> RunConfig:
-    """The configuration that starts this run again: without ``resume``, ``checkpoint``, ``force``, ``inference``."""
-    start = config.checkpoint_settings
-    settings = attrs.evolve(start, resume=False, checkpoint=None, force=False, inference=False)
-    return attrs.evolve(config, checkpoint_settings=settings)
-
-
-def with_intervals(config: RunConfig, behaviors: Iterable[BehaviorRun]) -> RunConfig:
-    """The configuration with the intervals of checkpoints that the run chose; a new run with it does the same."""
-    chosen = {
-        each.name: attrs.evolve(each.settings, checkpoint_interval=each.chosen_interval)
-        for each in behaviors
-        if each.chosen_interval is not None and each.settings.checkpoint_interval is None
-    }
-    return attrs.evolve(config, behaviors={**config.behaviors, **chosen})
-
-
-def run_context(
-    config: RunConfig,
-    plugins: Plugins,
-    directory: Path,
-    working_directory: Path,
-    resumed_steps: Mapping[str, int] | None = None,
-    stops: StopRequests | None = None,
-    ranks: Ranks | None = None,
-) -> RunContext:
-    """The run as plugins see it, with the environments of this rank."""
-    ranks = ranks or OneRank()
-    share = share_environments(config.num_envs, ranks.rank, ranks.size)
-    return RunContext(
-        config=config,
-        plugins=plugins,
-        directory=directory,
-        seed=config.env_settings.seed,
-        num_envs=share.count,
-        first_env=share.first,
-        ranks=ranks,
-        purpose="inference" if config.checkpoint_settings.inference else "train",
-        resumed_steps=dict(resumed_steps or {}),
-        offline=learns_offline(config, plugins),
-        working_directory=working_directory,
-        stops=StopRequests() if stops is None else stops,
-    )
-
-
-def plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
-    """Patterns of the files that plugins write, one for each behavior if a pattern names it."""
-    return [
-        pattern.replace("{behavior}", name)
-        for pattern in context.files
-        for name in (behaviors if "{behavior}" in pattern else ("",))
-    ]
+# Seconds that a close() may take under `rlcore run` and `rlcore evaluate`; a writer may still have data to send.
+CLOSE_ENVIRONMENT = 5.0
+CLOSE_WRITER = 30.0
 
 
 def environment_settings(config: RunConfig) -> EnvironmentSettings:
@@ -195,34 +102,6 @@ def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Env
     return make_worker_environment(settings.crew, plugins, context, environment_name(settings, plugins))
 
 
-def make_curricula(
-    parameters: Mapping[str, EnvironmentParameter], plugins: Plugins, context: RunContext
-) -> dict[str, Curriculum]:
-    """The curricula that ``parameters`` name, each with all of its parameters, by the name it was first given.
-
-    Parameters are in the order of their names, whatever the file's, so that a state fits the file in any order.
-    """
-    blocks: dict[str, dict[str, Any]] = {}
-    specs: dict[str, CurriculumSpec] = {}
-    for name, parameter in sorted(parameters.items()):
-        spec = plugins.curriculum(parameter.curriculum.type)
-        kind = next((known for known, other in specs.items() if other is spec), parameter.curriculum.type)
-        specs[kind] = spec
-        blocks.setdefault(kind, {})[name] = parameter.curriculum
-    return {
-        kind: cast(
-            Curriculum,
-            CheckedCurriculum(
-                plugins.create_curriculum(spec, blocks[kind], context),
-                tuple(blocks[kind]),
-                spec.described,
-                spec.reference,
-            ),
-        )
-        for kind, spec in specs.items()
-    }
-
-
 def settings_of(config: RunConfig, behavior: str) -> BehaviorSettings:
     """A behavior's block, or ``default_settings`` for one that is not listed."""
     settings = config.behaviors.get(behavior, config.default_settings)
@@ -250,9 +129,10 @@ def recorded_behaviors(config: RunConfig, plugins: Plugins, context: RunContext)
 
 
 def make_behavior_runs(
-    config: RunConfig, plugins: Plugins, context: RunContext, specs: Mapping[str, BehaviorSpec], offline: bool
+    config: RunConfig, plugins: Plugins, context: RunContext, specs: Mapping[str, BehaviorSpec]
 ) -> dict[str, BehaviorRun]:
-    """A trainer for every behavior of the environment, or, ``offline``, of the recorded data."""
+    """A trainer for every behavior of the environment, or of the recorded data that the run learns from."""
+    offline = context.offline
     context.behaviors = dict(specs)
     chosen = {name: settings_of(config, name) for name in specs}
     for idle in sorted(set(config.behaviors) - set(specs)):
@@ -289,6 +169,100 @@ def empty_batch(spec: BehaviorSpec) -> AgentBatch:
     )
 
 
+def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[int, LessonChange], None]) -> RunState:
+    """Create the environment, trainers and curricula of a run, before the first episode.
+
+    There is no environment if the trainers learn from recorded data. ``lesson_changed`` is called with the run's step.
+    """
+    config = context.config
+    if context.offline and not context.inference:
+        specs = recorded_behaviors(config, plugins, context)
+        return RunState(context, None, make_behavior_runs(config, plugins, context, specs))
+    environment = make_environment(config, plugins, context)
+    name = environment_name(environment_settings(config), plugins)
+    try:
+        context.ranks.wait_for_all("starting the environments")
+        behaviors = make_behavior_runs(config, plugins, context, environment.behaviors)
+        state = RunState(context, environment, behaviors, name)
+        for behavior in behaviors.values():
+            behavior.restarts = not isinstance(environment, SavesState)
+        workers = environment_settings(config).crew
+        state.in_workers = workers is not None
+        state.updates_ahead = workers is not None and workers.overlap == "updates"
+        if state.updates_ahead and not context.inference:
+            _require_updates_ahead(behaviors)
+        if len(behaviors) > 1:
+            state.acting = IdleGroups(context.ranks, len(behaviors))
+        if context.ranks.size > 1:
+            state.exchange = RankExchange(context.ranks, environment, behaviors, context.first_env, config.num_envs)
+        if config.environment_parameters:
+            # Curricula see all environments of the run, and do the same in every rank.
+            everywhere = attrs.evolve(context, num_envs=config.num_envs, first_env=0)
+            whole = state.exchange
+            state.curricula = RunCurricula(
+                make_curricula(config.environment_parameters, plugins, everywhere),
+                environment if whole is None else whole.environment,
+                behaviors if whole is None else whole.behaviors,
+                lambda change: lesson_changed(state.steps, change),
+                name,
+            )
+            if whole is not None:
+                whole.report = state.curricula.episodes_finished
+    except BaseException:
+        with suppress(Exception, SystemExit):  # the first error is the one to report
+            environment.close()
+        raise
+    return state
+
+
+def _require_updates_ahead(behaviors: Mapping[str, BehaviorRun]) -> None:
+    """Raise ConfigError for a trainer that cannot update while a step is under way."""
+    for name, behavior in behaviors.items():
+        if not getattr(behavior.trainer, "updates_while_stepping", False):
+            raise ConfigError(
+                f"updates is for off-policy trainers such as sac; behavior {name!r} has trainer "
+                f"{behavior.settings.trainer_type!r}, which learns from complete steps: use half, or leave it out",
+                key=("environment", "workers", "overlap"),
+            )
+
+
+@attrs.define(eq=False)
+class OpenWriter:
+    """A statistics writer. If it fails, the run continues without it, or ends where plugins are strict.
+
+    ``described`` names the writer with its plugin, distribution and version.
+    """
+
+    writer: StatsWriter
+    described: str
+    missed: int = 0  # summaries since it failed, including the first
+
+    def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary], strict: bool) -> None:
+        """Write one summary, unless the writer has failed before.
+
+        A failure is a warning. It is a PluginError if ``strict`` (``--strict-plugins``), or if the writer raised
+        SystemExit; the caller keeps the error until a checkpoint is saved.
+        """
+        if self.missed:
+            self.missed += 1
+            return
+        try:
+            self.writer.write(behavior, step, stats)
+        except (Exception, SystemExit) as error:
+            failed = failure(self.described, f"at step {step}", error)
+            if strict or isinstance(error, SystemExit):
+                raise failed from error
+            self.missed = 1
+            log.warning("%s; the run continues without it", failed)
+            log.debug("the traceback of it:", exc_info=failed)
+
+    def close(self) -> None:
+        """Close the writer, and report how many summaries it missed."""
+        if self.missed:
+            log.warning("%s missed %d %s", self.described, self.missed, "summary" if self.missed == 1 else "summaries")
+        self.writer.close()
+
+
 def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> list[OpenWriter]:
     """The writers that are on by default and not turned off, and those the ``stats`` block names."""
     configured = {plugins.stats_writer(reference): settings for reference, settings in config.stats.items()}
@@ -315,3 +289,48 @@ def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> li
                 opened.close()
         raise
     return writers
+
+
+def close_at_exit(
+    stack: ExitStack,
+    closable: Any,
+    what: str,
+    kind: type[RlcoreError],
+    seconds: float,
+    deadline: CloseDeadline = no_deadline,
+) -> None:
+    """Have ``stack`` close ``closable``, which messages call ``what`` and blame with an error of ``kind``.
+
+    ``deadline`` is entered around ``close()`` and decides what happens after ``seconds``.
+
+    An exception of ``close()`` is logged: as a warning, or for debugging if the stack is left by an error. A SystemExit
+    must not end the process unnoticed: it is raised as an error of ``kind`` unless an error is reported already.
+    """
+
+    def close(raised: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        try:
+            with deadline(what, seconds):
+                closable.close()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
+            failed = problem if isinstance(problem, RlcoreError) else failure(what, "to close", problem, kind)
+            if error is None and isinstance(failed.__cause__, SystemExit):
+                raise failed from failed.__cause__
+            log.log(logging.WARNING if error is None else logging.DEBUG, "%s", failed)
+
+    stack.push(close)
+
+
+@contextmanager
+def closing(
+    closable: Any,
+    what: str,
+    kind: type[RlcoreError],
+    seconds: float = CLOSE_ENVIRONMENT,
+    deadline: CloseDeadline = no_deadline,
+) -> Iterator[None]:
+    """Close ``closable`` after the block, as :func:`close_at_exit` says."""
+    with ExitStack() as stack:
+        close_at_exit(stack, closable, what, kind, seconds, deadline)
+        yield

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from rlcore.contracts.ranks import OneRank, Ranks
 from rlcore.contracts.results import EvaluationResult
 from rlcore.contracts.stats import (
     DRAW_RATE_AGAINST,
@@ -20,7 +21,6 @@ from rlcore.contracts.stats import (
     WIN_RATE_AGAINST,
 )
 from rlcore.plugins.failures import blamed, trainer_named
-from rlcore.ranks.ranks import OneRank, Ranks
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.evaluator import Evaluator
 from rlcore.run.rank_evaluation import play_in_rank_0

@@ -15,10 +15,10 @@ from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.calls import Plugins
 from rlcore.records import ExporterSpec
+from rlcore.run.components import settings_of
 from rlcore.run.exported_file import OpenExporter, about_export
 from rlcore.run.saved_policies import PolicySource
 from rlcore.run.saved_run import SavedRun
-from rlcore.run.setup import settings_of
 from rlcore.storage.configuration import configuration_sha256
 from rlcore.storage.files.paths import user_path
 from rlcore.storage.output_files import require_output

@@ -9,8 +9,8 @@ from typing import Any
 
 import attrs
 
+from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
-from rlcore.ranks.ranks import Ranks
 from rlcore.run.whole_episodes import Abandoned
 
 BEAT_SECONDS = 1.0  # between two signs of life of rank 0, with which the ranks agree whether to stop
