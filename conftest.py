@@ -1,4 +1,4 @@
-"""Settings of all tests: one thread per process, the profiles of Hypothesis, ``--deep`` and ``--plain-torch``.
+"""Settings of all tests: one thread per process, profiles of Hypothesis, ``--nightly``, ``--deep``, ``--plain-torch``.
 
 The log of rlcore is after each test as it was before, and modules that a test wrote are forgotten.
 """
@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 MEMORY = Path("/dev/shm")  # the memory file system of Linux
+NIGHTLY = ("learning", "packaging", "faults", "distributed", "documentation", "lint")  # marks of a nightly run
 LONGEST = ("learning", "packaging", "faults", "long")  # marks, in the order in which their tests start
 OWN = pytest.StashKey[Path | None]()  # the tmp_path of a test
 DEEP = {"RLCORE_ATTACK_TRIALS": "120", "RLCORE_ATTACK_DAMAGES": "all"}
@@ -29,10 +30,17 @@ settings.register_profile("deep", max_examples=1000, deadline=None)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
+        "--nightly",
+        action="store_true",
+        help=f"also the tests marked {', '.join(NIGHTLY)}, of which a few, marked daily, always run",
+    )
+
+    parser.addoption(
         "--deep",
         action="store_true",
-        help="everything that tests can try: all seeds, every kind of damage, 120 random kills, a thousand examples of "
-        "each property, and the whole suite of each distribution in a virtual environment of its own",
+        help="everything that tests can try: a nightly run, all seeds, every kind of damage, 120 random kills, "
+        "a thousand examples of each property, and the whole suite of each distribution in a virtual environment of "
+        "its own",
     )
 
     parser.addoption(
@@ -61,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked ``deep``, unless this is a deep run, and what needs a device that is not there.
+    """Leave out what this run is not for, and what needs a device that is not there.
 
     The longest tests start first.
 
@@ -71,9 +79,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     absent = [] if config.getoption("--deep") else ["deep"]
     if not Path("/dev/nvidiactl").exists():  # asking PyTorch would import it
         absent.append("cuda")
-    left_out = [item for item in items if any(map(item.get_closest_marker, absent))]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not any(map(item.get_closest_marker, absent))]
+    night = config.getoption("--nightly") or config.getoption("--deep")
+
+    def wanted(item: pytest.Item) -> bool:
+        if any(map(item.get_closest_marker, absent)):
+            return False
+        return bool(night or item.get_closest_marker("daily") or not any(map(item.get_closest_marker, NIGHTLY)))
+
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = filter(wanted, items)
     first = next((item.path for item in items if item.get_closest_marker("packaging")), None)
 
     def place(item: pytest.Item) -> int:

@@ -1,8 +1,8 @@
 """The API reference: which names are public, their pages, and what mkdocstrings must know of this code.
 
-A name is public if a module of one of SOURCES lists it in ``__all__``. The module that defines it decides the page
-(PAGES). mkdocstrings reads the source and imports nothing; :class:`RlcoreDocstrings` is an extension of griffe, its
-reader.
+A name is public if ``__init__.pyi`` of one of SOURCES lists it; in a package without that file, if a module lists it in
+``__all__``. The module that defines it decides the page (PAGES). mkdocstrings reads the source and imports nothing;
+:class:`RlcoreDocstrings` is an extension of griffe, its reader.
 """
 
 from __future__ import annotations
@@ -18,8 +18,15 @@ import attrs
 import griffe
 
 ROOT = Path(__file__).parent.parent
-# Packages with public names, by their folders of sources: the core, and plugins that others derive from.
-SOURCES = {"rlcore": ROOT / "core/src", "rlcore_ppo": ROOT / "builtin_trainers/ppo/src"}
+# Packages with public names, by their folders of sources: the core, and plugins that others import.
+SOURCES = {
+    "rlcore": ROOT / "core/src",
+    "rlcore_torch": ROOT / "plugins/torch/src",
+    "rlcore_devkit": ROOT / "plugins/devkit/src",
+    "rlcore_gymnasium": ROOT / "plugins/gymnasium/src",
+    "rlcore_onnx": ROOT / "plugins/onnx/src",
+    "rlcore_ppo": ROOT / "builtin_trainers/ppo/src",
+}
 
 
 @attrs.frozen
@@ -37,7 +44,7 @@ PAGES: Mapping[str, Page] = {
         "Environments",
         "The contract of environments, and the specifications and batches that environments and trainers share. "
         "See [Write an environment](../../how-to/environment.md).",
-        ("rlcore.contracts.environment", "rlcore_gymnasium.spaces"),
+        ("rlcore.contracts.environment", "rlcore_gymnasium"),
     ),
     "workers": Page(
         "Workers",
@@ -85,26 +92,18 @@ PAGES: Mapping[str, Page] = {
     "runtime": Page(
         "rlcore_onnx.runtime",
         "Policies from ONNX files, with numpy and onnxruntime alone. See [Export policies](../../how-to/export.md).",
-        ("rlcore_onnx.runtime",),
+        ("rlcore_onnx",),
     ),
     "runs": Page(
         "Runs from Python",
         "Train, read finished runs, act with saved policies. See [Use rlcore from Python](../../how-to/python.md).",
-        ("rlcore.run.run", "rlcore.contracts.results", "rlcore.run", "rlcore.config", "rlcore"),
+        ("rlcore.run", "rlcore.contracts.results", "rlcore.config", "rlcore"),
     ),
     "plugins": Page(
         "Plugins",
         "The records that registries return, the run as plugins see it, and the plugins of a run. "
         "[Hooks](../hooks.md) has all hooks.",
-        (
-            "rlcore.plugins.markers",
-            "rlcore.records",
-            "rlcore.plugins.run_context",
-            "rlcore.plugins.stash",
-            "rlcore.plugins.holds",
-            "rlcore.plugins",
-            "rlcore.cli",
-        ),
+        ("rlcore.records", "rlcore.plugins", "rlcore.cli", "rlcore.ranks"),
     ),
     "settings": Page(
         "Settings classes",
@@ -126,58 +125,24 @@ PAGES: Mapping[str, Page] = {
             "rlcore.contracts.saved_values",
             "rlcore.contracts.finite",
             "rlcore.storage",
-            "rlcore.storage.files",
         ),
     ),
     "torch-templates": Page(
         "rlcore_torch: templates of trainers",
         "Classes to derive a trainer from, and the data that they hand to a loss. See "
         "[Write an algorithm](../../tutorial/algorithm.md).",
-        (
-            "rlcore_torch.template",
-            "rlcore_torch.on_policy.trainer",
-            "rlcore_torch.off_policy.trainer",
-            "rlcore_torch.off_policy.offline",
-            "rlcore_torch.minibatch_trainer",
-            "rlcore_torch.on_policy.minibatch",
-            "rlcore_torch.off_policy.transition_batch",
-            "rlcore_ppo",
-        ),
+        ("rlcore_torch", "rlcore_torch.on_policy", "rlcore_torch.off_policy", "rlcore_ppo"),
     ),
     "torch-networks": Page(
         "rlcore_torch: networks and policies",
         "Networks, encoders, distributions of actions, and policies. See "
         "[Choose and write networks](../../how-to/networks.md).",
-        (
-            "rlcore_torch.networks.networks",
-            "rlcore_torch.networks.encoders",
-            "rlcore_torch.networks.normalizer",
-            "rlcore_torch.networks.actions",
-            "rlcore_torch.networks.distributions",
-            "rlcore_torch.networks.discrete_options",
-            "rlcore_torch.policy.policy",
-            "rlcore_torch.policy.policy_module",
-            "rlcore_torch.networks.recurrent",
-            "rlcore_torch.on_policy.sequences",
-            "rlcore_torch.networks.saved_networks",
-        ),
-    ),
-    "torch-replay": Page(
-        "rlcore_torch: replay",
-        "Replay buffers, and samplers that choose minibatches. See "
-        "[Write a replay sampler](../../how-to/replay-sampler.md).",
-        (
-            "rlcore_torch.off_policy.replay",
-            "rlcore_torch.off_policy.replay_rings",
-            "rlcore_torch.off_policy.replay_sampler",
-            "rlcore_torch.off_policy.priorities",
-            "rlcore_torch.off_policy.recorded",
-        ),
+        ("rlcore_torch.networks", "rlcore_torch.policy"),
     ),
     "torch-learning": Page(
-        "rlcore_torch: optimizers, schedules, and other parts",
-        "What trainers in PyTorch are made of besides networks and data.",
-        ("rlcore_torch",),
+        "rlcore_torch: optimizers, schedules, records, settings",
+        "Optimizers and schedules, and what plugins announce for trainers in PyTorch.",
+        ("rlcore_torch.optimization", "rlcore_torch.records", "rlcore_torch.settings"),
     ),
     "testing": Page(
         "rlcore_devkit",
@@ -193,7 +158,7 @@ PAGES: Mapping[str, Page] = {
 
 @attrs.frozen(order=True)
 class PublicName:
-    """A public object: where it is defined, and every module that has it in ``__all__``."""
+    """A public object: where it is defined, and every module to import it from."""
 
     target: str
     imports: tuple[str, ...]  # the shortest first
@@ -209,21 +174,37 @@ class PublicName:
         return f"{self.imports[0]}.{self.label}"
 
 
+def _read(extensions: griffe.Extensions | None) -> Mapping[str, griffe.Module]:
+    loader = griffe.GriffeLoader(search_paths=[str(folder) for folder in SOURCES.values()], extensions=extensions)
+    for name in SOURCES:
+        loader.load(name)
+    return {name: loader.modules_collection[name] for name in SOURCES}
+
+
 @cache
-def package(name: str = "rlcore") -> griffe.Module:
-    """Return one of SOURCES as griffe reads it, with the extension that mkdocstrings uses."""
-    sources = [str(folder) for folder in SOURCES.values()]
-    loaded = griffe.load(name, search_paths=sources, extensions=griffe.load_extensions(RlcoreDocstrings))
-    assert isinstance(loaded, griffe.Module)
-    return loaded
+def packages() -> Mapping[str, griffe.Module]:
+    """Return SOURCES as griffe reads them, with the extension that mkdocstrings uses."""
+    return _read(griffe.load_extensions(RlcoreDocstrings))
+
+
+@cache
+def plain() -> Mapping[str, griffe.Module]:
+    """Return SOURCES as they are written: what a name in a docstring means."""
+    return _read(None)
+
+
+@cache
+def public_paths() -> Mapping[str, str]:
+    """Return the path to import each public object from, by the path where it is defined."""
+    return {name.target: name.path for package in plain().values() for name in public_names(package).values()}
 
 
 @cache
 def reference() -> Mapping[str, tuple[PublicName, ...]]:
     """Return the public names of each page."""
     pages: dict[str, list[tuple[int, PublicName]]] = {page: [] for page in PAGES}
-    for source in SOURCES:
-        for name in public_names(package(source)).values():
+    for source in packages().values():
+        for name in public_names(source).values():
             page, place = page_of(name.target)
             pages[page].append((place, name))
     return {page: tuple(name for _, name in sorted(names, key=lambda each: each[0])) for page, names in pages.items()}
@@ -231,10 +212,18 @@ def reference() -> Mapping[str, tuple[PublicName, ...]]:
 
 def definition(name: PublicName) -> griffe.Object:
     """Return the object itself, as griffe reads it."""
-    source, _, path = name.target.partition(".")
-    found = package(source)[path]
-    assert isinstance(found, griffe.Object)
+    found = _find(name.target, packages())
+    assert found is not None
     return found
+
+
+def _find(path: str, among: Mapping[str, griffe.Module]) -> griffe.Object | None:
+    source, _, inside = path.partition(".")
+    try:
+        found = among[source][inside] if inside else among[source]
+        return found.final_target if isinstance(found, griffe.Alias) else found
+    except (KeyError, griffe.AliasResolutionError):
+        return None
 
 
 def modules(module: griffe.Module) -> Iterator[griffe.Module]:
@@ -245,23 +234,36 @@ def modules(module: griffe.Module) -> Iterator[griffe.Module]:
             yield from modules(inner)
 
 
-def public_names(rlcore: griffe.Module) -> dict[str, PublicName]:
+def front_page(package: griffe.Module) -> dict[str, str]:
+    """Return the names of ``__init__.pyi`` with the module of each; nothing if the package has no such file."""
+    stub = Path(str(package.filepath)).with_suffix(".pyi")
+    if not stub.exists():
+        return {}
+    lists = [node for node in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: f"{package.path}.{node.module}" for node in lists for alias in node.names}
+
+
+def public_names(package: griffe.Module) -> dict[str, PublicName]:
     """Return every public name by the path where it is defined, in the order of the source."""
     found: dict[str, list[str]] = {}
-    for module in modules(rlcore):
+    for name, module in front_page(package).items():
+        member = package[f"{module}.{name}".partition(".")[2]]
+        found.setdefault(member.final_target.path if member.is_alias else member.path, []).append(package.path)
+    for module in modules(package) if not found else ():
         for name in module.exports or ():
             member = module.members[str(name)]
             found.setdefault(member.final_target.path if member.is_alias else member.path, []).append(module.path)
     names = [
         PublicName(target, tuple(sorted(imports, key=lambda path: (path.count("."), path))))
         for target, imports in found.items()
+        if not target.rpartition(".")[2].startswith("__")
     ]
-    return {name.target: name for name in sorted(names, key=lambda name: _place(rlcore, name.target))}
+    return {name.target: name for name in sorted(names, key=lambda name: _place(package, name.target))}
 
 
-def _place(rlcore: griffe.Module, target: str) -> tuple[str, int]:
+def _place(package: griffe.Module, target: str) -> tuple[str, int]:
     module = target.rpartition(".")[0]
-    return module, rlcore[target.partition(".")[2]].lineno or 0
+    return module, package[target.partition(".")[2]].lineno or 0
 
 
 def page_of(target: str) -> tuple[str, int]:
@@ -280,8 +282,8 @@ def index_page() -> str:
     lines = [
         "# API reference",
         "",
-        "A name is public if a module of rlcore lists it in `__all__`; all other names are internal. These pages are",
-        "made from the docstrings, which `help()` shows too.",
+        "The names on these pages are public; all others are internal. The pages are made from the docstrings, which",
+        "`help()` shows too.",
         "",
         "Shapes are in brackets: `[S, ...]` is an array with S rows. If a docstring does not say otherwise, S is the",
         "number of slots (agents) of a behavior, N the number of environments, T the steps of a rollout, B the rows of",
@@ -331,7 +333,6 @@ def _linkable() -> Mapping[str, PublicName]:
 def linked(text: str) -> str:
     """Link the first mention of each public name in the sentences of a page, such as `AgentBatch`, to its text."""
     seen: set[str] = set()
-    public = {name.target for page in reference().values() for name in page}
 
     def link(match: re.Match[str]) -> str:
         path, members = match["path"], ""
@@ -340,7 +341,7 @@ def linked(text: str) -> str:
             members = f".{member}{members}"
         if not path or path in seen or path == "rlcore":
             return match[0]
-        target = documented_path(f"{_linkable()[path].target}{members}", package(), public)
+        target = documented_path(f"{_linkable()[path].target}{members}")
         if target is None:
             return match[0]
         seen.add(path)
@@ -360,7 +361,6 @@ class RlcoreDocstrings(griffe.Extension):
         """Change the docstrings and classes of a package after it was read."""
         if pkg.name not in SOURCES:
             return
-        public = {name.target for name in public_names(pkg).values()}
         for documented in list(objects(pkg)):
             if isinstance(documented, griffe.Class):
                 _add_init(documented)
@@ -368,7 +368,7 @@ class RlcoreDocstrings(griffe.Extension):
                 _describe_settings(documented)
                 _list_tests(documented)
             if documented.docstring is not None:
-                documented.docstring.value = markdown(documented.docstring.value, documented, public)
+                documented.docstring.value = markdown(documented.docstring.value, documented.path)
 
 
 def objects(parent: griffe.Object) -> Iterator[griffe.Object]:
@@ -382,13 +382,13 @@ def objects(parent: griffe.Object) -> Iterator[griffe.Object]:
 _ROLE = re.compile(r":(?:class|meth|func|mod|attr|data|exc):`(~?)([^`]+)`")
 
 
-def markdown(text: str, scope: griffe.Object, public: set[str]) -> str:
-    """Convert a docstring to Markdown: roles become links to public names, and code elsewhere."""
+def markdown(text: str, scope: str) -> str:
+    """Convert the docstring of ``scope`` to Markdown: roles become links to public names, and code elsewhere."""
 
     def link(match: re.Match[str]) -> str:
         name = match[2]
-        target = documented_path(name, scope, public)
-        label = re.sub(r"^[a-z_.]+\.", "", name) if match[1] or (target and name.startswith("rlcore.")) else name
+        target = documented_path(name, scope)
+        label = re.sub(r"^[a-z_.]+\.", "", name) if match[1] or (target and name.startswith("rlcore")) else name
         return f"[`{label}`][{target}]" if target else f"`{label}`"
 
     text = _ROLE.sub(link, text)
@@ -398,31 +398,35 @@ def markdown(text: str, scope: griffe.Object, public: set[str]) -> str:
     return "".join(part if index % 2 else part.replace("*", "\\*") for index, part in enumerate(parts))
 
 
-def documented_path(name: str, scope: griffe.Object, public: set[str]) -> str | None:
+def documented_path(name: str, scope: str = "rlcore") -> str | None:
     """Return the path in the reference of what ``name`` means in the docstring of ``scope``; None if it has none."""
-    first, _, rest = name.partition(".")
-    if first == "rlcore":
-        path = name
-    else:
-        owner = scope if isinstance(scope, griffe.Class) else scope.parent
-        if isinstance(owner, griffe.Class) and first in owner.all_members:
-            path = f"{owner.path}.{name}"
-        else:
-            try:
-                path = scope.resolve(first) + (f".{rest}" if rest else "")
-            except griffe.NameResolutionError:
-                return None
-    try:
-        found = scope.package[path.partition(".")[2]]
-    except (KeyError, griffe.AliasResolutionError):
+    found = meant(name, scope)
+    if found is None:
         return None
-    found = found.final_target if isinstance(found, griffe.Alias) else found
-    if found.path in public:
-        return found.path
+    if found.path in public_paths():
+        return public_paths()[found.path]
     parent = found.parent
-    if parent is None or parent.path not in public:
+    if parent is None or parent.path not in public_paths():
         return None
-    return found.path if (found.has_docstring and not found.is_attribute) or "property" in found.labels else parent.path
+    owner = public_paths()[parent.path]
+    described = (found.has_docstring and not found.is_attribute) or "property" in found.labels
+    return f"{owner}.{found.name}" if described else owner
+
+
+def meant(name: str, scope: str) -> griffe.Object | None:
+    """Return the object that ``name`` means in the docstring of ``scope``; None if there is none."""
+    first, _, rest = name.partition(".")
+    if first in SOURCES:
+        return _find(name, plain())
+    place = _find(scope, plain())
+    assert place is not None
+    owner = place if isinstance(place, griffe.Class) else place.parent
+    if isinstance(owner, griffe.Class) and first in owner.all_members:
+        return _find(f"{owner.path}.{name}", plain())
+    try:
+        return _find(place.resolve(first) + (f".{rest}" if rest else ""), plain())
+    except griffe.NameResolutionError:
+        return None
 
 
 # ---------------------------------------------------------------- attrs
@@ -436,7 +440,7 @@ def _attrs_call(expression: Any, *functions: str) -> dict[str, Any] | None:
     return {v.name if isinstance(v, griffe.ExprKeyword) else str(i): getattr(v, "value", v) for i, v in values}
 
 
-_SETTING = ("rlcore.settings.setting", "rlcore.settings.fields.setting", "setting")
+_SETTING = ("rlcore.setting", "rlcore.settings.fields.setting", "setting")
 
 
 def _is_attrs(cls: griffe.Class) -> bool:

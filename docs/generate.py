@@ -207,6 +207,8 @@ def hooks_page() -> str:
                     "```",
                 ]
                 lines += ["", prose(inspect.getdoc(getattr(module, node.name)) or "")]
+                if node.name in examples:
+                    lines += ["", "Example:", "", "```python", examples[node.name], "```"]
     return "\n".join([*lines, "", *_records(), ""])
 
 
@@ -258,10 +260,13 @@ def _records() -> Iterator[str]:
     yield from (
         "## Records",
         "",
-        "Registries return these classes of `rlcore`. A record names code by a string,",
+        "Registries return these classes, of `rlcore` or of the package that adds the hook. A record names code by a",
     )
-    yield '`"package.module:Name"`, and rlcore imports the code on first use.'
-    for record in filter(None, (registered(getattr(hookspecs, hook.name)) for hook in HOOKS)):
+    yield 'string, `"package.module:Name"`, and rlcore imports the code on first use.'
+    hooks = [getattr(hookspecs, hook.name) for hook in HOOKS]
+    for _, module in added_hooks():
+        hooks += [each for name, each in inspect.getmembers(module, inspect.isfunction) if name.startswith("rlcore_")]
+    for record in filter(None, map(registered, hooks)):
         yield from ("", f"### {record.__name__}", "", prose(inspect.getdoc(record) or ""), "")
         yield from ("| field | default |", "|---|---|")
         for attribute in attrs.fields(record):
@@ -307,7 +312,9 @@ def plugin_blocks() -> Iterator[tuple[str, type, str]]:
 def blocks_in(cls: type, title: str) -> Iterator[tuple[str, type]]:
     """Yield a plugin's settings class and the classes of blocks in it, except classes of the core."""
     yield title, cls
-    for key, kind in field_types(cls).items():
+    kinds, keys = field_types(cls), {attribute.name for attribute in settings_fields(cls).values()}
+    for key in (key for key in kinds if key in keys):
+        kind = kinds[key]
         path, comma, where = title.partition(",")
         for block in dict.fromkeys(_types_in(kind)):
             if attrs.has(block) and block not in dict(CORE_BLOCKS).values():
@@ -325,7 +332,8 @@ def _types_in(kind: Any) -> Iterator[type]:
 def members() -> frozenset[str]:
     """Return the distributions in this repository; the reference omits other installed plugins."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return frozenset(re.split(r"[\[ @]", text)[0] for text in project["dependencies"])
+    installed = project["dependencies"] + project["optional-dependencies"]["all"]
+    return frozenset(re.split(r"[\[ @]", text)[0] for text in installed)
 
 
 def _table(title: str, cls: type, source: str = "", level: str = "##") -> Iterator[str]:

@@ -14,6 +14,8 @@ import yaml
 from rlcore.plugins.scaffold.kinds import KINDS
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
+pytestmark = pytest.mark.documentation
+
 __all__ = ["run_rlcore"]
 
 # Every kind is here once, besides hooks; the kinds of a row go together.

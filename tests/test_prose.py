@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
 from workspace import ROOT
+
+pytestmark = pytest.mark.lint
 
 PATHS = ("README.md", "SECURITY.md", "docs", "examples", "benchmarks", "builtin_trainers", "core", "plugins", "tests")
 

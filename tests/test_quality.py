@@ -15,6 +15,8 @@ from rlcore.plugins.scaffold.kinds import KINDS
 from rlcore.plugins.scaffold.names import new_package
 from rlcore.plugins.scaffold.writing import write_plugin
 
+pytestmark = pytest.mark.lint
+
 LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
 
 TOOLS = {

@@ -23,7 +23,7 @@ if importlib.util.find_spec("ray") is None:
 from rlcore_ray.session import connection
 from rlcore_ray.settings import RaySettings
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = [pytest.mark.distributed, pytest.mark.xdist_group("ray")]
 ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 

@@ -25,6 +25,7 @@ from ray_jobs import (
 from ray_nodes import nodes
 
 pytestmark = [
+    pytest.mark.distributed,
     pytest.mark.xdist_group("ray"),
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed"),
 ]

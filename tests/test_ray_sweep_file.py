@@ -17,6 +17,8 @@ if importlib.util.find_spec("rlcore_ray") is None:
 
 from rlcore_ray.sweep_file import SweepPlan, read_sweep
 
+pytestmark = pytest.mark.distributed
+
 RATE = "behaviors.Pole.hyperparameters.learning_rate"
 UNITS = "behaviors.Pole.network_settings.hidden_units"
 CONFIG = """

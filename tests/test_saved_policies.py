@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from worlds import SPECS
 
 from rlcore import Actions, BehaviorSpec, PolicyMix, Run, RunStateError, load_checkpoint, load_policies, spec_mismatch
-from rlcore.storage.saved_specs import specs_in
+from rlcore.storage.checkpoint_state import specs_in
 from rlcore_devkit.playing import random_observations
 from rlcore_torch.networks.actions import gumbel_noise
 

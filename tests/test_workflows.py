@@ -9,6 +9,8 @@ import pytest
 import yaml
 from workspace import CORE, ROOT
 
+pytestmark = pytest.mark.lint
+
 WORKFLOWS = {path.name: path for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
 
 
@@ -51,9 +53,9 @@ def test_ci_runs_the_commands_of_the_readme() -> None:
     jobs = read("ci.yml")["jobs"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "pip install -r requirements-dev.txt && pytest" in commands(jobs["test"])
-    (shorter,) = (command for command in commands(jobs["newest"]) if command.startswith("pytest"))
-    for command in ("pip install -r requirements-dev.txt && pytest", shorter):
-        assert command in readme
+    assert "pip install -r requirements-dev.txt && pytest" in readme
+    (nightly,) = read("nightly.yml")["jobs"].values()
+    assert "pip install -r requirements-dev.txt && pytest --nightly" in commands(nightly)
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for command in commands(jobs["check"])[1:] + commands(jobs["audit"])[1:]:
         assert command in contributing, f"CONTRIBUTING.md does not have {command!r}"

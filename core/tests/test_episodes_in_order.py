@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlcore.run.curricula.episodes_in_order import EpisodesInOrder
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore.storage.checkpoints import save_checkpoint
 
 SLOTS = 4
 

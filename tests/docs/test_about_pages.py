@@ -11,6 +11,8 @@ from workspace import ROOT
 
 from rlcore_torch import generalized_advantages
 
+pytestmark = pytest.mark.documentation
+
 
 def test_the_tour_runs_and_its_exported_policy_acts(run_page: RunPage, capsys: pytest.CaptureFixture[str]) -> None:
     page = "docs/tutorial/tour.md"

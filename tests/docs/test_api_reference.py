@@ -11,13 +11,16 @@ from pathlib import Path
 
 import api_reference
 import griffe
-from api_reference import SOURCES, PublicName, definition, package, public_names, reference
+import pytest
+from api_reference import SOURCES, PublicName, definition, packages, plain, public_names, reference
 from pages import blocks
 from workspace import PLUGINS, ROOT
 
 from rlcore.plugins.scaffold.kinds import KINDS
 from rlcore.plugins.scaffold.names import new_package
 from rlcore.plugins.scaffold.writing import write_plugin
+
+pytestmark = pytest.mark.documentation
 
 NAMES = [name for page in reference().values() for name in page]
 TARGETS = {name.target for name in NAMES}
@@ -41,17 +44,17 @@ def sources() -> Iterator[tuple[str, str]]:
 
 
 def imported(code: str) -> set[str]:
-    """Return the paths of the names that the code imports from rlcore."""
+    """Return the paths of the names that the code imports from packages of the reference."""
     found = set()
     for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "rlcore":
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in SOURCES:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
 
 
 def test_every_name_that_pages_examples_and_plugins_import_is_in_the_reference(tmp_path: Path) -> None:
     public = {f"{module}.{name.target.rpartition('.')[2]}" for name in NAMES for module in name.imports}
-    modules = {module.path for module in api_reference.modules(package())}
+    modules = {module.path for each in packages().values() for module in api_reference.modules(each)}
     used = {path: where for where, code in sources() for path in imported(code)}
     for kind in KINDS:
         for file in write_plugin(new_package("acme", [kind]), tmp_path / kind).rglob("*.py"):
@@ -65,7 +68,7 @@ def test_the_contracts_of_the_documentation_are_on_the_pages_where_readers_look(
     where = {name.path: page for page, names in reference().items() for name in names}
     assert where["rlcore.BehaviorSpec"] == where["rlcore.AgentBatch"] == "environments"
     assert where["rlcore.RunContext"] == where["rlcore.TrainerSpec"] == "plugins"
-    assert where["rlcore.contracts.rewards.Transitions"] == "rewards"
+    assert where["rlcore.Transitions"] == "rewards"
     assert where["rlcore.Run"] == where["rlcore.load_policies"] == "runs"
     assert where["rlcore_torch.OnPolicyTrainer"] == "torch-templates"
     assert where["rlcore_torch.ActorCritic"] == "torch-networks"
@@ -73,28 +76,27 @@ def test_the_contracts_of_the_documentation_are_on_the_pages_where_readers_look(
     assert where["rlcore_devkit.TrainerConformance"] == "testing"
 
 
-def test_a_name_is_listed_once_with_all_modules_to_import_it_from() -> None:
+def test_a_name_is_listed_once_with_what_to_import_it_from() -> None:
     (spec,) = (name for name in NAMES if name.target == "rlcore.contracts.environment.BehaviorSpec")
-    assert spec.imports == ("rlcore", "rlcore.contracts.environment")
+    assert spec.imports == ("rlcore",)
     assert len(TARGETS) == len(NAMES)
 
 
-def test_a_new_name_in_all_is_in_the_reference(tmp_path: Path) -> None:
-    (tmp_path / "rlcore").mkdir()
-    (tmp_path / "rlcore/__init__.py").write_text("")
-    (tmp_path / "rlcore/torch").mkdir()
-    (tmp_path / "rlcore/torch/__init__.py").write_text("")
-    (tmp_path / "rlcore/torch/newest.py").write_text(
-        "__all__ = ['f']\n\ndef f() -> None: ...\n\ndef g() -> None: ...\n"
-    )
-    loaded = griffe.load("rlcore", search_paths=[str(tmp_path)])
-    assert isinstance(loaded, griffe.Module)
-    assert list(public_names(loaded)) == ["rlcore_torch.newest.f"]
-    assert api_reference.page_of("rlcore_torch.newest.f") == ("torch-learning", 0)
+def test_a_new_name_is_in_the_reference(tmp_path: Path) -> None:
+    package = tmp_path / "rlcore_torch"
+    package.mkdir()
+    (package / "newest.py").write_text("__all__ = ['f']\n\ndef f() -> None: ...\n\ndef g() -> None: ...\n")
+    for stub, path in (("from .newest import g as g\n", "rlcore_torch.newest.g"), (None, "rlcore_torch.newest.f")):
+        (package / "__init__.py").write_text("")
+        (package / "__init__.pyi").write_text(stub) if stub else (package / "__init__.pyi").unlink()
+        loaded = griffe.load("rlcore_torch", search_paths=[str(tmp_path)])
+        assert isinstance(loaded, griffe.Module)
+        assert list(public_names(loaded)) == [path]
+        assert api_reference.page_of(path) == ("torch-templates", 0)
 
 
 def test_every_prefix_of_a_page_is_a_module() -> None:
-    modules = {module.path for name in SOURCES for module in api_reference.modules(package(name))}
+    modules = {module.path for each in packages().values() for module in api_reference.modules(each)}
     assert [prefix for page in api_reference.PAGES.values() for prefix in page.modules if prefix not in modules] == []
 
 
@@ -109,7 +111,7 @@ def own_members(cls: griffe.Class) -> Iterator[griffe.Function | griffe.Attribut
 
 
 def bases(cls: griffe.Class) -> list[griffe.Class]:
-    return [base for base in cls.mro() if isinstance(base, griffe.Class) and base.package is cls.package]
+    return [base for base in cls.mro() if isinstance(base, griffe.Class) and base.package.path in SOURCES]
 
 
 def is_field(attribute: griffe.Attribute) -> bool:
@@ -210,15 +212,12 @@ ROLE = re.compile(r":(?:class|meth|func|mod|attr|data|exc):`~?([^`]+)`")
 
 
 def test_roles_in_docstrings_name_what_exists() -> None:
-    plain = griffe.load("rlcore", search_paths=[str(SOURCES["rlcore"])])
-    assert isinstance(plain, griffe.Module)
-    everything = {each.path for each in api_reference.objects(plain)}
     wrong = []
-    for documented in api_reference.objects(plain):
+    for documented in (each for package in plain().values() for each in api_reference.objects(package)):
         for name in ROLE.findall(documented.docstring.value) if documented.docstring is not None else ():
             if name.partition(".")[0] in ("click", "numpy", "time", "torch"):
                 continue
-            if api_reference.documented_path(name, documented, everything) is None:
+            if api_reference.meant(name, documented.path) is None:
                 wrong.append(f"{documented.path}: {name}")
     assert wrong == []
 
@@ -229,7 +228,7 @@ def test_the_first_mention_of_a_name_in_a_sentence_is_a_link() -> None:
     )
     linked = api_reference.linked(text)
     assert linked.startswith("# `Run`\n\nA [`Run`][rlcore.Run] and a `Run`, ")
-    assert "[`Trainer.update()`][rlcore.contracts.trainer.Trainer.update]" in linked
+    assert "[`Trainer.update()`][rlcore.Trainer.update]" in linked
     assert linked.endswith("```python\n`Run`\n```\n[`Run`](x.md)\n")
     assert api_reference.linked("`plugins`, `rlcore`, `Nothing` and `AgentBatch.reward`") == (
         "`plugins`, `rlcore`, `Nothing` and [`AgentBatch.reward`][rlcore.AgentBatch]"
@@ -237,9 +236,9 @@ def test_the_first_mention_of_a_name_in_a_sentence_is_a_link() -> None:
 
 
 def test_docstrings_become_markdown() -> None:
-    scope = package()["rewards.RewardProvider"]
+    scope = "rlcore.contracts.rewards.RewardProvider"
     text = "See :func:`recording_gradients`, :class:`~rlcore.ConfigError` and :mod:`rlcore_torch.cpu`::\n\n    x\n"
-    shown = api_reference.markdown(text + "\nEach [*L, *shape] of ``a * b``.\n\n* one", scope, TARGETS)
+    shown = api_reference.markdown(text + "\nEach [*L, *shape] of ``a * b``.\n\n* one", scope)
     assert "[`recording_gradients`][rlcore.recording_gradients]" in shown
     assert "[`ConfigError`][rlcore.ConfigError]" in shown
     assert "`rlcore_torch.cpu`:\n" in shown
@@ -247,10 +246,10 @@ def test_docstrings_become_markdown() -> None:
 
 
 def test_the_signature_of_an_attrs_class_is_that_of_python() -> None:
-    for path in ("environment.AgentBatch", "environment.ObservationSpec", "plugins.records.TrainerSpec"):
+    for path in ("contracts.environment.AgentBatch", "contracts.environment.ObservationSpec", "records.TrainerSpec"):
         module, _, name = path.rpartition(".")
         real = inspect.signature(getattr(importlib.import_module(f"rlcore.{module}"), name))
-        shown = package()[path].members["__init__"].parameters
+        shown = packages()["rlcore"][path].members["__init__"].parameters
         assert [each.name for each in shown][1:] == list(real.parameters)
         required = [each.name for each in shown if each.default is None][1:]
         assert required == [key for key, each in real.parameters.items() if each.default is inspect.Parameter.empty]

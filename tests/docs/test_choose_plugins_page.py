@@ -14,6 +14,8 @@ from workspace import ROOT
 from rlcore import CONTRACT
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore, installed_plugin, run_rlcore
 
+pytestmark = pytest.mark.documentation
+
 __all__ = ["installed_plugin", "run_rlcore"]
 
 PAGE = "docs/how-to/choose-plugins.md"

@@ -22,6 +22,8 @@ from rlcore.cli.extra import plugin_command
 from rlcore.cli.main import rlcore as command_line
 from rlcore.cli.run import FOREIGN_FLAGS
 
+pytestmark = pytest.mark.documentation
+
 LISTED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
 TRACKED = [path for path in LISTED.stdout.split("\n") if (ROOT / path).is_file()]
 PAGES = [path for path in TRACKED if path.endswith(".md") and not path.endswith("CHANGELOG.md")]

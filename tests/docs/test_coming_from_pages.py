@@ -16,6 +16,8 @@ from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
 from rlcore_torch import NetworkSettings
 
+pytestmark = pytest.mark.documentation
+
 # Arguments of the constructors, of Stable-Baselines3 2.7 and Tianshou 2.
 OF_PPO = (
     "policy learning_rate n_steps batch_size n_epochs gamma gae_lambda clip_range clip_range_vf normalize_advantage "

@@ -12,6 +12,8 @@ from workspace import ROOT
 
 from rlcore import HOOKS
 
+pytestmark = pytest.mark.documentation
+
 EXAMPLE = ROOT / "examples/company_plugin"
 CODE = {path.name: path.read_text(encoding="utf-8") for path in sorted((EXAMPLE / "src").rglob("*.py"))}
 

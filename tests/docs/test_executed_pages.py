@@ -24,6 +24,8 @@ from rlcore.plugins.scaffold.names import new_package
 from rlcore.plugins.scaffold.writing import write_plugin
 from rlcore_torch import ActorPolicy
 
+pytestmark = pytest.mark.documentation
+
 EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
 
 

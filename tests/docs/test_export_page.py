@@ -16,6 +16,8 @@ from workspace import ROOT
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, load_policies
 from rlcore_onnx.runtime import load
 
+pytestmark = pytest.mark.documentation
+
 PAGE = "docs/how-to/export.md"
 OWN = "docs/how-to/write-exporter.md"
 EXAMPLE = ROOT / "examples/exporter_plugin"

@@ -19,6 +19,8 @@ from workspace import ROOT
 from rlcore import ConfigErrors, Plugins, config_from_mapping, load_config, load_plugins, read_document
 from rlcore.cli.main import main
 
+pytestmark = pytest.mark.documentation
+
 # The configurations in the packages need the plugin beside them; packaging tests install and run them.
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 

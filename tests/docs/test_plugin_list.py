@@ -16,6 +16,8 @@ from plugin_list import KEYWORD
 from release import bounds
 from workspace import MEMBERS, PLUGINS, Member
 
+pytestmark = pytest.mark.documentation
+
 METADATA = """\
 Metadata-Version: 2.4
 Name: {name}

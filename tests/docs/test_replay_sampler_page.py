@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from pages import blocks
 
+pytestmark = pytest.mark.documentation
+
 
 def test_the_sampler_of_the_page_keeps_the_rules_of_samplers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {b.title: b.text for b in blocks("python") if b.page == "docs/how-to/replay-sampler.md" and b.title}

@@ -12,6 +12,8 @@ from workspace import ROOT
 
 from rlcore import Run
 
+pytestmark = pytest.mark.documentation
+
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {
     "ppo": {"batch_size": 32, "buffer_size": 128},
     "sac": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},

@@ -22,7 +22,7 @@ from forks import FORKS, ended, exit_unless_imported
 from made_once import made_once
 
 from rlcore.storage.checkpoint import verify_checkpoint
-from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.checkpoints import find_checkpoints
 from rlcore_devkit.fixtures import run_rlcore
 
 __all__ = ["run_rlcore"]

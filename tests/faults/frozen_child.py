@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlcore import FrozenState, save_checkpoint
-from rlcore.storage.checkpoint_directory import is_intact, rotate
+from rlcore.storage.checkpoints import is_intact, rotate
 
 CHANGES = ("fsync", "link", "unlink", "rmdir", "rename", "replace", "mkdir", "chmod")  # functions of os
 

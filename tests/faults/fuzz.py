@@ -46,9 +46,9 @@ from rlcore import (
 from rlcore.cli.main import main as rlcore_command
 from rlcore.config.document import parse_document
 from rlcore.storage.checkpoint import damages
-from rlcore.storage.checkpoint_directory import newest_intact
-from rlcore.storage.saved_state import require_run
-from rlcore.storage.stored_checkpoints import stored_checkpoints
+from rlcore.storage.checkpoint_state import require_run
+from rlcore.storage.checkpoints import newest_intact
+from rlcore.storage.pruning import stored_checkpoints
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECONDS = 10.0

@@ -12,7 +12,7 @@ from selfplay_cases import SELF_PLAY
 
 pytestmark = pytest.mark.faults
 
-DIRECTORY, STORE = "rlcore.storage.checkpoint_directory", "rlcore.storage.store"
+DIRECTORY, STORE = "rlcore.storage.checkpoints", "rlcore.storage.store"
 # A function, a call of it within the nth save, and whether the call has ended. A save flushes five files or more.
 POINTS: dict[str, tuple[str, str, bool]] = {
     "before a save": (f"{STORE}:CheckpointSave", "n", False),

@@ -12,7 +12,7 @@ import yaml
 
 from rlcore import Run, load_checkpoint, save_checkpoint
 from rlcore.storage.checkpoint import verify_checkpoint
-from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.checkpoints import find_checkpoints
 
 pytestmark = pytest.mark.faults
 

@@ -19,6 +19,7 @@ from ray_jobs import assert_equal_runs, begin, last_state, prepare, rlcore, wait
 from ray_nodes import Nodes, nodes
 
 pytestmark = [
+    pytest.mark.distributed,
     pytest.mark.faults,
     pytest.mark.xdist_group("ray"),
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed"),

@@ -27,7 +27,7 @@ POINTS = [
         f"{TRAINER}._save": (4, 7),
         f"{CONTROLLER}.change_team": (1, 3),
         "rlcore.storage.store:RunStore.begin_save": (2, 5),
-        "rlcore.storage.checkpoint_directory:write_checkpoint": (4,),
+        "rlcore.storage.checkpoints:write_checkpoint": (4,),
     }.items()
     for call in calls
     for after in (False, True)

@@ -18,7 +18,7 @@ from rank_training import PPO, SCRIPT, torchrun, written
 
 from rlcore import load_checkpoint
 
-pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("ranks")]
+pytestmark = [pytest.mark.distributed, pytest.mark.deep, pytest.mark.xdist_group("ranks")]
 
 LONG = ["--set", "behaviors.Pendulum.max_steps=25600"]
 # Without the variable, PyTorch 2.13 does not let a new machine join after one was lost.

@@ -16,7 +16,7 @@ from rank_training import PPO, SCRIPT, torchrun, train_both, written
 
 from rlcore import load_checkpoint
 
-pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("ranks")]
+pytestmark = [pytest.mark.distributed, pytest.mark.deep, pytest.mark.xdist_group("ranks")]
 
 UNEVEN = PPO.replace("num_envs: 4", "num_envs: 3").replace("buffer_size: 256", "buffer_size: 250")
 MEMORY = UNEVEN.replace("normalize: true}", "normalize: true, memory: {memory_size: 16, sequence_length: 8}}")

@@ -23,6 +23,7 @@ from ray_jobs import (
 )
 
 pytestmark = [
+    pytest.mark.distributed,
     pytest.mark.xdist_group("ranks"),
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed"),
 ]

@@ -12,7 +12,7 @@ from rank_training import PPO, SCRIPT, torchrun, written
 
 from rlcore import load_checkpoint
 
-pytestmark = pytest.mark.xdist_group("ranks")
+pytestmark = [pytest.mark.distributed, pytest.mark.xdist_group("ranks")]
 
 UPDATES = {"ppo": 10, "sac": 11}
 EVERY = pytest.mark.parametrize("name", UPDATES)

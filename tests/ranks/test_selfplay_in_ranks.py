@@ -16,7 +16,7 @@ from rank_training import SCRIPT, torchrun, train_both, written
 
 from rlcore import load_checkpoint
 
-pytestmark = pytest.mark.xdist_group("ranks")
+pytestmark = [pytest.mark.distributed, pytest.mark.xdist_group("ranks")]
 
 SUPPORT = SCRIPT.parent
 GAME = f"""

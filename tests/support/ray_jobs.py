@@ -16,7 +16,7 @@ import psutil
 from rank_training import PPO
 
 from rlcore import load_checkpoint
-from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.checkpoints import find_checkpoints
 
 DEADLINE = 240.0
 ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)

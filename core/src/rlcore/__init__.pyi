@@ -189,8 +189,8 @@ from .run.run_data import RunData as RunData
 from .run.run_data import SavedSummary as SavedSummary
 from .run.run_data import read_checkpoint as read_checkpoint
 from .run.run_data import read_run as read_run
-from .run.saved_policies import load_policies as load_policies
-from .run.saved_run import SavedRun as SavedRun
+from .run.saved import SavedRun as SavedRun
+from .run.saved import load_policies as load_policies
 from .settings.behavior import BehaviorSettings as BehaviorSettings
 from .settings.environment import CurriculumSettings as CurriculumSettings
 from .settings.environment import EnvironmentParameter as EnvironmentParameter
@@ -215,7 +215,8 @@ from .settings.trainers import RewardSettings as RewardSettings
 from .settings.unity import EngineSettings as EngineSettings
 from .settings.unity import EnvSettings as EnvSettings
 from .storage.checkpoint import load_checkpoint as load_checkpoint
-from .storage.checkpoint_directory import save_checkpoint as save_checkpoint
+from .storage.checkpoints import save_checkpoint as save_checkpoint
+from .storage.files.atomic import WatchedDirectory as WatchedDirectory
 from .storage.files.atomic import fsync_directory as fsync_directory
 from .storage.files.atomic import open_to_append as open_to_append
 from .storage.files.atomic import temporary_path as temporary_path
@@ -226,6 +227,5 @@ from .storage.files.json_files import open_regular as open_regular
 from .storage.files.json_files import parse_json as parse_json
 from .storage.files.json_files import read_object as read_object
 from .storage.files.json_files import read_regular as read_regular
-from .storage.files.open_files import WatchedDirectory as WatchedDirectory
-from .storage.lock import require_lock_file as require_lock_file
-from .storage.output_files import require_output as require_output
+from .storage.files.lock import require_lock_file as require_lock_file
+from .storage.run_files import require_output as require_output

@@ -260,6 +260,55 @@ def test_a_distribution_that_is_there_twice_and_one_without_its_module_are_repor
     assert re.search(r"^gone +acme-gone 1 +refused ", listed.stdout, re.MULTILINE)
 
 
+HEAVY_NEEDS = ["rlcore>=0.1,<0.2", "Acme_Base>=1", "acme-far; python_version<'3'", "acme-extra; extra == 'more'"]
+
+
+@pytest.fixture
+def chain(installed_plugin: InstallPlugin) -> None:
+    """``top`` requires ``base``, which requires ``ground``; two more are only required elsewhere, or by an extra."""
+    installed_plugin("top", "acme-top", "1", EMPTY, requires=HEAVY_NEEDS)
+    installed_plugin("base", "acme-base", "1", EMPTY, requires=["acme_ground", "rlcore>=0.1,<0.2"])
+    for name in ("ground", "far", "extra"):
+        installed_plugin(name, f"acme-{name}", "1", EMPTY)
+
+
+@pytest.mark.usefixtures("chain")
+@pytest.mark.parametrize(
+    "selection",
+    [
+        selection_from(None, {}, ["top"], True),
+        selection_from(PluginSettings(autoload=False, enable=["top"]), {}, [], False),
+        selection_from(None, {"RLCORE_PLUGIN_AUTOLOAD": "0", "RLCORE_PLUGINS": "top"}, [], False),
+        selection_from(None, {"RLCORE_PLUGIN_AUTOLOAD": "0"}, [], False, used=["acme-top/trainer"]),
+    ],
+)
+def test_a_plugin_turns_on_the_plugins_of_the_distributions_that_it_requires(selection: Selection) -> None:
+    on = {plugin.name: plugin.because for plugin in load_plugins(selection).loaded}
+    assert on.keys() == {"core", "top", "base", "ground"}
+    assert on["base"] == "required by acme-top/top"
+    assert on["ground"] == "required by acme-base/base"
+
+
+@pytest.mark.usefixtures("chain")
+def test_a_required_plugin_that_is_blocked_by_name_is_an_error_that_names_both() -> None:
+    message = (
+        "plugin 'top' (acme-top 1): requires plugin 'base' (acme-base 1), which -p turns off; "
+        "turn it on, or turn 'top' off"
+    )
+    with pytest.raises(PluginError, match=re.escape(message)):
+        load_plugins(selection_from(None, {}, ["top", "no:base"], False))
+    plugins = load_plugins(selection_from(None, {}, ["no:base"], False))  # merely autoloaded: left out with a warning
+    assert message in plugins.warnings[0]
+
+
+@pytest.mark.usefixtures("chain")
+def test_info_and_doctor_say_what_requires_a_plugin(run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "why:          autoload; required by acme-top/top\n" in run_rlcore("plugins", "info", "base").stdout
+    monkeypatch.setenv("RLCORE_PLUGIN_AUTOLOAD", "0")
+    monkeypatch.setenv("RLCORE_PLUGINS", "top")
+    assert "on: required by acme-top/top\n" in run_rlcore("plugins", "doctor", "base").stdout
+
+
 def test_what_cannot_be_imported_is_refused_where_it_is_imported(
     installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:

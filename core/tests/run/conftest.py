@@ -16,7 +16,7 @@ import rlcore.run.evaluator
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult
 from rlcore.plugins.calls import Plugins
 from rlcore.run.run import Run
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore, hook_calls, plugins
 from rlcore_devkit.fixtures import run_rlcore as bare_run_rlcore
 

@@ -16,7 +16,8 @@ from rlcore.errors import PluginError, RunStateError
 from rlcore.run import boundaries
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.state import RunState
-from rlcore.storage import checkpoint_directory, store
+from rlcore.storage import checkpoints as stored
+from rlcore.storage import store
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
 from rlcore.storage.store import PendingSave
 from rlcore_devkit.fixtures import RunRlcore
@@ -125,11 +126,11 @@ def test_an_error_of_the_writing_thread_ends_the_run_as_one_of_a_save_that_it_wa
     for changes in (WAITING, ASYNCHRONOUS):
         run = make_run(changes)
         next(run)  # the first checkpoint is whole
-        write = checkpoint_directory.write_checkpoint
-        monkeypatch.setattr(checkpoint_directory, "write_checkpoint", fails(code))
+        write = stored.write_checkpoint
+        monkeypatch.setattr(stored, "write_checkpoint", fails(code))
         with pytest.raises(RunStateError) as caught:
             run.train()
-        monkeypatch.setattr(checkpoint_directory, "write_checkpoint", write)
+        monkeypatch.setattr(stored, "write_checkpoint", write)
         said.append(str(caught.value).replace("/waiting/", "/run/"))
         place = files(changes.get("checkpoint_settings.run_id", "run"))
         assert place.steps == [40] and place.result["outcome"] == "failed" and run.saved_step == 40
@@ -157,7 +158,7 @@ def test_an_error_of_the_run_waits_for_the_checkpoint_and_is_the_one_that_is_rai
         run.close(error=KeyboardInterrupt())
     assert files().steps == [40] and run.saved_step == 40
     with make_run({**ASYNCHRONOUS, "checkpoint_settings.run_id": "second"}, summary_freq=40) as run:
-        monkeypatch.setattr(checkpoint_directory, "write_checkpoint", fails(errno.EIO))
+        monkeypatch.setattr(stored, "write_checkpoint", fails(errno.EIO))
         next(run)
         run.close(error=ValueError("of the run"))
     assert run.outcome == "failed" and run.saved_step is None

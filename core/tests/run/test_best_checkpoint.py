@@ -11,7 +11,7 @@ import pytest
 
 from rlcore.errors import PluginError
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.checkpoints import find_checkpoints
 from rlcore_devkit.fixtures import RunRlcore
 
 IDENTITY = {"environment.type": "identity"}  # cannot save itself: every checkpoint begins new episodes

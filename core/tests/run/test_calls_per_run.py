@@ -16,7 +16,7 @@ from rlcore.errors import EnvironmentFailed
 from rlcore.plugins import HOOKS, Plugins
 from rlcore.run.run import Run
 from rlcore.run.run_data import read_run
-from rlcore.run.saved_run import SavedRun
+from rlcore.run.saved import SavedRun
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 SETTINGS: dict[str, Any] = {

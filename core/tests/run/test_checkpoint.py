@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from rlcore.errors import RunStateError
-from rlcore.storage import checkpoint_directory
+from rlcore.storage import checkpoints
 from rlcore.storage.checkpoint import NewerFormat, load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import newest_intact, save_checkpoint
+from rlcore.storage.checkpoints import newest_intact, save_checkpoint
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES += ["float16", "float32", "float64"]
@@ -219,5 +219,5 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read_is_looked_for_again(
             shutil.rmtree(path, ignore_errors=True)
         return load_checkpoint(path)
 
-    monkeypatch.setattr(checkpoint_directory, "load_checkpoint", train_on)
+    monkeypatch.setattr(checkpoints, "load_checkpoint", train_on)
     assert newest_intact(tmp_path, "run")[0].step == 2

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from rlcore.errors import RunStateError
-from rlcore.storage import checkpoint_directory
+from rlcore.storage import checkpoints
 from rlcore.storage.checkpoint import Draft, load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact, remove_checkpoint, rotate, save_checkpoint
+from rlcore.storage.checkpoints import find_checkpoints, is_intact, remove_checkpoint, rotate, save_checkpoint
 from rlcore.storage.files.atomic import sweep
 
 SaveSteps = Callable[..., list[Path]]
@@ -102,14 +102,14 @@ def test_a_damaged_new_checkpoint_of_a_step_leaves_the_older_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_checkpoint(tmp_path, 8, {"B": {"value": 1}})
-    write = checkpoint_directory.write_checkpoint
+    write = checkpoints.write_checkpoint
 
     def write_and_lose_a_file(draft: Draft) -> Any:
         verified = write(draft)
         (draft.directory / "state.json").write_text("{}")
         return verified
 
-    monkeypatch.setattr(checkpoint_directory, "write_checkpoint", write_and_lose_a_file)
+    monkeypatch.setattr(checkpoints, "write_checkpoint", write_and_lose_a_file)
     with pytest.raises(RunStateError, match=r"state\.json"):
         save_checkpoint(tmp_path, 8, {"B": {"value": 2}})
     assert load_checkpoint(tmp_path / "8")["B"] == {"value": 1}

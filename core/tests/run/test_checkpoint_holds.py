@@ -12,7 +12,7 @@ from rlcore import RunContext, hookimpl
 from rlcore.errors import RunStateError
 from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
 from rlcore.run.run import Run
-from rlcore.storage.checkpoint_directory import Checkpoint, rotate
+from rlcore.storage.checkpoints import Checkpoint, rotate
 
 
 class Mirror:

@@ -15,7 +15,7 @@ import pytest
 from rlcore import RunContext, hookimpl
 from rlcore.contracts.saved_values import FrozenState
 from rlcore.storage.checkpoint import FORMAT_VERSION, load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore
 
 EVALUATED = {"evaluation": {"interval": 40, "episodes": 1}}

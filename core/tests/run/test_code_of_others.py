@@ -9,7 +9,7 @@ import pytest
 from rlcore.config import read_document
 from rlcore.errors import ConfigError
 from rlcore.run import code_of_others
-from rlcore.run.saved_run import SavedRun
+from rlcore.run.saved import SavedRun
 
 NAMED = {
     "id": ("environment: {id: 'acme:World-v0'}", ["acme:World-v0"]),

@@ -16,7 +16,7 @@ from rlcore import hookimpl
 from rlcore.errors import ConfigError, EnvironmentFailed, RunStateError
 from rlcore.run.run import Run
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.lock import is_locked
+from rlcore.storage.files.lock import is_locked
 from rlcore_devkit.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}

@@ -16,7 +16,7 @@ from rlcore import hookimpl
 from rlcore.contracts.results import EvaluationResult
 from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore
 
 IDENTITY = {"environment.type": "identity"}  # cannot save itself: every checkpoint begins new episodes

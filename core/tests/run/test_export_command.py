@@ -22,7 +22,7 @@ from rlcore.errors import (
     RunStateError,
     UnsupportedExport,
 )
-from rlcore.storage import checkpoint_directory
+from rlcore.storage import checkpoints
 from rlcore_devkit.fixtures import CommandResult, RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
@@ -285,7 +285,7 @@ def test_a_checkpoint_that_the_run_replaces_while_it_is_read_is_left_for_the_nex
     export: Any, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run with ``keep_checkpoints: 1`` deletes the checkpoint that an export has found, or has read."""
-    read, replaced = checkpoint_directory.load_checkpoint, directory / "checkpoints/200"
+    read, replaced = checkpoints.load_checkpoint, directory / "checkpoints/200"
 
     def while_it_is_read(path: Path) -> Any:
         shutil.rmtree(replaced, ignore_errors=True)
@@ -298,7 +298,7 @@ def test_a_checkpoint_that_the_run_replaces_while_it_is_read_is_left_for_the_nex
 
     kept = shutil.copytree(replaced, directory / "200")
     for deletes in (while_it_is_read, after_it_was_read):
-        monkeypatch.setattr(checkpoint_directory, "load_checkpoint", deletes)
+        monkeypatch.setattr(checkpoints, "load_checkpoint", deletes)
         done = export(directory, "--format", "weights", "--force")
         assert (done.stdout, done.stderr) == ("Agent: exported to Agent.json (checkpoint 160)\n", "")
         assert not replaced.exists()

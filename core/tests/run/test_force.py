@@ -13,7 +13,7 @@ from rlcore import hookimpl
 from rlcore.errors import NonFiniteError, PluginError, RunStateError
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.lock import is_locked
+from rlcore.storage.files.lock import is_locked
 
 FORCE = {"checkpoint_settings": {"force": True}}
 RESUME = {"checkpoint_settings": {"resume": True}}

@@ -9,8 +9,8 @@ import pytest
 
 from rlcore.errors import TrainingDiverged
 from rlcore.storage.checkpoint import verify_checkpoint
-from rlcore.storage.checkpoint_directory import newest_intact
-from rlcore.storage.saved_state import require_run
+from rlcore.storage.checkpoint_state import require_run
+from rlcore.storage.checkpoints import newest_intact
 
 HERE = Path(__file__).parent
 LOCAL = {"plugins.local": [str(HERE / "stub_plugin.py"), str(HERE / "keeper_plugin.py")]}

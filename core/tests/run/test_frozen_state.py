@@ -22,14 +22,14 @@ from hypothesis.extra import numpy as hnp
 from rlcore.contracts.saved_values import FrozenState, non_finite, saved_array, saved_mapping
 from rlcore.errors import RunStateError
 from rlcore.storage import frozen_files
-from rlcore.storage.best import save_best
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import (
+from rlcore.storage.checkpoints import (
     Checkpoint,
     CheckpointSave,
     find_checkpoints,
     is_intact,
     rotate,
+    save_best,
     save_checkpoint,
 )
 from rlcore.storage.files.atomic import sweep

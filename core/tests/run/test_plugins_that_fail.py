@@ -18,7 +18,7 @@ from rlcore.config.document import document_from_mapping
 from rlcore.errors import PluginError
 from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.files.open_files import WatchedDirectory
+from rlcore.storage.files.atomic import WatchedDirectory
 from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = str(Path(__file__).parent / "stub_plugin.py")
@@ -228,7 +228,9 @@ def test_plugins_hear_that_a_run_failed_whose_result_cannot_be_written(
     run = make_run()
     run.plugins.register(Hears(), "hears")
     run.start()
-    monkeypatch.setattr("rlcore.storage.store.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr(
+        "rlcore.storage.directory.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
+    )
     with pytest.raises(Exception, match="the result cannot be written: full") as caught:
         run.close("done")
     assert heard == [("failed", str(caught.value))]

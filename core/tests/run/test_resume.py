@@ -14,7 +14,7 @@ from rlcore.errors import ConfigError, RunStateError
 from rlcore.run.boundaries import Boundaries
 from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore.storage.checkpoints import save_checkpoint
 from rlcore.storage.files.atomic import is_leftover
 
 RESUME = {"checkpoint_settings.resume": True}

@@ -119,8 +119,8 @@ def test_a_process_that_is_killed_while_it_moves_the_run_aside_loses_nothing(
 
     run = make_run(back_to(80), **ALL)
     with monkeypatch.context() as patch:
-        patch.setattr("rlcore.storage.rewinding._share", maybe(lambda *_: None))
-        patch.setattr("rlcore.storage.rewinding.shutil.copy2", maybe(os.link))
+        patch.setattr("rlcore.storage.replaced_runs._share", maybe(lambda *_: None))
+        patch.setattr("rlcore.storage.replaced_runs.shutil.copy2", maybe(os.link))
         patch.setattr(ReplacedRuns, "move_back", lambda *_: None)
         patch.setattr(type(run.directory), "_undo", lambda *_: None)
         with pytest.raises(Killed):

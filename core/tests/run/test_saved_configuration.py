@@ -13,9 +13,9 @@ import yaml
 
 from rlcore.config.seal import is_sealed, sealed
 from rlcore.errors import ConfigError
+from rlcore.run.run_data import read_saved_configuration
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoint_directory import save_checkpoint
-from rlcore.storage.configuration import read_saved_configuration
+from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}

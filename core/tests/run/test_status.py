@@ -302,14 +302,14 @@ def test_status_shows_where_a_run_would_go_on_if_its_newest_checkpoint_is_damage
 def test_status_says_nothing_of_a_checkpoint_that_the_run_deletes_meanwhile(
     make_run: Any, files: Any, shown: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rlcore.storage import checkpoint_directory
-    from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
+    from rlcore.storage import checkpoints
+    from rlcore.storage.checkpoints import Checkpoint, find_checkpoints
 
     make_run(PACED, keep_checkpoints=0).train()
 
     def find(directory: Path) -> list[Checkpoint]:
         return [Checkpoint(10, directory / "10"), *find_checkpoints(directory)]
 
-    monkeypatch.setattr(checkpoint_directory, "find_checkpoints", find)
+    monkeypatch.setattr(checkpoints, "find_checkpoints", find)
     answer, text = shown()
     assert [each["step"] for each in answer["checkpoints"]] == files().steps and "damaged" not in text

@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 import rlcore_onnx.file
 from rlcore import ConfigError, ExportAbout, PluginError, RunContext
-from rlcore.run.exported_file import OpenExporter
+from rlcore.run.export import OpenExporter
 from rlcore_onnx.exporter import OnnxExporter
 from rlcore_onnx.settings import OnnxSettings
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.storage.lock import RunLock
+from rlcore.storage.files.lock import RunLock
 from rlcore_devkit.fixtures import RunRlcore
 
 

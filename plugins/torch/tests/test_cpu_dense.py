@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore.settings.trainers import ACTIVATIONS as NAMES
 from rlcore_torch.cpu import acting
 from rlcore_torch.cpu.dense import FUNCTIONS as FUSED
 from rlcore_torch.cpu.dense import NARROW, fused_dense
 from rlcore_torch.networks.networks import ACTIVATIONS, Dense, dense
+from rlcore_torch.settings import ACTIVATIONS as NAMES
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": nn.functional.silu,

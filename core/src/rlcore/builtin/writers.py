@@ -23,8 +23,7 @@ from rlcore.contracts.stats import (
     StatSummary,
     lesson_numbers,
 )
-from rlcore.storage.files.atomic import open_to_append
-from rlcore.storage.files.open_files import WatchedDirectory
+from rlcore.storage.files.atomic import WatchedDirectory, open_to_append
 
 if TYPE_CHECKING:
     from rlcore.plugins.run_context import RunContext

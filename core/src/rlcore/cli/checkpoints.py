@@ -19,7 +19,7 @@ from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_DONE, EXIT_RUN_STATE
 
 if TYPE_CHECKING:
-    from rlcore.storage.stored_checkpoints import StoredCheckpoint
+    from rlcore.storage.pruning import StoredCheckpoint
 
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.checkpoints:list_command", "List the checkpoints of a run."),
@@ -60,8 +60,8 @@ def list_command(run: Path, as_json: bool) -> None:
     FREES what deleting the checkpoint alone would free, because checkpoints share files that are equal. The last line
     is what all of them take on disk, each shared file once.
     """
-    from rlcore.run.saved_run import find_run
-    from rlcore.storage.stored_checkpoints import disk_usage, stored_checkpoints
+    from rlcore.run.run_data import find_run
+    from rlcore.storage.pruning import disk_usage, stored_checkpoints
 
     show_log()
     directory = find_run(run)
@@ -139,10 +139,10 @@ def _age(seconds: float) -> str:
 def verify_command(run: Path, as_json: bool) -> int:
     """Compare every file of every checkpoint of RUN with its SHA-256. The exit code is 5 if any is damaged."""
     from rlcore.errors import RunStateError
-    from rlcore.run.saved_run import find_run
+    from rlcore.run.run_data import find_run
     from rlcore.storage.checkpoint import damages, load_without_arrays
-    from rlcore.storage.saved_state import require_models, require_run
-    from rlcore.storage.stored_checkpoints import stored_checkpoints
+    from rlcore.storage.checkpoint_state import require_models, require_run
+    from rlcore.storage.pruning import stored_checkpoints
 
     show_log()
     directory = find_run(run)
@@ -197,8 +197,7 @@ def prune_command(
     """
     if keep is None and older_than is None:
         raise click.UsageError("say what to delete: --keep N, --older-than AGE, or both")
-    from rlcore.run.saved_run import find_run
-    from rlcore.storage.configuration import read_saved_configuration
+    from rlcore.run.run_data import find_run, read_saved_configuration
     from rlcore.storage.pruning import prune
     from rlcore.storage.run_files import LOGS
 

@@ -104,9 +104,9 @@ def evaluate_command(
     from rlcore.config.collected import located
     from rlcore.config.load import load_document
     from rlcore.run.provenance import naming_absent_plugins, refuse_code_of_others
-    from rlcore.run.saved_run import SavedRun, find_run
-    from rlcore.storage.configuration import read_saved_configuration
-    from rlcore.storage.output_files import require_outside_runs
+    from rlcore.run.run_data import find_run, read_saved_configuration
+    from rlcore.run.saved import SavedRun
+    from rlcore.storage.run_files import require_outside_runs
 
     for option, place in (("--video", video), ("--record", record)):
         if place is not None:

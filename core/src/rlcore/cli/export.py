@@ -63,7 +63,7 @@ def export_command(
     limit_threads()
     from rlcore.config import apply_overrides
     from rlcore.run.export import Export, chosen_exporter, with_profile
-    from rlcore.run.saved_policies import PolicySource
+    from rlcore.run.saved import PolicySource
 
     show_log()
     source = PolicySource.find(run)

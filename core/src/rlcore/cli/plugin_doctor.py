@@ -8,10 +8,11 @@ import click
 
 from rlcore.cli.main import COMMANDS
 from rlcore.cli.options import debug_option
-from rlcore.cli.plugin_info import plugins_called
+from rlcore.cli.plugin_info import plugins_called, why_on
 from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_INTERNAL
 from rlcore.plugins.diagnosis import Finding, diagnose, diagnose_together
+from rlcore.plugins.plugin import Plugin
 
 
 @click.command("doctor")
@@ -40,12 +41,14 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
         click.echo(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=4))
     else:
         for plugin in plugins:
-            _print(plugin.label, [finding for finding in findings if finding.plugin == plugin.label])
+            _print(plugin, [finding for finding in findings if finding.plugin == plugin.label])
     if any(finding.level == "error" for finding in findings):
         context.exit(EXIT_INTERNAL)
 
 
-def _print(label: str, findings: list[Finding]) -> None:
-    echo(f"{label}: {'ok' if not findings else ''}".rstrip())
+def _print(plugin: Plugin, findings: list[Finding]) -> None:
+    echo(f"{plugin.label}: {'ok' if not findings else ''}".rstrip())
+    if (why := why_on(plugin)) != "autoload":
+        echo(f"  {'on' if plugin.on else 'off'}: {why}")
     for finding in findings:
         echo(f"  {finding.level}: {finding.message}")

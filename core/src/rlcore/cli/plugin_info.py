@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib import metadata
 from typing import Any
@@ -15,7 +16,7 @@ from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.diagnosis import loaded_among_others
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin
-from rlcore.plugins.selection import Choice, Selection, decide
+from rlcore.plugins.selection import Choice, Selection, decide, selection_from
 from rlcore.records import BehaviorSection, ConfigSection, ExporterSpec, Record, RunOptionSpec
 
 
@@ -55,6 +56,14 @@ def plugins_called(name: str | None) -> tuple[Plugin, ...]:
     return chosen
 
 
+def why_on(plugin: Plugin) -> str:
+    """What decides here whether the plugin is on, and what requires it: ``autoload; required by rlcore-ppo/ppo``."""
+    found = decide(installed(), selection_from(None, os.environ, (), False))
+    here = next((each for each in found if each.label == plugin.label), plugin)
+    users = [each.label for each in found if each.on and each.needs_distribution_of(plugin)]
+    return "; ".join(([] if here.required_by else [here.why]) + ([f"required by {', '.join(users)}"] if users else []))
+
+
 def _provides(plugin: Plugin, name: str) -> bool:
     """Whether a record of the plugin has this name, such as ``iql`` of the plugin ``offline``."""
     if plugin.state != "on":  # a plugin that is off, or made for another rlcore, is not imported for a guess
@@ -71,6 +80,7 @@ def _report(plugin: Plugin) -> dict[str, Any]:
         **_about(plugin.distribution),
         "requires": list(plugin.requires),
         "state": plugin.state,
+        "why": why_on(plugin),
         "module": plugin.module,
         "file": getattr(sys.modules.get(plugin.module.partition(":")[0]), "__file__", None),
         "editable": plugin.editable,
@@ -163,7 +173,7 @@ def _default(default: Any) -> Any:
 
 
 def _print(report: dict[str, Any]) -> None:
-    for key in ("name", "distribution", "version", "summary", "homepage", "state", "module", "file", "problem"):
+    for key in ("name", "distribution", "version", "summary", "homepage", "state", "why", "module", "file", "problem"):
         if report.get(key):
             echo(f"{key + ':':14}{report[key]}")
     echo(f"{'editable:':14}{'yes' if report['editable'] else 'no'}")

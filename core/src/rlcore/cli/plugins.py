@@ -62,7 +62,7 @@ def _row(plugin: Plugin) -> dict[str, Any]:
         "distribution": plugin.distribution,
         "version": plugin.version,
         "state": plugin.state,
-        "why": plugin.why,
+        "why": plugin.because,
         "editable": plugin.editable,
         "module": plugin.module,
     }

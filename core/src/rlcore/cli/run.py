@@ -283,14 +283,13 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
     if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
         raise click.UsageError("CONFIG is missing; it may be left out only with --run-id and --resume or --inference")
     from rlcore.config.names import name_problem
-    from rlcore.run.saved_run import require_run
-    from rlcore.storage.configuration import read_saved_configuration
+    from rlcore.run.run_data import read_saved_configuration, require_run_directory
 
     problem = name_problem("a run id", flags["run_id"])
     if problem:
         raise ConfigError(f"--run-id: {problem}")
     directory = run_directory(flags)
-    require_run(directory)
+    require_run_directory(directory)
     return read_saved_configuration(directory)
 
 

@@ -36,9 +36,7 @@ def status_command(
     run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool, allow_local: bool
 ) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
-    from rlcore.run.run_data import run_data
-    from rlcore.run.saved_run import find_run
-    from rlcore.storage.configuration import read_saved_configuration
+    from rlcore.run.run_data import find_run, read_saved_configuration, run_data
     from rlcore.storage.status import metadata_of
 
     show_log()
@@ -114,7 +112,7 @@ def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[s
 def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The last and the best score at the last checkpoint; None before the first evaluation."""
     from rlcore.contracts.saved_values import SavedValueError
-    from rlcore.storage.saved_state import require_scores
+    from rlcore.storage.checkpoint_state import require_scores
     from rlcore.storage.status import metadata_of
 
     scores = metadata_of(status).get("evaluation")
@@ -131,7 +129,7 @@ def _promise(status: Mapping[str, Any]) -> str:
     """The promise of a resume from the last checkpoint, in words; empty before there is one."""
     from rlcore.contracts.saved_values import SavedValueError
     from rlcore.run.promise import ResumePromise
-    from rlcore.storage.saved_state import require_promise
+    from rlcore.storage.checkpoint_state import require_promise
     from rlcore.storage.status import metadata_of
 
     found = metadata_of(status).get("resume")

@@ -20,6 +20,8 @@ _CORE_MODULE = "rlcore.builtin.plugin"
 # "rlcore>=0.1", "rlcore[torch]>=0.1", "rlcore @ ..." but not "rlcore-ppo": cheap, so that `packaging` is only
 # imported for requirements that matter.
 _ON_RLCORE = re.compile(r"\s*rlcore\s*(?=[\[(<>=!~;@]|$)", re.IGNORECASE)
+_REQUIRED = re.compile(r"\s*([A-Za-z0-9][\w.-]*)[^;]*(;.*)?", re.DOTALL)
+_OF_AN_EXTRA = re.compile(r"\bextra\s*==")
 
 
 def installed() -> tuple[Plugin, ...]:
@@ -116,20 +118,44 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
         about = distribution.metadata  # every property of a distribution parses its file again
         name, version = str(about["Name"]), str(about["Version"])
         contracts = declared(about["Keywords"])
-        requires = tuple(text for text in distribution.requires or () if _ON_RLCORE.match(text))
+        requirements = distribution.requires or ()
+        requires = tuple(text for text in requirements if _ON_RLCORE.match(text))
+        needs = tuple(filter(None, map(_needed, requirements)))
         editable = _editable(distribution)
         every = {str(each.version) for each in metadata.distributions(name=name)}
     except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
         return Plugin(
             entry_point.name, entry_point.value, "unknown", "?", refused=f"unreadable metadata ({type(error).__name__})"
         )
-    refused = None
-    if not PLUGIN_NAME.fullmatch(entry_point.name):
-        refused = f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}"
-    hidden = tuple(sorted(every - {version}))
+    fits = PLUGIN_NAME.fullmatch(entry_point.name)
     return Plugin(
-        entry_point.name, entry_point.value, name, version, requires, contracts, editable, hidden, refused=refused
+        entry_point.name,
+        entry_point.value,
+        name,
+        version,
+        requires=requires,
+        needs=needs,
+        contracts=contracts,
+        editable=editable,
+        hidden=tuple(sorted(every - {version})),
+        refused=None if fits else f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}",
     )
+
+
+def _needed(requirement: str) -> str:
+    """The distribution that a requirement asks for; "" for rlcore, for an extra, and if its marker does not hold."""
+    found = _REQUIRED.match(requirement)
+    if found is None or _ON_RLCORE.match(requirement) or _OF_AN_EXTRA.search(found[2] or ""):
+        return ""
+    if found[2]:
+        from packaging.markers import InvalidMarker, Marker
+
+        try:
+            if not Marker(found[2].removeprefix(";")).evaluate({"extra": ""}):
+                return ""
+        except InvalidMarker:  # pip would not have installed it
+            return ""
+    return canonical(found[1])
 
 
 def _editable(distribution: metadata.Distribution) -> bool:

@@ -29,11 +29,13 @@ class Plugin:
         distribution: The distribution; empty for a local plugin.
         version: Version of the distribution.
         requires: The distribution's requirements on rlcore.
+        needs: The other distributions that it requires here, without extras; each as pip compares names.
         contracts: The contracts with rlcore that the distribution declares.
         editable: Whether the distribution is an editable install.
         hidden: Other versions of the distribution on the path, which Python does not use because this one comes first.
         on: Whether the plugin is turned on.
         why: The source that turned the plugin on or off.
+        required_by: The label of the plugin that turned this one on by requiring its distribution; empty for most.
         refused: The reason why a plugin that is on cannot be used; None if it can.
     """
 
@@ -42,11 +44,13 @@ class Plugin:
     distribution: str = ""
     version: str = ""
     requires: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     contracts: tuple[int, ...] = ()
     editable: bool = False
     hidden: tuple[str, ...] = ()
     on: bool = True
     why: Why = "autoload"
+    required_by: str = ""
     refused: str | None = None
 
     @property
@@ -80,15 +84,24 @@ class Plugin:
         )
 
     @property
+    def because(self) -> str:
+        """What decided whether the plugin is on, for tables: ``autoload``, ``-p``, ``required by rlcore-ppo/ppo``."""
+        return f"required by {self.required_by}" if self.required_by else self.why
+
+    @property
     def state(self) -> Literal["on", "off", "refused"]:
         """Whether the plugin is ``on``, ``off``, or ``refused``: on, but unusable."""
         if not self.on:
             return "off"
         return "refused" if self.refused else "on"
 
+    def needs_distribution_of(self, other: Plugin) -> bool:
+        """Whether this plugin's distribution requires the one that ``other`` comes from."""
+        return canonical(other.distribution) in self.needs
+
     @property
     def asked(self) -> bool:
-        """Whether it was asked for by name, so that failing to load it is fatal."""
+        """Whether it, or what requires it, was asked for by name, so that failing to load it is fatal."""
         return self.on and (self.why != "autoload" or self.essential)
 
 

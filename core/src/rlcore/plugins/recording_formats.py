@@ -22,8 +22,7 @@ from rlcore.plugins.known import DEMONSTRATION_FORMAT, PACKAGES, RECORDING_ADVIC
 from rlcore.plugins.targets import require_protocol
 from rlcore.recording.episode_recorder import EpisodeRecorder, one_slot
 from rlcore.records import Record, RecordingFormatSpec
-from rlcore.storage.files.ml_agents import DEMONSTRATION, holds_demonstrations
-from rlcore.storage.files.paths import user_path
+from rlcore.storage.files.paths import DEMONSTRATION, holds_demonstrations, user_path
 
 
 class Formats(Protocol):

@@ -65,7 +65,7 @@ class Registry:
 def _consented(record: Record, owner: Plugin) -> Record:
     """The record of a writer is ``default_on`` only in rlcore's distributions and in plugins that the user named."""
     own = canonical(owner.distribution) in OWN_DISTRIBUTIONS
-    if isinstance(record, StatsWriterSpec) and not own and not owner.asked:
+    if isinstance(record, StatsWriterSpec) and not own and (not owner.asked or owner.required_by):
         return attrs.evolve(record, default_on=False)
     return record
 

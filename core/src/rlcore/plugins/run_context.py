@@ -16,8 +16,7 @@ from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
 from rlcore.plugins.plugin import PLUGIN_NAME
 from rlcore.plugins.stash import Stash
 from rlcore.plugins.stopping import Stop, StopRequests
-from rlcore.storage.files.paths import user_path, working_directory
-from rlcore.storage.files.patterns import pattern_problem
+from rlcore.storage.files.paths import pattern_problem, user_path, working_directory
 
 if TYPE_CHECKING:
     from rlcore.contracts.environment import BehaviorSpec

@@ -147,13 +147,33 @@ def selection_from(
 
 
 def decide(plugins: Iterable[Plugin], selection: Selection) -> tuple[Plugin, ...]:
-    """``plugins`` and the local ones of the selection, each turned on or off. Raises nothing: see :func:`obstacles`."""
+    """``plugins`` and the local ones of the selection, each turned on or off. Raises nothing: see :func:`obstacles`.
+
+    A plugin turns on the plugins of the distributions that its own requires. One that is turned off by name stays off,
+    and what requires it is refused.
+    """
     decided = []
     for plugin in (*plugins, *_local_plugins(selection)):
         on, why = selection.decide(plugin)
-        refused = (plugin.refused or handshake(plugin)) if on else None
-        decided.append(attrs.evolve(plugin, on=on, why=why, refused=refused))
-    return tuple(decided)
+        decided.append(attrs.evolve(plugin, on=on, why=why))
+    # What the user named comes first, so that a plugin which two require is required by that one.
+    waiting = sorted((plugin for plugin in decided if plugin.on), key=lambda plugin: not plugin.asked)
+    for plugin in waiting:  # grows: a required plugin may require more
+        for index, other in enumerate(decided):
+            if not other.on and plugin.needs_distribution_of(other) and not selection.off(other):
+                decided[index] = attrs.evolve(other, on=True, why=plugin.why, required_by=plugin.label)
+                waiting.append(decided[index])
+    return tuple(attrs.evolve(plugin, refused=_refusal(plugin, decided) if plugin.on else None) for plugin in decided)
+
+
+def _refusal(plugin: Plugin, decided: Sequence[Plugin]) -> str | None:
+    """Why a plugin that is on cannot be used, or None."""
+    if found := plugin.refused or handshake(plugin):
+        return found
+    for other in decided:
+        if not other.on and plugin.needs_distribution_of(other):
+            return f"requires {other.described}, which {other.why} turns off; turn it on, or turn {plugin.name!r} off"
+    return None
 
 
 def obstacles(plugins: Sequence[Plugin], selection: Selection) -> tuple[Obstacle, ...]:

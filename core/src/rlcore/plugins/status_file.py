@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rlcore.contracts.saved_values import plain
 from rlcore.errors import RunStateError
 from rlcore.storage.files.atomic import write_atomically
 from rlcore.storage.files.json_files import DamagedFile, read_object
-from rlcore.storage.files.plain import plain
 
 FILE_NAME = "training_status.json"
 

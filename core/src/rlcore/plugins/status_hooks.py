@@ -22,7 +22,7 @@ def report_status(
     A plugin may not report the section of an environment parameter, one of ``parameters``. Several plugins may add keys
     to the section of a behavior, one of ``behaviors``.
     """
-    from rlcore.storage.files.plain import plain
+    from rlcore.contracts.saved_values import plain
 
     sections: dict[str, Any] = {}
     owners: dict[str, Plugin] = {}
@@ -63,7 +63,7 @@ def write_status(dispatch: Dispatch, status: Mapping[str, Any], directory: Path)
 
 def read_status(dispatch: Dispatch, directory: Path) -> Mapping[str, Any] | None:
     """The status that :func:`write_status` stored; None if there is none."""
-    from rlcore.storage.files.plain import plain
+    from rlcore.contracts.saved_values import plain
 
     hook = "rlcore_read_status"
     status = dispatch.first(hook, directory=directory)

@@ -18,14 +18,13 @@ from rlcore.run.boundaries import Boundaries, Notifications
 from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, make_state, make_writers
 from rlcore.run.evaluations import RunEvaluation
 from rlcore.run.evaluator import Evaluator
-from rlcore.run.exports import make_exporters
+from rlcore.run.export import make_exporters
 from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
 from rlcore.run.ranks.join import join_ranks
 from rlcore.run.ranks.state import PARTS, latest_episode, number_of_ranks, scatter_state
+from rlcore.run.run_data import models_of_run, status_of_run
 from rlcore.run.training import Training, outcome_of
-from rlcore.storage.configuration import described
-from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION
-from rlcore.storage.follower import FollowerStore
+from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION, described
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +88,8 @@ def _saved_state(run: PreparedRun, ranks: Ranks) -> dict[str, Any] | None:
             read["run"]["episodes"] = latest_episode(read)
         read["run"][PARTS] = before
     saved = scatter_state(read, ranks) if continues else None
-    if isinstance(store, FollowerStore):
-        store.read_by_another(None if saved is None else sum(saved["run"]["steps"].values()))
+    if saved is not None and ranks.rank:
+        store.saved_step = sum(saved["run"]["steps"].values())
     return saved
 
 
@@ -177,13 +176,13 @@ def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...
 
 def _load_from_other_runs(training: Training) -> None:
     """Load the weights and lessons that a new run starts with."""
-    config, store, state = training.run.config, training.run.store, training.state
+    config, directory, state = training.run.config, training.run.directory, training.state
     run_id, other = config.checkpoint_settings.initialize_from, config.checkpoint_settings.initialize_lessons_from
-    models = None if run_id is None else store.models_of_run(run_id)
+    models = None if run_id is None else models_of_run(directory, run_id)
     state.load_models(models, f"checkpoint_settings.initialize_from {run_id!r}")
     if other is not None and state.curricula is not None:
         origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
-        loaded = state.curricula.load_status(store.status_of_run(other, origin))
+        loaded = state.curricula.load_status(status_of_run(directory, training.run.plugins, other, origin))
         lessons = ", ".join(f"{name} {number:g}" for name, number in loaded.items())
         if loaded:
             log.info("%s: begins with the lessons %s, counted from 0", origin, lessons)
@@ -196,7 +195,7 @@ def _report_start(training: Training) -> None:
     """Report the start to plugins, and mark the run directory as started."""
     run, context = training.run, training.context
     for plugin in run.plugins.loaded:
-        log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
+        log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.because)
     try:
         if context.ranks.rank == 0:
             run.plugins.run_started(context)

@@ -32,7 +32,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.components import OpenWriter
 from rlcore.run.evaluations import RunEvaluation
-from rlcore.run.exports import RunExports
+from rlcore.run.export import RunExports
 from rlcore.run.prepare import PreparedRun, plugin_files
 from rlcore.run.promise import ResumePromise, promise_of
 from rlcore.run.ranks.state import gather_state
@@ -289,7 +289,8 @@ class Boundaries:
             captured["run"] |= {"overdue": self.evaluation.overdue, "resume": self.promise.to_json()}
             captured = gather_state(captured, self._context.ranks)
             parameters = {} if state.curricula is None else state.curricula.status()
-            pending = store.begin_save(state.steps, captured, state.behaviors, self._context, parameters)
+            settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
+            pending = store.begin_save(state.steps, captured, settings, self._context, parameters)
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
             if self._continues_while_saving(pending):

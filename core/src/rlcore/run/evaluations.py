@@ -1,7 +1,7 @@
 """Evaluations within a run: when one is due, which one is the best, and what of it survives a resume.
 
-:meth:`Scores.add` decides which evaluation is the best, by :func:`rlcore.storage.best.rank`: the highest score, and of
-equal scores the earlier one. :mod:`rlcore.storage.best` keeps its policies.
+:meth:`Scores.add` decides which evaluation is the best, by :func:`rlcore.storage.checkpoints.rank`: the highest score,
+and of equal scores the earlier one. :mod:`rlcore.storage.checkpoints` keeps its policies.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from rlcore.run.evaluator import Evaluator
 from rlcore.run.rank_evaluation import play_in_rank_0
 from rlcore.run.whole_episodes import Abandoned
 from rlcore.settings import EvaluationSettings
-from rlcore.storage.best import rank
-from rlcore.storage.saved_specs import ENTRY as SPECS
-from rlcore.storage.saved_specs import spec_state
+from rlcore.storage.checkpoint_state import ENTRY as SPECS
+from rlcore.storage.checkpoint_state import spec_state
+from rlcore.storage.checkpoints import rank
 from rlcore.storage.store import RunStore
 
 Behaviors = Mapping[str, BehaviorRun]

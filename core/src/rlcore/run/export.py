@@ -1,27 +1,273 @@
-"""Export policies from a checkpoint alone: what ``rlcore export`` does, as a function."""
+"""Exports of policies: those of a run that trains, and those of a checkpoint (``rlcore export``).
+
+At the end of a run, ``BEHAVIOR.SUFFIX`` in the run directory has the policy. If wanted, each checkpoint has
+``BEHAVIOR/BEHAVIOR-STEP.SUFFIX`` too, as in ML-Agents. ``STEP`` is the name of the checkpoint. The mark of the
+run lists these files. An exporter writes into an empty directory, and rlcore moves the complete file.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import attrs
 
+from rlcore._version import __version__
 from rlcore.config.classes import settings_fields
 from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.overrides import apply_overrides
-from rlcore.errors import ConfigError, RunStateError, did_you_mean
+from rlcore.contracts.environment import BehaviorSpec
+from rlcore.contracts.exporters import ChecksPolicies, ExportAbout, Exporter
+from rlcore.contracts.policy import Policy
+from rlcore.contracts.results import ExportResult
+from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport, did_you_mean
 from rlcore.plugins.calls import Plugins
+from rlcore.plugins.failures import blamed, failure, trainer_named
+from rlcore.plugins.run_context import RunContext
 from rlcore.records import ExporterSpec
+from rlcore.run.behavior import BehaviorRun
 from rlcore.run.components import settings_of
-from rlcore.run.exported_file import OpenExporter, about_export
-from rlcore.run.saved_policies import PolicySource
-from rlcore.run.saved_run import SavedRun
-from rlcore.storage.configuration import configuration_sha256
+from rlcore.run.run_data import configuration_sha256
+from rlcore.run.saved import PolicySource, SavedRun
+from rlcore.settings import ExportSettings, RunConfig
+from rlcore.storage.checkpoints import find_checkpoints
+from rlcore.storage.directory import RunDirectory
+from rlcore.storage.files.atomic import fsync_directory, fsync_file, temporary_path
 from rlcore.storage.files.paths import user_path
-from rlcore.storage.output_files import require_output
+from rlcore.storage.run_files import require_output
+from rlcore.storage.store import RunStore
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen(eq=False)
+class OpenExporter:
+    """An exporter that was created, with its record and its settings."""
+
+    exporter: Exporter
+    spec: ExporterSpec
+    settings: ExportSettings
+
+    def check(self, policy: Policy, behavior: BehaviorSpec) -> None:
+        """Raise ConfigError if the exporter knows that it cannot export ``policy`` for want of a package."""
+        if isinstance(self.exporter, ChecksPolicies):
+            with blamed(self.spec.described, f"to check behavior {behavior.name!r}"):
+                self.exporter.check(policy, behavior)
+
+    def write(
+        self, policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout, workplace: Path
+    ) -> str | None:
+        """Export ``policy`` to ``path``, whose directory exists, and return the exporter's report in one line, or None.
+
+        A file at ``path`` is replaced in one step. ``workplace`` is a directory on the same disk for what is not
+        complete; nothing is left in it. Raises UnsupportedExport if the exporter refuses the policy, PluginError if it
+        fails or writes something other than one file, and ConfigError if the file cannot be written.
+        """
+        empty = temporary_path(workplace, "export-")
+        try:
+            with _written(path):
+                empty.mkdir()
+            made = empty / path.name
+            try:
+                report = self.exporter.export(policy, behavior, made, about)
+            except UnsupportedExport as error:
+                what = f"{self.spec.described}: behavior {behavior.name!r} cannot be exported"
+                raise UnsupportedExport(f"{what}: {error}") from error
+            except (Exception, SystemExit) as error:
+                raise failure(self.spec.described, f"to export behavior {behavior.name!r}", error) from error
+            problem = _problem(empty, made) or _problem_of_report(report)
+            if problem:
+                raise PluginError(f"{self.spec.described}: export of behavior {behavior.name!r} {problem}")
+            with _written(path):
+                fsync_file(made)
+                made.replace(path)
+                fsync_directory(path.parent)
+            return report
+        finally:
+            shutil.rmtree(empty, ignore_errors=True)
+
+
+def about_export(
+    run_id: str, step: int, behavior_steps: int, trainer_type: str, configuration_sha256: str
+) -> ExportAbout:
+    """The origin of a policy that this version of rlcore exports."""
+    return ExportAbout(
+        run_id=run_id,
+        step=step,
+        behavior_steps=behavior_steps,
+        trainer_type=trainer_type,
+        rlcore_version=__version__,
+        configuration_sha256=configuration_sha256,
+    )
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """For a block that writes ``path``: raise ConfigError for an error of the operating system."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _problem(directory: Path, made: Path) -> str | None:
+    """What is wrong with the file ``made`` that an exporter wrote into ``directory``; None if it is as agreed."""
+    others = sorted(entry.name for entry in directory.iterdir() if entry != made)
+    if others:
+        return f"wrote {others[0]!r} beside its file; an export is one file"
+    if not os.path.lexists(made):
+        return "wrote no file"
+    if made.is_symlink() or not made.is_file():
+        return "wrote something other than a file"
+    return None if made.stat().st_size else "wrote an empty file"
+
+
+def _problem_of_report(report: object) -> str | None:
+    """What is wrong with what an exporter returned; None if it is None or one line of text."""
+    if report is None or (isinstance(report, str) and len(report.splitlines()) == 1):
+        return None
+    what = f"{len(report.splitlines())} lines" if isinstance(report, str) else f"a {type(report).__name__}"
+    return f"returned {what}; a report is one line of text, or None"
+
+
+# ---------------------------------------------------------------- exports
+
+
+def make_exporters(
+    config: RunConfig, plugins: Plugins, context: RunContext, behaviors: Iterable[BehaviorRun]
+) -> list[OpenExporter]:
+    """The exporters of the ``export`` block; none if nothing is learned. ConfigError if one lacks a package."""
+    if context.inference or context.ranks.rank:
+        return []
+    made = []
+    for reference, settings in config.export.items():
+        spec = plugins.exporter(reference)
+        opened = OpenExporter(plugins.create_exporter(spec, settings, context), spec, settings)
+        made.append(opened)
+        for behavior in behaviors if isinstance(opened.exporter, ChecksPolicies) else ():
+            try:
+                opened.check(_policy_of(behavior), behavior.spec)
+            except ConfigError as error:
+                raise ConfigError(error.message, key=("export", reference)) from error
+    return made
+
+
+def _policy_of(behavior: BehaviorRun) -> Policy:
+    with blamed(trainer_named(behavior), "in snapshot"):
+        return behavior.trainer.snapshot()
+
+
+class RunExports:
+    """Exports the policies of a run. A failure is a warning, and is kept in ``results``; the run continues."""
+
+    def __init__(self, plugins: Plugins, context: RunContext, directory: RunDirectory, store: RunStore) -> None:
+        self.exporters: list[OpenExporter] = []  # set before the first step
+        self.results: list[ExportResult] = []  # those of the end of the run, and the failures before it
+        self._strict = plugins.strict
+        self._context = context
+        self._directory = directory
+        self._store = store
+        self._refused: dict[tuple[str, str], str] = {}  # by exporter and behavior: trying again would change nothing
+
+    @property
+    def at_checkpoints(self) -> bool:
+        """Whether policies are exported beside checkpoints."""
+        return any(each.settings.checkpoints for each in self.exporters)
+
+    def at_checkpoint(self, step: int, behaviors: Iterable[BehaviorRun]) -> None:
+        """Delete the exports of checkpoints that were deleted, and export beside the checkpoint of ``step``.
+
+        With ``--strict-plugins``, the first PluginError is raised after all exports.
+        """
+        self._remove_old(step)
+        wanted = [each for each in self.exporters if each.settings.checkpoints]
+        if wanted:
+            try:
+                self._export_all(wanted, step, behaviors, at_end=False)
+            finally:
+                self._store.write_status_of_exports()
+
+    def at_end(self, step: int, behaviors: Iterable[BehaviorRun]) -> None:
+        """Export to the run directory. Raises as :meth:`at_checkpoint` does."""
+        self._export_all(self.exporters, step, behaviors, at_end=True)
+
+    @property
+    def failures(self) -> list[str]:
+        """One line for each different failure, for the closing summary."""
+        counted = Counter(each.problem for each in self.results if each.problem is not None)
+        return [text if count == 1 else f"{text} ({count} times)" for text, count in counted.items()]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """For ``result.json``."""
+        return [attrs.asdict(each) for each in self.results]
+
+    def _remove_old(self, step: int) -> None:
+        """Delete the exports of checkpoints that are gone, and of an earlier checkpoint of the same ``step``."""
+        if not self._directory.exports:
+            return
+        kept = {each.step for each in find_checkpoints(self._directory.checkpoints)} - {step}
+        try:
+            self._directory.remove_exports(kept)
+        except RunStateError as error:
+            log.warning("%s", error)
+
+    def _export_all(
+        self, exporters: Sequence[OpenExporter], step: int, behaviors: Iterable[BehaviorRun], at_end: bool
+    ) -> None:
+        failure: PluginError | None = None
+        for behavior in behaviors if exporters else ():
+            for opened in exporters:
+                reference, name = opened.spec.reference, behavior.name
+                file = f"{name}{opened.spec.suffix}" if at_end else f"{name}/{name}-{step}{opened.spec.suffix}"
+                problem, report = self._refused.get((reference, name)), None
+                try:
+                    if problem is None:
+                        report = self._export(opened, behavior, step, file, None if at_end else step)
+                except RlcoreError as error:
+                    problem = str(error)
+                    if isinstance(error, UnsupportedExport):
+                        self._refused[reference, name] = problem
+                    elif isinstance(error, PluginError):
+                        failure = failure or error
+                    known = any(each.problem == problem for each in self.results)
+                    log.log(logging.DEBUG if known else logging.WARNING, "%s", problem)
+                    log.debug("the traceback of it:", exc_info=error)
+                result = ExportResult(reference, name, step, None if problem else file, problem, report)
+                if at_end or problem:
+                    self.results.append(result)
+        if failure is not None and self._strict:
+            raise failure
+
+    def _export(self, opened: OpenExporter, behavior: BehaviorRun, step: int, file: str, of: int | None) -> str | None:
+        """Export one policy as ``file`` of the run directory, and return the exporter's report.
+
+        ``of`` is the step of the policy's checkpoint; None for an export at the end of the run.
+        """
+        path = self._directory.path / file
+        policy = _policy_of(behavior)
+        trainer_type, checksum = behavior.settings.trainer_type, self._store.configuration_sha256
+        about = about_export(self._context.run_id, step, behavior.steps, trainer_type, checksum)
+        self._directory.declare_export(file, of)
+        try:
+            path.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            raise RunStateError(f"{path.parent}: cannot be made: {error.strerror or error}") from error
+        report = opened.write(policy, behavior.spec, path, about, self._directory.path)
+        if of is None:
+            self._directory.declare_export(file, step)
+        shown = path if report is None else f"{path}: {report}"
+        log.log(logging.INFO if of is None else logging.DEBUG, "behavior %r is exported to %s", behavior.name, shown)
+        return report
+
+
+# ---------------------------------------------------------------- export
+
 
 PROFILE = "profile"  # the setting of an exporter that --profile sets
 

@@ -11,7 +11,7 @@ from rlcore.contracts.policy import Policy
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
-from rlcore.run.saved_policies import PolicySource
+from rlcore.run.saved import PolicySource
 from rlcore.settings import RunOpponentSettings
 
 

@@ -30,7 +30,6 @@ from rlcore.run.ranks.launch import launched
 from rlcore.run.timers import Timers
 from rlcore.settings import RunConfig
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.follower import FollowerDirectory, FollowerStore
 from rlcore.storage.store import RunStore
 
 # Entered around one close(), with what is closed and how many seconds that may take.
@@ -101,8 +100,7 @@ def prepare(config: RunConfig | Document | Mapping[str, Any] | str | Path, plugi
     if launch is not None and launch.size > 1:
         with located(document):
             refuse_in_ranks(config, plugins, offline, launch.size)
-    store = (FollowerStore if isinstance(directory, FollowerDirectory) else RunStore)(directory, plugins)
-    return PreparedRun(config, document, plugins, offline, launch, directory, store)
+    return PreparedRun(config, document, plugins, offline, launch, directory, RunStore(directory, plugins))
 
 
 def _checked(

@@ -1,8 +1,14 @@
-"""Reads what a run has written, for programs and for ``rlcore status``. Nothing in its directory is changed."""
+"""Finds a run and reads what it has written, for programs and for commands. Nothing in its directory is changed.
+
+``configuration.yaml`` is sealed with its checksum, and every checkpoint has a verified copy. A file whose checksum does
+not match was edited or damaged, which no program can distinguish: then the copy is used.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,14 +17,25 @@ import attrs
 
 from rlcore.builtin.metrics_file import MAX_METRICS, METRICS_FILE
 from rlcore.config import Document, load_plugins_for
+from rlcore.config.document import MAX_BYTES, parse_document, read_document
 from rlcore.config.nodes import without_origins
-from rlcore.errors import RunStateError
+from rlcore.config.seal import content_sha256, is_sealed
+from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.status_file import DamagedStatusFile
-from rlcore.run.saved_run import find_run, find_state
-from rlcore.storage.checkpoint import load_without_arrays, verify_checkpoint
-from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
-from rlcore.storage.configuration import read_saved_configuration
+from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat, load_without_arrays, verify_checkpoint
+from rlcore.storage.checkpoint_state import RUN, require_models, require_run
+from rlcore.storage.checkpoints import (
+    BEST,
+    CHECKPOINTS,
+    Checkpoint,
+    by_score,
+    find_checkpoints,
+    is_intact,
+    newest_intact,
+    saved_models,
+)
+from rlcore.storage.directory import RunDirectory
 from rlcore.storage.files.json_files import (
     DamagedFile,
     is_number,
@@ -28,12 +45,151 @@ from rlcore.storage.files.json_files import (
     read_object,
     read_regular,
 )
-from rlcore.storage.lock import is_locked
-from rlcore.storage.run_files import CHECKPOINTS, LOGS, RESULT, TIMERS
-from rlcore.storage.saved_state import RUN, require_run
-from rlcore.storage.status import metadata_of, status_in_checkpoints
+from rlcore.storage.files.lock import is_locked
+from rlcore.storage.files.paths import user_path
+from rlcore.storage.fingerprint import Change, changes, described
+from rlcore.storage.run_files import LOGS, RESULT, TIMERS
+from rlcore.storage.status import check_metadata, metadata_of, status_in_checkpoints
 
 __all__ = ["CheckpointData", "FoundCheckpoint", "RunData", "SavedSummary", "read_checkpoint", "read_run"]
+
+log = logging.getLogger(__name__)
+
+
+# ---------------------------------------------------------------- finding a run, a checkpoint, the configuration
+
+
+def find_run(run: Path) -> Path:
+    """``run`` itself if it is a run directory, else the run of that id under ``results``."""
+    for directory in (run, Path("results") / run):
+        if _is_run(directory):
+            return directory
+    if run.suffix == ".onnx":
+        raise RunStateError(
+            f"{run}: an exported policy is not a run; name the run that it was exported from, or act with the file in "
+            "Python: rlcore_onnx.runtime.load"
+        )
+    if run.suffix in (".yaml", ".yml"):
+        raise RunStateError(f"{run}: a configuration is not a run; name the run that was started with it, by its id")
+    raise RunStateError(f"{run}: neither a run directory nor the id of a run in results/{_nearest_run(run)}")
+
+
+def _nearest_run(run: Path) -> str:
+    """``"; did you mean 'cartpole'?"`` if a run with such a name is where ``run`` was looked for."""
+    for place, named in ((run.parent, str), (Path("results"), lambda found: found.name)):
+        try:
+            found = [each for each in place.iterdir() if _is_run(each)]
+        except OSError:
+            continue
+        hint = did_you_mean(str(run), [named(each) for each in found])
+        if hint:
+            return hint
+    return ""
+
+
+def require_run_directory(directory: Path) -> None:
+    """Raises RunStateError unless ``directory`` is a run directory."""
+    if not _is_run(directory):
+        raise RunStateError(f"{directory}: there is no run to resume")
+
+
+def _is_run(directory: Path) -> bool:
+    """Whether a run can be read from there: it has a configuration (runs of ML-Agents have one) or a checkpoint."""
+    return (directory / CONFIGURATION).is_file() or bool(find_checkpoints(directory / CHECKPOINTS))
+
+
+def find_state(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]:
+    """The checkpoint ``"last"``, ``"best"`` or of a step of the run in ``directory``, and its state.
+
+    Raises RunStateError if there is no such checkpoint, saying which there are.
+    """
+    checkpoints = directory / CHECKPOINTS
+    if checkpoint == "last":
+        return newest_intact(checkpoints, f"{directory}", check=require_models)
+    steps = [str(found.step) for found in find_checkpoints(checkpoints)]
+    best = find_checkpoints(checkpoints / BEST)
+    whole = by_score(best)
+    there = f"; there are {', '.join(steps) or 'none'}" + (f", and best (of step {whole[-1].step})" if whole else "")
+    if checkpoint == "best":
+        if not best:
+            raise RunStateError(
+                f"{directory}: there is no best checkpoint, because no evaluation was made while it trained, or "
+                f"evaluation.keep_best was off{there}"
+            )
+        if not whole:
+            return newest_intact(checkpoints / BEST, f"{directory}")  # which says what is wrong with each
+        return newest_intact(checkpoints / BEST, f"{directory}", step=whole[-1].step, check=require_models)
+    if checkpoint not in steps:
+        raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}{there}")
+    return newest_intact(checkpoints, f"{directory}", step=int(checkpoint), check=require_models)
+
+
+def read_saved_configuration(directory: Path) -> Document:
+    """The configuration of the run in ``directory``.
+
+    Warns, with the keys that differ, if a checkpoint's copy is used because the file is missing, edited or damaged.
+    Raises ConfigError if there is neither.
+    """
+    path = directory / CONFIGURATION
+    text, problem = _text(path)
+    if text is not None and is_sealed(text):
+        return parse_document(text, str(path))
+    copy = _newest_copy(directory / CHECKPOINTS)
+    if copy is None:
+        return read_document(path)
+    document = read_document(copy)
+    if text is not None:
+        found = _changes_of_text(document, text, str(path))
+        if found == []:
+            return document
+        problem = "was edited or is damaged" + ("" if found is None else f" ({described(found)})")
+    log.warning(
+        "%s: %s; the configuration in checkpoint %s is used (to use another, give a file as CONFIG or keys with --set)",
+        path, problem, copy.parent.name,
+    )  # fmt: skip
+    return document
+
+
+def configuration_sha256(checkpoint: Path) -> str:
+    """The checksum of the configuration that the ``checkpoint``, a directory, was trained with.
+
+    Raises RunStateError if it has none.
+    """
+    path = checkpoint / CONFIGURATION
+    text, problem = _text(path)
+    if text is None:
+        raise RunStateError(f"{path}: {problem}; an exported policy states the checksum of its configuration")
+    return content_sha256(text)
+
+
+def _text(path: Path) -> tuple[str | None, str]:
+    """The content of the file, or None and what is wrong with the file."""
+    try:
+        return read_regular(path, MAX_BYTES).decode(), ""
+    except FileNotFoundError:
+        return None, "is missing"
+    except (DamagedFile, UnicodeDecodeError):
+        return None, "cannot be read"
+
+
+def _newest_copy(checkpoints: Path) -> Path | None:
+    for checkpoint in reversed(find_checkpoints(checkpoints)):
+        copy = checkpoint.path / CONFIGURATION
+        with suppress(NewerFormat):
+            if copy.is_file() and is_intact(checkpoint):
+                return copy
+    return None
+
+
+def _changes_of_text(document: Document, text: str, name: str) -> list[Change] | None:
+    """The keys in which ``text`` differs from ``document``; None if the text is not a configuration."""
+    try:
+        return changes(document.data, parse_document(text, name).data)
+    except ConfigError:
+        return None
+
+
+# ---------------------------------------------------------------- what a run wrote
 
 
 @attrs.frozen
@@ -252,3 +408,43 @@ def _summary(line: bytes) -> SavedSummary | None:
         return None
     numbers = {tag: value for tag, value in stats.items() if value is None or is_number(value)}
     return SavedSummary(found["behavior"], found["step"], float(time), numbers)
+
+
+# ---------------------------------------------------------------- read other runs
+
+
+def models_of_run(directory: RunDirectory, run_id: str) -> dict[str, Any]:
+    """The saved models, by behavior, of another run in the results directory of ``directory``."""
+    checkpoints = directory.path.parent / run_id / CHECKPOINTS
+    return saved_models(checkpoints, f"checkpoint_settings.initialize_from {run_id!r}")
+
+
+def status_of_run(directory: RunDirectory, plugins: Plugins, run: str, origin: str) -> Mapping[str, Any]:
+    """The training status of another run, of rlcore or of ML-Agents.
+
+    ``run`` is an id in the results directory of ``directory``, or a path; ``origin`` is what the user wrote. A status
+    that is missing or damaged is made from the run's checkpoints, with a warning. Raises RunStateError if there are
+    neither.
+    """
+    beside = directory.path.parent / run
+    given = directory.working_directory / user_path(run)
+    if given.is_file():
+        raise RunStateError(f"{origin}: is a file; name the run's directory, which has {LOGS}")
+    logs = (beside if beside.is_dir() else given) / LOGS
+    try:
+        status = plugins.read_status(logs)
+    except DamagedStatusFile as error:
+        return _from_checkpoints(logs, origin, error)
+    if status is None:
+        return _from_checkpoints(logs, origin, RunStateError(f"{logs} holds no training status"))
+    check_metadata(status, origin)
+    return status
+
+
+def _from_checkpoints(logs: Path, origin: str, problem: RunStateError) -> Mapping[str, Any]:
+    """The status made from the checkpoints beside ``logs``; raises ``problem`` if there are none."""
+    checkpoints = logs.parent / CHECKPOINTS
+    if not find_checkpoints(checkpoints):
+        raise RunStateError(f"{origin}: {problem}") from problem
+    log.warning("%s: %s; the newest checkpoint is read instead", origin, problem)
+    return status_in_checkpoints(*newest_intact(checkpoints, origin, check=require_run))

@@ -29,9 +29,9 @@ from rlcore.run.behavior import BehaviorRun
 from rlcore.run.checks import batch_of
 from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.run.ranks.exchange import RankExchange
-from rlcore.storage.saved_models import model_of, model_of_path
-from rlcore.storage.saved_specs import ENTRY as SPECS
-from rlcore.storage.saved_specs import spec_state
+from rlcore.storage.checkpoint_state import ENTRY as SPECS
+from rlcore.storage.checkpoint_state import model_of, spec_state
+from rlcore.storage.checkpoints import model_of_path
 
 
 @attrs.define(eq=False)

@@ -9,7 +9,7 @@ import attrs
 from rlcore.settings.fields import setting
 from rlcore.settings.limits import MAX_CHECKPOINTS, MAX_STEPS
 from rlcore.settings.trainers import PolicySettings
-from rlcore.storage.files.ml_agents import network_problem
+from rlcore.storage.files.paths import network_problem
 
 
 @attrs.frozen(kw_only=True)

@@ -4,7 +4,7 @@ A checkpoint is a directory. It holds a tree of mappings whose leaves are numpy 
 safetensors files (one per top-level entry, and one per ``FrozenState``, which checkpoints share: see
 :mod:`rlcore.storage.frozen_files`), the rest into ``state.json``, the run's configuration into ``configuration.yaml``.
 ``manifest.json`` lists every file with its size and SHA-256, because safetensors itself does not notice a flipped bit.
-Nothing is pickled. :mod:`rlcore.storage.checkpoint_directory` says where checkpoints stand.
+Nothing is pickled. :mod:`rlcore.storage.checkpoints` says where checkpoints stand.
 """
 
 from __future__ import annotations

@@ -18,19 +18,17 @@ from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import BEST, find_checkpoints, require_no_newer
-from rlcore.storage.exported_files import ExportedFiles
+from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_no_newer
 from rlcore.storage.files.atomic import is_leftover, sweep, write_atomically
+from rlcore.storage.files.lock import LOCK, RunLock, in_use, is_locked
 from rlcore.storage.files.paths import user_path, working_directory
-from rlcore.storage.lock import LOCK, RunLock, in_use, is_locked
-from rlcore.storage.replaced_runs import ReplacedRuns, why_force
-from rlcore.storage.rewinding import copy_until
+from rlcore.storage.replaced_runs import ReplacedRuns, copy_until, why_force
 from rlcore.storage.run_files import (
-    CHECKPOINTS,
     HOLDS,
     LOGS,
     MARK,
     RESULT,
+    ExportedFiles,
     Mark,
     is_declared,
     read_mark,
@@ -49,8 +47,11 @@ class RunDirectory:
     directory without the mark of rlcore is never emptied.
     """
 
-    def __init__(self, settings: CheckpointSettings, job: str = "") -> None:
-        """``job`` is that of torchrun, if it started the process."""
+    def __init__(self, settings: CheckpointSettings, job: str = "", read_only: bool = False) -> None:
+        """``job`` is that of torchrun, if it started the process.
+
+        ``read_only`` is for ranks other than 0: rank 0 holds the lock, and writes for all ranks of a run.
+        """
         problem = name_problem("a run id", settings.run_id)
         if problem:
             raise ConfigError(f"checkpoint_settings.run_id: {problem}")
@@ -59,6 +60,7 @@ class RunDirectory:
                 "is only for a run that exists; add --resume or --inference", key=("checkpoint_settings", "checkpoint")
             )
         self.settings = settings
+        self.read_only = read_only
         self.working_directory = working_directory()  # which an environment may change later
         self.path = self.working_directory / user_path(settings.results_dir) / settings.run_id
         self._lock = RunLock(self.path)
@@ -96,6 +98,8 @@ class RunDirectory:
 
         With ``inference`` the directory is only read: nothing is made or locked, so that a training run can be watched.
         """
+        if self.read_only:
+            return
         try:
             self._check()
             if self.settings.inference:
@@ -191,7 +195,7 @@ class RunDirectory:
         Until :meth:`started` is called, :meth:`close` moves the earlier run back. With ``nothing_left`` to learn, the
         mark stays as it is.
         """
-        if self.settings.inference:
+        if self.settings.inference or self.read_only:
             return
         self.require()  # the directory may have been replaced while the environment was made
         try:
@@ -239,6 +243,8 @@ class RunDirectory:
 
     def started(self, files: Iterable[str] = ()) -> None:
         """Call when the run has started: it keeps the directory. ``files`` are patterns of files that plugins write."""
+        if self.read_only:
+            return
         assert self._mark is not None
         self._starting = False
         self.declare_files(files)
@@ -263,9 +269,9 @@ class RunDirectory:
         path = self.logs / HOLDS
         try:
             if steps:
-                write_atomically(path, json.dumps({"held": steps}).encode())
+                self.write(path, json.dumps({"held": steps}))
             else:
-                path.unlink(missing_ok=True)
+                self.delete(path)
         except OSError as error:
             log.debug("%s: %s", path, error)
 
@@ -325,7 +331,18 @@ class RunDirectory:
 
     def require(self) -> None:
         """Raises RunStateError if the directory is no longer the one that this process locked."""
-        self._lock.require()
+        if not self.read_only:
+            self._lock.require()
+
+    def write(self, path: Path, text: str) -> None:
+        """Replace the file at ``path``, in one step; not in a read-only directory. Raises OSError."""
+        if not self.read_only:
+            write_atomically(path, text.encode())
+
+    def delete(self, path: Path) -> None:
+        """Delete the file at ``path`` if there is one; not in a read-only directory. Raises OSError."""
+        if not self.read_only:
+            path.unlink(missing_ok=True)
 
     def regular_checkpoint_written(self) -> None:
         """Deletes the runs that this run replaces: call it after each regular checkpoint.

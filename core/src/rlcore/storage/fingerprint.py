@@ -16,14 +16,18 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any
 
+import attrs
+
 from rlcore._version import __version__
 from rlcore.config.dump import dump_config
+from rlcore.config.problems import shown
+from rlcore.errors import KeyPath, dotted
 from rlcore.plugins.calls import Plugins
 from rlcore.records import ConfigSection
 from rlcore.settings import RunConfig, WorkerSettings
@@ -133,3 +137,45 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, list):
         return [_canonical(each) for each in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# ---------------------------------------------------------------- changes of the configuration
+
+
+MISSING = "nothing"
+# These say how a run was started, not what it does.
+_START = ("checkpoint_settings",)
+
+
+@attrs.frozen
+class Change:
+    """A key of a configuration whose value changed; both values are texts for messages."""
+
+    key: str
+    before: str
+    now: str
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
+    """The keys whose values differ, without those that only say how the run is started."""
+    left, right = dict(_flat(before, ())), dict(_flat(now, ()))
+    keys = [key for key in {**left, **right} if key[:1] != _START and left.get(key) != right.get(key)]
+    return [Change(dotted(key), _shown(left, key), _shown(right, key)) for key in keys]
+
+
+def described(found: list[Change], most: int = 5) -> str:
+    """``a.b is 2 instead of 1`` for each change, up to ``most`` of them."""
+    texts = [f"{change.key} is {change.now} instead of {change.before}" for change in found[:most]]
+    return ", ".join(texts) + (f" and {len(found) - most} more" if len(found) > most else "")
+
+
+def _shown(values: Mapping[KeyPath, Any], key: KeyPath) -> str:
+    return shown(values[key]) if key in values else MISSING
+
+
+def _flat(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, each in value.items():
+            yield from _flat(each, (*path, str(key)))
+    else:
+        yield path, value

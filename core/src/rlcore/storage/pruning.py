@@ -1,22 +1,213 @@
-"""Delete checkpoints of a run that no process trains: ``rlcore checkpoints prune``."""
+"""The checkpoints of a run as ``rlcore checkpoints`` lists them, and ``rlcore checkpoints prune``.
+
+Pruning deletes checkpoints of a run that no process trains. :func:`prune_plan` chooses them.
+"""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 
 from rlcore.errors import RunStateError
-from rlcore.storage.checkpoint import load_without_arrays
-from rlcore.storage.checkpoint_directory import Checkpoint, is_intact, remove_checkpoints, require_no_newer
-from rlcore.storage.lock import LOCK, RunLock
-from rlcore.storage.run_files import CHECKPOINTS, outcome_in, read_mark, require_no_links, write_mark
+from rlcore.storage.checkpoint import created_at, format_version, load_without_arrays, own_files
+from rlcore.storage.checkpoint_state import RUN, require_models, require_run
+from rlcore.storage.checkpoints import (
+    BEST,
+    CHECKPOINTS,
+    Checkpoint,
+    find_checkpoints,
+    is_intact,
+    remove_checkpoints,
+    require_no_newer,
+)
+from rlcore.storage.files.json_files import DamagedFile, is_whole, read_object
+from rlcore.storage.files.lock import LOCK, RunLock, is_locked
+from rlcore.storage.run_files import HOLDS, LOGS, outcome_in, read_mark, require_no_links, write_mark
 from rlcore.storage.status import status_in_checkpoints
-from rlcore.storage.stored_checkpoints import PrunePlan, StoredCheckpoint, disk_usage, prune_plan, stored_checkpoints
+
+
+@attrs.frozen
+class StoredCheckpoint:
+    """A checkpoint of a run, read without verifying its files."""
+
+    step: int
+    path: Path
+    best: bool  # in checkpoints/best: the policies of an evaluation
+    format_version: int | None  # None if the manifest cannot be read
+    created: float  # seconds since 1970
+    size: int  # bytes of its files
+    own: int  # bytes of files that no other checkpoint shares: what deleting this one alone frees
+    rewards: Mapping[str, float | None]  # by behavior, the mean return of the latest episodes
+    score: float | None  # of the evaluation whose policies it has; of the last evaluation for a regular checkpoint
+    resume: Mapping[str, Any] | None  # the promise of a resume; None in an older checkpoint
+    best_step: int | None  # the step of the best evaluation that it knows
+    held: bool  # by a plugin of the process that trains
+    problem: str  # why its state cannot be read; empty if it can
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``--json``."""
+        return attrs.asdict(self) | {"path": str(self.path)}
+
+
+def stored_checkpoints(directory: Path) -> list[StoredCheckpoint]:
+    """The checkpoints of the run in ``directory``, oldest first, then those of the best evaluations."""
+    places = [(directory / CHECKPOINTS, False), (directory / CHECKPOINTS / BEST, True)]
+    held = _held(directory)
+    found = []
+    for place, best in places:
+        for checkpoint in find_checkpoints(place):
+            try:
+                found.append(_stored(checkpoint.step, checkpoint.path, best, not best and checkpoint.step in held))
+            except FileNotFoundError:
+                continue  # the run is training, and has just deleted it
+    return found
+
+
+def disk_usage(found: Iterable[StoredCheckpoint]) -> tuple[int, int]:
+    """Bytes on disk of the files of checkpoints, each shared file once, and bytes that deleting all of these frees.
+
+    A file that another checkpoint, or a link elsewhere, shares is not freed.
+    """
+    sizes: dict[tuple[int, int], int] = {}
+    left: dict[tuple[int, int], int] = {}  # links to the file that are not among these
+    for each in found:
+        for stat in _stats(each.path):
+            key = stat.st_dev, stat.st_ino
+            sizes[key] = stat.st_size
+            left[key] = left.get(key, stat.st_nlink) - 1
+    return sum(sizes.values()), sum(size for key, size in sizes.items() if left[key] <= 0)
+
+
+def _stats(path: Path) -> list[os.stat_result]:
+    """What the system knows of each file of a checkpoint; empty if the run has just deleted it."""
+    try:
+        return [file.stat() for file in own_files(path)]
+    except FileNotFoundError:
+        return []
+
+
+def _held(directory: Path) -> frozenset[int]:
+    """The steps of the checkpoints that a process which trains the run holds."""
+    if not is_locked(directory):
+        return frozenset()
+    try:
+        steps = read_object(directory / LOGS / HOLDS).get("held")
+    except (OSError, DamagedFile):
+        return frozenset()
+    return frozenset(filter(is_whole, steps)) if isinstance(steps, list) else frozenset()
+
+
+def _stored(step: int, path: Path, best: bool, held: bool) -> StoredCheckpoint:
+    run: Mapping[str, Any] = {}
+    problem = ""
+    try:
+        state = load_without_arrays(path)
+        if best:
+            run = _best_run(path, state)
+        else:
+            require_run(path, state)
+            run = state[RUN]
+    except RunStateError as error:
+        problem = str(error)
+    stats = [file.stat() for file in own_files(path)]
+    scores = run.get("evaluation") or {}
+    try:
+        created = created_at(path)
+    except OSError:
+        created = path.stat().st_mtime
+    return StoredCheckpoint(
+        step,
+        path,
+        best,
+        format_version(path),
+        created,
+        sum(each.st_size for each in stats),
+        sum(each.st_size for each in stats if each.st_nlink == 1),
+        {name: _mean(behavior["recent"]) for name, behavior in run.get("behaviors", {}).items()},
+        run.get("score") if best else scores.get("score"),
+        {"promise": "weights only", "reasons": [], "notes": []} if best and run else run.get("resume"),
+        None if best else scores.get("best_step"),
+        held,
+        problem,
+    )
+
+
+def _best_run(path: Path, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entry of the run in a best checkpoint. Raises RunStateError if it lacks what policies need."""
+    require_models(path, state)
+    run: Mapping[str, Any] = state[RUN]
+    score = run.get("score")
+    return {"score": float(score) if isinstance(score, int | float) else None}
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(np.asarray(values, np.float64))) if values else None
+
+
+# ---------------------------------------------------------------- pruning
+
+
+@attrs.frozen
+class PrunePlan:
+    """The checkpoints that a pruning deletes, and why the others stay."""
+
+    delete: list[StoredCheckpoint]
+    stay: dict[int, str]  # by step of a regular checkpoint: the reason
+    newest: StoredCheckpoint | None  # that is intact; None without checkpoints
+    freed: int = 0  # bytes on disk that deleting them frees; files that other checkpoints share stay
+
+
+def prune_plan(
+    found: Sequence[StoredCheckpoint],
+    is_intact: Callable[[StoredCheckpoint], bool],
+    keep: int | None,
+    older_than: float | None,
+    now: float,
+) -> PrunePlan:
+    """Choose the regular checkpoints to delete: beyond the ``keep`` newest intact ones, and older than a time in s.
+
+    A limit that is None is not applied. The newest intact checkpoint, that of the best evaluation's step, held ones and
+    those newer than the newest intact one always stay, and so does everything in ``checkpoints/best``.
+
+    Raises RunStateError if no regular checkpoint is intact: one that is damaged may still be repaired from a backup.
+    """
+    regular = [each for each in found if not each.best]
+    intact = [each for each in regular if is_intact(each)]
+    if regular and not intact:
+        raise RunStateError(
+            "no checkpoint is intact, so none is deleted; rlcore checkpoints verify says what is damaged"
+        )
+    newest = intact[-1] if intact else None
+    among = {each.step for each in intact[-keep:]} if keep is not None else set()
+    first_kept = min(among, default=None)
+    plan = PrunePlan([], {}, newest)
+    for each in regular:
+        reason = ""
+        if newest is not None and each.step >= newest.step:
+            reason = "the newest intact one" if each is newest else "damaged, and newer than the newest intact one"
+        elif newest is not None and each.step == newest.best_step:
+            reason = "of the best evaluation"
+        elif each.held:
+            reason = "held by a plugin"
+        elif first_kept is not None and each.step >= first_kept:
+            reason = f"among the {keep} newest" if each.step in among else "damaged, and newer than one that stays"
+        elif older_than is not None and now - each.created < older_than:
+            reason = "not old enough"
+        if reason:
+            plan.stay[each.step] = reason
+        else:
+            plan.delete.append(each)
+    return plan
+
+
+# ---------------------------------------------------------------- pruning
 
 
 def prune(
@@ -26,7 +217,7 @@ def prune(
     dry_run: bool,
     write_status: Callable[[Mapping[str, Any]], None],
 ) -> PrunePlan:
-    """Delete checkpoints as :func:`~rlcore.storage.stored_checkpoints.prune_plan` chooses, unless ``dry_run``.
+    """Delete checkpoints as :func:`~rlcore.storage.pruning.prune_plan` chooses, unless ``dry_run``.
 
     Exported policies beside them are deleted too. ``write_status`` gets the training status without them. Raises
     RunStateError if a process trains the run, or if nothing in the directory was written by rlcore.

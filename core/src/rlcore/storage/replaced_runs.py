@@ -10,26 +10,36 @@
   replaces both. A replaced run that is resumed has another id in its mark, and is never deleted.
 - Files that rlcore did not write move to the same place in the new run's directory, or stay.
 - A run with a checkpoint of a newer rlcore is neither replaced nor deleted.
+- A run that is resumed from an earlier checkpoint replaces itself: it moves aside by the same rule, and continues as a
+  copy (:func:`copy_until`). The copy has the checkpoints up to the chosen one, which share their files with the moved
+  run by hard links, all best checkpoints, and the files that rlcore and plugins wrote outside checkpoints. Writers drop
+  the summaries of steps that they see again.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 from pathlib import Path
 
 import attrs
 
 from rlcore.errors import RunStateError
-from rlcore.storage.checkpoint_directory import BEST, find_checkpoints, require_no_newer
-from rlcore.storage.files.atomic import free_name
-from rlcore.storage.lock import LOCK, RunLock
+from rlcore.storage.checkpoint import own_files
+from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_no_newer
+from rlcore.storage.files.atomic import free_name, fsync_directory, fsync_file, is_leftover, temporary_path
+from rlcore.storage.files.lock import LOCK, RunLock
 from rlcore.storage.run_files import (
-    CHECKPOINTS,
+    LOGS,
     MARK,
+    RESULT,
+    STATUS,
     Mark,
     foreign_files,
     is_link_of_run,
     outcome_in,
+    own_files_in,
     read_mark,
     remove_if_empty,
     remove_own,
@@ -175,3 +185,51 @@ def _move_foreign_files(path: Path, mark: Mark, successor: Path) -> None:
         if relative.parts[0] != CHECKPOINTS and not (place.exists() or place.is_symlink()):
             place.parent.mkdir(parents=True, exist_ok=True)
             foreign.rename(place)
+
+
+# ---------------------------------------------------------------- rewinding
+
+
+_NOT_COPIED = (LOCK, MARK, RESULT, f"{LOGS}/{STATUS}")  # of the run as it was at its end
+
+
+def copy_until(source: Path, target: Path, mark: Mark, step: int) -> dict[str, int | None]:
+    """Copy the run in ``source``, whose mark is ``mark``, as it was at the checkpoint of ``step``, into ``target``.
+
+    The checkpoints get their place in one step, so that a process that is killed leaves all or none. Returns the
+    exported files of the copy. Raises OSError.
+    """
+    exports: dict[str, int | None] = {}
+    for path in own_files_in(source, mark):
+        relative = path.relative_to(source).as_posix()
+        if relative in _NOT_COPIED or is_leftover(path.name) or not path.is_file():
+            continue
+        if relative in mark.exports:
+            of = mark.exports[relative]
+            if of is None or of > step:
+                continue
+            exports[relative] = of
+        place = target / relative
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, place)
+    made = temporary_path(target, f"{CHECKPOINTS}-")
+    made.mkdir()
+    (made / BEST).mkdir()
+    kept = [each for each in find_checkpoints(source / CHECKPOINTS) if each.step <= step]
+    for checkpoint in kept + find_checkpoints(source / CHECKPOINTS / BEST):
+        _share(checkpoint.path, made / checkpoint.path.relative_to(source / CHECKPOINTS))
+    made.rename(target / CHECKPOINTS)
+    fsync_directory(target)
+    return exports
+
+
+def _share(checkpoint: Path, place: Path) -> None:
+    """Make the checkpoint at ``place`` of the files of another one; the bytes are copied where links are impossible."""
+    place.mkdir()
+    for file in own_files(checkpoint):
+        try:
+            os.link(file, place / file.name)
+        except OSError:
+            shutil.copy2(file, place / file.name)
+            fsync_file(place / file.name)
+    fsync_directory(place)

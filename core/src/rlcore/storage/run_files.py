@@ -1,12 +1,14 @@
 """Separate the files in a run directory that rlcore and plugins wrote from those of others.
 
 A directory is a run if it has the mark, ``rlcore_run.json``, which only rlcore writes. The mark also names the files
-that plugins write into the directory. Nothing else in a run directory is ever deleted.
+that plugins write into the directory, and the exported policies. Nothing else in a run directory is ever deleted, and
+a command writes no output to the place of a run's file.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,19 +16,21 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import Self
 
 import attrs
 
-from rlcore.errors import RunStateError
+from rlcore.errors import ConfigError, RunStateError
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import BEST, find_checkpoints, foreign_entries, remove_checkpoint
+from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, foreign_entries, is_step, remove_checkpoint
 from rlcore.storage.files.atomic import is_leftover, remove, write_atomically
 from rlcore.storage.files.json_files import DamagedFile, is_file_name, is_whole, read_object
-from rlcore.storage.files.patterns import pattern_problem
-from rlcore.storage.lock import LOCK
+from rlcore.storage.files.lock import LOCK
+from rlcore.storage.files.paths import pattern_problem
+
+__all__ = ["require_output"]
 
 MARK = "rlcore_run.json"
-CHECKPOINTS = "checkpoints"
 LOGS = "run_logs"
 TIMERS = "timers.json"
 RESULT = "result.json"
@@ -231,3 +235,106 @@ def _checkpoint_places(directory: Path) -> list[Path]:
 
 def _relative(directory: Path, path: Path) -> str:
     return path.relative_to(directory).as_posix()
+
+
+# ---------------------------------------------------------------- exported files
+
+
+@attrs.frozen
+class ExportedFiles:
+    """The files that a run exported and that are there, relative to its directory."""
+
+    steps: Mapping[str, int | None]  # of the run, at the policy in each file; None if the export was not finished
+
+    @classmethod
+    def of(cls, directory: Path, exports: Mapping[str, int | None]) -> Self:
+        """``exports`` are those of the run's mark; files that are gone are left out."""
+        return cls({name: step for name, step in exports.items() if (directory / name).is_file()})
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        """The files of the run in ``directory``; none if it has no mark."""
+        mark = read_mark(directory)
+        return cls({}) if mark is None else cls.of(directory, mark.exports)
+
+    def of_checkpoint(self, behavior: str, step: int) -> list[str]:
+        """The files beside the checkpoint of ``step``, in the order in which they were first exported."""
+        return [name for name, of in self.steps.items() if of == step and name.startswith(f"{behavior}/")]
+
+    def of_end(self, behavior: str, step: int, behaviors: Iterable[str]) -> list[str]:
+        """The files in the run directory with the policy of ``step``. ``behaviors`` are all behaviors of the run."""
+        here = [name for name, of in self.steps.items() if of == step and "/" not in name]
+        return [name for name in here if _owner(name, behaviors) == behavior]
+
+
+def _owner(name: str, behaviors: Iterable[str]) -> str | None:
+    """The behavior that the file in the run directory is named after: ``A.b.onnx`` is of ``A.b``, not of ``A``."""
+    return max((each for each in behaviors if name.startswith(f"{each}.")), key=len, default=None)
+
+
+# ---------------------------------------------------------------- output files
+
+
+def require_output(
+    path: Path, force: bool, place: str | None = None, existing: str = "exists", new_directory: bool = False
+) -> None:
+    """Raise ConfigError unless a command may write a file at ``path``; call it before the work.
+
+    Never allowed are a run's own files and what lies in its checkpoints, whatever way leads there, a symbolic link, and
+    anything that is not a regular file. A file that exists needs ``force``. ``place`` is ``path`` in
+    messages, with the option that has it; ``existing`` says why a file that exists stays. With ``new_directory``, the
+    command makes the directory of ``path`` if nothing has its name.
+
+    Write the file with ``write_atomically``, which replaces one name of a file that has several.
+    """
+    place = place or str(path)
+    require_outside_runs(path, place)
+    if path.is_symlink():
+        raise ConfigError(f"{place}: is a symbolic link; name the file that it leads to, {os.path.realpath(path)}")
+    if path.is_dir():
+        raise ConfigError(f"{place}: is a directory; name a file")
+    if new_directory and not os.path.lexists(path.parent):
+        return
+    if not path.parent.is_dir():
+        raise ConfigError(f"{place}: there is no directory {path.parent}; create it first")
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise ConfigError(f"{place}: is not a regular file")
+    if not force:
+        raise ConfigError(f"{place}: {existing}; replace it with --force, or name another file")
+
+
+def require_outside_runs(path: Path, place: str) -> None:
+    """Raise ConfigError if ``path`` is, or would be, one of a run's own files or lies in its checkpoints.
+
+    Links and ``..`` on the way are followed. Names that differ in case alone count as equal, because they are on some
+    file systems.
+    """
+    real = Path(os.path.realpath(path))
+    for directory in real.parents:
+        problem = _problem(real.relative_to(directory), directory)
+        if problem:
+            raise ConfigError(f"{place}: {problem}; name another place")
+
+
+def _problem(relative: Path, directory: Path) -> str | None:
+    """Why nothing may be written at ``relative`` in ``directory``; None if ``directory`` does not forbid it."""
+    if is_step(directory):
+        return f"lies in the checkpoint {directory}, which never changes"
+    marked = os.path.lexists(directory / MARK)
+    mark = read_mark(directory)
+    if marked and mark is None:
+        return f"lies in the run {directory}, whose {MARK} cannot be read"
+    if mark is None and not _has_checkpoints(directory):  # a run that was copied without its mark has some
+        return None
+    if relative.parts[0].casefold() == CHECKPOINTS:
+        return f"lies among the checkpoints of the run {directory}"
+    return f"is a file of the run {directory}" if is_own_name(relative.as_posix(), mark or Mark()) else None
+
+
+def _has_checkpoints(directory: Path) -> bool:
+    try:
+        return bool(find_checkpoints(directory / CHECKPOINTS))
+    except OSError:
+        return False

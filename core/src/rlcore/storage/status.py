@@ -17,11 +17,11 @@ import numpy as np
 
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import created_at, load_without_arrays
-from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
-from rlcore.storage.exported_files import ExportedFiles
+from rlcore.storage.checkpoint_state import RUN, require_run
+from rlcore.storage.checkpoints import Checkpoint, find_checkpoints
 from rlcore.storage.files.json_files import is_number, is_whole
 from rlcore.storage.fingerprint import Fingerprint, fingerprint_in
-from rlcore.storage.saved_state import RUN, require_run
+from rlcore.storage.run_files import ExportedFiles
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+import attrs
 
 from rlcore.config import read_document
 from rlcore.config.document import parse_document
@@ -16,26 +18,29 @@ from rlcore.config.seal import content_sha256, sealed
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
-from rlcore.plugins.holds import CheckpointHolds
 from rlcore.plugins.run_context import RunContext
 from rlcore.settings import BehaviorSettings, RunConfig
-from rlcore.storage.best import by_score, save_best, settle_best
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import (
+from rlcore.storage.checkpoint_state import RUN, require_run
+from rlcore.storage.checkpoints import (
     Checkpoint,
     CheckpointSave,
+    by_score,
     find_checkpoints,
     is_intact,
     most_kept,
     newest_intact,
     rotate,
+    save_best,
+    settle_best,
 )
-from rlcore.storage.configuration import Change, changes, described
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.atomic import write_atomically
 from rlcore.storage.fingerprint import (
     ANOTHER_CONFIGURATION,
+    Change,
     Fingerprint,
+    changes,
+    described,
     differences,
     fingerprint,
     fingerprint_in,
@@ -43,74 +48,55 @@ from rlcore.storage.fingerprint import (
 )
 from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
 from rlcore.storage.frozen_files import FlushedFiles
-from rlcore.storage.read_other_runs import models_of_run, status_of_run
 from rlcore.storage.run_files import TIMERS, outcome_in
-from rlcore.storage.saved_state import RUN, require_run
 from rlcore.storage.status import ListedCheckpoint, SavedStatus, listed_before, training_status
 
 # Entries of a checkpoint's run that its status shows.
 SHOWN = ("steps", "behaviors", "sections", FINGERPRINT, "evaluation", "resume")
 
 
-class SavedBehavior(Protocol):
-    """The data of a behavior that saving a checkpoint needs."""
-
-    settings: BehaviorSettings
+Kept = tuple[list[Checkpoint], list[Checkpoint]]  # those that stay and those that were deleted, oldest first
 
 
+@attrs.define(eq=False)
 class PendingSave:
     """A checkpoint of a run that was begun. :meth:`write` may run in another thread after :meth:`detach`.
 
     Attributes:
         step: Agent steps of the checkpoint.
+        path: Its directory.
+        shown: The entries that the status shows.
+        failure: The error of a plugin that reported its section of the status.
         stay: Intact checkpoints after :meth:`write`, oldest first.
         removed: Checkpoints that :meth:`write` deleted, oldest first.
     """
 
-    def __init__(
-        self,
-        step: int,
-        save: CheckpointSave,
-        shown: Mapping[str, Any],
-        failure: PluginError | None,
-        directory: RunDirectory,
-        best_step: int | None,
-        keep: int,
-        holds: CheckpointHolds,
-        is_whole: Callable[[Checkpoint], bool],
-    ) -> None:
-        self.step = step
-        self.path = save.path
-        self.shown = shown  # for the status
-        self.failure = failure  # of a plugin, while its sections of the status were collected
-        self.stay: list[Checkpoint] = []
-        self.removed: list[Checkpoint] = []
-        self._save = save
-        self._directory = directory
-        self._best_step = best_step
-        self._keep = keep
-        self._holds = holds
-        self._is_whole = is_whole
+    step: int
+    path: Path
+    _save: CheckpointSave | None = None  # None in ranks other than 0, which write nothing
+    _delete_old: Callable[[], Kept] = lambda: ([], [])
+    shown: Mapping[str, Any] = attrs.field(factory=dict)
+    failure: PluginError | None = None
+    stay: list[Checkpoint] = attrs.field(factory=list, init=False)
+    removed: list[Checkpoint] = attrs.field(factory=list, init=False)
 
     @property
     def nbytes(self) -> int:
         """Bytes that :meth:`detach` copies."""
-        return self._save.nbytes
+        return 0 if self._save is None else self._save.nbytes
 
     def detach(self) -> None:
         """Copy what is to be written, so that the training may continue before :meth:`write`."""
         self.shown = copy.deepcopy(self.shown)
-        self._save.detach()
+        if self._save is not None:
+            self._save.detach()
 
     def write(self) -> None:
         """Write the checkpoint, and delete those beyond ``keep_checkpoints``."""
-        with _of_plugins(self.step):
-            self._save.finish()
-        settle_best(self._directory.best, self._best_step)
-        # Only now: the new checkpoint is verified.
-        self.stay, self.removed = rotate(
-            self._directory.checkpoints, self._keep, self.step, self._is_whole, self._holds
-        )
+        if self._save is not None:
+            with _of_plugins(self.step):
+                self._save.finish()
+            self.stay, self.removed = self._delete_old()  # only now: the new checkpoint is verified
 
 
 @contextmanager
@@ -124,28 +110,24 @@ def _of_plugins(step: int) -> Iterator[None]:
 
 
 class RunStore:
-    """Reads and writes the run directory. Whoever holds it holds the lock of the directory.
+    """Reads and writes the files of a run, in a directory whose lock this process holds.
 
     The checkpoint is the truth, the training status a view of the newest one: it is written after the checkpoint and
-    never read back by the run itself.
+    never read back by the run itself. In a read-only directory, that of ranks other than 0, nothing is written.
     """
 
     def __init__(self, directory: RunDirectory, plugins: Plugins) -> None:
         self.directory = directory
         self.plugins = plugins
         self.removed: list[Checkpoint] = []  # deleted when the last checkpoint was saved
-        self._newest: SavedStatus | None = None  # of the checkpoint last written or read
+        self.saved_step: int | None = None  # agent steps of the checkpoint last written or read
+        self._newest: SavedStatus | None = None  # of that checkpoint
         self._older: list[ListedCheckpoint] = []  # the checkpoints before it in the directory
         self._configuration = ""  # as checkpoints hold it
         self._fingerprint: Fingerprint = {}  # of this process
         self._flushed = FlushedFiles()
         self._pending: PendingSave | None = None  # begun, not yet written
         self._whole: dict[int, bool] = {}  # by step: whether a checkpoint that was read back is undamaged
-
-    @property
-    def saved_step(self) -> int | None:
-        """Agent steps of the checkpoint last written or read; None before there is one."""
-        return None if self._newest is None else self._newest.listed.step
 
     # ------------------------------------------------------------ reading
 
@@ -169,6 +151,7 @@ class RunStore:
         if step is not None and found[-1].step > step:
             self.directory.rewind(step)
         self._whole[checkpoint.step] = True
+        self.saved_step = checkpoint.step
         self._newest = SavedStatus.of(checkpoint, state)
         self._older = listed_before(checkpoint.step, found)
         return state
@@ -195,7 +178,8 @@ class RunStore:
 
     def restore_status(self, context: RunContext) -> None:
         """Gives plugins the status of the checkpoint that was read, made from the checkpoints alone."""
-        self.plugins.restore_status(context, self._status())
+        if not self.directory.read_only:
+            self.plugins.restore_status(context, self._status())
 
     def differences(self, saved: Mapping[str, Any]) -> list[str]:
         """The differences from the fingerprint in the checkpoint's state ``saved``, in words."""
@@ -214,19 +198,11 @@ class RunStore:
         With ``learning``, only keys that a training depends on.
         """
         path = self.directory.checkpoints / str(self.saved_step) / CONFIGURATION
-        if not path.is_file():
+        if self.directory.read_only or not path.is_file():
             return None
         both = read_document(path).data, parse_document(self._configuration, CONFIGURATION).data
         before, now = (learning_part(each, self.plugins) if learning else each for each in both)
         return changes(before, now)
-
-    def status_of_run(self, run: str, origin: str) -> Mapping[str, Any]:
-        """The training status of another run; see :func:`rlcore.storage.read_other_runs.status_of_run`."""
-        return status_of_run(self.directory, self.plugins, run, origin)
-
-    def models_of_run(self, run_id: str) -> dict[str, Any]:
-        """The saved models, by behavior, of another run in the same results directory."""
-        return models_of_run(self.directory, run_id)
 
     def is_done(self) -> bool:
         """Whether ``result.json`` says that the run is done."""
@@ -247,7 +223,7 @@ class RunStore:
     def write_configuration(self) -> None:
         """Writes ``configuration.yaml``. Raises RunStateError."""
         try:
-            write_atomically(self.directory.configuration, self._configuration.encode())
+            self.directory.write(self.directory.configuration, self._configuration)
         except OSError as error:
             raise RunStateError(f"{self.directory.configuration}: {error.strerror or error}") from error
 
@@ -255,7 +231,7 @@ class RunStore:
         self,
         step: int,
         state: dict[str, Any],
-        behaviors: Mapping[str, SavedBehavior],
+        behaviors: Mapping[str, BehaviorSettings],
         context: RunContext,
         parameters: Mapping[str, Mapping[str, Any]],
     ) -> PendingSave:
@@ -265,7 +241,10 @@ class RunStore:
         the checkpoint is written. If one of them fails, the checkpoint is still written, with the sections of the
         checkpoint before, and :meth:`saved` raises the error.
         """
+        path = self.directory.checkpoints / str(step)
         _require_mappings(state, behaviors)
+        if self.directory.read_only:
+            return PendingSave(step, path)
         self.directory.require()
         failure: PluginError | None = None
         sections = {} if self._newest is None else self._newest.sections
@@ -275,34 +254,29 @@ class RunStore:
             failure = error
         state[RUN] |= {"sections": {**sections, **parameters}, FINGERPRINT: self._fingerprint}
         state[RUN][FACTORIES] = context.factories.to_json()
-        keep = most_kept(behavior.settings.keep_checkpoints for behavior in behaviors.values())
+        keep = most_kept(settings.keep_checkpoints for settings in behaviors.values())
         with _of_plugins(step):
-            save = CheckpointSave(
-                self.directory.checkpoints, step, state, self._configuration, self._flushed, apart=keep != 1
-            )
-        evaluation = state[RUN].get("evaluation")
-        self._pending = PendingSave(
-            step,
-            save,
-            {key: state[RUN][key] for key in SHOWN if key in state[RUN]},
-            failure,
-            self.directory,
-            None if evaluation is None else evaluation["best_step"],
-            keep,
-            context.held_checkpoints,
-            self._is_whole,
-        )
+            save = CheckpointSave(path.parent, step, state, self._configuration, self._flushed, apart=keep != 1)
+        best = (state[RUN].get("evaluation") or {}).get("best_step")
+
+        def delete_old() -> Kept:
+            settle_best(self.directory.best, best)
+            return rotate(path.parent, keep, step, self._is_whole, context.held_checkpoints)
+
+        shown = {key: state[RUN][key] for key in SHOWN if key in state[RUN]}
+        self._pending = PendingSave(step, path, save, delete_old, shown, failure)
         return self._pending
 
     def saved(self, pending: PendingSave) -> Path:
         """Write the status of a checkpoint that was written. Returns its path."""
         step, path = pending.step, pending.path
-        self._pending = None
+        self._pending, self.saved_step, self.removed = None, step, pending.removed
+        if self.directory.read_only:
+            return path
         if self._newest is not None:
             self._older.append(self._newest.listed)
         self._newest = SavedStatus.of(Checkpoint(step, path), {RUN: pending.shown})
         kept = {checkpoint.step for checkpoint in pending.stay}
-        self.removed = pending.removed
         self._older = [each for each in self._older if each.step in kept - {step}]
         with _status_after(step):
             if pending.failure is not None:
@@ -323,7 +297,9 @@ class RunStore:
         return self._whole[checkpoint.step]
 
     def save_best(self, step: int, models: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        """Writes the policies of the best evaluation so far; see :func:`rlcore.storage.best.save_best`."""
+        """Writes the policies of the best evaluation so far; see :func:`rlcore.storage.checkpoints.save_best`."""
+        if self.directory.read_only:
+            return
         self.directory.require()
         save_best(self.directory.best, step, models, about, self._configuration)
 
@@ -335,7 +311,8 @@ class RunStore:
 
     def write_status(self, final: bool = False) -> None:
         """Writes the status of the newest checkpoint; ``final`` names that one as the trained model."""
-        self.plugins.write_status(self._status(final), self.directory.logs)
+        if not self.directory.read_only:
+            self.plugins.write_status(self._status(final), self.directory.logs)
 
     def _status(self, final: bool = False) -> dict[str, Any]:
         assert self._newest is not None, "no checkpoint was written or read"
@@ -344,7 +321,7 @@ class RunStore:
     def forget_result(self) -> None:
         """Deletes the result of an earlier process, because the run continues. Raises RunStateError."""
         try:
-            self.directory.result.unlink(missing_ok=True)
+            self.directory.delete(self.directory.result)
         except OSError as error:
             raise RunStateError(f"{self.directory.result}: cannot be deleted: {error.strerror or error}") from error
 
@@ -352,8 +329,8 @@ class RunStore:
         """Writes ``result.json`` and ``timers.json``. Raises RunStateError."""
         self.directory.require()
         try:
-            write_atomically(self.directory.result, (json.dumps(result, indent=4) + "\n").encode())
-            write_atomically(self.directory.logs / TIMERS, (json.dumps(timers, indent=4) + "\n").encode())
+            self.directory.write(self.directory.result, json.dumps(result, indent=4) + "\n")
+            self.directory.write(self.directory.logs / TIMERS, json.dumps(timers, indent=4) + "\n")
         except OSError as error:
             what = error.filename2 or error.filename or self.directory.path
             raise RunStateError(f"{what}: the result cannot be written: {error.strerror or error}") from error
@@ -372,12 +349,14 @@ def _status_after(step: int) -> Iterator[None]:
         ) from error
 
 
-def _require_mappings(state: Mapping[str, Any], behaviors: Mapping[str, SavedBehavior]) -> None:
+def _require_mappings(state: Mapping[str, Any], behaviors: Mapping[str, BehaviorSettings]) -> None:
     """Raises an error if a trainer or an environment returned a state that cannot be restored."""
-    for name, behavior in behaviors.items():
+    for name, settings in behaviors.items():
         if not isinstance(state[name], Mapping):
-            kind, trainer = type(state[name]).__name__, behavior.settings.trainer_type
-            raise PluginError(f"behavior {name!r}: trainer {trainer!r}: state_dict returned a {kind}, not a mapping")
+            kind = type(state[name]).__name__
+            raise PluginError(
+                f"behavior {name!r}: trainer {settings.trainer_type!r}: state_dict returned a {kind}, not a mapping"
+            )
     where = state[RUN]["environment"]
     if where is not None and not isinstance(where, Mapping):
         raise EnvironmentFailed(f"the environment's state_dict returned a {type(where).__name__}, not a mapping")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import NO_CHANGES, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
 from rlcore.contracts.environment import Environment
-from rlcore.contracts.saved_values import saved_mapping
+from rlcore.contracts.saved_values import plain, saved_mapping
 from rlcore.contracts.stats import (
     CUMULATIVE_REWARD,
     EPISODE_LENGTH,
@@ -36,7 +36,6 @@ from rlcore.run.curricula.parameters import AgentEpisodes, Beginnings, Parameter
 from rlcore.run.episodes import FinishedEpisodes
 from rlcore.run.ranks.exchange import BehaviorOfRanks, EnvironmentOfRanks
 from rlcore.settings import EnvironmentParameter
-from rlcore.storage.files.plain import plain
 
 log = logging.getLogger(__name__)
 

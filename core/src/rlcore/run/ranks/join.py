@@ -14,9 +14,8 @@ from rlcore.plugins.calls import Plugins
 from rlcore.plugins.known import RANKS_ADVICE
 from rlcore.records import BehaviorSection
 from rlcore.settings import BehaviorSettings, CheckpointSettings, RunConfig
-from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.follower import FollowerDirectory
 from rlcore.storage.run_files import read_mark
 
 _ONE = "run it in one process, without torchrun"
@@ -40,7 +39,7 @@ def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> Ru
     if launch is None:
         return RunDirectory(settings)
     if not launch.leads:
-        return FollowerDirectory(settings)
+        return RunDirectory(settings, read_only=True)
     if launch.restarts and not settings.resume:
         settings = restarted(settings, launch.job)
     return RunDirectory(settings, launch.job)

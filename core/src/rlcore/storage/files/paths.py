@@ -1,10 +1,10 @@
-"""Paths that users write, in a configuration or on the command line."""
+"""Paths and patterns of files that users and plugins write: in a configuration, on the command line, in code."""
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from rlcore.errors import ConfigError
 
@@ -36,3 +36,42 @@ def working_directory() -> Path:
         return Path.cwd()
     except FileNotFoundError:
         return Path()
+
+
+# ---------------------------------------------------------------- patterns
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """The problem of a pattern of files that a plugin writes; None if it is valid."""
+    parts = PurePosixPath(pattern).parts
+    if not parts or pattern.startswith("/") or ".." in parts or "\\" in pattern:
+        return f"{pattern!r} is not a path within the run directory"
+    if any(not part.strip("*?") for part in parts):
+        return f"{pattern!r} matches files of any name; a pattern names what the plugin writes"
+    return None
+
+
+# ---------------------------------------------------------------- ml agents
+
+
+DEMONSTRATION = ".demo"
+_NETWORKS = (".pt", ".onnx", ".nn")
+
+
+def holds_demonstrations(path: Path) -> bool:
+    """Whether there is a demonstration of ML-Agents at ``path``, or in that directory."""
+    try:
+        found = [path, *path.iterdir()] if path.is_dir() else [path] if path.exists() else []
+    except OSError:
+        return False
+    return any(each.suffix == DEMONSTRATION for each in found)
+
+
+def network_problem(path: str) -> str | None:
+    """Return the problem of a path of weights, or None: rlcore cannot load networks of ML-Agents."""
+    if Path(path).suffix not in _NETWORKS:
+        return None
+    return (
+        "must be a run directory of rlcore, or one of its checkpoints, such as results/RUN_ID/checkpoints/5000 (rlcore "
+        f"cannot load networks of ML-Agents: {', '.join(_NETWORKS)})"
+    )

@@ -1,4 +1,7 @@
-"""A run read back from its directory, to be measured or exported; nothing in the directory is changed."""
+"""A run at one of its checkpoints, to be evaluated or exported, and its policies, to act anywhere.
+
+Nothing in the directory of the run is changed.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,25 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
 from rlcore.config import load_config, load_plugins_for
+from rlcore.config.document import Document, read_document
 from rlcore.config.plugins_block import left_out
 from rlcore.contracts.environment import BehaviorSpec, Environment
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.recordings import RecordingAbout
 from rlcore.contracts.results import EvaluationResult
 from rlcore.contracts.saved_values import state_taken_up
-from rlcore.errors import ConfigError, EnvironmentFailed, RunStateError, did_you_mean
+from rlcore.errors import ConfigError, EnvironmentFailed
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.recording_formats import recorded_to
 from rlcore.plugins.run_context import RunContext
 from rlcore.recording.episode_recorder import EpisodeRecorder
+from rlcore.records import ExporterSpec
 from rlcore.run.components import (
     CLOSE_ENVIRONMENT,
     closing,
@@ -38,59 +43,16 @@ from rlcore.run.evaluator import Evaluator, specs_mismatch
 from rlcore.run.played_environment import PlayedEnvironment
 from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed
 from rlcore.run.provenance import refuse_code_of_others
+from rlcore.run.run_data import find_run, find_state, read_saved_configuration
 from rlcore.settings import RunConfig
-from rlcore.storage.best import by_score
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import BEST, Checkpoint, find_checkpoints, newest_intact
-from rlcore.storage.configuration import read_saved_configuration
+from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models, specs_in
+from rlcore.storage.checkpoints import Checkpoint, newest_intact
 from rlcore.storage.files.paths import working_directory
-from rlcore.storage.run_files import CHECKPOINTS
-from rlcore.storage.saved_models import model_of, models_in
-from rlcore.storage.saved_specs import specs_in
-from rlcore.storage.saved_state import RUN, require_models
 
 __all__ = ["SavedRun"]
 
 log = logging.getLogger(__name__)
-
-
-def find_run(run: Path) -> Path:
-    """``run`` itself if it is a run directory, else the run of that id under ``results``."""
-    for directory in (run, Path("results") / run):
-        if _is_run(directory):
-            return directory
-    if run.suffix == ".onnx":
-        raise RunStateError(
-            f"{run}: an exported policy is not a run; name the run that it was exported from, or act with the file in "
-            "Python: rlcore_onnx.runtime.load"
-        )
-    if run.suffix in (".yaml", ".yml"):
-        raise RunStateError(f"{run}: a configuration is not a run; name the run that was started with it, by its id")
-    raise RunStateError(f"{run}: neither a run directory nor the id of a run in results/{_nearest_run(run)}")
-
-
-def _nearest_run(run: Path) -> str:
-    """``"; did you mean 'cartpole'?"`` if a run with such a name is where ``run`` was looked for."""
-    for place, named in ((run.parent, str), (Path("results"), lambda found: found.name)):
-        try:
-            found = [each for each in place.iterdir() if _is_run(each)]
-        except OSError:
-            continue
-        hint = did_you_mean(str(run), [named(each) for each in found])
-        if hint:
-            return hint
-    return ""
-
-
-def require_run(directory: Path) -> None:
-    """Raises RunStateError unless ``directory`` is a run directory."""
-    if not _is_run(directory):
-        raise RunStateError(f"{directory}: there is no run to resume")
-
-
-def _is_run(directory: Path) -> bool:
-    """Whether a run can be read from there: it has a configuration (runs of ML-Agents have one) or a checkpoint."""
-    return (directory / CONFIGURATION).is_file() or bool(find_checkpoints(directory / CHECKPOINTS))
 
 
 @attrs.define(eq=False)
@@ -261,27 +223,59 @@ class SavedRun:
         return recorded_to(self.plugins, directory, behaviors, about, record_format)
 
 
-def find_state(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]:
-    """The checkpoint ``"last"``, ``"best"`` or of a step of the run in ``directory``, and its state.
+# ---------------------------------------------------------------- saved policies
 
-    Raises RunStateError if there is no such checkpoint, saying which there are.
+
+ENVIRONMENT_BLOCKS = ("environment", "environment_parameters", "evaluation")
+
+
+def load_policies(path: str | Path, checkpoint: str = "last", plugins: Plugins | None = None) -> dict[str, Policy]:
+    """The policy of every behavior in a checkpoint, by name. Needs no environment, and no plugin of one.
+
+    ``path`` is a checkpoint directory, which may have been copied from elsewhere, or a run directory, or the id of a
+    run in ``results``; of a run, ``checkpoint`` is ``"last"``, ``"best"`` or a step. A checkpoint has all that is
+    needed: the configuration and what its agents see and do. Without ``plugins``, the installed plugins that the
+    configuration chooses are loaded, and local files are not imported.
+
+    Raises RunStateError if there is no such checkpoint, ConfigError if its configuration or a plugin cannot be used.
     """
-    checkpoints = directory / CHECKPOINTS
-    if checkpoint == "last":
-        return newest_intact(checkpoints, f"{directory}", check=require_models)
-    steps = [str(found.step) for found in find_checkpoints(checkpoints)]
-    best = find_checkpoints(checkpoints / BEST)
-    whole = by_score(best)
-    there = f"; there are {', '.join(steps) or 'none'}" + (f", and best (of step {whole[-1].step})" if whole else "")
-    if checkpoint == "best":
-        if not best:
-            raise RunStateError(
-                f"{directory}: there is no best checkpoint, because no evaluation was made while it trained, or "
-                f"evaluation.keep_best was off{there}"
+    source = PolicySource.find(Path(path))
+    return source.load(plugins or source.plugins(), checkpoint).policies()
+
+
+@attrs.frozen
+class PolicySource:
+    """A run directory, or the directory of one checkpoint, from which policies are read without an environment."""
+
+    directory: Path
+    document: Document  # the saved configuration, without the blocks of environments
+    is_checkpoint: bool
+
+    @classmethod
+    def find(cls, path: Path) -> Self:
+        """The source that ``path``, or a run id, names. Raises RunStateError if there is none."""
+        is_checkpoint = path.name.isdecimal() and (path / CONFIGURATION).is_file()
+        directory = path if is_checkpoint else find_run(path)
+        document = read_document(directory / CONFIGURATION) if is_checkpoint else read_saved_configuration(directory)
+        for block in ENVIRONMENT_BLOCKS:
+            document = attrs.evolve(document, data=document.data.without(block))
+        return cls(directory, document, is_checkpoint)
+
+    def plugins(self) -> Plugins:
+        """The installed plugins that the configuration chooses; local files are not imported."""
+        return load_plugins_for(self.document, allow_local=False, lenient=True)
+
+    def load(self, plugins: Plugins, checkpoint: str, exporter: ExporterSpec | None = None) -> SavedRun:
+        """The checkpoint ``"last"``, ``"best"`` or of a step; a directory of one checkpoint has only that one.
+
+        The configuration has the settings of ``exporter``.
+        """
+        if self.is_checkpoint and checkpoint not in ("last", self.directory.name):
+            raise ConfigError(
+                f"{self.directory}: is a single checkpoint, so {checkpoint!r} cannot be chosen; name the directory of "
+                "the run"
             )
-        if not whole:
-            return newest_intact(checkpoints / BEST, f"{directory}")  # which says what is wrong with each
-        return newest_intact(checkpoints / BEST, f"{directory}", step=whole[-1].step, check=require_models)
-    if checkpoint not in steps:
-        raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}{there}")
-    return newest_intact(checkpoints, f"{directory}", step=int(checkpoint), check=require_models)
+        config = load_config(self.document, plugins, measuring=True, exporter=exporter)
+        if self.is_checkpoint:
+            return SavedRun.of_checkpoint(self.directory, config, plugins)
+        return SavedRun.load(self.directory, config, plugins, checkpoint)

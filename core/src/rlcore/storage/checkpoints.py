@@ -1,18 +1,22 @@
-"""The directory of checkpoints: save one, find the newest intact one, delete old ones.
+"""The checkpoints of a run: save one, find the newest intact one, delete old ones, keep those of the best evaluation.
 
 A checkpoint is a directory whose name is its step. It is written beside its place, flushed to disk, renamed and
 verified before an older one is deleted. rlcore deletes only what rlcore wrote: a directory counts as a checkpoint by
 the files in it, not by its name, and temporary files have names of :func:`rlcore.temporary_path`.
+
+The policies of the best evaluation are in ``checkpoints/best``, each with its score. :mod:`rlcore.run.evaluations`
+decides during a run which evaluation is the best. :func:`rank` is the comparison.
 """
 
 from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +24,7 @@ from typing import Any
 import attrs
 from safetensors import SafetensorError
 
-from rlcore.errors import RunStateError
+from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.holds import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
@@ -29,16 +33,20 @@ from rlcore.storage.checkpoint import (
     NewerFormat,
     is_checkpoint,
     load_checkpoint,
+    load_without_arrays,
     own_files,
     require_format,
     verify_checkpoint,
     write_checkpoint,
 )
+from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models
 from rlcore.storage.files.atomic import free_name, fsync_directory, temporary_path
 from rlcore.storage.frozen_files import FlushedFiles
 
 log = logging.getLogger(__name__)
 
+
+CHECKPOINTS = "checkpoints"  # the directory of a run's checkpoints
 BEST = "best"  # the directory of the best checkpoints, within that of the regular ones
 _STEP_NAME = re.compile(r"[0-9]{1,18}")
 
@@ -343,3 +351,86 @@ def rotate(
         if is_intact(checkpoint):
             stay.append(checkpoint)
     return stay[::-1], []
+
+
+# ---------------------------------------------------------------- best
+
+
+def rank(score: float, step: int) -> tuple[float, int]:
+    """A key to compare evaluations by: the best one has the highest score, and of equal scores the earliest step."""
+    return score, -step
+
+
+def save_best(
+    directory: Path, step: int, models: Mapping[str, Any], about: Mapping[str, Any], configuration: str
+) -> None:
+    """Writes the policies of the best evaluation so far into ``directory``; older ones stay.
+
+    ``about`` has at least their ``score``. Policies of the same step with a higher score are not replaced: they belong
+    to steps that the run abandoned when it was resumed from an older checkpoint.
+    """
+    there = by_score([each for each in find_checkpoints(directory) if each.step == step])
+    if there and _score(there[0]) > about["score"]:
+        log.warning("%s: has policies of a higher score, of steps that this run abandoned; they stay", there[0].path)
+        return
+    state = {name: {"model": model} for name, model in models.items()}
+    try:
+        save_checkpoint(directory, step, state | {RUN: about}, configuration)
+    except TypeError as error:
+        raise PluginError(f"best checkpoint, of step {step}: {error}") from error
+
+
+def settle_best(directory: Path, best: int | None) -> None:
+    """Deletes the best checkpoints in ``directory`` that score less than the one of step ``best``.
+
+    Call it after every checkpoint of the run, one after Ctrl-C included. ``best`` is the best step that this checkpoint
+    references, None if it references none. Older policies stay until then, because a run that is killed before its
+    next checkpoint resumes from one that references them.
+    Policies with a higher score stay too: they belong to steps that the run abandoned.
+    """
+    found = find_checkpoints(directory)
+    if len(found) == 1 or best not in {checkpoint.step for checkpoint in found}:
+        return
+    ranked = by_score(found)
+    steps = [checkpoint.step for checkpoint in ranked]
+    if best not in steps:
+        log.warning("%s: is damaged; the other best checkpoints stay", directory / str(best))
+    else:
+        remove_checkpoints(directory, ranked[: steps.index(best)])
+
+
+def by_score(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """The intact ones of the best ``checkpoints``, in the order of :func:`rank`, the best last."""
+    whole = [checkpoint for checkpoint in checkpoints if is_intact(checkpoint)]
+    return sorted(whole, key=lambda checkpoint: rank(_score(checkpoint), checkpoint.step))
+
+
+def _score(checkpoint: Checkpoint) -> float:
+    """The score of the policies in a best checkpoint; minus infinity if it has none."""
+    try:
+        return float(load_without_arrays(checkpoint.path)[RUN]["score"])
+    except (RunStateError, LookupError, TypeError, ValueError):
+        return -math.inf
+
+
+# ---------------------------------------------------------------- models
+
+
+def saved_models(checkpoints: Path, origin: str, step: int | None = None) -> dict[str, Any]:
+    """The model of every behavior in the newest intact checkpoint in ``checkpoints``, or in the one of ``step``.
+
+    Raises RunStateError, which names ``origin`` (what the user wrote), if there is none.
+    """
+    _, state = newest_intact(checkpoints, origin, step=step, check=require_models)
+    return models_in(state)
+
+
+def model_of_path(path: Path, behavior: str, origin: str) -> Any:
+    """The model of ``behavior`` in a run directory or a checkpoint directory. Raises RunStateError with ``origin``."""
+    if (path / CHECKPOINTS).is_dir():
+        models = saved_models(path / CHECKPOINTS, origin)
+    elif path.name.isdecimal():
+        models = saved_models(path.parent, origin, int(path.name))
+    else:
+        raise RunStateError(f"{origin}: is neither a run directory nor one of its checkpoints")
+    return model_of(models, behavior, origin)
