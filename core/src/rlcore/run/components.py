@@ -122,7 +122,7 @@ def recorded_behaviors(config: RunConfig, plugins: Plugins, context: RunContext)
         if demo_path is None:
             raise PluginError(
                 f"trainer {settings.trainer_type!r} learns from recorded data, but its hyperparameters have no "
-                "demo_path; derive them from rlcore_torch.OfflineSettings"
+                "demo_path; declare this setting in their class"
             )
         specs[name] = context.recorded_behavior(demo_path, name)
     return specs
