@@ -14,7 +14,7 @@ from rlcore.contracts.curriculum import NO_CHANGES, Changes, EndedEpisodes, Epis
 from rlcore.contracts.environment import AgentBatch
 from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.run.curricula.episodes_in_order import EpisodesInOrder
-from rlcore.run.episodes import EpisodeStatistics
+from rlcore.run.episode_statistics import EpisodeStatistics
 
 
 class Copies:

@@ -5,5 +5,5 @@ In reading order: :mod:`~rlcore.run.run` (what users call), :mod:`~rlcore.run.pr
 environment, trainers and writers), :mod:`~rlcore.run.training` (epochs and the end), :mod:`~rlcore.run.loop` (steps the
 environment), :mod:`~rlcore.run.boundaries` (what happens between two steps) and :mod:`~rlcore.run.state` (what a
 checkpoint saves). :mod:`~rlcore.run.evaluations` decides when to evaluate and which evaluation is the best,
-:mod:`~rlcore.run.evaluator` evaluates, and :mod:`~rlcore.run.saved` reads a run back.
+:mod:`~rlcore.run.evaluate` evaluates, and :mod:`~rlcore.run.saved` reads a run back.
 """

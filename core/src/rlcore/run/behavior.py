@@ -20,7 +20,7 @@ from rlcore.contracts.trainer import PlayingTrainer, Trainer
 from rlcore.errors import TrainingDiverged
 from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.run.checks import BatchCheck
-from rlcore.run.episodes import EpisodeStatistics, FinishedEpisodes
+from rlcore.run.episode_statistics import EpisodeStatistics, FinishedEpisodes
 from rlcore.settings import BehaviorSettings
 from rlcore.settings.limits import MAX_STEPS
 

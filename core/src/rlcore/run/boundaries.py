@@ -26,9 +26,8 @@ from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.results import BehaviorResult, EvaluationResult
 from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary
 from rlcore.errors import PluginError, RanksFailed
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import FACTORIES, RunContext
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.components import OpenWriter
 from rlcore.run.evaluations import RunEvaluation

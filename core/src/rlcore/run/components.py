@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -18,14 +18,15 @@ import numpy as np
 from rlcore.config.names import behavior_name_problems
 from rlcore.config.rules import behaviors_problem, workers_problem
 from rlcore.contracts.curriculum import LessonChange
-from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment, SavesState
+from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment, SavesState, SendsSteps
 from rlcore.contracts.ranks import IdleGroups, share_environments
 from rlcore.contracts.stats import StatSummary, StatsWriter
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
+from rlcore.plugins.factories import call_target, require_protocol
 from rlcore.plugins.failures import failure
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
-from rlcore.plugins.run_context import RunContext
 from rlcore.records import StatsWriterSpec
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.curricula.curricula import RunCurricula, make_curricula
@@ -33,7 +34,7 @@ from rlcore.run.prepare import CloseDeadline, no_deadline
 from rlcore.run.ranks.exchange import RankExchange
 from rlcore.run.ranks.join import refuse_wrappers
 from rlcore.run.state import RunState
-from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig
+from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExecutorSettings, RunConfig
 
 log = logging.getLogger(__name__)
 
@@ -83,23 +84,26 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
 
 def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment | None:
     """The environments of a run in workers; None without workers, and for what is measured or filmed."""
-    settings = environment_settings(config)
-    if settings.crew is None or context.purpose == "evaluate" or context.video is not None:
+    chosen = environment_settings(config).executor
+    if chosen is None or context.purpose == "evaluate" or context.video is not None:
         return None
     problem = workers_problem(config)
     if problem:
         raise ConfigError(problem, key=("environment", "workers"))
-    ranks, count = context.ranks, settings.crew.count
-    fewest = share_environments(config.num_envs, ranks.size - 1, ranks.size).count
-    if count > fewest:
+    ranks = context.ranks.size
+    fewest = share_environments(config.num_envs, ranks - 1, ranks).count
+    if chosen.count > fewest:
         raise ConfigError(
-            f"each of the {ranks.size} ranks starts {count} workers, and has as few as {fewest} of the "
+            f"each of the {ranks} ranks starts {chosen.count} workers, and has as few as {fewest} of the "
             f"{config.num_envs} environments (environment.num_envs); each worker needs one or more",
             key=("environment", "workers"),
         )
-    from rlcore.workers.overlap import make_worker_environment
-
-    return make_worker_environment(settings.crew, plugins, context, environment_name(settings, plugins))
+    spec = plugins.executor(chosen.executor)
+    if type(chosen) is ExecutorSettings:  # of a program that gives the number of workers
+        chosen = spec.resolve("settings")(executor=chosen.executor, count=chosen.count)
+    environment = call_target(spec, "ExecutorSpec.target", settings=chosen, run=context)
+    require_protocol(environment, Environment, spec.described)
+    return cast(Environment, environment)
 
 
 def settings_of(config: RunConfig, behavior: str) -> BehaviorSettings:
@@ -186,9 +190,8 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
         state = RunState(context, environment, behaviors, name)
         for behavior in behaviors.values():
             behavior.restarts = not isinstance(environment, SavesState)
-        workers = environment_settings(config).crew
-        state.in_workers = workers is not None
-        state.updates_ahead = workers is not None and workers.overlap == "updates"
+        state.in_workers = environment_settings(config).executor is not None
+        state.updates_ahead = state.in_workers and isinstance(environment, SendsSteps)
         if state.updates_ahead and not context.inference:
             _require_updates_ahead(behaviors)
         if len(behaviors) > 1:

@@ -1,151 +1,210 @@
-"""Returns and lengths of a behavior's episodes, slot by slot.
-
-Shapes: S slots, K episodes that ended in one environment step.
-"""
+"""Playing whole episodes with policies that do not learn; every environment plays its share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import AgentBatch
-from rlcore.contracts.saved_values import fill, saved_array, saved_bool, saved_count
+from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment
+from rlcore.contracts.policy import Player, Policy
+from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, Lineup
+from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
+from rlcore.plugins.failures import blame, policy_named
+from rlcore.recording.episode_recorder import EpisodeRecorder
+from rlcore.run.checks import BatchCheck
+from rlcore.run.curricula.parameters import ParameterFeed
+from rlcore.run.episode_statistics import EpisodeStatistics
+from rlcore.run.played_environment import PlayedEnvironment
 
-# Environment steps whose rewards are added up together: copying rewards takes half the time of adding them.
-HELD_STEPS = 32
+
+class Abandoned(Exception):
+    """Episodes were abandoned because a stop was requested; nothing was measured."""
+
+
+def play(
+    policies: Mapping[str, Policy],
+    environment: Environment,
+    episodes: int,
+    seed: int,
+    deterministic: bool,
+    recorders: Mapping[str, EpisodeRecorder],
+    feed: ParameterFeed | None = None,
+    max_episode_steps: int | None = None,
+    stop_requested: Callable[[], bool] | None = None,
+    named: str = "environment",
+    checks: Mapping[str, BatchCheck] | None = None,
+    lineup: Lineup | None = None,
+) -> EvaluationResult:
+    """Play until every environment has finished its share of ``episodes``. ``recorders`` record them, by behavior.
+
+    ``feed`` sets what episodes start with, if the environment has parameters; ``named`` is what messages call it.
+    ``checks``, by behavior, are those of earlier evaluations in the same environment. An episode that has not ended
+    after ``max_episode_steps`` environment steps counts as truncated there. Raises :class:`Abandoned` after the
+    environment step in which ``stop_requested`` has become true.
+
+    With a ``lineup`` for the same share, other policies play too: see :class:`rlcore.Lineup`.
+    """
+    played = PlayedEnvironment(environment, named, checks, feed)
+    share = shares(environment.num_envs, episodes)
+    counted = {
+        name: _Counted(spec, share[spec.env_index].copy(), recorders.get(name))
+        for name, spec in environment.behaviors.items()
+    }
+    acting = policies if lineup is None else lineup.policies(policies)
+    for name, each in counted.items():
+        each.players = None if lineup is None else lineup.players[name]
+    players = {name: Player(policy, environment.behaviors[name].slots) for name, policy in acting.items()}
+    for name, player in players.items():
+        try:
+            player.policy.seed(derive_seed(seed, name))
+        except BaseException as error:
+            blame(policy_named(name, policies[name]), "in seed", error)
+    rounds: list[_Counted | Lineup] = [*counted.values(), *([] if lineup is None else [lineup])]
+    batches = _begin(played, seed, np.zeros(environment.num_envs, np.int64), counted, lineup)
+    while any(each.unfinished for each in rounds):
+        if stop_requested is not None and stop_requested():
+            raise Abandoned
+        if not any(each.playing for each in rounds):  # all that is missing waits behind episodes without end
+            batches = _begin(played, seed, environment.episodes + 1, counted, lineup)
+            for player in players.values():
+                player.begin()
+        actions = {}
+        for name, player in players.items():
+            try:
+                actions[name] = player.act(batches[name], deterministic)
+            except BaseException as error:
+                blame(policy_named(name, policies[name]), "in act", error)
+        for name, recorder in recorders.items():
+            recorder.act(batches[name], actions[name])
+        batches = played.step(actions)
+        for name, each in counted.items():
+            each.observe(batches[name], max_episode_steps)
+        for name, player in players.items():
+            player.observe(batches[name])
+        if lineup is not None:
+            lineup.observe(batches, environment.episodes, max_episode_steps)
+    return EvaluationResult({name: each.result() for name, each in counted.items() if each.returns})
+
+
+def shares(num_envs: int, episodes: int) -> NDArray[np.int64]:
+    """Return the number of episodes of each environment [N].
+
+    It is fixed beforehand: counting the first episodes to finish would favor short ones.
+    """
+    share = np.full(num_envs, episodes // num_envs)
+    share[: episodes % num_envs] += 1
+    return share
+
+
+def _begin(
+    environment: PlayedEnvironment,
+    seed: int,
+    episodes: NDArray[np.int64],
+    counted: Mapping[str, _Counted],
+    lineup: Lineup | None,
+) -> Mapping[str, AgentBatch]:
+    """Begin episode ``episodes[c]`` in every environment c."""
+    batches = environment.reset(EpisodeSeeds(seed), episodes)
+    for name, each in counted.items():
+        each.begin(batches[name])
+    if lineup is not None:
+        lineup.begin(environment.episodes)
+    return batches
 
 
 @attrs.define(eq=False)
-class FinishedEpisodes:
-    """K episodes that ended in the same environment step, in the order of their slots."""
+class _Counted:
+    """The episodes of one behavior that are part of the result."""
 
-    slots: NDArray[np.intp]  # [K]
-    returns: NDArray[np.float64]  # [K] the agents' own rewards
-    lengths: NDArray[np.int64]  # [K] agent steps
-    group_returns: NDArray[np.float64] | None  # [K]; None: no batch had a group's reward so far
+    spec: BehaviorSpec
+    left: NDArray[np.int64]  # [S] episodes still to be counted
+    recorder: EpisodeRecorder | None
+    players: NDArray[np.int64] | None = None  # [S] of the line-up: 0 where the measured policy plays
+    statistics: EpisodeStatistics = attrs.field(init=False)
+    steps: int = 0  # environment steps
+    began: NDArray[np.int64] = attrs.field(init=False)  # [S] the step at which the episode to be counted started
+    waiting: NDArray[np.bool_] = attrs.field(init=False)  # [S] for a new episode: the open one was cut and still runs
+    returns: list[float] = attrs.field(factory=list)
+    group_returns: list[float] = attrs.field(factory=list)
+    lengths: list[int] = attrs.field(factory=list)
+    cut: int = 0
 
-
-class EpisodeStatistics:
-    """Sums the rewards and counts the steps of the open episode of every slot."""
-
-    def __init__(self, slots: int) -> None:
-        self.finished = 0  # episodes that ended since the run started
-        # Row 0 is `_returns`; rows 1 to `_held` are the rewards of the latest steps, not yet added to them.
-        self._rewards: NDArray[np.float64] = np.zeros((1 + HELD_STEPS, slots))
-        self._returns: NDArray[np.float64] = self._rewards[0]  # [S]
-        self._held = 0
-        self._group_returns: NDArray[np.float64] = np.zeros(slots)  # [S]
-        self._shared = False  # whether any batch had a group's reward; not every batch of such an environment has one
-        self._steps = 0  # environment steps
-        self._began: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] `_steps` less the steps taken: length 0 then
-        self._acted: NDArray[np.bool_] | None = None  # [S] slots with an open transition; None: all
+    def __attrs_post_init__(self) -> None:
+        self.statistics = EpisodeStatistics(self.spec.slots)
+        self.began = np.zeros(self.spec.slots, np.int64)
+        self.waiting = np.zeros(self.spec.slots, np.bool_)
 
     @property
-    def returns(self) -> NDArray[np.float64]:
-        """[S] of the open episodes. A view: valid until the next call of a method."""
-        self._add_held()
-        return self._returns
+    def unfinished(self) -> bool:
+        return bool((self.left > 0).any())
 
     @property
-    def lengths(self) -> NDArray[np.int64]:
-        """[S] agent steps of the open episodes."""
-        return self._steps - self._began
-
-    @property
-    def group_returns(self) -> NDArray[np.float64] | None:
-        """[S] of the open episodes; None: no batch had a group's reward so far."""
-        return self._group_returns if self._shared else None
+    def playing(self) -> bool:
+        """Whether an episode to be counted is open."""
+        return bool(((self.left > 0) & ~self.waiting).any())
 
     def begin(self, batch: AgentBatch) -> None:
-        """Start an episode in all slots, with ``batch``. Open episodes did not end and are dropped."""
-        self._held = 0
-        self._drop(slice(None))
-        self._acted = None if batch.needs_action is None else batch.needs_action.copy()
+        """All slots start an episode with ``batch``: the environment was reset."""
+        self.statistics.begin(batch)
+        self.began[:] = self.steps
+        self.waiting[:] = False
+        if self.recorder is not None:
+            self.recorder.begin()
 
-    def record(self, batch: AgentBatch, counted: NDArray[np.bool_] | None = None) -> FinishedEpisodes | None:
-        """Add one environment step. Returns the episodes that ended in it, None if there are none.
+    def observe(self, batch: AgentBatch, max_steps: int | None) -> None:
+        """Counts the episodes that ended in the latest step, and those that are open after ``max_steps`` of them."""
+        self.steps += 1
+        ended = batch.ended
+        finished = self.statistics.record(batch)
+        wanted = (self.left[ended] > 0) & ~self.waiting[ended]
+        measured = wanted & self._measured(ended)
+        if self.recorder is not None:
+            self.recorder.observe(batch, ended[measured])
+        if finished is not None:
+            self.returns.extend(finished.returns[measured].tolist())
+            if finished.group_returns is not None:
+                self.group_returns.extend(finished.group_returns[measured].tolist())
+            self.lengths.extend(finished.lengths[measured].tolist())
+            self.left[ended[wanted]] -= 1
+            self.began[ended] = self.steps
+            self.waiting[ended] = False
+        if max_steps is not None and self.steps >= max_steps:
+            late = (self.steps - self.began >= max_steps) & (self.left > 0) & ~self.waiting
+            if late.any():
+                self._cut(np.flatnonzero(late), batch)
 
-        ``counted`` [S] are the slots whose episodes count; None: all. A reward counts once, when its transition closes:
-        see :attr:`AgentBatch.transition_closed`. An agent that has waited since its episode began has no transition to
-        close: its first turn adds no step.
+    def _measured(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return a mask [K] of the ``rows`` [K] whose agents play the measured policy."""
+        return np.ones(len(rows), np.bool_) if self.players is None else self.players[rows] == 0
+
+    def _cut(self, rows: NDArray[np.intp], batch: AgentBatch) -> None:
+        """Counts the open episodes of ``rows``.
+
+        A single environment cannot be reset, so these slots wait until all others have played their share.
         """
-        self._steps += 1
-        reward, ended = batch.reward, batch.ended
-        closed = None if batch.needs_action is None else batch.transition_closed
-        acted = self._acted
-        one_more = closed if acted is None else acted if closed is None else closed & acted  # [S]; None: all
-        if one_more is None and not ended.size:
-            held = self._held = self._held + 1
-            self._rewards[held] = reward
-            if held == HELD_STEPS:
-                self._add_held()
-        else:
-            self._add_held()
-            if closed is None:
-                np.add(self._returns, reward, out=self._returns)
-            else:
-                np.add(self._returns, reward, out=self._returns, where=closed)
-            if one_more is not None:
-                self._began += ~one_more
-        if batch.group_reward is not None:
-            self._shared = True
-            everywhere = True if closed is None else closed
-            np.add(self._group_returns, batch.group_reward, out=self._group_returns, where=everywhere)
-        finished = None
-        if ended.size:
-            complete = ended if counted is None else ended[counted[ended]]
-            finished = self._episodes(complete) if complete.size else None
-            self._drop(ended)
-        if batch.aborted is not None:
-            self._add_held()
-            self._drop(batch.aborted)
-        self._acted = None if batch.needs_action is None else self._open_next(batch, batch.needs_action)
-        return finished
+        statistics = self.statistics
+        self.left[rows] -= 1
+        self.waiting[rows] = True
+        rows = rows[self._measured(rows)]
+        self.returns.extend(statistics.returns[rows].tolist())
+        if statistics.group_returns is not None:
+            self.group_returns.extend(statistics.group_returns[rows].tolist())
+        self.lengths.extend(statistics.lengths[rows].tolist())
+        self.cut += len(rows)
+        if self.recorder is not None:
+            self.recorder.cut(batch, rows)
 
-    def _open_next(self, batch: AgentBatch, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Slots [S] that act on ``batch``, or still wait for what their last action leads to."""
-        over = batch.terminated | batch.truncated
-        if batch.aborted is not None:
-            over |= batch.aborted
-        return acts | (~over if self._acted is None else self._acted & ~over)
-
-    def _episodes(self, ended: NDArray[np.intp]) -> FinishedEpisodes:
-        self.finished += len(ended)
-        shared = self._group_returns.take(ended) if self._shared else None
-        return FinishedEpisodes(ended, self._returns.take(ended), self._steps - self._began.take(ended), shared)
-
-    def _drop(self, rows: NDArray[Any] | slice) -> None:
-        self._returns[rows] = 0.0
-        self._began[rows] = self._steps
-        if self._shared:
-            self._group_returns[rows] = 0.0
-
-    def _add_held(self) -> None:
-        """Add rewards in the order of their steps: returns depend on nothing but the rewards, to the last bit."""
-        held = self._held
-        if held:
-            self._held = 0
-            self._returns[:] = np.add.accumulate(self._rewards[: held + 1])[held]
-
-    def state_dict(self) -> dict[str, Any]:
-        """The open episodes and the number of those that ended."""
-        return {
-            "returns": self.returns.copy(),
-            "group_returns": self._group_returns.copy(),
-            "shared": self._shared,
-            "lengths": self.lengths,
-            "acted": np.ones(len(self._began), np.bool_) if self._acted is None else self._acted.copy(),
-            "finished": self.finished,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        fill(self.returns, state, "returns")
-        fill(self._group_returns, state, "group_returns")
-        self._shared = saved_bool(state, "shared")
-        self._acted = saved_array(state, "acted", np.bool_, self._began.shape).copy()
-        self._began[:] = self._steps - saved_array(state, "lengths", np.int64, self._began.shape)
-        self.finished = saved_count(state, "finished")
+    def result(self) -> BehaviorEvaluation:
+        return BehaviorEvaluation(
+            mean_reward=float(np.mean(self.returns)),
+            std_reward=float(np.std(self.returns)),
+            episodes=len(self.returns),
+            mean_length=float(np.mean(self.lengths)),
+            returns=tuple(self.returns),
+            mean_group_reward=float(np.mean(self.group_returns)) if self.group_returns else None,
+            lengths=tuple(self.lengths),
+            cut=self.cut,
+        )

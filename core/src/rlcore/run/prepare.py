@@ -10,19 +10,18 @@ from typing import Any
 
 import attrs
 
-from rlcore.config import dump_config, load_plugins_for, read_document
 from rlcore.config.collected import located
 from rlcore.config.data_source import learns_offline
-from rlcore.config.document import Document, document_from_mapping, object_hint
+from rlcore.config.document import Document, document_from_mapping, object_hint, read_document
+from rlcore.config.dump import dump_config
 from rlcore.config.load import load_document
-from rlcore.config.plugins_block import recorded
+from rlcore.config.plugins_block import load_plugins_for, recorded
 from rlcore.config.problems import shown
 from rlcore.contracts.ranks import Launch, OneRank, Ranks, share_environments
 from rlcore.contracts.seeding import fresh_seed
 from rlcore.errors import ConfigError
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.stopping import StopRequests
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext, StopRequests
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.provenance import directory_to_continue, naming_absent_plugins
 from rlcore.run.ranks.join import directory_of_rank, refuse_in_ranks

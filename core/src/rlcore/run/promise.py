@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 import attrs
 
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.context import RunContext
 from rlcore.run.state import RunState
 from rlcore.storage.fingerprint import device_of
 

@@ -18,9 +18,8 @@ from rlcore.config.document import Document
 from rlcore.contracts.environment import Environment
 from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
 from rlcore.errors import RunStateError
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.stopping import Stop
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext, Stop
 from rlcore.run.assemble import assemble
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.description import RunDescription

@@ -14,19 +14,19 @@ from typing import Any, Self
 
 import attrs
 
-from rlcore.config import load_config, load_plugins_for
 from rlcore.config.document import Document, read_document
-from rlcore.config.plugins_block import left_out
+from rlcore.config.load import load_config
+from rlcore.config.plugins_block import left_out, load_plugins_for
 from rlcore.contracts.environment import BehaviorSpec, Environment
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.recordings import RecordingAbout
 from rlcore.contracts.results import EvaluationResult
 from rlcore.contracts.saved_values import state_taken_up
 from rlcore.errors import ConfigError, EnvironmentFailed
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.recording_formats import recorded_to
-from rlcore.plugins.run_context import RunContext
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.records import ExporterSpec
 from rlcore.run.components import (
@@ -39,7 +39,7 @@ from rlcore.run.components import (
 )
 from rlcore.run.curricula.curricula import make_curricula
 from rlcore.run.curricula.parameters import target_feed
-from rlcore.run.evaluator import Evaluator, specs_mismatch
+from rlcore.run.evaluate import Evaluator, specs_mismatch
 from rlcore.run.played_environment import PlayedEnvironment
 from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed
 from rlcore.run.provenance import refuse_code_of_others

@@ -22,9 +22,9 @@ from rlcore.contracts.saved_values import non_finite, state_taken_up
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.trainer import PortableTrainer
 from rlcore.errors import EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
+from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.plugins.known import is_known
-from rlcore.plugins.run_context import RunContext
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.checks import batch_of
 from rlcore.run.curricula.curricula import RunCurricula

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import EpochResult, steps_per_second
 from rlcore.errors import PluginError, RlcoreError, RunStateError, one_line
+from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
-from rlcore.plugins.run_context import RunContext
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.boundaries import Boundaries
 from rlcore.run.loop import StepWatch, infer, learn
@@ -261,9 +261,8 @@ class Training:
 
 def _speed_advice(context: RunContext, state: RunState) -> SpeedAdvice:
     settings = context.config.environment
-    crew = None if settings is None else settings.crew
-    overlaps = crew is not None and crew.overlap != "none"
-    workers = None if overlaps or state.environment is None else 0 if crew is None else crew.count
+    executor = None if settings is None else settings.executor
+    workers = None if state.environment is None else 0 if executor is None else executor.count
     envs = 0 if state.environment is None else state.environment.num_envs
     return SpeedAdvice(Setting(context.ranks.size, workers, envs), context.ranks.rank == 0)
 

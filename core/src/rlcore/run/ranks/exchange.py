@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from rlcore.contracts.environment import Environment, Parameters
 from rlcore.contracts.ranks import Ranks, SlotShare, StepCount, share_slots
 from rlcore.contracts.trainer import TrainerWrapper
-from rlcore.plugins.stopping import Stop, StopRequests
+from rlcore.plugins.context import Stop, StopRequests
 from rlcore.run.behavior import BehaviorRun
-from rlcore.run.episodes import FinishedEpisodes
+from rlcore.run.episode_statistics import FinishedEpisodes
 
 SECONDS = 0.5  # between two agreements whether to stop, about
 MOST_STEPS = 256  # of the environments between two agreements, for those that suddenly become slow

@@ -10,7 +10,7 @@ import attrs
 from rlcore.contracts.ranks import Launch, OneRank, Ranks, share_environments
 from rlcore.contracts.trainer import Trainer, TrainerWrapper
 from rlcore.errors import ConfigError
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.plugins.known import RANKS_ADVICE
 from rlcore.records import BehaviorSection
 from rlcore.settings import BehaviorSettings, CheckpointSettings, RunConfig
