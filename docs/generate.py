@@ -44,7 +44,7 @@ from rlcore import (
     hookspecs,
     load_plugins,
 )
-from rlcore.config.classes import default_of, field_types, settings_fields
+from rlcore.config.structure import default_of, field_types, settings_fields
 from rlcore.hookspecs import registered
 from rlcore.plugins.contract import Contract, contracts
 from rlcore_torch import BehavioralCloningSettings, CriticSettings, MemorySettings, NetworkSettings

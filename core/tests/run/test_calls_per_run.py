@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from rlcore import export_policies, hookimpl, hookspecs
-from rlcore.config.document import document_from_mapping
 from rlcore.config.load import load_config
 from rlcore.config.plugins_block import load_plugins_for
+from rlcore.config.reading import document_from_mapping
 from rlcore.errors import EnvironmentFailed
 from rlcore.hookspecs import HOOKS
 from rlcore.plugins.call import Plugins

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.config.document import read_document
+from rlcore.config.reading import read_document
 from rlcore.errors import ConfigError
 from rlcore.run import provenance
 from rlcore.run.saved import SavedRun

@@ -201,8 +201,8 @@ def make_run(
     plugin_flags: Mapping[str, Any],
 ) -> Run:
     """The run that the arguments describe, before it starts."""
-    from rlcore.config.document import read_document
     from rlcore.config.overrides import apply_overrides
+    from rlcore.config.reading import read_document
     from rlcore.run.provenance import refuse_code_of_others
     from rlcore.run.run import Run
 
@@ -283,7 +283,7 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
     """The configuration in the run's directory, to resume it without naming a file."""
     if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
         raise click.UsageError("CONFIG is missing; it may be left out only with --run-id and --resume or --inference")
-    from rlcore.config.names import name_problem
+    from rlcore.config.rules import name_problem
     from rlcore.run.run_data import read_saved_configuration, require_run_directory
 
     problem = name_problem("a run id", flags["run_id"])

@@ -338,7 +338,7 @@ class RunContext:
         video: Directory for films if the environment is to record them; None otherwise.
         working_directory: Directory that relative paths of the configuration are relative to.
         stash: The values that plugins keep for this run; evaluations within a run share it.
-        ranks: The processes of the run, and the exchange between them; see :mod:`rlcore.ranks`.
+        ranks: The processes of the run, and the exchange between them; see :class:`rlcore.Ranks`.
     """
 
     config: RunConfig

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.collected import located
+from rlcore.config.load import located
 from rlcore.contracts.environment import SavesState
 from rlcore.contracts.ranks import Ranks
 from rlcore.errors import EnvironmentFailed, PluginError

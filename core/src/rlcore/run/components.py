@@ -15,8 +15,7 @@ from typing import Any, cast
 import attrs
 import numpy as np
 
-from rlcore.config.names import behavior_name_problems
-from rlcore.config.rules import behaviors_problem, workers_problem
+from rlcore.config.rules import behavior_name_problems, behaviors_problem, workers_problem
 from rlcore.contracts.curriculum import LessonChange
 from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment, SavesState, SendsSteps
 from rlcore.contracts.ranks import IdleGroups, share_environments

@@ -19,9 +19,10 @@ from typing import Any, Self
 import attrs
 
 from rlcore import __version__
-from rlcore.config.classes import settings_fields
-from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.document import Document
 from rlcore.config.overrides import apply_overrides
+from rlcore.config.reading import document_from_mapping
+from rlcore.config.structure import settings_fields
 from rlcore.contracts.environment import BehaviorSpec
 from rlcore.contracts.exporters import ChecksPolicies, ExportAbout, Exporter
 from rlcore.contracts.policy import Policy

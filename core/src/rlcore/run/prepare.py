@@ -10,13 +10,13 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.collected import located
-from rlcore.config.data_source import learns_offline
-from rlcore.config.document import Document, document_from_mapping, object_hint, read_document
+from rlcore.config.document import Document
 from rlcore.config.dump import dump_config
-from rlcore.config.load import load_document
+from rlcore.config.load import load_document, located
 from rlcore.config.plugins_block import load_plugins_for, recorded
 from rlcore.config.problems import shown
+from rlcore.config.reading import document_from_mapping, object_hint, read_document
+from rlcore.config.rules import learns_offline
 from rlcore.contracts.ranks import Launch, OneRank, Ranks, share_environments
 from rlcore.contracts.seeding import fresh_seed
 from rlcore.errors import ConfigError

@@ -14,9 +14,10 @@ from typing import Any, Self
 
 import attrs
 
-from rlcore.config.document import Document, read_document
+from rlcore.config.document import Document
 from rlcore.config.load import load_config
 from rlcore.config.plugins_block import left_out, load_plugins_for
+from rlcore.config.reading import read_document
 from rlcore.contracts.environment import BehaviorSpec, Environment
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.recordings import RecordingAbout
