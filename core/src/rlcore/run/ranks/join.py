@@ -1,27 +1,62 @@
-"""Rules for a run in several ranks: what ranks do not support is refused before the first step."""
+"""Joins a run in several ranks: refuses what they do not support, chooses the directory, and meets the other ranks."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
+import attrs
+
+from rlcore.contracts.ranks import Launch, OneRank, Ranks, share_environments
 from rlcore.contracts.trainer import Trainer, TrainerWrapper
 from rlcore.errors import ConfigError
 from rlcore.plugins.call import Plugins
-from rlcore.ranks.shares import share_environments
+from rlcore.plugins.known import RANKS_ADVICE
 from rlcore.records import BehaviorSection
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore.settings import BehaviorSettings, CheckpointSettings, RunConfig
+from rlcore.storage.checkpoints import find_checkpoints
+from rlcore.storage.directory import RunDirectory
+from rlcore.storage.run_files import read_mark
 
 _ONE = "run it in one process, without torchrun"
 
 
-class _Declares(Protocol):
-    """A record that says whether it may be used in several ranks."""
+def join_ranks(launch: Launch | None, config: RunConfig, plugins: Plugins, stop_requested: Callable[[], bool]) -> Ranks:
+    """Meet the other ranks of the run.
 
-    @property
-    def described(self) -> str: ...
+    Raises RanksFailed if one of them does not come, and ConfigError if no plugin exchanges between ranks.
+    """
+    if launch is None or launch.size == 1:
+        return OneRank()
+    ranks = plugins.join_ranks(launch, config, stop_requested)
+    if ranks is None:
+        raise ConfigError(f"torchrun started {launch.size} ranks, and no plugin exchanges between them; {RANKS_ADVICE}")
+    return ranks
 
-    @property
-    def ranks(self) -> bool: ...
+
+def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> RunDirectory:
+    """The run directory as this rank uses it: rank 0 writes, and resumes what an earlier attempt of torchrun saved."""
+    if launch is None:
+        return RunDirectory(settings)
+    if not launch.leads:
+        return RunDirectory(settings, read_only=True)
+    if launch.restarts and not settings.resume:
+        settings = restarted(settings, launch.job)
+    return RunDirectory(settings, launch.job)
+
+
+def restarted(settings: CheckpointSettings, job: str) -> CheckpointSettings:
+    """The settings of a run that torchrun started again: resume its last checkpoint, or replace a run without one.
+
+    Settings stay as they are if the run that is there was not begun by an earlier attempt of the same ``job``.
+    """
+    there = RunDirectory(settings)
+    mark = read_mark(there.path)
+    if mark is None or mark.job != job:
+        return settings
+    if find_checkpoints(there.checkpoints):
+        return attrs.evolve(settings, resume=True, force=False)
+    return attrs.evolve(settings, force=True)
 
 
 def refuse_in_ranks(config: RunConfig, plugins: Plugins, offline: bool, size: int) -> None:
@@ -66,7 +101,7 @@ def _refuse_behavior(key: tuple[str, ...], settings: BehaviorSettings, plugins: 
             _require(plugins.record(BehaviorSection, section), (*key, section))
 
 
-def _require(record: _Declares, key: tuple[str, ...]) -> None:
+def _require(record: Any, key: tuple[str, ...]) -> None:
     if not record.ranks:
         raise ConfigError(
             f"{record.described} does not declare that it learns in several ranks (`ranks` of its record); {_ONE}",

@@ -2,7 +2,7 @@
 
 Every array has its shape and kind of numbers compared, and every value must be finite. Many environments return the
 same array objects in every step, with other numbers in them: those need no second comparison of shape and kind. Values
-are compared with the bounds of their observation in the first batches only; see :mod:`rlcore.run.bounds_check`.
+are compared with the bounds of their observation in the first batches only; see :mod:`rlcore.run.checks`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.contracts.finite import LARGEST, not_finite_as_float32
-from rlcore.errors import EnvironmentFailed, NonFiniteError, UnsupportedSpace
-from rlcore.run.bounds_check import BoundsCheck, slot_named
+from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, TrainingDiverged, UnsupportedSpace
 
 log = logging.getLogger(__name__)
 
 # Up to this many numbers, adding them in Python is faster than a call of numpy.
 FEW_SLOTS = 16
+# How many batches of a behavior, from the first, have their values compared with bounds.
+FIRST_BATCHES = 100
 
 _BOOL = np.dtype(np.bool_)
 _FIX = "fix the environment, so that it returns what its behavior says"
@@ -60,7 +61,7 @@ class BatchCheck:
     """Refuses batches of one behavior that its :class:`~rlcore.BehaviorSpec` does not describe.
 
     Every batch has its shapes, kinds of numbers and flags checked, and that reward and observations are finite. In the
-    first :data:`~rlcore.run.bounds_check.FIRST_BATCHES` batches a value outside its observation's bounds, or an
+    first :data:`FIRST_BATCHES` batches a value outside its observation's bounds, or an
     indicator other than 0 and 1, gives a warning, one for each observation.
     """
 
@@ -310,6 +311,112 @@ def no_batch(batches: Any, name: str, environment: str, doing: str) -> Environme
         f"{environment}: {doing} returned {found} and none of behavior {name!r}; "
         "it must return a batch for each of its behaviors"
     )
+
+
+class BoundsCheck:
+    """Compares the observations of the first batches with their bounds, and indicators with 0 and 1."""
+
+    def __init__(self, spec: BehaviorSpec, when: Callable[[], str]) -> None:
+        """``when`` completes messages: ``"at step 60"``."""
+        self.batches = FIRST_BATCHES  # still to be checked
+        self._spec = spec
+        self._when = when
+        self._warned: set[str] = set()
+
+    def check(self, batch: AgentBatch) -> None:
+        """Warn, once for each observation, of values that its spec does not allow."""
+        self.batches -= 1
+        for spec in self._spec.observations:
+            what = f"observation {spec.name!r}"
+            if spec.name in self._warned or (spec.kind != "one_hot" and spec.low is None and spec.high is None):
+                continue
+            self._warn_of_values(what, batch.observations[spec.name], spec, np.arange(self._spec.slots))
+            if batch.ended.size and batch.final_observations is not None and spec.name not in self._warned:
+                self._warn_of_values(f"final {what}", batch.final_observations[spec.name], spec, batch.ended)
+
+    def _warn_of_values(self, what: str, values: NDArray[Any], spec: ObservationSpec, slots: NDArray[np.intp]) -> None:
+        wrong = outside_bounds(spec, values)
+        if not wrong.any():
+            return
+        self._warned.add(spec.name)
+        allowed = "0 and 1, the only values of an indicator"
+        if spec.kind != "one_hot":
+            index = tuple(np.argwhere(wrong)[0].tolist())[1:]
+            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[index]) for bound in _bounds(spec))
+            allowed = f"its bounds {lowest:g} to {highest:g}"
+        log.warning(
+            "behavior %r: %s of %s %s, outside %s; it is used as it is: correct the environment or what it declares "
+            "(reported once)",
+            self._spec.name, what, self._place(values, wrong, slots), self._when(), allowed,
+        )  # fmt: skip
+
+    def _place(self, values: NDArray[Any], wrong: NDArray[np.bool_], slots: NDArray[np.intp]) -> str:
+        """``slot 1 (environment 1) is 1e+06 at [2]`` for the first value that is ``wrong``."""
+        row, *index = np.argwhere(wrong)[0].tolist()
+        at = f" at {index}" if index else ""
+        return f"{slot_named(self._spec, int(slots[row]))} is {float(values[(row, *index)]):g}{at}"
+
+
+def outside_bounds(spec: ObservationSpec, values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where ``values`` [K, *shape] lie outside the bounds of their observation, or are not indicators."""
+    outside: NDArray[np.bool_]
+    if spec.kind == "one_hot":
+        outside = (values != 0) & (values != 1)
+        return outside
+    low, high = _bounds(spec)
+    # Bounds are exact numbers and values may be rounded sums: a millionth more is not a mistake.
+    below, above = (1e-6 * np.maximum(1.0, np.abs(bound)) for bound in (low, high))
+    outside = (values < low - below) | (values > high + above)
+    return outside
+
+
+def _bounds(spec: ObservationSpec) -> tuple[NDArray[Any] | float, NDArray[Any] | float]:
+    return (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
+
+
+def check_actions(
+    spec: BehaviorSpec, actions: Actions, needs_action: NDArray[np.bool_] | None, trainer: str, step: int
+) -> None:
+    """Check what ``trainer``, its name in messages, returned at ``step``. Rows that need no action are ignored.
+
+    Raises TrainingDiverged for a NaN or an infinity, PluginError for actions of another shape or kind, and for options
+    that a branch does not have.
+    """
+
+    def refuse(problem: str) -> NoReturn:
+        raise PluginError(
+            f"{trainer} returned {problem} (at step {step}); fix the trainer, so that it acts as its behavior says"
+        )
+
+    array: Any
+    wrong: NDArray[np.bool_]
+    for group, columns, kind in (("continuous", spec.continuous, "f"), ("discrete", len(spec.discrete), "iu")):
+        array = getattr(actions, group, None)
+        shape = (spec.slots, columns)
+        if not columns:
+            continue
+        real = kind == "f"
+        if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype.kind not in kind:
+            wanted = f"an array of {'real' if real else 'whole'} numbers of shape {list(shape)}"
+            refuse(f"{group} actions: {shown(array)}, not {wanted}")
+        wrong = ~np.isfinite(array) if real else (array < 0) | (array >= np.array(spec.discrete))
+        if needs_action is not None and needs_action.shape == wrong.shape[:1]:
+            wrong &= needs_action[:, None]
+        if not wrong.any():
+            continue
+        slot, column = np.argwhere(wrong)[0].tolist()
+        place = f"{slot_named(spec, slot)} is {array[slot, column]:g} at [{column}]"
+        if real:
+            raise TrainingDiverged(
+                f"behavior {spec.name!r}: the action of {place} at step {step}, although observations and rewards are "
+                f"finite: its policy has diverged; {TrainingDiverged.ADVICE}"
+            )
+        refuse(f"the action of {place}, and that branch has {spec.discrete[column]} options")
+
+
+def slot_named(spec: BehaviorSpec, slot: int) -> str:
+    """The name of a slot in messages: ``slot 3 (environment 1)``."""
+    return f"slot {slot} (environment {int(spec.env_index[slot])})"
 
 
 def _names(names: Iterable[str]) -> str:

@@ -9,38 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
-import attrs
-
+from rlcore.contracts.ranks import Launch
 from rlcore.errors import ConfigError
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _ADDRESS = re.compile(r"[A-Za-z0-9_.:%-]{1,255}")  # a name of a host, or an IPv4 or IPv6 address
 _LARGEST_PORT = 65535
-
-
-@attrs.frozen
-class Launch:
-    """How ``torchrun`` started this process.
-
-    Attributes:
-        rank: Number of the process, from 0.
-        size: Number of processes.
-        local_rank: Number of the process on its machine, which is the number of its GPU.
-        restarts: How often ``torchrun`` started the processes again after one had failed.
-        job: What all attempts of one call of ``torchrun`` have in common on a machine, and no other call has.
-    """
-
-    rank: int
-    size: int
-    local_rank: int
-    restarts: int = 0
-    job: str = ""
-
-    @property
-    def leads(self) -> bool:
-        """Whether the process is rank 0, which writes and prints."""
-        return self.rank == 0
 
 
 def launched(environ: Mapping[str, str] = os.environ) -> Launch | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import NO_CHANGES, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
+from rlcore.contracts.environment import Environment
 from rlcore.contracts.saved_values import plain, saved_mapping
 from rlcore.contracts.stats import (
     CUMULATIVE_REWARD,
@@ -26,10 +27,15 @@ from rlcore.contracts.stats import (
     lesson_numbers,
 )
 from rlcore.errors import RunStateError
-from rlcore.run.curricula.agent_episodes import AgentEpisodes, Beginnings
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
+from rlcore.records import CurriculumSpec
+from rlcore.run.behavior import BehaviorRun
 from rlcore.run.curricula.checked import CheckedCurriculum
-from rlcore.run.curricula.parameter_feed import FedEnvironment, ParameterFeed
+from rlcore.run.curricula.parameters import AgentEpisodes, Beginnings, ParameterFeed
 from rlcore.run.episode_statistics import FinishedEpisodes
+from rlcore.run.ranks.exchange import BehaviorOfRanks, EnvironmentOfRanks
+from rlcore.settings import EnvironmentParameter
 
 log = logging.getLogger(__name__)
 
@@ -40,37 +46,8 @@ _TAKEN = frozenset(
 )
 
 
-class CurriculumBatch(Protocol):
-    """The part that curricula use of a step of a behavior."""
-
-    @property
-    def ended(self) -> NDArray[np.intp]: ...
-
-    @property
-    def aborted(self) -> NDArray[np.bool_] | None: ...
-
-
-class PlacedAgents(Protocol):
-    """The part that curricula use of a behavior's spec."""
-
-    @property
-    def env_index(self) -> NDArray[np.int64]: ...
-
-
-class CurriculumBehavior(Protocol):
-    """The part that curricula use of a behavior: of one process, or of all ranks together."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def spec(self) -> PlacedAgents: ...
-
-    @property
-    def batch(self) -> CurriculumBatch: ...
-
-    @property
-    def steps(self) -> int: ...
+# A behavior of one process, or of all ranks together.
+CurriculumBehavior = BehaviorRun | BehaviorOfRanks
 
 
 class RunCurricula:
@@ -79,8 +56,8 @@ class RunCurricula:
     def __init__(
         self,
         curricula: Mapping[str, Curriculum],
-        environment: FedEnvironment,
-        behaviors: Mapping[str, CurriculumBehavior],
+        environment: Environment | EnvironmentOfRanks,
+        behaviors: Mapping[str, BehaviorRun] | Mapping[str, BehaviorOfRanks],
         lesson_changed: Callable[[LessonChange], None],
         environment_name: str = "environment",
     ) -> None:
@@ -310,6 +287,34 @@ class RunCurricula:
     def resume(self) -> None:
         """Every environment is in the episode it was in when the state was saved."""
         self._feed.resume()
+
+
+def make_curricula(
+    parameters: Mapping[str, EnvironmentParameter], plugins: Plugins, context: RunContext
+) -> dict[str, Curriculum]:
+    """The curricula that ``parameters`` name, each with all of its parameters, by the name it was first given.
+
+    Parameters are in the order of their names, whatever the file's, so that a state fits the file in any order.
+    """
+    blocks: dict[str, dict[str, Any]] = {}
+    specs: dict[str, CurriculumSpec] = {}
+    for name, parameter in sorted(parameters.items()):
+        spec = plugins.curriculum(parameter.curriculum.type)
+        kind = next((known for known, other in specs.items() if other is spec), parameter.curriculum.type)
+        specs[kind] = spec
+        blocks.setdefault(kind, {})[name] = parameter.curriculum
+    return {
+        kind: cast(
+            Curriculum,
+            CheckedCurriculum(
+                plugins.create_curriculum(spec, blocks[kind], context),
+                tuple(blocks[kind]),
+                spec.described,
+                spec.reference,
+            ),
+        )
+        for kind, spec in specs.items()
+    }
 
 
 def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedCurriculum | None) -> None:

@@ -1,4 +1,4 @@
-"""The episodes of all ranks of a run: each rank learns which episodes ended in the others.
+"""What the ranks of a run exchange while they step: ended episodes, counts of agent steps, requests to stop.
 
 Statistics need them at boundaries, and get them there. Curricula need them in the step in which they end: with
 curricula, all ranks ask in every step whether an episode ended in any of them, and gather it. Each has the same
@@ -11,28 +11,28 @@ of their slot, so that every rank has the numbers of a run in one process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import monotonic
+from typing import Any
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.environment import Environment, Parameters
+from rlcore.contracts.ranks import Ranks, SlotShare, StepCount, share_slots
 from rlcore.contracts.trainer import TrainerWrapper
-from rlcore.ranks.ranks import Ranks
-from rlcore.ranks.shares import SlotShare, share_slots
-from rlcore.ranks.step_count import StepCount
+from rlcore.plugins.context import Stop, StopRequests
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.episode_statistics import FinishedEpisodes
 
-if TYPE_CHECKING:
-    from rlcore.run.run_curricula import RunCurricula
+SECONDS = 0.5  # between two agreements whether to stop, about
+MOST_STEPS = 256  # of the environments between two agreements, for those that suddenly become slow
 
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
 
 
-class JoinedEnvironment:
+class EnvironmentOfRanks:
     """The environments of all ranks, for curricula: N* in the run.
 
     Attributes:
@@ -52,27 +52,27 @@ class JoinedEnvironment:
 
 
 @attrs.define
-class JoinedSpec:
+class SpecOfRanks:
     """The part of a behavior's spec that curricula use: the environment of each of its slots in all ranks."""
 
     env_index: NDArray[np.int64]
 
 
 @attrs.define
-class JoinedBatch:
+class BatchOfRanks:
     """The part of a step that curricula use: which slots, of all ranks, ended or lost their episode."""
 
     ended: NDArray[np.intp] = _NONE
     aborted: NDArray[np.bool_] | None = None
 
 
-class JoinedBehavior:
+class BehaviorOfRanks:
     """A behavior with the slots of all ranks, for curricula."""
 
     def __init__(self, behavior: BehaviorRun, share: SlotShare) -> None:
         self.name = behavior.name
-        self.spec = JoinedSpec(share.env_index)
-        self.batch = JoinedBatch()
+        self.spec = SpecOfRanks(share.env_index)
+        self.batch = BatchOfRanks()
         self.share = share
         self._behavior = behavior
 
@@ -81,16 +81,16 @@ class JoinedBehavior:
         return self._behavior.steps
 
 
-class JoinedEpisodes:
+class RankExchange:
     """Gathers the episodes that ended. All ranks call the same methods at the same steps."""
 
     def __init__(
         self, ranks: Ranks, environment: Environment, behaviors: Mapping[str, BehaviorRun], first_env: int, total: int
     ) -> None:
-        self.curricula: RunCurricula | None = None
-        self.environment = JoinedEnvironment(environment, first_env, total)
+        self.report: Callable[[BehaviorOfRanks, FinishedEpisodes], None] | None = None  # to curricula, in every step
+        self.environment = EnvironmentOfRanks(environment, first_env, total)
         self.behaviors = {
-            name: JoinedBehavior(behavior, share_slots(behavior.spec.env_index, first_env, ranks))
+            name: BehaviorOfRanks(behavior, share_slots(behavior.spec.env_index, first_env, ranks))
             for name, behavior in behaviors.items()
         }
         self._ranks = ranks
@@ -122,14 +122,14 @@ class JoinedEpisodes:
     def after_step(self, behaviors: Sequence[BehaviorRun]) -> None:
         """Close a step of the environments: with curricula, gather what ended in it in any rank."""
         self.steps += 1
-        if self.curricula is None:
+        if self.report is None:
             return
         news = self._own.episodes.tobytes() != self._known or any(
             behavior.batch.ended.size or behavior.batch.aborted is not None for behavior in behaviors
         )
         if not self.agree(int(news))[0]:
             for joined in self.behaviors.values():
-                joined.batch = JoinedBatch()
+                joined.batch = BatchOfRanks()
             return
         gathered = self._ranks.all_gather({
             "episodes": np.asarray(self._own.episodes, np.int64),
@@ -146,9 +146,9 @@ class JoinedEpisodes:
             if lost:
                 aborted = np.zeros(joined.share.total, np.bool_)
                 aborted[np.concatenate(lost)] = True
-            joined.batch = JoinedBatch(ended, aborted)
+            joined.batch = BatchOfRanks(ended, aborted)
             for finished in self._note(name, [each["finished"][name] for each in gathered]):
-                self.curricula.episodes_finished(joined, finished)
+                self.report(joined, finished)
 
     def watch(self) -> None:
         """Let the steps of trainers lag behind until they may reach the next boundary of their behavior.
@@ -219,3 +219,41 @@ class JoinedEpisodes:
             behavior.episodes_finished(finished)
             steps.append(finished)
         return steps
+
+
+class StopAgreement:
+    """Asks all ranks whether to stop: in one step of many, because an exchange takes as long as a fast step.
+
+    The number of steps in between follows from the time that steps took, and is equal in all ranks.
+    """
+
+    def __init__(self, ranks: Ranks, exchange: RankExchange, stopping: Callable[[], bool], stops: StopRequests) -> None:
+        """``stopping`` returns whether this rank wants to stop, and ``stops`` has the requests."""
+        self._ranks, self._exchange, self._stopping, self._stops = ranks, exchange, stopping, stops
+        self._steps = 0  # since the latest agreement
+        self._interval = 1
+        self._since = monotonic()
+
+    def after_step(self) -> bool:
+        """Whether to stop; asked after every step of the environments."""
+        self._steps += 1
+        if self._steps < self._interval:
+            return False
+        microseconds = int((monotonic() - self._since) * 1e6)
+        wanted, total = self._exchange.agree(int(self._stopping()), microseconds)
+        mean = total / self._ranks.size / self._steps
+        self._interval = min(MOST_STEPS, max(1, int(SECONDS * 1e6 / max(mean, 1.0))))
+        self._steps, self._since = 0, monotonic()
+        return wanted > 0 and self._share_requests()
+
+    def now(self) -> bool:
+        """Whether to stop; asked between two epochs."""
+        return self._ranks.any(self._stopping()) and self._share_requests()
+
+    def _share_requests(self) -> bool:
+        """Note the requests of all ranks in each. Returns True."""
+        first = self._stops.first
+        for request in self._ranks.all_gather(None if first is None else attrs.asdict(first)):
+            if request is not None:
+                self._stops.add(Stop(**request))
+        return True

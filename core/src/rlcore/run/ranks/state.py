@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.saved_values import LEARNED
 from rlcore.errors import RanksFailed, RunStateError
-from rlcore.ranks.ranks import Ranks
 
 PARTS = "ranks"  # the entry of a checkpoint's state
 _EMPTY = "$empty"  # stands for the leaf of an empty mapping or sequence
