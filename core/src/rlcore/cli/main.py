@@ -1,7 +1,7 @@
 """``rlcore``: finds the command, runs it, turns errors into one line and an exit code, and ends the process.
 
 Commands are named by strings and imported when they are run, so that ``rlcore --help`` is fast. ``rlcore run`` and
-``rlcore evaluate`` enter :func:`ends_within` around each ``close()``; :mod:`rlcore.run.closing` sets the seconds.
+``rlcore evaluate`` enter :func:`ends_within` around each ``close()``; :mod:`rlcore.run.components` sets the seconds.
 :func:`end_in_order` gives threads and exit handlers that are left after the command ``EXIT_SECONDS``.
 """
 
@@ -170,7 +170,7 @@ def report(error: BaseException, debug: bool, shown: Callable[[str], str] = str)
 
 def named(text: str) -> str:
     """``text`` of an error with the rank that it is of, if there are several."""
-    from rlcore.ranks.launch import launched
+    from rlcore.run.ranks.launch import launched
 
     try:
         launch = launched()
