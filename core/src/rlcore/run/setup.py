@@ -14,8 +14,7 @@ import numpy as np
 
 from rlcore.config.document import Document
 from rlcore.config.dump import dump_config
-from rlcore.config.load import load_document
-from rlcore.config.plugins_block import load_plugins_for, recorded
+from rlcore.config.load import load_document, load_plugins_for, recorded
 from rlcore.config.problems import shown
 from rlcore.config.reading import document_from_mapping, object_hint, read_document
 from rlcore.config.rules import behavior_name_problems, behaviors_problem, learns_offline, workers_problem
