@@ -46,6 +46,14 @@ from .contracts.policy import MemoryPolicy as MemoryPolicy
 from .contracts.policy import Player as Player
 from .contracts.policy import Policy as Policy
 from .contracts.policy import Snapshot as Snapshot
+from .contracts.ranks import IdleGroups as IdleGroups
+from .contracts.ranks import Launch as Launch
+from .contracts.ranks import OneRank as OneRank
+from .contracts.ranks import Ranks as Ranks
+from .contracts.ranks import SlotShare as SlotShare
+from .contracts.ranks import StepCount as StepCount
+from .contracts.ranks import share_slots as share_slots
+from .contracts.ranks import total_of as total_of
 from .contracts.recordings import Recording as Recording
 from .contracts.recordings import RecordingAbout as RecordingAbout
 from .contracts.recordings import RecordingFormat as RecordingFormat
@@ -155,13 +163,6 @@ from .plugins.manager import HookManager as HookManager
 from .plugins.recording_formats import read_recording as read_recording
 from .plugins.select import Selection as Selection
 from .plugins.select import selection_from as selection_from
-from .ranks.ranks import OneRank as OneRank
-from .ranks.ranks import Ranks as Ranks
-from .ranks.shares import SlotShare as SlotShare
-from .ranks.shares import share_slots as share_slots
-from .ranks.shares import total_of as total_of
-from .ranks.step_count import IdleGroups as IdleGroups
-from .ranks.step_count import StepCount as StepCount
 from .records import BehaviorSection as BehaviorSection
 from .records import CommandSpec as CommandSpec
 from .records import ConfigSection as ConfigSection
@@ -177,7 +178,7 @@ from .records import RunOptionSpec as RunOptionSpec
 from .records import StatsWriterSpec as StatsWriterSpec
 from .records import TrainerSpec as TrainerSpec
 from .records import check_target as check_target
-from .run.bounds_check import outside_bounds as outside_bounds
+from .run.checks import outside_bounds as outside_bounds
 from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
 from .run.curricula.episodes_in_order import EpisodesInOrder as EpisodesInOrder
 from .run.episode_statistics import EpisodeStatistics as EpisodeStatistics

@@ -162,7 +162,7 @@ def test_a_start_that_fails(prepared: Any, monkeypatch: pytest.MonkeyPatch) -> N
         raise EnvironmentFailed("no simulator")
 
     run, calls = prepared()
-    monkeypatch.setattr("rlcore.run.state.make_environment", fail)
+    monkeypatch.setattr("rlcore.run.components.make_environment", fail)
     with pytest.raises(EnvironmentFailed):
         run.start()
     run.close()

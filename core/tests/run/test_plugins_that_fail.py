@@ -271,7 +271,7 @@ def test_what_a_full_disk_costs_a_writer_costs_no_checkpoint(make_run: Any, file
         pytest.skip("there is no /dev/full")
     run = make_run()
     run.start()
-    (jsonl,) = run._training.summaries.writers
+    (jsonl,) = run._training.boundaries.writers
     jsonl.writer._file.close()
     jsonl.writer._file = open("/dev/full", "w")  # noqa: SIM115
     monkeypatch.setattr(WatchedDirectory, "lost", lambda *_: False)  # it would be created again

@@ -102,8 +102,7 @@ def evaluate_command(
     limit_threads()
     from rlcore.config.load import load_document, located
     from rlcore.config.overrides import apply_overrides
-    from rlcore.run.absent_plugins import naming_absent_plugins
-    from rlcore.run.code_of_others import refuse_code_of_others
+    from rlcore.run.provenance import naming_absent_plugins, refuse_code_of_others
     from rlcore.run.run_data import find_run, read_saved_configuration
     from rlcore.run.saved import SavedRun
     from rlcore.storage.run_files import require_outside_runs

@@ -151,7 +151,7 @@ def train(
     from rlcore.cli.start import is_silent, show_start
     from rlcore.cli.stopping import interrupts
     from rlcore.contracts.finite import hide_overflow_warnings
-    from rlcore.ranks.launch import launched
+    from rlcore.run.ranks.launch import launched
 
     hide_overflow_warnings()
     launch = launched()
@@ -203,7 +203,7 @@ def make_run(
     """The run that the arguments describe, before it starts."""
     from rlcore.config.overrides import apply_overrides
     from rlcore.config.reading import read_document
-    from rlcore.run.code_of_others import refuse_code_of_others
+    from rlcore.run.provenance import refuse_code_of_others
     from rlcore.run.run import Run
 
     if config is None:

@@ -33,9 +33,9 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, failure, trainer_named
 from rlcore.records import ExporterSpec
 from rlcore.run.behavior import BehaviorRun
+from rlcore.run.components import settings_of
 from rlcore.run.run_data import configuration_sha256
 from rlcore.run.saved import PolicySource, SavedRun
-from rlcore.run.setup import settings_of
 from rlcore.settings import ExportSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
