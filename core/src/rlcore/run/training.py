@@ -26,11 +26,11 @@ from rlcore.ranks.parts import gather_state
 from rlcore.run.background_save import MOST_COPIED, BackgroundSave
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.control import Control
+from rlcore.run.description import ResumePromise, promise_of
 from rlcore.run.evaluations import RunEvaluation
 from rlcore.run.export import RunExports
 from rlcore.run.loop import PhaseTimes, infer, learn
 from rlcore.run.notifications import Notifications
-from rlcore.run.promise import ResumePromise, promise_of
 from rlcore.run.rank_stops import StopAgreement
 from rlcore.run.setup import fresh_start, plugin_files, with_intervals
 from rlcore.run.speed_advice import Setting, SpeedAdvice
