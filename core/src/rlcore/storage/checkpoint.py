@@ -20,7 +20,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rlcore.contracts.saved_values import STORED_DTYPES, FrozenState, SharedPart, storable
+from rlcore.contracts.saved_values import STORED_DTYPES, FrozenState, SharedPart, TreePath, mapped, storable
 from rlcore.errors import RunStateError, repeating
 from rlcore.storage.files.atomic import fsync_directory, fsync_file
 from rlcore.storage.files.json_files import (
@@ -143,34 +143,40 @@ def _require_readable(text: str) -> None:
         raise TypeError(f"{STATE} {error}; keep numbers in numpy arrays, which go into files of their own") from error
 
 
-def _split(value: Any, path: tuple[str, ...], arrays: Arrays, frozen: FrozenFiles | None) -> Any:
-    """Returns the value with a mark in the place of each array, and puts the arrays into ``arrays`` by their path.
+def _split(tree: Any, path: TreePath, arrays: Arrays, frozen: FrozenFiles | None) -> Any:
+    """The tree at ``path`` with a mark in the place of each array, which is put into ``arrays`` by its path.
 
     ``frozen`` takes the arrays of each FrozenState and SharedPart; None within one, because its arrays are in one file.
     """
-    if isinstance(value, FrozenState | SharedPart) and frozen is not None:
-        own: Arrays = {}
-        mark = {_CONTENT: _split(value, ("/".join(path),), own, None)}
-        frozen.add(value, own, mark)
-        return mark
-    if isinstance(value, Mapping):
+
+    def is_part(value: Any, path: TreePath) -> bool:
+        if frozen is not None and isinstance(value, FrozenState | SharedPart):
+            return True
         for reserved in (_ARRAY, FILE_MARK):
             if reserved in value:
-                raise TypeError(f"state entry {'/'.join(path)!r}: the key {reserved} is reserved for rlcore")
-        return {str(key): _split(item, (*path, str(key)), arrays, frozen) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_split(item, (*path, str(index)), arrays, frozen) for index, item in enumerate(value)]
-    leaf = storable(value, path)
-    if not isinstance(leaf, np.ndarray):
-        return leaf
-    name = _array_name(path, arrays)
-    arrays[name] = np.ascontiguousarray(leaf).reshape(leaf.shape)  # ascontiguousarray makes a scalar 1-d
-    return {_ARRAY: name}
+                raise TypeError(f"state entry {'/'.join(map(str, path))!r}: the key {reserved} is reserved for rlcore")
+        return False
+
+    def leaf(value: Any, path: TreePath) -> Any:
+        if isinstance(value, FrozenState | SharedPart):
+            assert frozen is not None
+            own: Arrays = {}
+            mark = {_CONTENT: _split(dict(value), ("/".join(map(str, path)),), own, None)}
+            frozen.add(value, own, mark)
+            return mark
+        found = storable(value, path)
+        if not isinstance(found, np.ndarray):
+            return found
+        name = _array_name(path, arrays)
+        arrays[name] = np.ascontiguousarray(found).reshape(found.shape)  # ascontiguousarray makes a scalar 1-d
+        return {_ARRAY: name}
+
+    return mapped(tree, leaf, is_part, path)
 
 
-def _array_name(path: tuple[str, ...], taken: Container[str]) -> str:
+def _array_name(path: TreePath, taken: Container[str]) -> str:
     """The array's path within its file, made unique: keys may hold any text, slashes included."""
-    name = "/".join(path[1:])
+    name = "/".join(map(str, path[1:]))
     if not name.isprintable() or name == "__metadata__":  # lone surrogates, and safetensors' own key
         name = "array"
     while name in taken:
@@ -332,18 +338,18 @@ class _Join:
 
     def value(self, value: Any, file: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
         """``value`` with ``arrays``, which are those in ``file``. Raises DamagedFile for an array that is missing."""
-        if isinstance(value, dict):
-            if value.keys() == {_ARRAY}:
-                name = str(value[_ARRAY])
-                if name not in arrays:
-                    raise DamagedFile(f"{file} has no array {name!r}")
-                return arrays[name]
-            if value.keys() == {FILE_MARK, _CONTENT}:
+
+        def leaf(value: Any, path: TreePath) -> Any:
+            if not isinstance(value, dict):
+                return value
+            if FILE_MARK in value:
                 return self._frozen_state(value[FILE_MARK], value[_CONTENT])
-            return {key: self.value(item, file, arrays) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.value(item, file, arrays) for item in value]
-        return value
+            name = str(value[_ARRAY])
+            if name not in arrays:
+                raise DamagedFile(f"{file} has no array {name!r}")
+            return arrays[name]
+
+        return mapped(value, leaf, lambda each, path: each.keys() in ({_ARRAY}, {FILE_MARK, _CONTENT}))
 
     def arrays(self, file: str) -> dict[str, np.ndarray[Any, Any]]:
         return _load_arrays(self._path / file)

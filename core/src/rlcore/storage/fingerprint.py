@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
@@ -27,7 +27,8 @@ import attrs
 from rlcore._version import __version__
 from rlcore.config.dump import dump_config
 from rlcore.config.problems import shown
-from rlcore.errors import KeyPath, dotted
+from rlcore.contracts.saved_values import TreePath, leaves, mapped
+from rlcore.errors import dotted
 from rlcore.plugins.calls import Plugins
 from rlcore.records import ConfigSection
 from rlcore.settings import RunConfig, WorkerSettings
@@ -127,15 +128,11 @@ def learning_part(data: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
 
 
 def _digest(data: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(_canonical(data), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(mapped(data, _canonical), sort_keys=True).encode()).hexdigest()
 
 
-def _canonical(value: Any) -> Any:
-    """``value`` with equal numbers written alike: 1.0 in a file and 1 in another one configure the same."""
-    if isinstance(value, Mapping):
-        return {key: _canonical(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_canonical(each) for each in value]
+def _canonical(value: Any, path: TreePath) -> Any:
+    """Equal numbers are written alike: 1.0 in a file and 1 in another one configure the same."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -158,8 +155,8 @@ class Change:
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
     """The keys whose values differ, without those that only say how the run is started."""
-    left, right = dict(_flat(before, ())), dict(_flat(now, ()))
-    keys = [key for key in {**left, **right} if key[:1] != _START and left.get(key) != right.get(key)]
+    left, right = dict(leaves(before, _is_list)), dict(leaves(now, _is_list))
+    keys = [key for key in left | right if key[:1] != _START and left.get(key) != right.get(key)]
     return [Change(dotted(key), _shown(left, key), _shown(right, key)) for key in keys]
 
 
@@ -169,13 +166,9 @@ def described(found: list[Change], most: int = 5) -> str:
     return ", ".join(texts) + (f" and {len(found) - most} more" if len(found) > most else "")
 
 
-def _shown(values: Mapping[KeyPath, Any], key: KeyPath) -> str:
+def _shown(values: Mapping[TreePath, Any], key: TreePath) -> str:
     return shown(values[key]) if key in values else MISSING
 
 
-def _flat(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
-    if isinstance(value, Mapping) and value:
-        for key, each in value.items():
-            yield from _flat(each, (*path, str(key)))
-    else:
-        yield path, value
+def _is_list(value: Any, path: TreePath) -> bool:
+    return isinstance(value, list)
