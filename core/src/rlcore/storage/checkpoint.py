@@ -195,7 +195,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     try:
         for name, entry in state.items():
             file = file_name(name)
-            state[name] = join.value(entry, file, join.arrays(file) if file in verified else {})
+            state[name] = join.value(entry, file, _load_arrays(path / file) if file in verified else {})
     except DamagedFile as error:
         raise RunStateError(f"checkpoint {path}: {error}") from error
     return state
@@ -247,7 +247,7 @@ def _verified_manifest(path: Path) -> dict[str, tuple[int, str]]:
         what = "missing" if isinstance(error, FileNotFoundError) else f"damaged: {error}"
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is {what}") from error
     version, step, files = manifest.get("format_version"), manifest.get("step"), _listed(manifest.get("files"))
-    _require_not_newer(path, manifest)
+    require_format(path)
     if files is None or not is_whole(version) or not is_whole(step):
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is damaged: it does not list a checkpoint's files")
     if version not in READ_VERSIONS:
@@ -277,12 +277,17 @@ def _damages(path: Path, files: Mapping[str, tuple[int, str]]) -> Iterator[str]:
                 yield f"checkpoint {path}: {name} is damaged (its SHA-256 differs from the manifest)"
 
 
+def _manifest(path: Path) -> dict[str, Any]:
+    """The content of the checkpoint's manifest; empty if it cannot be read."""
+    try:
+        return read_object(path / MANIFEST, MAX_MANIFEST)
+    except (OSError, DamagedFile):
+        return {}
+
+
 def format_version(path: Path) -> int | None:
     """The version of the format that the manifest of the checkpoint at ``path`` states; None if it states none."""
-    try:
-        version = read_object(path / MANIFEST, MAX_MANIFEST).get("format_version")
-    except (OSError, DamagedFile):
-        return None
+    version = _manifest(path).get("format_version")
     return version if isinstance(version, int) and is_whole(version) else None
 
 
@@ -293,16 +298,8 @@ def created_at(path: Path) -> float:
 
 def require_format(path: Path) -> None:
     """Raises NewerFormat if the checkpoint at ``path`` was written by a newer rlcore; a damaged manifest passes."""
-    try:
-        manifest = read_object(path / MANIFEST, MAX_MANIFEST)
-    except (OSError, DamagedFile):
-        return
-    _require_not_newer(path, manifest)
-
-
-def _require_not_newer(path: Path, manifest: Mapping[str, Any]) -> None:
-    version = manifest.get("format_version")
-    if isinstance(version, int) and is_whole(version) and version > FORMAT_VERSION:
+    version = format_version(path)
+    if version is not None and version > FORMAT_VERSION:
         raise NewerFormat(
             f"checkpoint {path}: format version {version} is of a newer rlcore; this one reads {FORMAT_VERSION}; "
             "upgrade rlcore"
@@ -351,9 +348,6 @@ class _Join:
 
         return mapped(value, leaf, lambda each, path: each.keys() in ({_ARRAY}, {FILE_MARK, _CONTENT}))
 
-    def arrays(self, file: str) -> dict[str, np.ndarray[Any, Any]]:
-        return _load_arrays(self._path / file)
-
     def _frozen_state(self, file: Any, tree: Any) -> FrozenState:
         if not isinstance(tree, dict):
             raise DamagedFile(f"{STATE} has a frozen part that is not an object")
@@ -362,7 +356,7 @@ class _Join:
         if not isinstance(file, str) or file not in self._verified:
             raise DamagedFile(f"{STATE} has a frozen part with the file {str(file)[:90]!r}, which is not a file of it")
         if file not in self._frozen:
-            self._frozen[file] = FrozenState(self.arrays(file))
+            self._frozen[file] = FrozenState(_load_arrays(self._path / file))
         state = FrozenState(self.value(tree, file, self._frozen[file]))
         state.checksum = checksum_in(file)
         return state
@@ -378,10 +372,7 @@ def own_files(path: Path) -> set[Path]:
     the name of a checkpoint's file.
     """
     files = [entry for entry in path.iterdir() if entry.is_file() and not entry.is_symlink()]
-    try:
-        listed = _listed(read_object(path / MANIFEST, MAX_MANIFEST).get("files"))
-    except (OSError, DamagedFile):
-        listed = None
+    listed = _listed(_manifest(path).get("files"))
     if listed is None:
         try:
             names = {file_name(name) for name in load_without_arrays(path)}

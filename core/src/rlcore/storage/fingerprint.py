@@ -39,13 +39,7 @@ ENTRY = "fingerprint"  # of a checkpoint's run
 ANOTHER_CONFIGURATION = "another configuration"
 # Blocks that no number of a training depends on. The section `plugins` says which plugins were loaded.
 _WITHOUT_EFFECT = ("checkpoint_settings", "evaluation", "stats", "export", "plugins", "debug")
-_NAMED = {
-    "libraries": "{name}",
-    "environment": "{name}",
-    "plugins": "plugin {name!r}",
-    "computing": "{name}",
-    "processes": "{name}",
-}
+_SECTIONS = ("libraries", "environment", "plugins", "computing", "processes")
 _COMPARED_ELSEWHERE = "ranks"  # by the start of a run, which restores less of a checkpoint of another number
 
 
@@ -107,12 +101,13 @@ def differences(saved: Fingerprint, now: Fingerprint) -> list[str]:
     Sections that an older checkpoint lacks are not compared.
     """
     found = []
-    for section, named in _NAMED.items():
+    for section in _SECTIONS:
         before, after = saved.get(section, {}), now.get(section, {})
         for name in sorted(before.keys() | after.keys() if before else ()):
             if name != _COMPARED_ELSEWHERE and before.get(name) != after.get(name):
                 was, is_now = (side.get(name, "not loaded") or "without a version" for side in (before, after))
-                found.append(f"{named.format(name=name)} {is_now} instead of {was}")
+                what = f"plugin {name!r}" if section == "plugins" else name
+                found.append(f"{what} {is_now} instead of {was}")
     if saved.get("configuration", now["configuration"]) != now["configuration"]:
         found.append(ANOTHER_CONFIGURATION)
     return found
