@@ -26,6 +26,7 @@ SOURCES = {
     "rlcore_gymnasium": ROOT / "plugins/gymnasium/src",
     "rlcore_onnx": ROOT / "plugins/onnx/src",
     "rlcore_ppo": ROOT / "builtin_trainers/ppo/src",
+    "rlcore_workers": ROOT / "plugins/workers/src",
 }
 
 
@@ -50,7 +51,7 @@ PAGES: Mapping[str, Page] = {
         "Workers",
         "The contract of executors, which run the environments of a run in workers. See "
         "[Run environments in workers](../../how-to/workers.md).",
-        ("rlcore.workers",),
+        ("rlcore_workers",),
     ),
     "trainers": Page(
         "Trainers and policies",
@@ -103,7 +104,7 @@ PAGES: Mapping[str, Page] = {
         "Plugins",
         "The records that registries return, the run as plugins see it, and the plugins of a run. "
         "[Hooks](../hooks.md) has all hooks.",
-        ("rlcore.records", "rlcore.plugins", "rlcore.cli", "rlcore.ranks"),
+        ("rlcore.hookspecs", "rlcore.records", "rlcore.plugins", "rlcore.cli", "rlcore.ranks"),
     ),
     "settings": Page(
         "Settings classes",

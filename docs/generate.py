@@ -33,20 +33,20 @@ from rlcore import (
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
+    ExecutorSettings,
     ExportSettings,
     HookInfo,
     PluginSettings,
     RewardSettings,
     RunConfig,
     TorchSettings,
-    WorkerSettings,
     field_info,
     hookspecs,
     load_plugins,
 )
 from rlcore.config.classes import default_of, field_types, settings_fields
+from rlcore.hookspecs import registered
 from rlcore.plugins.contract import Contract, contracts
-from rlcore.plugins.markers import registered
 from rlcore_torch import BehavioralCloningSettings, CriticSettings, MemorySettings, NetworkSettings
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("behaviors.NAME.network_settings.critic", CriticSettings),
     ("behaviors.NAME.network_settings.memory", MemorySettings),
     ("environment", EnvironmentSettings),
-    ("environment.workers", WorkerSettings),
+    ("environment.workers", ExecutorSettings),
     ("environment_parameters.NAME", EnvironmentParameter),
     ("evaluation", EvaluationSettings),
     ("export.NAME", ExportSettings),
@@ -136,6 +136,7 @@ PLUGIN_BLOCKS = (
     ("curriculum", "environment_parameters.NAME.curriculum, if type is {name}", "settings"),
     ("replay_sampler", "behaviors.NAME.hyperparameters.replay_sampler, if type is {name}", "settings"),
     ("optimizer", "behaviors.NAME.hyperparameters.optimizer, if type is {name}", "settings"),
+    ("evaluation", "evaluation", "settings"),
     ("opponent", "evaluation.opponents.NAME, if type is {name}", "settings"),
     ("sampler", "sampler_parameters, if sampler_type is {name}", "settings"),
     ("writer", "stats.{name}", "settings"),
@@ -341,7 +342,7 @@ def _table(title: str, cls: type, source: str = "", level: str = "##") -> Iterat
     yield from ("", f"{level} {title}", "", source + prose((cls.__doc__ or "").partition("\n\n")[0]), "")
     yield from ("| key | type | default | meaning |", "|---|---|---|---|")
     for key, attribute in settings_fields(cls).items():
-        if cls is RunConfig and key == "sections":  # this attribute contains the blocks of plugins; it is not a key
+        if cls in (RunConfig, EvaluationSettings) and key == "sections":  # blocks of plugins; not a key
             continue
         cells = (f"`{key}`", type_words(kinds[attribute.name]), _shown(default_of(attribute)), _meaning(attribute))
         yield f"| {' | '.join(cells)} |"

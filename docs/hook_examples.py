@@ -12,9 +12,9 @@ from rlcore import (
     ConfigSection,
     CurriculumSpec,
     EnvironmentSpec,
+    EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
-    OpponentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
     RunOptionSpec,
@@ -22,6 +22,7 @@ from rlcore import (
     TrainerSpec,
     hookimpl,
 )
+from rlcore_ghost import OpponentSpec
 from rlcore_torch import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
 
 
@@ -72,7 +73,7 @@ def rlcore_executors():
     return [
         ExecutorSpec(
             name="cluster",
-            target="acme_rl.cluster:ClusterExecutor",
+            target="acme_rl.cluster:create_environment",
             settings="acme_rl.settings:ClusterSettings",
             summary="workers on the machines of the cluster",
         )
@@ -207,6 +208,18 @@ def rlcore_behavior_sections():
     return [BehaviorSection(name="acme_league", target="acme_rl.settings:LeagueSettings", summary="Our league.")]
 
 
+@hookimpl
+def rlcore_evaluation_sections():
+    return [
+        EvaluationSection(
+            name="partners",
+            target="acme_rl.partners:WithPartners",
+            settings="acme_rl.settings:PartnersSettings",
+            summary="evaluations with partners that people have recorded",
+        )
+    ]
+
+
 @hookimpl(wrapper=True)
 def rlcore_create_trainer(spec, settings):
     trainer = yield  # the trainer of the next plugin, or of rlcore
@@ -237,20 +250,6 @@ def rlcore_create_environment(run):
     environment = yield
     print(f"{run.num_envs} environments with {', '.join(environment.behaviors)}")
     return environment
-
-
-@hookimpl(wrapper=True)
-def rlcore_create_curriculum(spec, settings):
-    curriculum = yield
-    print(f"{spec.name} decides {', '.join(settings)}")
-    return curriculum
-
-
-@hookimpl(wrapper=True)
-def rlcore_create_exporter(spec, run):
-    exporter = yield
-    run.logger("acme").info("policies of %s are exported by %s", run.run_id, spec.name)
-    return exporter
 
 
 @hookimpl

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlcore.plugins.scaffold.kinds import KINDS
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
+from rlcore_devkit.scaffold.kinds import KINDS
 
 pytestmark = pytest.mark.documentation
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from workspace import MEMBERS, ROOT
 
-from rlcore.plugins.scaffold.kinds import KINDS
-from rlcore.plugins.scaffold.names import new_package
-from rlcore.plugins.scaffold.writing import write_plugin
+from rlcore_devkit.scaffold.kinds import KINDS
+from rlcore_devkit.scaffold.names import new_package
+from rlcore_devkit.scaffold.writing import write_plugin
 
 pytestmark = pytest.mark.lint
 

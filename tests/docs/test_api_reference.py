@@ -16,9 +16,9 @@ from api_reference import SOURCES, PublicName, definition, packages, plain, publ
 from pages import blocks
 from workspace import PLUGINS, ROOT
 
-from rlcore.plugins.scaffold.kinds import KINDS
-from rlcore.plugins.scaffold.names import new_package
-from rlcore.plugins.scaffold.writing import write_plugin
+from rlcore_devkit.scaffold.kinds import KINDS
+from rlcore_devkit.scaffold.names import new_package
+from rlcore_devkit.scaffold.writing import write_plugin
 
 pytestmark = pytest.mark.documentation
 

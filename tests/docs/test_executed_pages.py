@@ -20,8 +20,8 @@ from workspace import ROOT
 
 from rlcore import Plugins, Run, RunStateError, load_plugins, load_policies, read_recording, selection_from
 from rlcore.cli.main import main
-from rlcore.plugins.scaffold.names import new_package
-from rlcore.plugins.scaffold.writing import write_plugin
+from rlcore_devkit.scaffold.names import new_package
+from rlcore_devkit.scaffold.writing import write_plugin
 from rlcore_torch import ActorPolicy
 
 pytestmark = pytest.mark.documentation

@@ -15,7 +15,7 @@ from checked_workers import SEED, Checked, fault, make
 from test_worker_faults import left_processes
 
 from rlcore import Actions, ConfigError, EnvironmentFailed, EpisodeSeeds, EpisodeStatistics, SavesState
-from rlcore.workers.overlap import OverlappingEnvironment
+from rlcore_workers.overlap import OverlappingEnvironment
 
 pytestmark = pytest.mark.faults
 HALF = {"count": 4, "overlap": "half"}

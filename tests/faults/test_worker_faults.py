@@ -20,8 +20,8 @@ import pytest
 from checked_workers import FAULTY, SEED, Checked, descriptors, fault, left_processes, make
 
 from rlcore import Actions, EnvironmentFailed, EpisodeSeeds, PluginError
-from rlcore.workers.environment import WorkerEnvironment
 from rlcore_devkit.fixtures import RunRlcore
+from rlcore_workers.environment import WorkerEnvironment
 
 pytestmark = pytest.mark.faults
 

@@ -21,7 +21,7 @@ import yaml
 from made_once import made_once
 from virtualenvs import Venv, build_wheels, wheel_in
 
-from rlcore.plugins.scaffold.kinds import KINDS
+from rlcore_devkit.scaffold.kinds import KINDS
 
 pytestmark = pytest.mark.packaging
 

@@ -120,7 +120,7 @@ def left_processes() -> list[int]:
                 parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
             except OSError:
                 continue
-            if b"rlcore.workers.child" in words and int(parent) == os.getpid():
+            if b"rlcore_workers.child" in words and int(parent) == os.getpid():
                 found.append(int(entry.name))
     return found
 
@@ -143,11 +143,11 @@ class Notices(logging.Handler):
             self.reported.append(time.monotonic())
 
     def __enter__(self) -> Notices:
-        logging.getLogger("rlcore.workers.crew").addHandler(self)
+        logging.getLogger("rlcore_workers.supervisor").addHandler(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        logging.getLogger("rlcore.workers.crew").removeHandler(self)
+        logging.getLogger("rlcore_workers.supervisor").removeHandler(self)
 
     @property
     def seconds(self) -> list[float]:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 if TYPE_CHECKING:
-    from rlcore.plugins.plugin import Plugin
+    from rlcore.plugins.discover import Plugin
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_COMMAND = re.compile(rf"(plugins )?{_NAME.pattern}")
 _OPTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _PATH = re.compile(r"\w+(\.\w+)*")
 _SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]+)+")
@@ -239,19 +240,20 @@ class CurriculumSpec(Record):
 
 @attrs.frozen(kw_only=True)
 class ExecutorSpec(Record):
-    """A way to run the workers of a run, which ``environment.workers.executor`` may name.
+    """A way to run the environments of training in workers, which ``environment.workers.executor`` may name.
 
-    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.workers.contract.Executor`.
+    ``target(settings, run: RunContext)``, called by keyword, returns the :class:`rlcore.Environment` of the run. Its
+    workers create their environments with ``rlcore_create_environment``, which the process of the run does not call.
 
     Attributes:
         settings: The attrs class of ``environment.workers``, as ``"package.module:Name"``; derives from
-            :class:`rlcore.WorkerSettings`.
+            :class:`rlcore.ExecutorSettings`.
     """
 
     kind: ClassVar[str] = "executor"
     key: ClassVar[str] = "environment.workers.executor"
 
-    settings: str = attrs.field(default="rlcore.settings:WorkerSettings", validator=check_target)
+    settings: str = attrs.field(validator=check_target)
 
 
 def _check_suffix(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
@@ -283,26 +285,6 @@ class ExporterSpec(Record):
 
 
 @attrs.frozen(kw_only=True)
-class OpponentSpec(Record):
-    """An opponent that does not learn, which ``evaluation.opponents`` and blocks of plugins may name.
-
-    ``target(settings, behavior: BehaviorSpec, run: RunContext)``, called by keyword once for each behavior that the
-    opponent plays for, returns a :class:`rlcore.Policy`. Its actions may depend on nothing but the arguments of
-    ``act`` and the latest ``seed``, so that every evaluation plays the same games. An opponent may ignore
-    ``deterministic``. Raise :class:`rlcore.UnsupportedSpace` for a behavior that the opponent cannot play.
-
-    Attributes:
-        settings: The attrs class of its block, as ``"package.module:Name"``; derives from
-            :class:`rlcore.OpponentSettings`.
-    """
-
-    kind: ClassVar[str] = "opponent"
-    key: ClassVar[str] = "opponents.NAME.type"
-
-    settings: str = attrs.field(default="rlcore.settings:OpponentSettings", validator=check_target)
-
-
-@attrs.frozen(kw_only=True)
 class RecordingFormatSpec(Record):
     """A file format of recorded episodes. ``target()`` returns a :class:`rlcore.RecordingFormat`.
 
@@ -317,12 +299,22 @@ class RecordingFormatSpec(Record):
     key: ClassVar[str] = "--record-format"
 
 
+def _check_command(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _COMMAND.fullmatch(value):
+        raise ValueError(f"{type(record).__name__}: name {value!r} must match {_COMMAND.pattern}")
+
+
 @attrs.frozen(kw_only=True)
 class CommandSpec(Record):
-    """An extra ``rlcore NAME`` command. ``target`` is a :class:`click.Command`, imported when the command is run."""
+    """An extra ``rlcore NAME`` command. ``target`` is a :class:`click.Command`, imported when the command is run.
+
+    A command of ``rlcore plugins`` has its group in front: ``name="plugins new"``.
+    """
 
     kind: ClassVar[str] = "command"
     key: ClassVar[str] = "rlcore"
+
+    name: str = attrs.field(validator=_check_command)
 
 
 def _check_option(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
@@ -386,6 +378,26 @@ class BehaviorSection(Record):
     key: ClassVar[str] = "behaviors.NAME"
 
     ranks: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class EvaluationSection(Record):
+    """Keys of the ``evaluation`` block that belong to a plugin, such as ``opponents``: the fields of ``settings``.
+
+    ``target(settings, run: RunContext)``, called by keyword once for the evaluations of a run, returns a
+    :class:`rlcore.EvaluationPlan`. A block without these keys has no ``evaluation.sections[name]``, and ``target`` is
+    not called. A block with the keys of two plugins is refused.
+
+    Attributes:
+        name: The name of the section; by convention its first key.
+        settings: The attrs class of the keys, as ``"package.module:Name"``.
+    """
+
+    kind: ClassVar[str] = "evaluation"
+    called: ClassVar[str] = "key of evaluations"
+    key: ClassVar[str] = "evaluation"
+
+    settings: str = attrs.field(validator=check_target)
 
 
 @attrs.frozen(kw_only=True)

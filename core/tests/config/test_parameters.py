@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from rlcore.config import config_from_mapping, dump_config, load_config
 from rlcore.config.document import parse_document
+from rlcore.config.dump import dump_config
+from rlcore.config.load import config_from_mapping, load_config
 from rlcore.config.problems import ConfigErrors
 
 UNIFORM = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}}

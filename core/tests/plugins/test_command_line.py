@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from rlcore import hookspecs
+from rlcore import CommandSpec, hookspecs
 from rlcore.cli import main as main_module
 from rlcore.cli.options import debug_option
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
@@ -60,7 +60,7 @@ def test_help_and_list_import_nothing_heavy_and_no_plugin(arguments: list[str]) 
     assert run_in_a_fresh_interpreter(code).stdout.splitlines()[-1] == "FOUND []"
 
 
-@pytest.mark.parametrize("module", ["rlcore", "rlcore.plugins.calls", "rlcore.builtin.plugin", "rlcore.cli.options"])
+@pytest.mark.parametrize("module", ["rlcore", "rlcore.plugins.call", "rlcore.builtin.plugin", "rlcore.cli.options"])
 def test_light_modules_import_neither_torch_nor_numpy(clean_import: CleanImport, module: str) -> None:
     clean_import(module)
 
@@ -174,11 +174,10 @@ def test_help_and_plugins_list_work_although_every_plugin_is_broken(
 # ---------------------------------------------------------------- commands of plugins
 
 
-def install_sweep(installed_plugin: InstallPlugin, distribution: str = "acme-sweep") -> None:
+def install_sweep(installed_plugin: InstallPlugin, distribution: str = "acme-sweep", called: str = "sweep") -> None:
     module = f"{distribution.replace('-', '_')}_hooks"
-    installed = installed_plugin(
-        distribution.removeprefix("acme-"), distribution, "1", COMMAND.format(module=module), module=module
-    )
+    source = COMMAND.format(module=module).replace('name="sweep"', f'name="{called}"')
+    installed = installed_plugin(distribution.removeprefix("acme-"), distribution, "1", source, module=module)
     (installed.directory / f"{module}_commands.py").write_text(SWEEP)
 
 
@@ -193,6 +192,7 @@ def test_help_lists_the_commands_of_installed_plugins_and_imports_none(
     installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:
     specs = "CommandSpec(name='one', target='a:b', summary='it\\'s'), CommandSpec(\n name=\"two\", target='a:b')"
+    specs += ", CommandSpec(name='plugins three', target='a:b', summary='of a group')"
     installed_plugin("acme", "acme-rl", "1", f"raise RuntimeError('imported')\nSPECS = [{specs}]\n")
     installed_plugin("taker", "acme-taker", "1", COMMAND.format(module="acme_taker").replace("sweep", "plugins"))
     install_sweep(installed_plugin)
@@ -201,13 +201,33 @@ def test_help_lists_the_commands_of_installed_plugins_and_imports_none(
     listed = [line.split(maxsplit=1) for line in added.splitlines() if line.startswith("  ") and line[2] != " "]
     assert helped.stderr == "" and ["sweep", "many runs"] in listed and ["two"] in listed
     assert "plugins" in own and "plugins" not in [line[0] for line in listed]
-    assert "Commands of installed plugins" not in run_rlcore("plugins", "--help").stdout
+    assert "three" not in helped.stdout
+    of_group = run_rlcore("plugins", "--help").stdout.split("Commands of installed plugins:\n")[1]
+    assert "  three  of a group\n" in of_group and "sweep" not in of_group
+
+
+def test_a_plugin_may_add_a_command_of_plugins(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    install_sweep(installed_plugin, called="plugins sweep")
+    assert run_rlcore("plugins", "sweep", "--times", "3").stdout == "swept 3 times\n"
+    assert run_rlcore("sweep").exit_code == 2
+    misspelled = run_rlcore("plugins", "sweeep")
+    assert misspelled.exit_code == 2 and "did you mean 'sweep'?" in misspelled.stderr
+    with pytest.raises(ValueError, match="name 'runs sweep' must match"):
+        CommandSpec(name="runs sweep", target="a:b")
+
+
+def test_a_command_of_a_plugin_that_is_absent_is_named_with_its_package(
+    run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLCORE_PLUGINS", "no:devkit")
+    refused = run_rlcore("plugins", "new", "walker", "--kind", "reward")
+    assert refused.exit_code == 2 and "pip install rlcore-devkit" in refused.stderr
 
 
 ADDED = """
 import sys
 from rlcore import hookimpl
-from rlcore.plugins import hookspec
+from rlcore.hookspecs import hookspec
 
 @hookspec
 def rlcore_acme_paid(run, amount: float) -> None:
@@ -223,7 +243,9 @@ def test_hooks_are_shown_with_signature_and_text(installed_plugin: InstallPlugin
     installed_plugin("acme", "acme-rl", "1", ADDED, module="acme_hooks")
     hooks = {hook["name"]: hook for hook in json.loads(run_rlcore("plugins", "hooks", "--json").stdout)["hooks"]}
     source = {
-        node.name: node for node in ast.parse(inspect.getsource(hookspecs)).body if isinstance(node, ast.FunctionDef)
+        node.name: node
+        for node in ast.parse(inspect.getsource(hookspecs)).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("rlcore_")
     }
     for name, node in source.items():
         arguments = ", ".join(map(ast.unparse, node.args.args))

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 import rlcore_torch.hookspecs as hooks_of_torch
-from rlcore import RunContext, TrainerSpec
+from rlcore import CONTRACT, HOOKS, Plugins, Record, RunContext, TrainerSpec, load_plugins, selection_from
 from rlcore.errors import PluginError
-from rlcore.plugins import CONTRACT, HOOKS, Plugins, Record, load_plugins, selection_from
 from rlcore.plugins import contract as contract_module
 from rlcore.plugins.contract import Contract, contracts, declared, renamed, successor
 from rlcore.plugins.failures import failure

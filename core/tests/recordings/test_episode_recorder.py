@@ -11,7 +11,7 @@ import pytest
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording
 from rlcore.recording.episode_recorder import EpisodeRecorder
-from rlcore.run.whole_episodes import play
+from rlcore.run.episodes import play
 from rlcore_devkit.environments import FOR_CONFIGURATIONS
 
 SLOTS, STEPS = 3, 60

@@ -19,7 +19,7 @@ from rlcore import RecordingFormatSpec, hookimpl
 from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording, RecordingAbout
 from rlcore.errors import ConfigError, PluginError, RunStateError
-from rlcore.plugins import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.plugins.recording_formats import read_recording, recorded_behavior, recorded_to
 from rlcore.recording.episode_recorder import EpisodeRecorder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.config import read_document
+from rlcore.config.document import read_document
 from rlcore.errors import ConfigError
 from rlcore.run import code_of_others
 from rlcore.run.saved import SavedRun

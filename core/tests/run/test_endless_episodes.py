@@ -13,7 +13,7 @@ import yaml
 from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording
 from rlcore.recording.episode_recorder import EpisodeRecorder
-from rlcore.run.whole_episodes import play
+from rlcore.run.episodes import play
 from rlcore_devkit.environments import ArrayEnvironment, IdentityEnvironment
 from rlcore_devkit.fixtures import RunRlcore
 

@@ -11,8 +11,8 @@ import pytest
 
 import rlcore.run.state
 from rlcore import export_policies
-from rlcore.config import load_plugins_for
 from rlcore.config.document import document_from_mapping
+from rlcore.config.plugins_block import load_plugins_for
 from rlcore.errors import (
     EXIT_CONFIG,
     EXIT_PLUGIN,

@@ -22,9 +22,9 @@ from rlcore.errors import (
     repeating,
     traceback_hint,
 )
-from rlcore.plugins.status_file import read_status_file, write_status_file
 from rlcore.run.writers import OpenWriter
 from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.files.status_file import read_status_file, write_status_file
 
 ENVIRONMENT = "environment 'corridor' of plugin 'stub_plugin' (local)"
 RESUME = {"checkpoint_settings.resume": True}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import rlcore.run.evaluator
+import rlcore.run.evaluate
 import rlcore.run.training
 from rlcore.cli.progress import _follow
 from rlcore.contracts.results import BehaviorEvaluation, BehaviorResult, EpochResult, EvaluationResult
@@ -31,7 +31,7 @@ def scores(monkeypatch: pytest.MonkeyPatch, *values: float) -> None:
         score = next(left)
         return EvaluationResult({name: BehaviorEvaluation(score, 0.0, 1, 7.0, (score,)) for name in policies})
 
-    monkeypatch.setattr(rlcore.run.evaluator, "play", play)
+    monkeypatch.setattr(rlcore.run.evaluate, "play", play)
 
 
 def returning(run: Run, losses: Any, tag: str = "Losses/Policy Loss") -> list[float]:
@@ -154,7 +154,7 @@ def test_the_best_model_is_always_the_one_that_was_scored(
         score = float(len(played))
         return EvaluationResult({"Agent": BehaviorEvaluation(score, 0.0, 1, 7.0, (score,))})
 
-    monkeypatch.setattr(rlcore.run.evaluator, "play", play)
+    monkeypatch.setattr(rlcore.run.evaluate, "play", play)
     run = make_run({"evaluation": {"interval": 30, "stop_at": 3.0}})
     run.train()
     assert run.steps == 90 == run.scores.best_step and len(played) == 3
@@ -381,7 +381,7 @@ def test_the_time_of_evaluations_is_told_apart_and_does_not_lower_the_speed(
         return step(self, actions)
 
     monkeypatch.setattr(IdentityEnvironment, "step", stepping)
-    monkeypatch.setattr(rlcore.run.evaluator, "play", play)
+    monkeypatch.setattr(rlcore.run.evaluate, "play", play)
     monkeypatch.setattr(rlcore.run.training, "perf_counter", lambda: now)
     epoch = next(make_run({**IDENTITY, "evaluation": {"interval": 50}}))
     assert (epoch.seconds, epoch.evaluate_seconds, epoch.steps_per_second) == (125.0, 100.0, 2.0)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import yaml
 
-from rlcore.config import ConfigErrors
+from rlcore.config.problems import ConfigErrors
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, PluginError, RunStateError
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.context import RunContext
 from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from rlcore import hookimpl
-from rlcore.config import load_plugins_for
 from rlcore.config.document import document_from_mapping
+from rlcore.config.plugins_block import load_plugins_for
 from rlcore.errors import PluginError
 from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.config import read_document
+from rlcore.config.document import read_document
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.run.run import Run
 from rlcore.run.training import Training

@@ -20,7 +20,7 @@ from rlcore.builtin.terminal_text import fitted
 from rlcore.cli.start import aligned, behavior_text, description_lines, environment_text
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
-from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.discover import Plugin
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.description import BehaviorDescription, EnvironmentDescription, ResumePromise, RunDescription
 from rlcore.run.loop import PhaseTimes
@@ -51,7 +51,7 @@ def test_the_description_of_a_run_has_what_the_configuration_and_the_environment
 
 @pytest.mark.parametrize(("workers", "shown"), [(1, "1 worker (processes)"), (2, "2 workers (processes)")])
 def test_the_workers_of_a_run_are_in_its_description(make_run: Any, workers: int, shown: str) -> None:
-    with make_run({"environment.num_envs": 2, "environment.workers": workers}) as run:
+    with make_run({"environment.workers": workers, "plugins.enable": ["workers"]}) as run:
         assert environment_text(run.describe().environment) == f"corridor, 2 copies in {shown}"
         run.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.config import ConfigErrors
+from rlcore.config.problems import ConfigErrors
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
 from rlcore.run.run import Run
 
@@ -43,7 +43,7 @@ class Hears:
 
 def start(make_run: Any, hears: Hears, changes: Any = None, strict: bool = False, **keywords: Any) -> Run:
     run: Run = make_run(changes, **keywords)
-    run.plugins._dispatch._strict = strict
+    run.plugins._manager._strict = strict
     run.plugins.register(hears, "hears")
     run.start()
     return run

@@ -90,7 +90,8 @@ def test_a_trainer_that_takes_no_agents_in_turns_never_gets_a_batch_with_turns(
 
 
 def test_workers_that_let_agents_wait_are_refused_for_it_by_the_configuration(make_run: Any) -> None:
-    given = {"behaviors.Agent.trainer_type": "together", "environment.workers": {"count": 2, "overlap": "half"}}
+    workers = {"environment.workers": {"count": 2, "overlap": "half"}, "plugins.enable": ["workers"]}
+    given = {"behaviors.Agent.trainer_type": "together", **workers}
     with pytest.raises(
         ConfigError, match=r"environment.workers.overlap: .*'together' of .* of behavior 'Agent' needs all"
     ):

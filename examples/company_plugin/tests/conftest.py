@@ -18,8 +18,6 @@ import yaml
 
 from rlcore_devkit.fixtures import CommandResult, RunRlcore
 
-pytest_plugins = ["rlcore_devkit"]
-
 
 @pytest.fixture(scope="session")
 def short_run() -> dict[str, Any]:

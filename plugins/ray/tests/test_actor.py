@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rlcore import ConfigError
-from rlcore.workers.contract import WorkerFailed
 from rlcore_ray.actor import PartActor
+from rlcore_workers import WorkerFailed
 
 pytestmark = pytest.mark.smoke
 

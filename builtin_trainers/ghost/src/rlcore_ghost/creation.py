@@ -11,6 +11,7 @@ import numpy as np
 from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, Policy, RunContext, Trainer, TrainerSpec
 from rlcore_ghost.controller import CONTROLLER, Controller
 from rlcore_ghost.league import League, MainExploiterSampler, main_exploiter_guests, shares
+from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.pool import Member
 from rlcore_ghost.records import NAME
 from rlcore_ghost.samplers import OpponentSampler, PrioritizedSampler
@@ -38,7 +39,7 @@ def create_ghost_trainer(
     except ConfigError as error:
         raise ConfigError(error.message, key=(*key, *error.key)) from None
     players = _fixed_players(behavior.name, with_self_play)
-    created = run.create_opponents(block.fixed_opponents, behavior, (*key, "fixed_opponents"))
+    created = create_opponents(block.fixed_opponents, behavior, run, (*key, "fixed_opponents"))
     fixed = {players[name]: policy for name, policy in created.items()}
 
     def ghost(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rlcore import BehaviorSection, CommandSpec, hookimpl
-from rlcore_ghost.records import OpponentSamplerSpec
+from rlcore import BehaviorSection, CommandSpec, EvaluationSection, hookimpl
+from rlcore_ghost.records import OpponentSamplerSpec, OpponentSpec
 
 if TYPE_CHECKING:
     from pluggy import PluginManager
@@ -21,6 +21,18 @@ def rlcore_behavior_sections() -> list[BehaviorSection]:
             target="rlcore_ghost.settings:SelfPlaySettings",
             summary="self-play: games against earlier versions of the policy",
             ranks=True,
+        )
+    ]
+
+
+@hookimpl
+def rlcore_evaluation_sections() -> list[EvaluationSection]:
+    return [
+        EvaluationSection(
+            name="opponents",
+            target="rlcore_ghost.matches:AgainstOpponents",
+            settings="rlcore_ghost.settings:AgainstSettings",
+            summary="evaluations against opponents, which play the other teams",
         )
     ]
 
@@ -48,6 +60,23 @@ def rlcore_addhooks(manager: PluginManager) -> None:
     from rlcore_ghost import hookspecs
 
     manager.add_hookspecs(hookspecs)
+
+
+@hookimpl
+def rlcore_opponents() -> list[OpponentSpec]:
+    return [
+        OpponentSpec(
+            name="random",
+            target="rlcore_ghost.opponents:RandomPolicy.create",
+            summary="every allowed action is equally likely",
+        ),
+        OpponentSpec(
+            name="run",
+            target="rlcore_ghost.opponents:policy_of_run",
+            settings="rlcore_ghost.settings:RunOpponentSettings",
+            summary="the policy of a checkpoint of another run",
+        ),
+    ]
 
 
 @hookimpl

@@ -16,7 +16,6 @@ from rlcore import (
     Actions,
     FrozenState,
     Policy,
-    PolicyMix,
     SavedValueError,
     Snapshot,
     saved_array,
@@ -25,6 +24,7 @@ from rlcore import (
     saved_entry,
     saved_mapping,
 )
+from rlcore_ghost.policy_mix import PolicyMix
 
 __all__ = ["Member", "Pool"]
 

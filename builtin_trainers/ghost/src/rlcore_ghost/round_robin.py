@@ -40,6 +40,7 @@ from rlcore import (
 from rlcore_ghost.controller import Controller
 from rlcore_ghost.creation import behaviors_with_self_play, controller_of
 from rlcore_ghost.match_log import MatchLog
+from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.pool import Member
 from rlcore_ghost.records import NAME
 from rlcore_ghost.samplers import LatestSampler
@@ -231,7 +232,7 @@ def _contestants(
     controller: Controller,
     seed: int,
 ) -> Contestants:
-    fixed = context.create_opponents(block.fixed_opponents, spec, ("behaviors", spec.name, ENTRY, "fixed_opponents"))
+    fixed = create_opponents(block.fixed_opponents, spec, context, ("behaviors", spec.name, ENTRY, "fixed_opponents"))
     seats = Seats(spec, False)
     inner = _trainer(saved, context, seats.behavior(spec))
     deterministic = _settings(context, spec).network_settings.deterministic

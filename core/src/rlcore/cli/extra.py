@@ -16,7 +16,7 @@ from rlcore.cli.terminal import echo
 from rlcore.errors import PluginError
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
 
 _METADATA = (".dist-info", ".egg-info")
 _MODULE = re.compile(r"^\s*[\w-]+\s*=\s*([\w.]+)", re.MULTILINE)
@@ -41,7 +41,7 @@ def listed_commands() -> list[tuple[str, str]]:
         except (OSError, ValueError):
             continue
         for block in text.split("CommandSpec(")[1:]:
-            name = re.search(r"""\bname=["']([\w-]+)["']""", block)
+            name = re.search(r"""\bname=["']([\w -]+)["']""", block)
             summary = re.search(r"""\bsummary=(?:"([^"]*)"|'([^']*)')""", block)
             if name is not None:
                 found.setdefault(name[1], (summary[1] or summary[2]) if summary is not None else "")
@@ -66,12 +66,12 @@ def _modules() -> Iterator[str]:
 
 
 def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], str]:
-    """The command called NAME (or DIST/NAME) of an installed plugin, or None, and the names of all of them.
+    """The command called NAME, GROUP NAME or DIST/NAME of an installed plugin, or None, and the names of all of them.
 
     The last element says which plugins are off, and may have the command; it is empty if none is.
     """
-    from rlcore.plugins.calls import load_plugins
-    from rlcore.plugins.selection import selection_from
+    from rlcore.plugins.call import load_plugins
+    from rlcore.plugins.select import selection_from
 
     plugins = load_plugins(selection_from(None, os.environ, (), False))
     for warning in plugins.warnings:
@@ -88,7 +88,7 @@ def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], st
 
 
 def _off(plugins: Plugins) -> str:
-    from rlcore.plugins.selection import ENV_PLUGINS
+    from rlcore.plugins.select import ENV_PLUGINS
 
     off = [plugin for plugin in plugins.found if not plugin.on]
     if not off:

@@ -16,8 +16,8 @@ import click
 from rlcore.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlcore.config import Document
-    from rlcore.plugins.calls import Plugins
+    from rlcore.config.document import Document
+    from rlcore.plugins.call import Plugins
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

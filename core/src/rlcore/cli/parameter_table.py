@@ -9,7 +9,7 @@ from rlcore.builtin.terminal_text import printable
 from rlcore.cli.terminal import cells, plain_console
 
 if TYPE_CHECKING:
-    from rlcore.config import Document
+    from rlcore.config.document import Document
 
 HEADINGS = ("parameter", "lesson", "measure", "value", "threshold", "eligible in")
 NOTHING = "-"

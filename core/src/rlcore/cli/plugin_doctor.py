@@ -1,4 +1,4 @@
-"""``rlcore plugins doctor``: prints the findings of :mod:`rlcore.plugins.diagnosis`."""
+"""``rlcore plugins doctor``: prints the findings of :mod:`rlcore.plugins.doctor`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 
 import click
 
+from rlcore.cli import plugins as group
 from rlcore.cli.main import COMMANDS
 from rlcore.cli.options import debug_option
 from rlcore.cli.plugin_info import plugins_called, why_on
 from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_INTERNAL
-from rlcore.plugins.diagnosis import Finding, diagnose, diagnose_together
-from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.discover import Plugin
+from rlcore.plugins.doctor import Finding, diagnose, diagnose_together
 
 
 @click.command("doctor")
@@ -35,7 +36,8 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
     not reinstalled.
     """
     plugins = plugins_called(name)
-    findings = [finding for plugin in plugins for finding in diagnose(plugin, import_targets, COMMANDS)]
+    own = (*COMMANDS, *(f"plugins {command}" for command in group.COMMANDS))
+    findings = [finding for plugin in plugins for finding in diagnose(plugin, import_targets, own)]
     findings += diagnose_together(plugins_called(None), only={plugin.label for plugin in plugins})
     if as_json:
         click.echo(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=4))

@@ -1,4 +1,4 @@
-"""``rlcore plugins``: lists, inspects, checks and creates plugins."""
+"""``rlcore plugins``: lists, inspects and checks plugins. ``rlcore plugins new`` is a command of rlcore-devkit."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ import click
 from rlcore.cli.lazy import LazyCommand, LazyGroup
 from rlcore.cli.options import debug_option, selection_options
 from rlcore.cli.terminal import echo
-from rlcore.plugins.discovery import installed
-from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.selection import decide, obstacles, selection_from, unmatched
+from rlcore.plugins.discover import Plugin, installed
+from rlcore.plugins.select import decide, obstacles, selection_from, unmatched
 
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.plugins:list_command", "List the installed plugins."),
     "info": LazyCommand("rlcore.cli.plugin_info:info_command", "Show all about one plugin."),
     "hooks": LazyCommand("rlcore.cli.plugin_hooks:hooks_command", "Show what each hook is for."),
     "doctor": LazyCommand("rlcore.cli.plugin_doctor:doctor_command", "Check plugins, and say how to fix them."),
-    "new": LazyCommand("rlcore.cli.plugin_new:new_command", "Write a new plugin package, tests included."),
 }
 
 
-@click.group("plugins", cls=LazyGroup, lazy=COMMANDS)
+@click.group(
+    "plugins",
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    fallback="rlcore.cli.extra:plugin_command",
+    others="rlcore.cli.extra:listed_commands",
+    within="plugins",
+)
 def plugins_command() -> None:
     """List, inspect, check and create plugins."""
 
@@ -70,7 +75,7 @@ def _row(plugin: Plugin) -> dict[str, Any]:
 
 def _add_provided(rows: list[dict[str, Any]], found: tuple[Plugin, ...]) -> list[str]:
     """Adds the records of each plugin to its row; returns the warnings about plugins that cannot be loaded."""
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
 
     plugins = Plugins(found=tuple(plugin for plugin in found if plugin.state == "on"), tolerant=True)
     plugins.load()

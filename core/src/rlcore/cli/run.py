@@ -25,7 +25,7 @@ from rlcore.errors import ConfigError
 from rlcore.storage.files.paths import user_path
 
 if TYPE_CHECKING:
-    from rlcore.config import Document
+    from rlcore.config.document import Document
     from rlcore.run.behavior import BehaviorRun
     from rlcore.run.run import Run
 
@@ -201,7 +201,8 @@ def make_run(
     plugin_flags: Mapping[str, Any],
 ) -> Run:
     """The run that the arguments describe, before it starts."""
-    from rlcore.config import apply_overrides, read_document
+    from rlcore.config.document import read_document
+    from rlcore.config.overrides import apply_overrides
     from rlcore.run.code_of_others import refuse_code_of_others
     from rlcore.run.run import Run
 

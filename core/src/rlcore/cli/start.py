@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rlcore.cli.terminal import cells, echo
 
 if TYPE_CHECKING:
-    from rlcore.plugins.plugin import Plugin
+    from rlcore.plugins.discover import Plugin
     from rlcore.run.description import BehaviorDescription, EnvironmentDescription, RunDescription
     from rlcore.run.run import Run
 

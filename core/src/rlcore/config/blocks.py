@@ -34,21 +34,22 @@ from rlcore.config.structure import build, structure
 from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import LESSONS, NOT_BUILT, is_known
-from rlcore.plugins.lookup import section_clash
+from rlcore.plugins.registry import section_clash
 from rlcore.settings import (
     BehaviorSettings,
     EnvironmentParameter,
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
+    ExecutorSettings,
     RewardSettings,
     RunConfig,
-    WorkerSettings,
 )
+from rlcore.settings.fields import field_info
 from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.records import ExporterSpec, Record, TrainerSpec
 
 log = logging.getLogger(__name__)
@@ -213,7 +214,7 @@ class Blocks:
             return build(base, data, path, problems)
         find = partial(self.plugins.record_of_kind, kind)
         if self.measuring and not self._has(find, name):
-            return None if base is WorkerSettings else base(type=name)
+            return None if base is ExecutorSettings else base(type=name)
         spec = self._find(kind, find, name, (*path, key) if key in data else path)
         if spec is INVALID:
             return INVALID
@@ -283,6 +284,10 @@ class Blocks:
                 ready["parameters"] = self._routes(spec, data.get("parameters", {}), (*path, "parameters"))
                 if spec.settings is not None:
                     ready["options"] = self.settings(spec, options, (*path, "options"))
+        workers = data.get("workers")
+        if type(workers) is int and not field_info(attrs.fields(EnvironmentSettings).workers).problem(workers):
+            at = (*path, "workers")
+            ready["workers"] = self.chosen_block(ExecutorSettings, {"count": workers}, at, self.problems)
         if "options" not in ready:
             ready["options"] = structure(options, dict[str, Any], (*path, "options"), self.problems)
         return build(EnvironmentSettings, data, path, self.problems, ready=ready, hints=lambda: OTHER_KEYS)
@@ -306,7 +311,50 @@ class Blocks:
             "environment": self._evaluation_environment(data.get("environment", Block()), environment),
             "environment_parameters": self._parameters(data.get("environment_parameters"), PLACES[1]),
         }
-        return build(EvaluationSettings, data, ("evaluation",), self.problems, ready=ready)
+        ready["sections"] = self._evaluation_sections(data)
+        claimed = [key for keys in self._evaluation_keys().values() for key in keys]
+        known = [key for key in data if is_known("evaluation", key)]
+        return build(
+            EvaluationSettings,
+            data,
+            ("evaluation",),
+            self.problems,
+            ready=ready,
+            also_allowed=(*claimed, *known),
+            no_keys=("sections",),
+            absent=self.plugins.absent,
+        )
+
+    def _evaluation_keys(self) -> dict[str, tuple[str, ...]]:
+        """The keys of the ``evaluation`` block that belong to plugins, by the name of their section."""
+        return {
+            record.name: tuple(settings_fields(record.resolve("settings")))
+            for record in self.plugins.records("evaluation")
+        }
+
+    def _evaluation_sections(self, data: Block) -> Any:
+        """The keys of plugins in the ``evaluation`` block, as settings by the name of their section."""
+        path, claimed = ("evaluation",), self._evaluation_keys()
+        find = partial(self.plugins.record_of_kind, "evaluation")
+        absent = {key for key in data if is_known("evaluation", key)}.difference(*claimed.values())
+        for key in sorted(absent):
+            if data[key] not in (None, {}):
+                self._find("evaluation", find, key, (*path, key))
+        given = {name: [key for key in keys if key in data] for name, keys in claimed.items()}
+        given = {name: keys for name, keys in given.items() if keys}
+        if len(given) > 1:
+            first, second = list(given.values())[:2]
+            self.problems.add((*path, second[0]), f"cannot be combined with {first[0]}; delete one of them")
+            return INVALID
+        built = {
+            name: self.settings(
+                self._find("evaluation", find, name, path),
+                Block(entry for entry in data.entries() if entry[0] in keys),
+                path,
+            )
+            for name, keys in given.items()
+        }
+        return INVALID if INVALID in built.values() else built
 
     def _evaluation_environment(self, own: Any, environment: Any) -> Any:
         """The environment of evaluations: what is ``own``, over the ``environment`` block that was built."""

@@ -9,7 +9,7 @@ from rlcore.errors import dotted
 from rlcore.settings import BehaviorSettings, RunConfig
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
 
 
 def learns_offline(config: RunConfig, plugins: Plugins) -> bool:

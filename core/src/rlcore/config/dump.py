@@ -34,6 +34,8 @@ def dump_config(config: RunConfig) -> dict[str, Any]:
             _prune(data["default_settings"], config.default_settings, data["behaviors"][name])
             _prune_sections(data["default_settings"], config.default_settings, data["behaviors"][name])
     if data["evaluation"] is not None:
+        for block in data["evaluation"].pop("sections").values():
+            data["evaluation"] |= block
         data["evaluation"]["environment"] = own_entries(data["evaluation"]["environment"] or {}, data["environment"])
     sections: dict[str, Any] = data.pop("sections")
     return {**data, **sections}

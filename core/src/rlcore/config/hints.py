@@ -25,7 +25,7 @@ from rlcore.settings import (
 )
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
 
 CONVERTER = "'python -m mlagents.trainers.upgrade_config' of ML-Agents converts old trainer files"
 OLD_SAMPLER = "sampler-type"

@@ -30,7 +30,7 @@ from rlcore.errors import ConfigError
 from rlcore.settings import RunConfig
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.records import ExporterSpec
 
 

@@ -13,8 +13,8 @@ from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins.failures import failure
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
-    from rlcore.plugins.plugin import Plugin
+    from rlcore.plugins.call import Plugins
+    from rlcore.plugins.discover import Plugin
 
 HOOK = "rlcore_modify_config"
 _AFTER_OVERRIDES = 1 << 31  # the order of these values among errors

@@ -1,6 +1,6 @@
 """The ``plugins`` block of a configuration: read and check it before any plugin is imported, and write it back.
 
-:mod:`rlcore.plugins.selection` decides which plugins are on.
+:mod:`rlcore.plugins.select` decides which plugins are on.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from rlcore.config.nodes import value_at
 from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.problems import ConfigErrors
 from rlcore.config.structure import build
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.local_file import anchored
-from rlcore.plugins.plugin import LOCAL_PREFIX
-from rlcore.plugins.selection import Selection, block_problems, is_local, selection_from
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.discover import LOCAL_PREFIX, anchored
+from rlcore.plugins.select import Selection, block_problems, is_local, selection_from
 from rlcore.settings import PluginSettings
 
 MAX_REFERENCES = 1_000

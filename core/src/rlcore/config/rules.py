@@ -17,7 +17,7 @@ from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
 from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.records import EnvironmentSpec, Record
 
 
@@ -96,31 +96,28 @@ def behaviors_problem(environment: EnvironmentSpec, config: RunConfig) -> str | 
 
 
 def check_workers(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Check that every worker has an environment, that trainers can wait for some, and that evaluations have none."""
+    """Check that every worker has an environment, what the executor checks, and that evaluations have no workers."""
     problem = workers_problem(config)
     if problem:
         problems.add(("environment", "workers"), problem)
-    crew = None if config.environment is None else config.environment.crew
-    if crew is not None and (crew.overlap == "half" or crew.wait_for):
-        for name, behavior in config.behaviors.items():
-            record = plugins.trainer(behavior.trainer_type)
-            if not record.turns:
-                problem = f"agents wait for others then, and {record.described} of behavior {name!r} needs all to act"
-                at = ("environment", "workers", "wait_for" if crew.wait_for else "overlap")
-                problems.add(at, f"{problem}; leave it out, or choose another trainer_type")
+    executor, at = None if config.environment is None else config.environment.executor, ("environment", "workers")
+    if executor is not None:
+        owner = plugins.executor(executor.executor).described
+        for path, message in _problems_of(executor, owner, problems, at, config, plugins):
+            problems.add((*at, *path), message)
     played = None if config.evaluation is None else config.evaluation.environment
-    if played is not None and played.crew is not None:
+    if played is not None and played.executor is not None:
         problem = "the environments of evaluations are stepped in the process of the run; leave it out"
         problems.add(("evaluation", "environment", "workers"), problem)
 
 
 def workers_problem(config: RunConfig) -> str | None:
     """Return why there are too many workers, or None."""
-    crew = None if config.environment is None else config.environment.crew
-    if crew is None or crew.count <= config.num_envs:
+    executor = None if config.environment is None else config.environment.executor
+    if executor is None or executor.count <= config.num_envs:
         return None
     return (
-        f"there are {crew.count} workers for {config.num_envs} environments (environment.num_envs); "
+        f"there are {executor.count} workers for {config.num_envs} environments (environment.num_envs); "
         "each worker needs one or more"
     )
 

@@ -25,7 +25,7 @@ from rlcore.settings import BehaviorSettings, EnvironmentSettings, EnvSettings, 
 from rlcore.settings.fields import FieldInfo, field_info
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.records import Record
 
 Schema = dict[str, Any]
@@ -71,6 +71,10 @@ class _SchemaWriter:
         properties["environment_parameters"] |= {"additionalProperties": parameter}
         properties["env_settings"] |= self._env_settings()
         evaluation = self._object(EvaluationSettings)
+        del evaluation["properties"]["sections"]
+        evaluation["properties"] |= self._absent("evaluation")
+        for record in self.plugins.records("evaluation"):
+            evaluation["properties"] |= self._properties(record.resolve("settings"))
         evaluation["properties"]["environment"] = _described(
             {"type": "object"}, evaluation["properties"]["environment"]["description"]
         )
@@ -106,11 +110,7 @@ class _SchemaWriter:
             "additionalProperties": False,
         }
         del properties["sections"]
-        properties |= {
-            key: _described({"type": "null"}, f"Needs a plugin: pip install {package}")
-            for (kind, key), package in PACKAGES.items()
-            if kind == "behavior"
-        }
+        properties |= self._absent("behavior")
         for record in self.plugins.records("behavior"):
             properties[record.name] = _described(_or_null(self._settings(record, "target")), record.summary)
         rules = [
@@ -123,6 +123,14 @@ class _SchemaWriter:
         ]
         schema |= {"allOf": rules} if rules else {}  # an empty allOf is not allowed
         return self._define(BehaviorSettings, schema)
+
+    def _absent(self, kind: str) -> dict[str, Schema]:
+        """The keys that plugins of rlcore's repository claim, which are absent if nothing replaces these entries."""
+        return {
+            key: _described({"type": "null"}, f"Needs a plugin: pip install {package}")
+            for (of, key), package in PACKAGES.items()
+            if of == kind
+        }
 
     def _chosen(self, cls: type, properties: dict[str, Schema]) -> list[Schema]:
         """The rules for fields whose class another key chooses; adds the names of records to the ``properties``."""

@@ -17,9 +17,9 @@ import attrs
 from rlcore.contracts.environment import BehaviorSpec
 from rlcore.contracts.recordings import Recording, RecordingAbout, RecordingFormat, RecordingWriter, find_recording
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.plugins.factories import require_protocol
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import DEMONSTRATION_FORMAT, PACKAGES, RECORDING_ADVICE
-from rlcore.plugins.targets import require_protocol
 from rlcore.recording.episode_recorder import EpisodeRecorder, one_slot
 from rlcore.records import Record, RecordingFormatSpec
 from rlcore.storage.files.paths import DEMONSTRATION, holds_demonstrations, user_path

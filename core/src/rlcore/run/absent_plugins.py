@@ -8,10 +8,11 @@ from pathlib import Path
 
 import attrs
 
-from rlcore.config import ConfigErrors, Document
+from rlcore.config.document import Document
+from rlcore.config.problems import ConfigErrors
 from rlcore.errors import RlcoreError
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.plugin import canonical
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.discover import canonical
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.files.paths import user_path
 from rlcore.storage.run_files import LOGS

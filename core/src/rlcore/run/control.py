@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 import attrs
 
-from rlcore.plugins.stopping import StopRequests
+from rlcore.plugins.context import StopRequests
 from rlcore.run.closing import CloseDeadline, no_deadline
 
 

@@ -14,11 +14,10 @@ from typing import Any, Literal, Self
 import attrs
 
 from rlcore.contracts.trainer import NetworkSize
-from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.context import RunContext
+from rlcore.plugins.discover import Plugin
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.state import RunState
-from rlcore.settings import WorkerSettings
 from rlcore.storage.fingerprint import device_of
 
 __all__ = ["BehaviorDescription", "EnvironmentDescription", "ResumePromise", "RunDescription"]
@@ -201,8 +200,8 @@ class RunDescription:
         environment = None
         if state.environment is not None and settings is not None:
             num_envs = context.num_envs if state.joined is None else state.joined.environment.num_envs
-            workers = settings.workers
-            in_workers = (workers.count, workers.executor) if isinstance(workers, WorkerSettings) else ()
+            executor = settings.executor
+            in_workers = () if executor is None else (executor.count, executor.executor)
             environment = EnvironmentDescription(settings.type, settings.id, num_envs, *in_workers)
         return cls(
             context.directory,

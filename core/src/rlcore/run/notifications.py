@@ -11,8 +11,8 @@ from rlcore.contracts.curriculum import LessonChange
 from rlcore.contracts.results import EvaluationResult
 from rlcore.contracts.stats import StatSummary
 from rlcore.errors import PluginError
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
 
 log = logging.getLogger(__name__)
 

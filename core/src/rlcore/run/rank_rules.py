@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from rlcore.contracts.trainer import Trainer, TrainerWrapper
 from rlcore.errors import ConfigError
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.ranks.shares import share_environments
 from rlcore.records import BehaviorSection
 from rlcore.settings import BehaviorSettings, RunConfig

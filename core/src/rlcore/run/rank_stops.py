@@ -7,7 +7,7 @@ from time import monotonic
 
 import attrs
 
-from rlcore.plugins.stopping import Stop, StopRequests
+from rlcore.plugins.context import Stop, StopRequests
 from rlcore.ranks.ranks import Ranks
 from rlcore.run.joined_episodes import JoinedEpisodes
 

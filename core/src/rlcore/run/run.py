@@ -18,9 +18,8 @@ from rlcore.config.data_source import learns_offline
 from rlcore.config.document import Document
 from rlcore.contracts.environment import Environment
 from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.stopping import Stop
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext, Stop
 from rlcore.ranks.launch import launched
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.closing import CloseDeadline

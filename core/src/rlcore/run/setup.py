@@ -12,22 +12,22 @@ from typing import Any, cast
 import attrs
 import numpy as np
 
-from rlcore.config import dump_config, load_plugins_for, read_document
 from rlcore.config.data_source import learns_offline
-from rlcore.config.document import Document, document_from_mapping, object_hint
+from rlcore.config.document import Document, document_from_mapping, object_hint, read_document
+from rlcore.config.dump import dump_config
 from rlcore.config.load import load_document
 from rlcore.config.names import behavior_name_problems
-from rlcore.config.plugins_block import recorded
+from rlcore.config.plugins_block import load_plugins_for, recorded
 from rlcore.config.problems import shown
 from rlcore.config.rules import behaviors_problem, workers_problem
 from rlcore.contracts.curriculum import Curriculum
 from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.contracts.seeding import fresh_seed
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, did_you_mean
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext, StopRequests
+from rlcore.plugins.factories import call_target, require_protocol
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
-from rlcore.plugins.run_context import RunContext
-from rlcore.plugins.stopping import StopRequests
 from rlcore.ranks.ranks import OneRank, Ranks
 from rlcore.ranks.shares import share_environments
 from rlcore.records import CurriculumSpec, StatsWriterSpec
@@ -36,7 +36,7 @@ from rlcore.run.behavior import BehaviorRun
 from rlcore.run.curricula.checked import CheckedCurriculum
 from rlcore.run.rank_rules import refuse_wrappers
 from rlcore.run.writers import OpenWriter
-from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, RunConfig
+from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, ExecutorSettings, RunConfig
 
 log = logging.getLogger(__name__)
 
@@ -176,23 +176,26 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
 
 def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment | None:
     """The environments of a run in workers; None without workers, and for what is measured or filmed."""
-    settings = environment_settings(config)
-    if settings.crew is None or context.purpose == "evaluate" or context.video is not None:
+    chosen = environment_settings(config).executor
+    if chosen is None or context.purpose == "evaluate" or context.video is not None:
         return None
     problem = workers_problem(config)
     if problem:
         raise ConfigError(problem, key=("environment", "workers"))
-    ranks, count = context.ranks, settings.crew.count
-    fewest = share_environments(config.num_envs, ranks.size - 1, ranks.size).count
-    if count > fewest:
+    ranks = context.ranks.size
+    fewest = share_environments(config.num_envs, ranks - 1, ranks).count
+    if chosen.count > fewest:
         raise ConfigError(
-            f"each of the {ranks.size} ranks starts {count} workers, and has as few as {fewest} of the "
+            f"each of the {ranks} ranks starts {chosen.count} workers, and has as few as {fewest} of the "
             f"{config.num_envs} environments (environment.num_envs); each worker needs one or more",
             key=("environment", "workers"),
         )
-    from rlcore.workers.overlap import make_worker_environment
-
-    return make_worker_environment(settings.crew, plugins, context, environment_name(settings, plugins))
+    spec = plugins.executor(chosen.executor)
+    if type(chosen) is ExecutorSettings:  # of a program that gives the number of workers
+        chosen = spec.resolve("settings")(executor=chosen.executor, count=chosen.count)
+    environment = call_target(spec, "ExecutorSpec.target", settings=chosen, run=context)
+    require_protocol(environment, Environment, spec.described)
+    return cast(Environment, environment)
 
 
 def make_curricula(

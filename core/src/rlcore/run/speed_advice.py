@@ -26,7 +26,7 @@ MOSTLY = 0.6
 class Setting:
     """The K ``ranks`` of a run, the ``workers`` and the ``envs`` of each rank, and the ``cores`` of the machine.
 
-    ``workers`` is 0 in one process, and None if steps and updates overlap, so that a step cannot be measured.
+    ``workers`` is 0 in one process, and None if nothing is stepped.
     """
 
     ranks: int
@@ -86,7 +86,7 @@ def speed_advice(times: PhaseTimes, elsewhere: float, setting: Setting) -> str |
             f"fast as one process; {verdict}"
         )
     if setting.workers:
-        if not elsewhere:  # workers without shared memory do not say
+        if not elsewhere:  # unknown: no shared memory, or steps that overlap with updates
             return None
         most = elsewhere / times.stepping
         verdict = "one process is faster: leave workers out" if most < 1 else "workers may pay"

@@ -14,13 +14,13 @@ from rlcore.config.collected import located
 from rlcore.config.document import Document
 from rlcore.contracts.environment import SavesState
 from rlcore.errors import EnvironmentFailed, PluginError
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.ranks.parts import PARTS, latest_episode, number_of_ranks, scatter_state
 from rlcore.ranks.ranks import OneRank, Ranks
 from rlcore.run.closing import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit
 from rlcore.run.control import Control
+from rlcore.run.evaluate import Evaluator
 from rlcore.run.evaluations import RunEvaluation
-from rlcore.run.evaluator import Evaluator
 from rlcore.run.export import RunExports, make_exporters
 from rlcore.run.notifications import NoNotifications, Notifications
 from rlcore.run.run_data import models_of_run, status_of_run

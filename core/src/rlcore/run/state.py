@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import LessonChange
-from rlcore.contracts.environment import AgentBatch, Environment, SavesState
+from rlcore.contracts.environment import AgentBatch, Environment, SavesState, SendsSteps
 from rlcore.contracts.results import BehaviorResult
 from rlcore.contracts.saved_values import non_finite, state_taken_up
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.trainer import PortableTrainer
 from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE, is_known
-from rlcore.plugins.run_context import RunContext
 from rlcore.ranks.step_count import IdleGroups
 from rlcore.run.batch_check import batch_of
 from rlcore.run.behavior import BehaviorRun
@@ -84,9 +84,8 @@ class RunState:
             state = cls(context.seed, environment, behaviors, name, first_env=context.first_env)
             for behavior in behaviors.values():
                 behavior.restarts = not isinstance(environment, SavesState)
-            workers = environment_settings(config).crew
-            state.in_workers = workers is not None
-            state.updates_ahead = workers is not None and workers.overlap == "updates"
+            state.in_workers = environment_settings(config).executor is not None
+            state.updates_ahead = state.in_workers and isinstance(environment, SendsSteps)
             if state.updates_ahead and not context.inference:
                 _require_updates_ahead(behaviors)
             if len(behaviors) > 1:

@@ -11,8 +11,8 @@ import attrs
 
 from rlcore.contracts.environment import Environment, ReportsStats
 from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
 from rlcore.ranks.ranks import Ranks
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.evaluations import RunEvaluation

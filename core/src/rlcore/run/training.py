@@ -19,9 +19,8 @@ from typing import Any, Literal
 
 from rlcore.contracts.results import EpochResult, EvaluationResult, steps_per_second
 from rlcore.errors import PluginError, RanksFailed, RlcoreError, RunStateError, one_line
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import FACTORIES, RunContext
 from rlcore.ranks.parts import gather_state
 from rlcore.run.background_save import MOST_COPIED, BackgroundSave
 from rlcore.run.behavior import BehaviorRun
@@ -453,9 +452,8 @@ class Training:
 
 def _speed_advice(context: RunContext, state: RunState) -> SpeedAdvice:
     settings = context.config.environment
-    crew = None if settings is None else settings.crew
-    overlaps = crew is not None and crew.overlap != "none"
-    workers = None if overlaps or state.environment is None else 0 if crew is None else crew.count
+    executor = None if settings is None else settings.executor
+    workers = None if state.environment is None else 0 if executor is None else executor.count
     envs = 0 if state.environment is None else state.environment.num_envs
     return SpeedAdvice(Setting(context.ranks.size, workers, envs), context.ranks.rank == 0)
 

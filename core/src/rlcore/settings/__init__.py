@@ -11,9 +11,7 @@ from rlcore.settings.environment import (
     EnvironmentParameter,
     EnvironmentSettings,
     EvaluationSettings,
-    OpponentSettings,
-    RunOpponentSettings,
-    WorkerSettings,
+    ExecutorSettings,
 )
 from rlcore.settings.fields import Choice, FieldInfo, SettingError, field_info, setting
 from rlcore.settings.run import CheckpointSettings, ExportSettings, PluginSettings, RunConfig, TorchSettings
@@ -30,18 +28,16 @@ __all__ = [
     "EnvironmentParameter",
     "EnvironmentSettings",
     "EvaluationSettings",
+    "ExecutorSettings",
     "ExportSettings",
     "ExtrinsicSettings",
     "FieldInfo",
-    "OpponentSettings",
     "PluginSettings",
     "PolicySettings",
     "RewardSettings",
     "RunConfig",
-    "RunOpponentSettings",
     "SettingError",
     "TorchSettings",
-    "WorkerSettings",
     "field_info",
     "setting",
 ]

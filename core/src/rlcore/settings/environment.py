@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from rlcore.errors import did_you_mean
-from rlcore.settings.fields import Choice, SettingError, setting
+from rlcore.settings.fields import Choice, setting
 from rlcore.settings.limits import MAX_EPISODE_STEPS, MAX_EPISODES, MAX_NUM_ENVS, MAX_STEPS, MAX_WORKERS
 
 
@@ -40,10 +39,11 @@ class EnvironmentParameter:
 
 
 @attrs.frozen(kw_only=True)
-class WorkerSettings:
+class ExecutorSettings:
     """Settings of every executor of workers; the settings class of a plugin's executor derives from this class.
 
-    A file may have the number of workers instead. Limits of restarts are in ``env_settings``, under ML-Agents' names.
+    A file may have the number of workers instead. A derived class may have a method ``problems(self, config: RunConfig,
+    plugins: Plugins)``, as :class:`CurriculumSettings` describes it.
     """
 
     chosen: ClassVar[Choice] = Choice("executor", "executor")
@@ -54,45 +54,6 @@ class WorkerSettings:
         minimum=1,
         maximum=MAX_WORKERS,
     )
-    on_failure: str = setting(
-        "restart",
-        "What follows when a worker raises, dies or hangs: restart starts it again, within the limits of env_settings; "
-        "drop does so too, and continues without it after that; fail ends the run.",
-        choices=("restart", "drop", "fail"),
-    )
-    min_workers: int = setting(1, "With drop: the number of workers that the run needs to continue.", minimum=1)
-    overlap: str = setting(
-        "none",
-        "What the run does while workers step: none waits for all; half computes actions and updates for one half of "
-        "the workers while the other half steps; updates has off-policy trainers update while all step. Results "
-        "differ from none, and are exact on resume.",
-        choices=("none", "half", "updates"),
-    )
-    wait_for: int | None = setting(
-        None,
-        "Number of workers that a step waits for, the first ones that answer; the others are asked again in later "
-        "steps. Resuming is statistical. null: all.",
-        minimum=1,
-    )
-    step_timeout: float | None = setting(
-        10.0, "Seconds that a step of a worker may take; null for no limit, to debug.", exclusive_minimum=0
-    )
-    reset_timeout: float | None = setting(
-        30.0, "Seconds that a reset of a worker may take; null for no limit, to debug.", exclusive_minimum=0
-    )
-
-    def __attrs_post_init__(self) -> None:
-        if self.min_workers > self.count:
-            raise SettingError("min_workers", f"is {self.min_workers}, and count {self.count}", others=("count",))
-        if self.overlap == "half" and self.count < 2:
-            raise SettingError("overlap", "half needs at least 2 workers, which take turns", others=("count",))
-        if self.wait_for is None:
-            return
-        if self.wait_for > self.count:
-            raise SettingError("wait_for", f"there are {self.count} workers (count)", others=("count",))
-        if self.overlap != "none":
-            problem = f"with overlap: {self.overlap}, a step waits for workers in a fixed order; leave one of them out"
-            raise SettingError("wait_for", problem, others=("overlap",))
 
 
 @attrs.frozen(kw_only=True)
@@ -107,7 +68,7 @@ class EnvironmentSettings:
         minimum=1,
         maximum=MAX_NUM_ENVS,
     )
-    workers: int | WorkerSettings | None = setting(
+    workers: int | ExecutorSettings | None = setting(
         None,
         "Workers that step the environments of training side by side: their number, or a block with the settings of "
         "their executor; null steps all in the process of the run.",
@@ -123,47 +84,12 @@ class EnvironmentSettings:
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.workers, int):
-            object.__setattr__(self, "workers", WorkerSettings(count=self.workers))
+            object.__setattr__(self, "workers", ExecutorSettings(count=self.workers))
 
     @property
-    def crew(self) -> WorkerSettings | None:
+    def executor(self) -> ExecutorSettings | None:
         """The settings of the workers; None for none."""
         return None if isinstance(self.workers, int) else self.workers
-
-
-@attrs.frozen(kw_only=True)
-class OpponentSettings:
-    """Settings of every opponent; the settings class of a plugin's opponent derives from this class.
-
-    A block of a plugin may have a field of type ``dict[str, OpponentSettings]``, read as ``evaluation.opponents`` is:
-    each entry becomes an instance of the class that the record of its type names.
-    :meth:`rlcore.RunContext.create_opponents` creates the opponents.
-    """
-
-    chosen: ClassVar[Choice] = Choice("opponent")
-
-    type: str | None = setting(
-        None, "Type of opponent: a registered name, or DISTRIBUTION/NAME; by default, the name of the block."
-    )
-
-
-def _checkpoint_problem(value: int | str) -> str | None:
-    return None if value in ("last", "best") or str(value).isdecimal() else "must be last, best or a step"
-
-
-@attrs.frozen(kw_only=True)
-class RunOpponentSettings(OpponentSettings):
-    """Settings of the opponent ``run``, the policy of a checkpoint of another run."""
-
-    path: str = setting(
-        description="Directory of a run or of one of its checkpoints, or the id of a run beside this one."
-    )
-    checkpoint: int | str = setting(
-        "last", "Which checkpoint of the run: last, best or a step.", check=_checkpoint_problem
-    )
-    behavior: str | None = setting(
-        None, "Behavior of the run whose policy plays; by default, the one of the same name, or the only one."
-    )
 
 
 @attrs.frozen(kw_only=True)
@@ -190,13 +116,6 @@ class EvaluationSettings:
         description="Environment parameters in evaluations; by default, the values that their curricula train for.",
     )
     deterministic: bool = setting(True, "Take the mean or most likely action instead of sampling as in training.")
-    opponents: dict[str, OpponentSettings] = setting(
-        factory=dict,
-        description="Opponents by name, with type and settings; the policies play `episodes` episodes against each.",
-    )
-    score_against: str | None = setting(
-        None, "The opponent whose mean reward is the score; by default, the score is the mean over all opponents."
-    )
     stop_at: float | None = setting(
         None,
         "Score at which the run ends: mean reward of an evaluation's episodes, averaged over opponents, or over "
@@ -209,11 +128,6 @@ class EvaluationSettings:
         minimum=1,
         maximum=MAX_STEPS,
     )
-
-    def __attrs_post_init__(self) -> None:
-        if self.score_against is not None and self.score_against not in self.opponents:
-            problem = "opponents is empty, so there is no opponent to score against"
-            if self.opponents:
-                has, hint = ", ".join(self.opponents), did_you_mean(self.score_against, self.opponents)
-                problem = f"opponents has no {self.score_against!r}; it has {has}{hint}"
-            raise SettingError("score_against", problem, others=("opponents",))
+    sections: dict[str, Any] = setting(
+        factory=dict, description="The keys of plugins, as settings by the name of their section."
+    )

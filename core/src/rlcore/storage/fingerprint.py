@@ -24,14 +24,14 @@ from typing import Any
 
 import attrs
 
-from rlcore._version import __version__
+from rlcore import __version__
 from rlcore.config.dump import dump_config
 from rlcore.config.problems import shown
 from rlcore.contracts.saved_values import TreePath, leaves, mapped
 from rlcore.errors import dotted
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.records import ConfigSection
-from rlcore.settings import RunConfig, WorkerSettings
+from rlcore.settings import RunConfig
 
 Fingerprint = Mapping[str, Mapping[str, str]]
 
@@ -71,7 +71,7 @@ def device_of(config: RunConfig) -> str:
 def fingerprint(plugins: Plugins, config: RunConfig, ranks: int = 1) -> dict[str, dict[str, str]]:
     """The fingerprint of a run of ``ranks`` processes, in this process."""
     environment = config.environment
-    workers = environment.workers if environment is not None else None
+    executor = environment.executor if environment is not None else None
     loaded = {each.name: f"{each.distribution} {each.version}".strip() for each in plugins.loaded}
     computing = {
         "device": device_of(config),
@@ -84,7 +84,7 @@ def fingerprint(plugins: Plugins, config: RunConfig, ranks: int = 1) -> dict[str
         "environment": {} if environment is None else dict(installed(plugins.environment(environment.type).libraries)),
         "plugins": loaded,
         "computing": computing,
-        "processes": {"ranks": str(ranks), "workers": str(workers.count if isinstance(workers, WorkerSettings) else 0)},
+        "processes": {"ranks": str(ranks), "workers": str(executor.count if executor else 0)},
         "configuration": {"sha256": _digest(learning_part(dump_config(config), plugins))},
     }
 

@@ -11,14 +11,12 @@ from typing import Any
 
 import attrs
 
-from rlcore.config import read_document
-from rlcore.config.document import parse_document
+from rlcore.config.document import parse_document, read_document
 from rlcore.config.dump import config_text
 from rlcore.config.seal import content_sha256, sealed
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import FACTORIES, RunContext
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_state import RUN, require_run

@@ -1,6 +1,6 @@
 """Tests for authors of plugins: conformance classes to inherit from, and environments with known best returns.
 
-In ``conftest.py``, ``pytest_plugins = ["rlcore_devkit"]`` adds the fixtures of :mod:`rlcore_devkit.fixtures`.
+pytest adds the fixtures of :mod:`rlcore_devkit.fixtures` where this distribution is installed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
     "tiny_env",
 ]
 
-# pytest reads this name if a conftest.py lists this package; it has no effect without pytest.
+# pytest reads this name, because an entry point lists this package; it has no effect without pytest.
 pytest_plugins = ["rlcore_devkit.fixtures"]
 
 

@@ -13,11 +13,7 @@ from multiprocessing import spawn
 from typing import Any
 
 from rlcore import ConfigError
-from rlcore.workers.arrays import RunArrays
-from rlcore.workers.contract import WorkerFailed
-from rlcore.workers.layout import Layout
-from rlcore.workers.messages import PartMessages
-from rlcore.workers.part import Part
+from rlcore_workers import Layout, Part, PartMessages, RunArrays, WorkerFailed
 
 __all__ = ["PartActor"]
 

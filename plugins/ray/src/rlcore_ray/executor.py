@@ -11,27 +11,25 @@ import pickle
 import re
 from collections.abc import Collection
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from rlcore import RunContext, one_line
-from rlcore.workers.arrays import RunArrays
-from rlcore.workers.contract import Task, Worker, WorkerFailed
-from rlcore.workers.layout import Layout
-from rlcore.workers.messages import PartMessages
+from rlcore import Environment, RunContext, one_line
 from rlcore_ray.actor import PartActor, main_module
 from rlcore_ray.session import connection
 from rlcore_ray.settings import RaySettings
+from rlcore_workers import Layout, PartMessages, RunArrays, Task, Worker, WorkerFailed
+from rlcore_workers import create_environment as create_in_workers
 
 if TYPE_CHECKING:
     import ray
 
-__all__ = ["RayExecutor", "RayWorker"]
+__all__ = ["RayExecutor", "RayWorker", "create_environment"]
 
 FETCH_SECONDS = 60.0  # for the answer of a call that has ended
 
 
 class RayWorker:
-    """A worker in a Ray actor; implements :class:`rlcore.workers.contract.Worker`.
+    """A worker in a Ray actor; implements :class:`rlcore_workers.Worker`.
 
     Attributes:
         actor: The handle of the actor.
@@ -46,7 +44,7 @@ class RayWorker:
         self._process = actor.process.remote()  # ends when Ray has started the actor
 
     def begin(self, method: str, *arguments: Any) -> None:
-        """Call a method of the actor, as :meth:`rlcore.workers.contract.Worker.begin` says."""
+        """Call a method of the actor, as :meth:`rlcore_workers.Worker.begin` says."""
         if method == "step" and not arguments:
             self.answer = self.actor.step.remote(self._messages.request(whole=False))
         elif method == "create":
@@ -61,7 +59,7 @@ class RayWorker:
         self.answer = self.actor.attach.remote(arrays.layout)
 
     def result(self) -> Any:
-        """Return the answer, as :meth:`rlcore.workers.contract.Worker.result` says."""
+        """Return the answer, as :meth:`rlcore_workers.Worker.result` says."""
         import ray
 
         try:
@@ -107,7 +105,7 @@ def _lost(error: Exception) -> WorkerFailed:
 
 
 class RayExecutor:
-    """Workers that are Ray actors; implements :class:`rlcore.workers.contract.Executor`."""
+    """Workers that are Ray actors; implements :class:`rlcore_workers.Executor`."""
 
     def __init__(self, settings: RaySettings) -> None:
         """Connect to Ray. Raises what :meth:`rlcore_ray.session.Connection.open` raises."""
@@ -125,13 +123,8 @@ class RayExecutor:
             enable_task_events=False,
         )
 
-    @classmethod
-    def create(cls, settings: RaySettings, run: RunContext) -> Self:
-        """Return the executor of a run."""
-        return cls(settings)
-
     def start(self, task: Task) -> RayWorker:
-        """Ask Ray for an actor, as :meth:`rlcore.workers.contract.Executor.start` says."""
+        """Ask Ray for an actor, as :meth:`rlcore_workers.Executor.start` says."""
         worker = RayWorker(task, self._actors.remote(task.part))
         self._workers.add(worker)
         return worker
@@ -169,3 +162,8 @@ class RayExecutor:
         if self._connected:
             self._connected = False
             connection.close()
+
+
+def create_environment(settings: RaySettings, run: RunContext) -> Environment:
+    """Return the environments of ``run`` in Ray actors."""
+    return create_in_workers(RayExecutor(settings), settings, run)

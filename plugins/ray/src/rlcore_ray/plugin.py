@@ -10,7 +10,7 @@ def rlcore_executors() -> list[ExecutorSpec]:
     return [
         ExecutorSpec(
             name="ray",
-            target="rlcore_ray.executor:RayExecutor.create",
+            target="rlcore_ray.executor:create_environment",
             settings="rlcore_ray.settings:RaySettings",
             summary="Ray actors on this machine or on the hosts of a cluster",
         )

@@ -8,7 +8,8 @@ from math import isfinite
 
 import attrs
 
-from rlcore import SettingError, WorkerSettings, setting
+from rlcore import SettingError, setting
+from rlcore_workers import WorkerSettings
 
 __all__ = ["RaySettings"]
 

@@ -1,0 +1,184 @@
+"""Renders the templates and writes a package: all of it, or nothing."""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import shutil
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+
+from rlcore import CONTRACT, ConfigError, __version__
+from rlcore_devkit.scaffold.about import About, toml_text
+from rlcore_devkit.scaffold.kinds import KINDS
+from rlcore_devkit.scaffold.names import Package, kinds_of
+
+_SUFFIX = ".jinja"
+_LINE_LENGTH = 120  # of ruff in the new package
+# The least version of each requirement, as in rlcore's own.
+_LEAST = {"attrs": "23.2", "click": "8.1.7", "numpy": "1.26", "torch": "2.4"}
+
+
+def write_plugin(package: Package, parent: Path, about: About | None = None) -> Path:
+    """Write ``parent/DISTRIBUTION`` and return it. An error leaves nothing there.
+
+    Raises ConfigError if the directory exists.
+    """
+    directory = parent / package.distribution
+    if directory.exists() or directory.is_symlink():
+        raise ConfigError(f"{directory} exists; choose another name, or another place with --dir")
+    contents = dict(_contents(package, about or About()))
+    parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{package.distribution}-", dir=parent))
+    try:
+        written = unfinished / package.distribution  # not the temporary directory, which only its owner may read
+        for path, text in contents.items():
+            target = written / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8", newline="\n")
+        written.rename(directory)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return directory
+
+
+def _contents(package: Package, about: About) -> Iterator[tuple[PurePosixPath, str]]:
+    """The paths of all files and their texts."""
+    templates = Environment(
+        loader=PackageLoader("rlcore_devkit.scaffold"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # no HTML is written
+    )
+    values = _values(package, about)
+    templates.globals.update(values, import_from=import_from, literal=literal, toml=toml_text)
+    templates.globals["own_import"] = lambda module, name: import_from(f"{package.module}.{module}", [name])
+    templates.filters["rendered"] = _rendered
+    code = PurePosixPath("src", package.module)
+    sources = {code / "plugin.py": templates.get_template(f"code/plugin.py{_SUFFIX}").render()}
+    for kind in values["kinds"]:
+        for module, template in kind["files"].items():
+            sources[code / f"{module}.py"] = templates.get_template(f"code/{template}.py{_SUFFIX}").render(kind)
+        test = "trainer" if kind["what"].module == "trainer" else kind["file"]
+        text = templates.get_template(f"tests/{test}.py{_SUFFIX}").render(kind)
+        yield PurePosixPath(f"tests/test_{test}.py"), text
+        yield PurePosixPath(kind["example"]), templates.get_template(f"example.yaml{_SUFFIX}").render(kind)
+    yield from sources.items()
+    yield code / "__init__.py", ""
+    yield code / "py.typed", ""
+    requirements = _requirements(package, sources.values())
+    for name in templates.list_templates(filter_func=lambda name: name.startswith("package/")):
+        path = PurePosixPath(name.removesuffix(_SUFFIX)).relative_to("package")
+        yield path, templates.get_template(name).render(requirements=requirements)
+    if about.expression is not None:
+        yield PurePosixPath("LICENSE"), templates.get_template(f"licenses/{about.license}{_SUFFIX}").render()
+
+
+@pass_context
+def _rendered(context: Context, text: str) -> str:
+    """A text of ``kinds.toml``, with the values of the template that it stands in."""
+    return context.environment.from_string(text).render(context.get_all())
+
+
+def _values(package: Package, about: About) -> dict[str, Any]:
+    """The values of all templates; those of one kind are in its entry of ``kinds``."""
+    kinds = kinds_of(package)
+    title = kinds[0].title if len(kinds) == 1 else f"{listed([kind.noun for kind in kinds])} for rlcore"
+    title = about.description or title[0].upper() + title[1:]
+    return {
+        "name": package.name,
+        "key": package.key,
+        "agent": "".join(part.capitalize() for part in package.name.split("-")),
+        "distribution": package.distribution,
+        "module": package.module,
+        "several": package.several,
+        "contract": CONTRACT,
+        "oldest": _minor(0),
+        "next": _minor(1),
+        "title": title.rstrip("."),
+        "description": title,
+        "needs": _quoted(need for kind in kinds for need in kind.needs),
+        "about": about,
+        "year": datetime.date.today().year,
+        "holder": about.author or f"the authors of {package.distribution}",
+        "required": "".join(f"{kind.required}\n" for kind in kinds if kind.required),
+        "kinds": [_values_of(package, kind, about) for kind in package.kinds],
+    }
+
+
+def _values_of(package: Package, name: str, about: About) -> dict[str, Any]:
+    """The values of the templates of one kind."""
+    kind, file = KINDS[name], name.replace("-", "_")
+    files = {module: file if module == kind.module else module for module in kind.modules}
+    if kind.settings is not None:
+        files[package.settings_module(name)] = "settings"
+    return {
+        "kind": name,
+        "what": kind,
+        "file": file,
+        "files": files,
+        "class_name": package.class_name(name),
+        "settings_class": package.settings_class(name),
+        "settings_module": package.settings_module(name),
+        "example": package.example(name),
+        "run_id": package.run_id(name),
+        "quoted_needs": _quoted(kind.needs),
+        # A company's package has several records, which keep their own summaries.
+        "summary": about.description
+        if about.description and not (package.several or name == "hooks")
+        else kind.summary,
+    }
+
+
+def _requirements(package: Package, sources: Iterable[str]) -> list[str]:
+    """What the code imports, as requirements; rlcore among them."""
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+    modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    modules += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    imported = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {package.module}
+    others = [f"{name}>={_LEAST[name]}" for name in sorted(imported & _LEAST.keys())]
+    ours = sorted(name.replace("_", "-") for name in imported - _LEAST.keys())
+    return others + [f"{name}>={_minor(0)},<{_minor(1)}" for name in ours]
+
+
+def _minor(more: int) -> str:
+    major, minor = __version__.split(".")[:2]
+    return f"{major}.{int(minor) + more}"
+
+
+def import_from(module: str, names: Iterable[str]) -> str:
+    """Return an import of sorted names, split as ``ruff format`` splits it if it does not fit in a line."""
+    ordered = sorted(set(names), key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name))
+    line = f"from {module} import {', '.join(ordered)}"
+    if len(line) <= _LINE_LENGTH:
+        return line
+    return "\n".join([f"from {module} import (", *(f"    {name}," for name in ordered), ")"])
+
+
+def literal(text: str, indent: int) -> str:
+    """Return printable text as ``ruff format`` writes it in Python: long text in several lines, few backslashes."""
+    lines = []
+    for line in textwrap.wrap(text, 90, drop_whitespace=False, break_on_hyphens=False):
+        quote = "'" if line.count('"') > line.count("'") else '"'
+        lines.append(quote + line.replace("\\", "\\\\").replace(quote, f"\\{quote}") + quote)
+    space = "\n" + " " * indent
+    return lines[0] if len(lines) == 1 else f"({''.join(f'{space}    {line}' for line in lines)}{space})"
+
+
+def _quoted(needs: Iterable[str]) -> str:
+    """The distributions as words of a shell, in which brackets are quoted."""
+    return " ".join(f"'{each}'" if "[" in each else each for each in dict.fromkeys(needs))
+
+
+def listed(nouns: list[str]) -> str:
+    """``"a trainer, a reward and an environment"``"""
+    return nouns[0] if len(nouns) == 1 else f"{', '.join(nouns[:-1])} and {nouns[-1]}"

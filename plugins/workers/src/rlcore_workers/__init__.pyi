@@ -1,0 +1,12 @@
+from .arrays import PartArrays as PartArrays
+from .arrays import RunArrays as RunArrays
+from .contract import Executor as Executor
+from .contract import PartMade as PartMade
+from .contract import Task as Task
+from .contract import Worker as Worker
+from .contract import WorkerFailed as WorkerFailed
+from .create import create_environment as create_environment
+from .layout import Layout as Layout
+from .messages import PartMessages as PartMessages
+from .part import Part as Part
+from .settings import WorkerSettings as WorkerSettings

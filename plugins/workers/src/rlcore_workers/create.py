@@ -1,0 +1,64 @@
+"""How a run gets its workers: the executor starts them, and each makes its share of the environments."""
+
+from __future__ import annotations
+
+from rlcore import EnvironmentSpec, RunContext
+from rlcore_workers.contract import Executor
+from rlcore_workers.environment import SavingWorkerEnvironment, WorkerEnvironment
+from rlcore_workers.overlap import (
+    AsynchronousEnvironment,
+    HalvesEnvironment,
+    SavingAsynchronousEnvironment,
+    SavingHalvesEnvironment,
+    SavingUpdatesEnvironment,
+    UpdatesEnvironment,
+)
+from rlcore_workers.recipe import make_tasks
+from rlcore_workers.settings import WorkerSettings
+from rlcore_workers.supervisor import Supervisor
+
+__all__ = ["create_environment"]
+
+# By what overlaps: environments that cannot save themselves, and those that can.
+CLASSES: dict[str, tuple[type[WorkerEnvironment], type[WorkerEnvironment]]] = {
+    "none": (WorkerEnvironment, SavingWorkerEnvironment),
+    "half": (HalvesEnvironment, SavingHalvesEnvironment),
+    "updates": (UpdatesEnvironment, SavingUpdatesEnvironment),
+    "wait_for": (AsynchronousEnvironment, SavingAsynchronousEnvironment),
+}
+
+
+def create_environment(executor: Executor, settings: WorkerSettings, run: RunContext) -> WorkerEnvironment:
+    """Return the environments of a run in workers that ``executor`` starts and this package supervises.
+
+    An executor's :class:`rlcore.ExecutorSpec` names a function that calls this one. Raises what making the environments
+    raises. Workers are started again only once all have made their environments.
+    """
+    counts = split(run.num_envs, settings.count)
+    supervisor = Supervisor(executor, make_tasks(run, counts), settings, run.config.env_settings, _described(run))
+    try:
+        made, failures = supervisor.start(range(supervisor.size))
+        supervisor.refuse(failures, "create")
+        parts = [made[part] for part in range(supervisor.size)]
+        for part in parts:
+            run.factories.found |= part.factories
+        saves_state = all(part.saves_state for part in parts)
+        chosen = CLASSES["wait_for" if settings.wait_for is not None else settings.overlap][saves_state]
+        return chosen(supervisor, executor, parts, counts, settings, run)
+    except BaseException:
+        executor.close()
+        raise
+
+
+def split(num_envs: int, workers: int) -> list[int]:
+    """Numbers of environments of each worker, as equal as possible: the first ones have one more."""
+    share, more = divmod(num_envs, workers)
+    return [share + (part < more) for part in range(workers)]
+
+
+def _described(run: RunContext) -> str:
+    """The name of the environment in messages: its type, the plugin that makes it, and its id."""
+    settings = run.config.environment
+    assert settings is not None
+    described = run.plugins.record(EnvironmentSpec, settings.type).described
+    return f"{described}, id {settings.id!r}" if settings.id else described

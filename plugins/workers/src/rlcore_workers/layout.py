@@ -1,0 +1,146 @@
+"""Where the arrays of a run's environments are in one piece of memory, which processes can share.
+
+The environments of a worker are contiguous, and so are its slots if the slots of a behavior are in the order of their
+environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import BehaviorSpec, EnvironmentFailed
+
+__all__ = ["Layout"]
+
+Rows = slice | NDArray[np.intp]
+
+ALIGNMENT = 64  # bytes: no two workers write to one cache line of small arrays of different kinds
+# Arrays that a batch may leave out, and what leaving them out means.
+OPTIONAL_DEFAULTS = {
+    "needs_action": True, "action_mask": True, "group_reward": 0.0, "aborted": False, "final_action_mask": True,
+}  # fmt: skip
+OPTIONAL = tuple(OPTIONAL_DEFAULTS)
+
+
+@attrs.frozen(eq=False)
+class Layout:
+    """Where the arrays of a run's environments are in one piece of memory. Can be pickled.
+
+    Attributes:
+        behaviors: The behaviors of all environments, as one process would have them.
+        bounds: [parts + 1] index of the first environment of each worker, and N at the end.
+        rows: For each worker, the slots of each behavior that are its own.
+        parameters: Number of environment parameters.
+        fields: Offset in bytes, shape and dtype of each array, by a tuple of names.
+        size: Bytes of the memory.
+    """
+
+    behaviors: Mapping[str, BehaviorSpec]
+    bounds: tuple[int, ...]
+    rows: tuple[Mapping[str, Rows], ...]
+    parameters: int
+    fields: Mapping[tuple[str, ...], tuple[int, tuple[int, ...], str]]
+    size: int
+
+    @classmethod
+    def of(cls, parts: Sequence[Mapping[str, BehaviorSpec]], bounds: Sequence[int], parameters: int) -> Layout:
+        """Join the behaviors of all workers. Raises EnvironmentFailed if they differ in more than their slots."""
+        rows: list[dict[str, Rows]] = [{} for _ in parts]
+        behaviors = {}
+        for name in parts[0]:
+            for number, part in enumerate(parts[1:], 1):
+                if part.keys() != parts[0].keys():
+                    raise EnvironmentFailed(f"worker {number} has behaviors {list(part)}, worker 0 {list(parts[0])}")
+            behaviors[name], of_parts = _joined([part[name] for part in parts], bounds)
+            for own, slots in zip(rows, of_parts, strict=True):
+                own[name] = slots
+        fields: dict[tuple[str, ...], tuple[int, tuple[int, ...], str]] = {}
+        size = 0
+        for key, shape, dtype in _arrays(behaviors, bounds[-1], len(parts), parameters):
+            fields[key] = (size, shape, np.dtype(dtype).str)
+            count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            size += -(-count // ALIGNMENT) * ALIGNMENT
+        return cls(behaviors, tuple(bounds), tuple(rows), parameters, fields, max(size, ALIGNMENT))
+
+
+def _arrays(
+    behaviors: Mapping[str, BehaviorSpec], num_envs: int, parts: int, parameters: int
+) -> Iterator[tuple[tuple[str, ...], tuple[int, ...], Any]]:
+    """Key, shape and dtype of every array."""
+    yield ("episodes",), (num_envs,), np.int64  # that the environments are in
+    yield ("begin",), (num_envs,), np.int64  # that `reset` is to start
+    yield ("parameters",), (num_envs, parameters), np.float64  # of the next episodes
+    yield ("busy",), (parts,), np.float64  # seconds that each worker has spent in steps of its environments
+    for name, spec in behaviors.items():
+        slots = spec.slots
+        yield (name, "present"), (parts, len(OPTIONAL)), np.bool_
+        yield (name, "reward"), (slots,), np.float32
+        yield (name, "terminated"), (slots,), np.bool_
+        yield (name, "truncated"), (slots,), np.bool_
+        yield (name, "needs_action"), (slots,), np.bool_
+        for what in ("action_mask", "final_action_mask"):
+            yield (name, what), (slots, spec.mask_size), np.bool_
+        yield (name, "group_reward"), (slots,), np.float32
+        yield (name, "aborted"), (slots,), np.bool_
+        yield (name, "continuous"), (slots, spec.continuous), np.float32
+        yield (name, "discrete"), (slots, len(spec.discrete)), np.int64
+        for observation in spec.observations:
+            for which in ("observations", "final_observations"):
+                yield (name, which, observation.name), (slots, *observation.shape), observation.dtype
+
+
+def _joined(specs: Sequence[BehaviorSpec], bounds: Sequence[int]) -> tuple[BehaviorSpec, list[Rows]]:
+    """The behavior of all environments, and the slots of each worker in it."""
+    first = specs[0]
+    for number, spec in enumerate(specs[1:], 1):
+        same = (
+            spec.observations == first.observations
+            and (spec.continuous, spec.discrete) == (first.continuous, first.discrete)
+            and np.array_equal(spec.low, first.low)
+            and np.array_equal(spec.high, first.high)
+            and (spec.team is None, spec.group is None) == (first.team is None, first.group is None)
+        )
+        if not same:
+            raise EnvironmentFailed(
+                f"behavior {first.name!r} of worker {number} sees or does something else than that of worker 0"
+            )
+    env_index = [spec.env_index + start for spec, start in zip(specs, bounds, strict=False)]
+    ends = np.cumsum([0, *(spec.slots for spec in specs)]).tolist()
+    rows: list[Rows] = [slice(start, end) for start, end in pairwise(ends)]
+    joined_index = np.concatenate(env_index)
+    order: NDArray[np.intp] | None = None
+    if any((np.diff(spec.env_index) < 0).any() for spec in specs):
+        # Slot by slot of every environment in turn, as [0, 1, 2, 0, 1, 2]: the first slots of all environments first.
+        occurrence = np.concatenate([_occurrence(spec.env_index) for spec in specs])
+        order = np.lexsort((joined_index, occurrence))
+        place = np.empty(len(order), np.intp)
+        place[order] = np.arange(len(order))
+        rows = [place[start:end] for start, end in pairwise(ends)]
+    team = None if first.team is None else np.concatenate([spec.team for spec in specs if spec.team is not None])
+    group = None if first.group is None else _groups([spec.group for spec in specs if spec.group is not None])
+    joined = attrs.evolve(first, env_index=joined_index, team=team, group=group)
+    return (joined if order is None else joined.take(order)), rows
+
+
+def _occurrence(env_index: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each slot, how many earlier slots are of the same environment."""
+    counted: NDArray[np.int64] = np.empty(len(env_index), np.int64)
+    for env in np.unique(env_index):
+        mine = env_index == env
+        counted[mine] = np.arange(mine.sum())
+    return counted
+
+
+def _groups(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Numbers of groups that are different in different workers, because no group has agents of two environments."""
+    shifted, start = [], 0
+    for group in parts:
+        shifted.append(group + start)
+        start += int(group.max(initial=-1)) + 1
+    return np.concatenate(shifted)

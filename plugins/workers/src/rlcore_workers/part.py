@@ -1,0 +1,81 @@
+"""The environments of one worker: what every executor runs, wherever it runs workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import Environment, EpisodeSeeds, Parameters, SavesRows, SavesState
+from rlcore_workers.arrays import PartArrays
+from rlcore_workers.contract import PartMade, Task
+from rlcore_workers.recipe import context_of, make_environment, plugins_of
+
+__all__ = ["Part"]
+
+
+class Part:
+    """Some of a run's environments, in a worker. An executor calls the methods by name, ``create`` first.
+
+    Methods return what can be pickled. Batches go into the rows of the run's arrays, which :meth:`attach` gives.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._environment: Environment
+        self._arrays: PartArrays
+        self._parameters: Parameters = {}
+
+    def create(self) -> PartMade:
+        """Load the plugins and make the environments."""
+        plugins = plugins_of(self._task.plugins)
+        context = context_of(self._task.context, plugins)
+        environment = self._environment = make_environment(plugins, context)
+        rows = isinstance(environment, SavesRows) and environment.saves_rows
+        return PartMade(dict(environment.behaviors), isinstance(environment, SavesState), rows, context.factories.found)
+
+    def attach(self, arrays: PartArrays) -> None:
+        """Learn the rows that batches are written to."""
+        self._arrays = arrays
+
+    def reset(self, seeds: EpisodeSeeds, names: tuple[str, ...]) -> dict[str, Any] | None:
+        """Start the episodes that the arrays name, with the environment parameters ``names`` in the arrays."""
+        self._set_parameters(names)
+        batches = self._environment.reset(seeds, self._arrays.begin.copy())
+        return self._arrays.put(batches, self._environment.episodes)
+
+    def step(self, names: tuple[str, ...] | None = None) -> dict[str, Any] | None:
+        """Step with the actions in the arrays; ``names`` are those of parameters that changed since, None: none."""
+        if names is not None:
+            self._set_parameters(names)
+        actions, started = self._arrays.actions(), perf_counter()
+        batches = self._environment.step(actions)
+        self._arrays.busy += perf_counter() - started
+        return self._arrays.put(batches, self._environment.episodes)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of environments that save themselves."""
+        assert isinstance(self._environment, SavesState)
+        return self._environment.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state of :meth:`state_dict`."""
+        assert isinstance(self._environment, SavesState)
+        self._arrays.put(self._environment.load_state_dict(state), self._environment.episodes)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._environment.close()
+
+    def _set_parameters(self, names: tuple[str, ...]) -> None:
+        if not names:
+            return
+        if tuple(self._parameters) != names:
+            columns: list[NDArray[np.float64]] = [self._arrays.parameters[:, column] for column in range(len(names))]
+            for column in columns:
+                column.flags.writeable = False
+            self._parameters = dict(zip(names, columns, strict=True))
+        self._environment.set_parameters(self._parameters)

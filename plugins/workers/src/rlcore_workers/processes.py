@@ -1,0 +1,305 @@
+"""The executor ``processes``: a fresh Python process for each worker, and memory that all of them share.
+
+A step sends five bytes to every worker and waits for five bytes from each; observations and actions are in the shared
+memory, which has no name, so that nothing can be left behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import pickle
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Collection
+from contextlib import suppress
+from multiprocessing import spawn
+from queue import SimpleQueue
+from time import monotonic, sleep
+from typing import Any
+
+from rlcore import EnvironmentFailed, RunContext
+from rlcore.contracts.processes import EndingProcess, python
+from rlcore_workers.arrays import RunArrays
+from rlcore_workers.channel import ATTACH, CALL, FAILED, Channel
+from rlcore_workers.contract import Task, Worker, WorkerFailed
+from rlcore_workers.create import create_environment as create_in_workers
+from rlcore_workers.environment import WorkerEnvironment
+from rlcore_workers.layout import Layout
+from rlcore_workers.settings import WorkerSettings
+
+KEPT_LINES = 50  # of a worker's output, for errors
+LONGEST_LINE = 65536  # bytes of it; a longer one, such as a progress bar without line ends, is shown in parts
+LOOK_SECONDS = 0.5  # a dead worker whose channel a process of an environment holds open is noticed after this time
+MESSAGE_SECONDS = 60
+ENDING_SECONDS = 1.0
+TRACEBACK_SECONDS = 0.5  # that a worker which hangs has to write where it hangs
+_BLOCKED = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
+
+
+class ProcessWorker:
+    """A worker in a process of its own.
+
+    Attributes:
+        lines: The last lines that the process wrote.
+        process: The process.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self.process: EndingProcess
+        self._overdue = False
+        self._written = 0  # number of lines
+        mine, theirs = socket.socketpair()
+        for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):  # of a message that is half sent
+            mine.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", MESSAGE_SECONDS, 0))
+        self._channel: Channel | None = Channel(mine)
+        self.descriptor = mine.fileno()
+        started: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._run, args=(theirs, started), name=f"worker {task.part}", daemon=True
+        )
+        self._thread.start()
+        problem = started.get()
+        theirs.close()
+        if problem is not None:
+            self.close_channel()
+            raise WorkerFailed(f"cannot be started: {problem}") from problem
+
+    def _run(self, theirs: socket.socket, started: SimpleQueue[BaseException | None]) -> None:
+        """Start the process, keep the last lines of its output and pass them on, until it ends."""
+        try:
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)  # until the worker ignores them
+            try:
+                self.process = EndingProcess(
+                    python("from rlcore_workers.child import main; main()", str(theirs.fileno())),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(theirs.fileno(),),
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        except BaseException as error:
+            started.put(error)
+            return
+        started.put(None)
+        assert self.process.stdout is not None
+        with self.process.stdout as output, suppress(OSError, ValueError):
+            for line in iter(lambda: output.readline(LONGEST_LINE), b""):
+                text = line.decode(errors="replace").rstrip("\n")
+                self.lines.append(text)
+                self._written += 1
+                with suppress(Exception):
+                    if not self._overdue:
+                        print(f"worker {self.task.part}: {text}", file=sys.stderr)
+
+    def begin(self, method: str, *arguments: Any) -> None:
+        """Send a call, as :meth:`rlcore_workers.contract.Worker.begin` says."""
+        channel = self._channel
+        try:
+            if channel is None:
+                raise EOFError
+            if method == "step" and not arguments:
+                channel.send_step()
+                return
+            if method == "create":
+                self._prepare(channel)
+            channel.send(CALL, (method, arguments))
+        except (OSError, EOFError):
+            raise self._gone() from None
+
+    def _prepare(self, channel: Channel) -> None:
+        """Send what the program needs to import the same modules: the path, the directory and the main module."""
+        preparation = spawn.get_preparation_data(f"rlcore-worker-{self.task.part}")
+        del preparation["authkey"]
+        if not os.path.exists(preparation.get("init_main_from_path", "")):  # a program that was read from a pipe
+            preparation.pop("init_main_from_path", None)
+        level = logging.getLogger("rlcore").getEffectiveLevel()
+        channel.send(CALL, (preparation, level, pickle.dumps(self.task)))
+
+    def attach(self, layout: Layout, descriptor: int) -> None:
+        """Send the shared memory."""
+        channel = self._channel
+        try:
+            if channel is None:
+                raise EOFError
+            channel.send(ATTACH, (layout, self.task.part))
+            socket.send_fds(channel.socket, [b"m"], [descriptor])
+        except (OSError, EOFError):
+            raise self._gone() from None
+
+    def result(self) -> Any:
+        """Return the answer, as :meth:`rlcore_workers.contract.Worker.result` says."""
+        channel = self._channel
+        try:
+            if channel is None:
+                raise EOFError
+            kind, value = channel.receive()
+        except (OSError, EOFError):
+            raise self._gone() from None
+        if kind == FAILED:
+            message, details, raised = value
+            raise WorkerFailed(message, details + self._tail(), raised)
+        return value
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process has ended."""
+        return self.process.poll() is not None
+
+    def _gone(self) -> WorkerFailed:
+        """The error of a process that ended, or that closed its channel."""
+        deadline = monotonic() + ENDING_SECONDS
+        while not self.ended and monotonic() < deadline:
+            sleep(0.002)
+        if not self.ended:
+            return WorkerFailed("its process closed the connection", self._tail())
+        code = self._reap()
+        what = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return WorkerFailed(f"its process {what}{self._last_line()}", self._tail())
+
+    def _reap(self) -> int:
+        """Kill what the process started, collect it and read the rest of its output; return its exit code."""
+        self.process.kill()
+        code = self.process.wait()
+        self._thread.join(ENDING_SECONDS)
+        return code
+
+    def _last_line(self) -> str:
+        fatal = (line for line in self.lines if line.startswith("Fatal Python error"))
+        last = next(fatal, None) or next((line for line in reversed(self.lines) if line.strip()), None)
+        return f" (it wrote: {last.strip()[:200]})" if last else ""
+
+    def _tail(self) -> str:
+        lines = "\n".join(self.lines)
+        return f"\nThe last lines that the worker wrote:\n{lines}\n" if lines else ""
+
+    def overdue(self, doing: str, seconds: float) -> WorkerFailed:
+        """Have the process write where it is; it is a signal handler in C that does so."""
+        self._overdue = True  # what follows is for the error, not for the terminal
+        before = last = self._written
+        with suppress(OSError):
+            self.process.send_signal(signal.SIGUSR1)
+        deadline = monotonic() + TRACEBACK_SECONDS
+        while monotonic() < deadline and not self.ended:
+            sleep(0.02)
+            if before < self._written == last:  # nothing follows
+                break
+            last = self._written
+        return WorkerFailed(f"did not finish {doing} within {seconds:g} s", self._tail())
+
+    def kill(self) -> None:
+        """Kill the process and those that it started, and free everything."""
+        self.close_channel()
+        self._reap()
+
+    def close_channel(self) -> None:
+        """Close the channel; calls fail from now on."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+class ProcessExecutor:
+    """Workers that are processes of this machine.
+
+    Raises EnvironmentFailed on Windows, whose processes cannot inherit sockets.
+    """
+
+    def __init__(self) -> None:
+        if not hasattr(socket, "send_fds"):
+            raise EnvironmentFailed("environment.workers: processes need Linux or macOS; leave the key out")
+        self._workers: dict[int, ProcessWorker] = {}  # by descriptor
+        # Workers that answered, or died, while the run waited for others; they are not polled until it waits for them.
+        self._early: set[ProcessWorker] = set()
+        self._poll = select.poll()
+        self._memory = -1  # descriptor of the shared memory
+
+    def start(self, task: Task) -> ProcessWorker:
+        """Start a process, as :meth:`rlcore_workers.contract.Executor.start` says."""
+        worker = ProcessWorker(task)
+        self._workers[worker.descriptor] = worker
+        self._poll.register(worker.descriptor, select.POLLIN)
+        return worker
+
+    def arrays(self, layout: Layout) -> RunArrays:
+        """Create the shared memory: a file without a name."""
+        if hasattr(os, "memfd_create"):
+            self._memory = os.memfd_create("rlcore")
+        else:
+            with tempfile.TemporaryFile() as file:
+                self._memory = os.dup(file.fileno())
+        os.ftruncate(self._memory, layout.size)
+        return RunArrays(layout, mmap.mmap(self._memory, layout.size))
+
+    def attach(self, worker: Worker, arrays: RunArrays) -> None:
+        """Give a worker the shared memory."""
+        assert isinstance(worker, ProcessWorker)
+        worker.attach(arrays.layout, self._memory)
+
+    def wait(self, workers: Collection[Worker], seconds: float | None) -> list[Worker]:
+        """Wait for answers and for ends of processes."""
+        if self._early:
+            early = [worker for worker in workers if isinstance(worker, ProcessWorker) and worker in self._early]
+            for each in early:
+                self._early.remove(each)
+                self._poll.register(each.descriptor, select.POLLIN)
+            if early:
+                return list(early)
+        deadline = None if seconds is None else monotonic() + seconds
+        while True:
+            left = LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, max(0.0, deadline - monotonic()))
+            ready: list[Worker] = []
+            for descriptor, _ in self._poll.poll(left * 1000.0):
+                worker = self._workers[descriptor]
+                if worker in workers:
+                    ready.append(worker)
+                else:
+                    self._early.add(worker)
+                    self._poll.unregister(descriptor)
+            if ready:
+                return ready
+            gone = [worker for worker in workers if isinstance(worker, ProcessWorker) and worker.ended]
+            for each in gone:  # a process that an environment started holds the channel open
+                self._forget(each)
+                each.close_channel()
+            if gone or (deadline is not None and monotonic() >= deadline):
+                return list(gone)
+
+    def _forget(self, worker: ProcessWorker) -> None:
+        """Stop waiting for a worker; another one may get the number of its descriptor."""
+        if self._workers.get(worker.descriptor) is worker:
+            del self._workers[worker.descriptor]
+            if worker in self._early:
+                self._early.remove(worker)
+            else:
+                self._poll.unregister(worker.descriptor)
+
+    def kill(self, worker: Worker) -> None:
+        """Kill the process of a worker."""
+        assert isinstance(worker, ProcessWorker)
+        self._forget(worker)
+        worker.kill()
+
+    def close(self) -> None:
+        """Kill all workers and free the memory."""
+        for worker in list(self._workers.values()):
+            self.kill(worker)
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
+
+
+def create_environment(settings: WorkerSettings, run: RunContext) -> WorkerEnvironment:
+    """Return the environments of ``run`` in processes."""
+    return create_in_workers(ProcessExecutor(), settings, run)

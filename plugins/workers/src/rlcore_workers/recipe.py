@@ -1,0 +1,100 @@
+"""Descriptions from which another process makes environments of a run: of its plugins, then of its context.
+
+The plugins come first, because the configuration of a run has objects of classes that local plugins define.
+"""
+
+from __future__ import annotations
+
+import pickle
+from types import ModuleType
+from typing import Any
+
+import attrs
+
+from rlcore import ConfigError, Environment, PluginError, Plugins, RunContext, load_plugins
+from rlcore_workers.contract import Task
+
+KEY = ("environment", "workers")
+
+
+def make_tasks(context: RunContext, counts: list[int]) -> list[Task]:
+    """The tasks of workers with ``counts`` environments each. Raises ConfigError for what cannot leave the process."""
+    recipe = plugins_recipe(context.plugins)
+    tasks, first = [], 0
+    for part, count in enumerate(counts):
+        tasks.append(Task(part, first, count, recipe, context_recipe(context, first, count)))
+        first += count
+    return tasks
+
+
+def plugins_recipe(plugins: Any) -> bytes:
+    """The choice of plugins, and objects that a program registered, for :func:`plugins_of`."""
+    registered = []
+    for plugin, found in plugins.registered:
+        registered.append((plugin, found.__name__ if isinstance(found, ModuleType) else None, _pickled(found, plugin)))
+    return pickle.dumps((plugins.selection, plugins.strict, registered))
+
+
+def _pickled(found: object, plugin: Any) -> bytes:
+    if isinstance(found, ModuleType):
+        return b""
+    try:
+        return pickle.dumps(found)
+    except Exception as error:
+        raise ConfigError(
+            f"{plugin.described} was registered as an object that cannot be sent to another process ({error}); "
+            "register a module, or train without workers",
+            key=KEY,
+        ) from error
+
+
+def plugins_of(recipe: bytes) -> Plugins:
+    """Load the plugins of :func:`plugins_recipe` in this process."""
+    from importlib import import_module
+
+    selection, strict, registered = pickle.loads(recipe)  # nosec B301 # from the run that started this worker
+    plugins = load_plugins(selection, strict=strict)
+    for plugin, module, pickled in registered:
+        # The run made it.
+        found = import_module(module) if module is not None else pickle.loads(pickled)  # nosec B301
+        plugins.register(found, plugin.name, plugin.distribution, plugin.version)
+    return plugins
+
+
+def context_recipe(context: RunContext, first: int, count: int) -> bytes:
+    """The run for ``count`` of its environments, of which the first has the index ``first``."""
+    fields = {
+        "config": context.config,
+        "directory": context.directory,
+        "seed": context.seed,
+        "num_envs": count,
+        "purpose": context.purpose,
+        "offline": context.offline,
+        "resumed_steps": context.resumed_steps,
+        "working_directory": context.working_directory,
+        "first_env": context.first_env + first,
+        "factories": context.factories,
+    }
+    try:
+        return pickle.dumps(fields)
+    except Exception as error:
+        raise ConfigError(f"the configuration cannot be sent to another process: {error}", key=KEY) from error
+
+
+def context_of(recipe: bytes, plugins: Plugins) -> RunContext:
+    """The run of :func:`context_recipe` in this process."""
+    return RunContext(plugins=plugins, **pickle.loads(recipe))  # nosec B301 # from the run that started this worker
+
+
+def make_environment(plugins: Plugins, context: RunContext) -> Environment:
+    """The environments of ``context`` in this process. Raises PluginError for another number of them."""
+    settings = context.config.environment
+    assert settings is not None
+    settings = attrs.evolve(settings, num_envs=context.num_envs, workers=None)
+    spec = plugins.environment(settings.type)
+    environment = plugins.create_environment(spec, settings, context)
+    if environment.num_envs != context.num_envs:
+        raise PluginError(
+            f"{spec.described} was made with num_envs {environment.num_envs} where run.num_envs is {context.num_envs}"
+        )
+    return environment

@@ -1,0 +1,165 @@
+"""Runs whose environments are in workers: saved environments, what is refused, what workers load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore import (
+    Actions,
+    ConfigError,
+    EnvSettings,
+    EpisodeSeeds,
+    PluginError,
+    SavedValueError,
+    SavesState,
+    document_from_mapping,
+    load_config,
+    load_plugins_for,
+)
+from rlcore.run.setup import make_environment, run_context
+from rlcore_workers.supervisor import Restarts
+
+
+def make(path: Path, workers: Any, name: str = "corridor", num_envs: int = 5, **blocks: Any) -> Any:
+    context = context_of(path, workers, "rlcore_devkit.hooks", name=name, num_envs=num_envs, **blocks)
+    return make_environment(context.config, context.plugins, context)
+
+
+def context_of(path: Path, workers: Any, *local: str, name: str = "corridor", num_envs: int = 5, **blocks: Any) -> Any:
+    data = {
+        "plugins": {"local": list(local)},
+        "environment": {"type": "testing", "id": name, "num_envs": num_envs, "workers": workers},
+        "env_settings": {"seed": 4},
+        "behaviors": {"A": {}},
+        **blocks,
+    }
+    document = document_from_mapping(data)
+    plugins = load_plugins_for(document)
+    config = load_config(document, plugins)
+    return run_context(config, plugins, path, path)
+
+
+def play(environment: Any, steps: int, seed: int = 0) -> list[Any]:
+    random, seen = np.random.default_rng(seed), []
+    for _ in range(steps):
+        batch = environment.step({"A": Actions(None, random.integers(0, 2, (environment.num_envs, 1)))})["A"]
+        seen.append((batch.observations["position"].tolist(), batch.reward.tolist(), environment.episodes.tolist()))
+    return seen
+
+
+def test_environments_that_save_themselves_continue_in_other_processes(tmp_path: Path) -> None:
+    first, second = make(tmp_path, 2), make(tmp_path, 2)
+    try:
+        assert isinstance(first, SavesState)
+        first.reset(EpisodeSeeds(4), np.zeros(5, np.int64))
+        play(first, 7)
+        state = first.state_dict()
+        batch = second.load_state_dict(state)["A"]
+        assert batch.observations["position"].shape == (5, 6)
+        assert play(first, 30, seed=1) == play(second, 30, seed=1)
+        # A worker that was lost when the state was saved begins its next episodes, in the next step.
+        state["workers"]["1"] = None
+        second.load_state_dict(state)
+        batch = second.step({"A": Actions(None, np.zeros((5, 1), np.int64))})["A"]
+        assert batch.aborted is not None and batch.aborted.tolist() == [False] * 3 + [True] * 2
+    finally:
+        first.close()
+        second.close()
+
+
+def test_a_state_of_another_number_of_workers_is_refused(tmp_path: Path) -> None:
+    environment = make(tmp_path, 2)
+    try:
+        environment.reset(EpisodeSeeds(4), np.zeros(5, np.int64))
+        state = environment.state_dict()
+        state["bounds"] = [0, 2, 4, 5]
+        with pytest.raises(SavedValueError, match="were saved by 3 workers"):
+            environment.load_state_dict(state)
+    finally:
+        environment.close()
+        environment.close()
+
+
+def test_a_mistake_is_reported_as_in_one_process(tmp_path: Path) -> None:
+    messages = []
+    for workers in (None, 2):
+        with pytest.raises(ConfigError) as refused:
+            make(tmp_path, workers, "corridors")
+        messages.append((str(refused.value), refused.value.key))
+    assert messages[0] == messages[1]
+
+
+def test_plugins_that_take_part_in_workers_are_noted_and_required_as_in_one_process(tmp_path: Path) -> None:
+    local = tmp_path / "around.py"
+    local.write_text(
+        "from rlcore import hookimpl\n\n@hookimpl(wrapper=True)\ndef rlcore_create_environment():\n    return (yield)\n"
+    )
+    entries, refused = [], []
+    for workers in (None, 2):
+        with_plugin = context_of(tmp_path, workers, "rlcore_devkit.hooks", str(local))
+        make_environment(with_plugin.config, with_plugin.plugins, with_plugin).close()
+        entries.append(with_plugin.factories.to_json())
+        without = context_of(tmp_path, workers, "rlcore_devkit.hooks")
+        without.factories.require({"factories": entries[-1]})
+        with pytest.raises(PluginError) as error:
+            make_environment(without.config, without.plugins, without)
+        refused.append(str(error.value))
+    assert (
+        entries[0]
+        == entries[1]
+        == [
+            {
+                "hook": "rlcore_create_environment",
+                "name": "around",
+                "module": str(local),
+                "distribution": "",
+                "version": "",
+            }
+        ]
+    )
+    assert refused[0] == refused[1] and refused[0].startswith("plugin 'around' (local) took part in")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ({"workers": 6}, "environment.workers: there are 6 workers for 5 environments"),
+        ({"workers": 0}, "environment.workers: must be from 1 to 1024"),
+        ({"workers": {"count": 2, "executor": "proceses"}}, "did you mean 'processes'?"),
+        ({"workers": {"count": 2, "on_failure": "ignore"}}, "must be one of restart, drop, fail"),
+        ({"workers": {"executor": "processes"}}, "environment.workers.count: missing"),
+        (
+            {"workers": 2, "evaluation": {"interval": 10, "environment": {"workers": 2}}},
+            "evaluation.environment.workers: the environments of evaluations are stepped in the process of the run",
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_refused(tmp_path: Path, blocks: dict[str, Any], message: str) -> None:
+    workers = blocks.pop("workers")
+    with pytest.raises(ConfigError) as refused:
+        make(tmp_path, workers, **blocks)
+    assert message in str(refused.value)
+
+
+def test_restarts_are_limited_in_a_period_and_in_a_lifetime(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("rlcore_workers.supervisor.monotonic", lambda: clock[0])
+    limits = EnvSettings(max_lifetime_restarts=3, restarts_rate_limit_n=2, restarts_rate_limit_period_s=60)
+    restarts, refused = Restarts(), []
+    for clock[0] in (0.0, 10.0, 20.0, 71.0, 200.0):
+        refused.append(restarts.refused(limits))
+        if refused[-1] is None:
+            restarts.add()
+    assert [None if each is None else each.split()[0] for each in refused] == [
+        None,
+        None,
+        "env_settings.restarts_rate_limit_n",
+        None,
+        "env_settings.max_lifetime_restarts",
+    ]
+    unlimited = EnvSettings(max_lifetime_restarts=-1, restarts_rate_limit_n=-1)
+    assert restarts.refused(unlimited) is None
