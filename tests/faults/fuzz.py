@@ -44,7 +44,7 @@ from rlcore import (
     read_recording,
 )
 from rlcore.cli.main import main as rlcore_command
-from rlcore.config.document import parse_document
+from rlcore.config.reading import parse_document
 from rlcore.storage.checkpoint import damages
 from rlcore.storage.checkpoint_state import require_run
 from rlcore.storage.checkpoints import newest_intact

@@ -23,8 +23,8 @@ from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.discover import Plugin
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.description import BehaviorDescription, EnvironmentDescription, ResumePromise, RunDescription
-from rlcore.run.loop import PhaseTimes
 from rlcore.run.speed_advice import Setting, SpeedAdvice, speed_advice
+from rlcore.run.timers import PhaseTimes
 from rlcore.settings import BehaviorSettings
 from rlcore_devkit.fixtures import RunRlcore
 

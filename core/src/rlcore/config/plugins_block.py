@@ -12,11 +12,9 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.collected import Problems
-from rlcore.config.document import Document
-from rlcore.config.nodes import value_at
-from rlcore.config.parameter_blocks import PLACES
-from rlcore.config.problems import ConfigErrors
+from rlcore.config.document import Document, value_at
+from rlcore.config.problems import ConfigErrors, Problems
+from rlcore.config.shapes import PLACES
 from rlcore.config.structure import build
 from rlcore.plugins.call import Plugins, load_plugins
 from rlcore.plugins.discover import LOCAL_PREFIX, anchored

@@ -19,9 +19,10 @@ from typing import Any, Self
 import attrs
 
 from rlcore import __version__
-from rlcore.config.classes import settings_fields
-from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.document import Document
 from rlcore.config.overrides import apply_overrides
+from rlcore.config.reading import document_from_mapping
+from rlcore.config.structure import settings_fields
 from rlcore.contracts.environment import BehaviorSpec
 from rlcore.contracts.exporters import ChecksPolicies, ExportAbout, Exporter
 from rlcore.contracts.policy import Policy
@@ -32,9 +33,9 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, failure, trainer_named
 from rlcore.records import ExporterSpec
 from rlcore.run.behavior import BehaviorRun
+from rlcore.run.components import settings_of
 from rlcore.run.run_data import configuration_sha256
 from rlcore.run.saved import PolicySource, SavedRun
-from rlcore.run.setup import settings_of
 from rlcore.settings import ExportSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.names import name_problem
+from rlcore.config.rules import name_problem
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION

@@ -11,9 +11,8 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import parse_document, read_document
-from rlcore.config.dump import config_text
-from rlcore.config.seal import content_sha256, sealed
+from rlcore.config.dump import config_text, content_sha256, sealed
+from rlcore.config.reading import parse_document, read_document
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import FACTORIES, RunContext
