@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from rlcore import export_policies, hookimpl, hookspecs
-from rlcore.config.load import load_config
-from rlcore.config.plugins_block import load_plugins_for
+from rlcore.config.load import load_config, load_plugins_for
 from rlcore.config.reading import document_from_mapping
 from rlcore.errors import EnvironmentFailed
 from rlcore.hookspecs import HOOKS
 from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
-from rlcore.run.run_data import read_run
-from rlcore.run.saved import SavedRun
+from rlcore.run.saved.data import read_run
+from rlcore.run.saved.run import SavedRun
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 SETTINGS: dict[str, Any] = {

@@ -237,7 +237,7 @@ def plugins_for(
     Without ``allow_local``, local files and modules that only the document names are left out; see
     :mod:`rlcore.cli.commands`. ``lenient``: plugins that only the document asks for may be missing or broken.
     """
-    from rlcore.config.plugins_block import load_plugins_for
+    from rlcore.config.load import load_plugins_for
 
     plugins = load_plugins_for(
         document,
@@ -267,7 +267,7 @@ def allow_local_option(command: Command) -> Command:
 
 def warn_of_left_out(document: Document, plugins: Plugins) -> None:
     """Warns of each file and module that the configuration names and that was not imported."""
-    from rlcore.config.plugins_block import left_out
+    from rlcore.config.load import left_out
 
     for message in left_out(document, plugins):
         echo(f"warning: {message}", err=True)
