@@ -15,13 +15,13 @@ from rlcore import (
     ExecutorSpec,
     ExporterSpec,
     OpponentSpec,
-    RecordingFormatSpec,
     RewardProviderSpec,
     RunOptionSpec,
     StatsWriterSpec,
     TrainerSpec,
     hookimpl,
 )
+from rlcore_offline import RecordingFormatSpec
 from rlcore_torch import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
 
 
@@ -251,6 +251,13 @@ def rlcore_create_exporter(spec, run):
     exporter = yield
     run.logger("acme").info("policies of %s are exported by %s", run.run_id, spec.name)
     return exporter
+
+
+@hookimpl
+def rlcore_create_recordings(plugins):
+    from acme_rl.archive import Archive  # the company's own store of episodes, beside the files of every format
+
+    return Archive(plugins)
 
 
 @hookimpl

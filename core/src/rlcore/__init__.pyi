@@ -51,11 +51,11 @@ from .contracts.policy import PolicyMix as PolicyMix
 from .contracts.policy import PolicyStack as PolicyStack
 from .contracts.policy import Snapshot as Snapshot
 from .contracts.policy import StackableSnapshot as StackableSnapshot
+from .contracts.recordings import EpisodeRecorder as EpisodeRecorder
 from .contracts.recordings import Recording as Recording
 from .contracts.recordings import RecordingAbout as RecordingAbout
-from .contracts.recordings import RecordingFormat as RecordingFormat
-from .contracts.recordings import RecordingWriter as RecordingWriter
-from .contracts.recordings import Searchable as Searchable
+from .contracts.recordings import Recordings as Recordings
+from .contracts.recordings import one_slot as one_slot
 from .contracts.results import BehaviorEvaluation as BehaviorEvaluation
 from .contracts.results import BehaviorResult as BehaviorResult
 from .contracts.results import EpochResult as EpochResult
@@ -149,7 +149,6 @@ from .plugins.markers import hookspec as hookspec
 from .plugins.markers import registry_of as registry_of
 from .plugins.plugin import PLUGIN_NAME as PLUGIN_NAME
 from .plugins.plugin import Plugin as Plugin
-from .plugins.recording_formats import read_recording as read_recording
 from .plugins.run_context import Purpose as Purpose
 from .plugins.run_context import RunContext as RunContext
 from .plugins.run_context import RunPlugins as RunPlugins
@@ -174,7 +173,6 @@ from .records import ExecutorSpec as ExecutorSpec
 from .records import ExporterSpec as ExporterSpec
 from .records import OpponentSpec as OpponentSpec
 from .records import Record as Record
-from .records import RecordingFormatSpec as RecordingFormatSpec
 from .records import RewardProviderSpec as RewardProviderSpec
 from .records import RunOptionSpec as RunOptionSpec
 from .records import StatsWriterSpec as StatsWriterSpec

@@ -42,7 +42,6 @@ from rlcore.records import (
     ExecutorSpec,
     ExporterSpec,
     OpponentSpec,
-    RecordingFormatSpec,
     RewardProviderSpec,
     RunOptionSpec,
     StatsWriterSpec,
@@ -55,11 +54,12 @@ if TYPE_CHECKING:
     from rlcore.contracts.curriculum import Curriculum, LessonChange
     from rlcore.contracts.environment import BehaviorSpec, Environment
     from rlcore.contracts.exporters import Exporter
+    from rlcore.contracts.recordings import Recordings
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatSummary, StatsWriter
     from rlcore.contracts.trainer import Trainer
-    from rlcore.plugins.run_context import RunContext
+    from rlcore.plugins.run_context import RunContext, RunPlugins
     from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, RunConfig
 
 
@@ -130,15 +130,6 @@ def rlcore_opponents() -> Iterable[OpponentSpec]:
 
     Called once per loading of plugins, at the latest when a configuration names an opponent. Must not import torch or
     numpy.
-    """
-
-
-@registry_of(RecordingFormatSpec)
-def rlcore_recording_formats() -> Iterable[RecordingFormatSpec]:
-    """The file formats of recorded episodes that this plugin reads and writes.
-
-    Called once per loading of plugins, when a trainer asks for recorded episodes or ``rlcore evaluate --record`` writes
-    them. Must not import torch or numpy.
     """
 
 
@@ -248,6 +239,15 @@ def rlcore_create_exporter(spec: ExporterSpec, settings: ExportSettings, run: Ru
     Called once per exporter of the ``export`` block before the first step, so that an exporter that cannot be created
     is an error of the start, and once in ``rlcore export``, whose ``run.purpose`` is ``"evaluate"``. Not called with
     ``--inference``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_recordings(plugins: RunPlugins) -> Recordings | None:
+    """Create what reads recorded episodes and records them. rlcore-offline answers, with all formats of ``plugins``.
+
+    Called whenever a trainer, a reward or a run without an environment asks for a recording, and once in
+    ``rlcore evaluate --record``.
     """
 
 

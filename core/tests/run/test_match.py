@@ -13,9 +13,9 @@ from table_game import Always, Table, odd_one_out
 from rlcore.builtin.opponents import RandomPolicy
 from rlcore.contracts.environment import Actions, BehaviorSpec
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
-from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.run.match import Opponent
 from rlcore.run.whole_episodes import Abandoned, play
+from rlcore_offline import SlotRecorder
 
 DUEL = {"A": [0, 1]}
 LEARNED, OTHER = 1, 0  # the options that the two policies always take
@@ -167,7 +167,7 @@ def test_results_of_behaviors_are_those_of_the_learned_agents() -> None:
 
 def test_only_the_episodes_of_learned_agents_are_recorded() -> None:
     table, written = Table(2, DUEL), []
-    recorder = EpisodeRecorder(table.behaviors["A"], written.append)
+    recorder = SlotRecorder(table.behaviors["A"], written.append)
     play({"A": Always(1)}, table, 6, 0, True, {"A": recorder}, opponent=Opponent("it", {"A": Always(0)}))
     assert len(written) == 6 and all((recording.actions.discrete == 1).all() for recording in written)
 

@@ -8,7 +8,7 @@ were written for), :mod:`~rlcore.plugins.selection` (which of them are on),
 :mod:`~rlcore.plugins.registry`, :mod:`~rlcore.plugins.lookup` (records: collected, found by name) and
 :mod:`~rlcore.plugins.calls` (the facade that the rest of rlcore uses), with :mod:`~rlcore.plugins.factories` (its part
 that creates trainers, rewards, writers and environments). :mod:`~rlcore.plugins.failures` blames plugins for their
-errors; :mod:`~rlcore.plugins.recording_formats` reads and writes recorded episodes.
+errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rlcore.plugins.failures import blame, blamed
     from rlcore.plugins.markers import hookspec, registry_of
     from rlcore.plugins.plugin import Plugin
-    from rlcore.plugins.recording_formats import read_recording
     from rlcore.plugins.run_context import RunPlugins
     from rlcore.plugins.selection import Selection, selection_from
     from rlcore.records import Record
@@ -40,7 +39,6 @@ __all__ = [
     "blamed",
     "hookspec",
     "load_plugins",
-    "read_recording",
     "registry_of",
     "selection_from",
 ]
@@ -59,7 +57,6 @@ _LAZY = {
     "blame": "rlcore.plugins.failures",
     "blamed": "rlcore.plugins.failures",
     "load_plugins": "rlcore.plugins.calls",
-    "read_recording": "rlcore.plugins.recording_formats",
     "registry_of": "rlcore.plugins.markers",
     "selection_from": "rlcore.plugins.selection",
 }

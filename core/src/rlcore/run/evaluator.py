@@ -11,6 +11,7 @@ import attrs
 
 from rlcore.contracts.environment import BehaviorSpec, Environment, spec_mismatch
 from rlcore.contracts.policy import Policy
+from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult
 from rlcore.contracts.seeding import derive_seed
 from rlcore.errors import ConfigError, EnvironmentFailed, KeyPath, NonFiniteError
@@ -18,7 +19,6 @@ from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
 from rlcore.plugins.run_context import RunContext
-from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.run.batch_check import BatchCheck
 from rlcore.run.closing import closing
 from rlcore.run.curricula.parameter_feed import ParameterFeed, target_feed
