@@ -25,7 +25,8 @@ from rich.console import Console
 from rich.table import Table
 from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, write_report
 
-from rlcore import Actions, BehaviorSpec, ObservationSpec, PolicyMix
+from rlcore import Actions, BehaviorSpec, ObservationSpec
+from rlcore_ghost import PolicyMix
 from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
 from rlcore_torch.cpu.acting import numpy_actor
 from rlcore_torch.cpu.dense import fused_dense

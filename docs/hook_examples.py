@@ -12,15 +12,16 @@ from rlcore import (
     ConfigSection,
     CurriculumSpec,
     EnvironmentSpec,
+    EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
-    OpponentSpec,
     RewardProviderSpec,
     RunOptionSpec,
     StatsWriterSpec,
     TrainerSpec,
     hookimpl,
 )
+from rlcore_ghost import OpponentSpec
 from rlcore_offline import RecordingFormatSpec
 from rlcore_torch import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
 
@@ -207,6 +208,18 @@ def rlcore_behavior_sections():
     return [BehaviorSection(name="acme_league", target="acme_rl.settings:LeagueSettings", summary="Our league.")]
 
 
+@hookimpl
+def rlcore_evaluation_sections():
+    return [
+        EvaluationSection(
+            name="partners",
+            target="acme_rl.partners:WithPartners",
+            settings="acme_rl.settings:PartnersSettings",
+            summary="evaluations with partners that people have recorded",
+        )
+    ]
+
+
 @hookimpl(wrapper=True)
 def rlcore_create_trainer(spec, settings):
     trainer = yield  # the trainer of the next plugin, or of rlcore
@@ -239,18 +252,11 @@ def rlcore_create_environment(run):
     return environment
 
 
-@hookimpl(wrapper=True)
-def rlcore_create_curriculum(spec, settings):
-    curriculum = yield
-    print(f"{spec.name} decides {', '.join(settings)}")
-    return curriculum
+@hookimpl
+def rlcore_join_ranks(launch, config, stop_requested):
+    from acme_rl.mpi import MpiRanks  # has the methods of rlcore.Ranks
 
-
-@hookimpl(wrapper=True)
-def rlcore_create_exporter(spec, run):
-    exporter = yield
-    run.logger("acme").info("policies of %s are exported by %s", run.run_id, spec.name)
-    return exporter
+    return MpiRanks(launch.rank, launch.size, config.torch_settings.rank_timeout, stop_requested)
 
 
 @hookimpl

@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 from worlds import SPECS
 
-from rlcore import Actions, BehaviorSpec, PolicyMix, Run, RunStateError, load_checkpoint, load_policies, spec_mismatch
+from rlcore import Actions, BehaviorSpec, Run, RunStateError, load_checkpoint, load_policies, spec_mismatch
 from rlcore.storage.checkpoint_state import specs_in
 from rlcore_devkit.playing import random_observations
+from rlcore_ghost import PolicyMix
 from rlcore_torch.networks.actions import gumbel_noise
 
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {

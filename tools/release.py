@@ -6,7 +6,7 @@
     python tools/release.py check dist           what an index and its users would get
     python tools/release.py smoke dist           install the wheels in a new virtual environment, and train there
 
-``core/src/rlcore/_version.py`` has the version. Each member repeats it in its ``pyproject.toml``, because its sdist
+``core/src/rlcore/__init__.py`` has the version. Each member repeats it in its ``pyproject.toml``, because its sdist
 must build where the others are not. ``version`` writes all places, and ``tests/test_workspace.py`` compares them.
 """
 
@@ -31,14 +31,14 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 CORE = "core"  # uploaded first: the other distributions need it
 PLUGINS = "plugins"
-VERSION_FILE = Path("core/src/rlcore/_version.py")
+VERSION_FILE = Path("core/src/rlcore/__init__.py")
 VERSION = re.compile(r'(?m)^(__version__ = ")([^"]+)(")$')
 PROJECT_VERSION = re.compile(r'(?m)^(version = ")([^"]+)(")$')
 # A bound on rlcore or on one of its plugins: rlcore[torch]>=0.1,<0.2
 BOUND = re.compile(r"(\brlcore(?:-[a-z]+)?(?:\[[a-z,_-]+\])?)>=\d+\.\d+,<\d+\.\d+")
 CHANGELOG_HEADING = re.compile(r"(?m)^## (\S+)(.*)$")
 # Files whose text shows the bounds to authors of plugins.
-SHOWN = ("*.md", "core/src/rlcore/plugins/diagnosis.py")
+SHOWN = ("*.md", "core/src/rlcore/plugins/doctor.py")
 TRAINING = """\
 environment: {type: gymnasium, id: CartPole-v1, num_envs: 4}
 behaviors: {CartPole: {trainer_type: ppo, max_steps: 4096, hyperparameters: {buffer_size: 1024}}}
@@ -68,7 +68,7 @@ def project(directory: Path) -> dict[str, Any]:
 
 
 def version_of(root: Path) -> str:
-    """Return the version, which ``core/src/rlcore/_version.py`` has."""
+    """Return the version, which ``core/src/rlcore/__init__.py`` has."""
     found = VERSION.search((root / VERSION_FILE).read_text(encoding="utf-8"))
     if found is None:
         raise ReleaseError(f'{VERSION_FILE}: has no line like __version__ = "0.1.0"')

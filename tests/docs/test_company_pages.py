@@ -46,7 +46,7 @@ def test_the_page_of_a_companys_package_shows_the_order_of_all_hooks(run_page: R
     assert result["stop"] == {"reason": "Pole has not improved in 3 summaries", "exit_code": 0}
     assert 4 * 256 <= result["behaviors"]["Pole"]["steps"] < 50_000
     # Those that a run to its end does not call.
-    others = {"restore_status", "read_status", "run_failed_to_start", "lesson_changed", "create_exporter"}
+    others = {"restore_status", "read_status", "run_failed_to_start", "lesson_changed"}
     kinds = {hook.name: hook.kind for hook in HOOKS}
     late = {name for name, kind in kinds.items() if kind not in ("registry", "extension")}
     assert set(called.split()) == late - {f"rlcore_{name}" for name in others}

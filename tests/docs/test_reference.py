@@ -18,7 +18,7 @@ import yaml
 from workspace import MEMBERS, ROOT
 
 from rlcore import HOOKS, BehaviorSettings, CheckpointSettings, TorchSettings, field_info, hookspecs, load_plugins
-from rlcore.config.classes import settings_fields
+from rlcore.config.structure import settings_fields
 from rlcore.plugins.known import PACKAGES
 from rlcore_ghost import hookspecs as hooks_of_ghost
 from rlcore_ppo.settings import PPOSettings

@@ -35,7 +35,7 @@ import yaml
 
 from rlcore import ConfigError, Run, RunStateError, apply_overrides, load_checkpoint, load_config, load_plugins
 from rlcore.cli.main import main as rlcore_command
-from rlcore.config.document import parse_document
+from rlcore.config.reading import parse_document
 from rlcore.storage.checkpoint import damages
 from rlcore.storage.checkpoint_state import require_run
 from rlcore.storage.checkpoints import newest_intact

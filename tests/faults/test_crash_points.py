@@ -24,7 +24,7 @@ POINTS: dict[str, tuple[str, str, bool]] = {
     "before it is verified": (f"{DIRECTORY}:_verify_or_restore", "n", False),
     "before old ones are deleted": (f"{STORE}:rotate", "n", False),
     "with an old one that is renamed and not deleted": (f"{DIRECTORY}:_set_aside", "n - 1", True),
-    "before the training status": ("rlcore.plugins.calls:Plugins.write_status", "n", False),
+    "before the training status": ("rlcore.plugins.call:Plugins.write_status", "n", False),
 }
 KINDS: dict[str, dict[str, Any]] = {
     "PPO": ATTACKED["PPO, CartPole-v1"],

@@ -18,12 +18,11 @@ from rlcore import (
     BehaviorSpec,
     EnvironmentSpec,
     ObservationSpec,
-    OpponentSettings,
-    OpponentSpec,
     hookimpl,
     refuse_unknown_parameters,
     setting,
 )
+from rlcore_ghost import OpponentSettings, OpponentSpec
 
 Array = NDArray[Any]
 

@@ -32,10 +32,9 @@ def test_before_the_first_gradient_step_old_and_new_probabilities_are_equal(
         drawn.append(actions.continuous.copy())
         batch = environment.step({behavior: actions})[behavior]
         trainer.observe(actions, batch)
-    prepared = trainer.preparation.prepare()
-    raw = prepared.transitions.raw.numpy()
-    np.testing.assert_allclose(np.clip(raw, -1, 1), np.concatenate(drawn), rtol=1e-6)
-    for minibatch in prepared.minibatches(trainer.hyperparameters, np.random.default_rng(1)):
+    rollout = trainer.rollout()
+    np.testing.assert_allclose(np.clip(rollout.raw.numpy(), -1, 1), np.concatenate(drawn), rtol=1e-6)
+    for minibatch in trainer.minibatches(rollout, *trainer.advantages(rollout)):
         log_ratio = trainer.loss(minibatch).log_ratio.detach()
         torch.testing.assert_close(log_ratio, torch.zeros(len(log_ratio)), rtol=0.0, atol=2e-4)
     stats = trainer.update()

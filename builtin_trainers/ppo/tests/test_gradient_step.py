@@ -12,7 +12,7 @@ import torch
 
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_ppo.trainer import PPOTrainer
-from rlcore_torch import CapturedStep, Loss, Minibatch, model_state
+from rlcore_torch import CapturedStep, Loss, Minibatch, mean_over_rows, model_state
 from rlcore_torch.cpu import pieces
 from rlcore_torch.optimization.captured import WARM_UP
 
@@ -65,12 +65,12 @@ def test_a_minibatch_in_pieces_moves_the_parameters_as_the_whole_does(
     cut = make_trainer(IdentityEnvironment(3, **SPACES[space]), **options)
     sizes: list[int] = []
     loss = cut.loss
-    monkeypatch.setattr(cut, "loss", lambda piece: sizes.append(len(piece.advantage)) or loss(piece))
+    monkeypatch.setattr(cut, "loss", mean_over_rows(lambda piece: sizes.append(len(piece.advantage)) or loss(piece)))
     for _ in range(3):
-        (of_whole, norm), (of_cut, norm_of_cut) = (one.gradient_step(a_minibatch(one)) for one in (whole, cut))
+        of_whole, of_cut = (one.minimize(one.loss, a_minibatch(one)) for one in (whole, cut))
         for name in ("total", "policy", "value", "entropy", "log_ratio"):
             np.testing.assert_allclose(getattr(of_cut, name), getattr(of_whole, name), rtol=2e-5, atol=2e-5)
-        np.testing.assert_allclose(norm_of_cut, norm, rtol=1e-4)
+        np.testing.assert_allclose(of_cut.norm, of_whole.norm, rtol=1e-4)
     assert sum(sizes) == 3 * ROWS and max(sizes) <= limit // 32 and max(sizes) - min(sizes) < len(sizes)
     for name, array in parameters(whole).items():
         np.testing.assert_allclose(parameters(cut)[name], array, rtol=1e-4, atol=1e-5)
@@ -138,8 +138,8 @@ def make(make_trainer: MakeTrainer, space: str, device: str) -> PPOTrainer:
 def test_a_gradient_step_reads_no_value(make_trainer: MakeTrainer, space: str) -> None:
     """Tensors on the device ``meta`` have shapes and no values: what reads one, as ``item()`` does, raises an error."""
     trainer = make(make_trainer, space, "meta")
-    loss, norm = trainer.gradient_step(a_minibatch(trainer, device="meta"))
-    assert loss.total.shape == norm.shape == () and loss.log_ratio.shape == (ROWS,)
+    loss = trainer.minimize(trainer.loss, a_minibatch(trainer, device="meta"))
+    assert loss.norm is not None and loss.total.shape == loss.norm.shape == () and loss.log_ratio.shape == (ROWS,)
     with pytest.raises((RuntimeError, NotImplementedError)):
         loss.total.item()
 
@@ -153,13 +153,13 @@ def test_a_recorded_gradient_step_learns_as_the_plain_one(make_trainer: MakeTrai
         )
         for graphs in (False, True)
     )
-    assert isinstance(recording._step, CapturedStep) and not isinstance(plain._step, CapturedStep)
+    assert isinstance(recording._captured_step(recording.loss), CapturedStep) and not plain._captures
     for clip_range in (0.2,) * (WARM_UP + 3) + (0.05,) * 3:
         losses = []
         for trainer in (plain, recording):
             trainer.clip_range.fill_(clip_range)
             trainer.optimizer.learning_rate = 0.01 * clip_range
-            losses.append(trainer._step(a_minibatch(trainer, device="cuda"))[0])
+            losses.append(trainer.minimize(trainer.loss, a_minibatch(trainer, device="cuda")))
         np.testing.assert_allclose(losses[1].total.cpu(), losses[0].total.cpu(), rtol=1e-5, atol=1e-6)
     for name, array in parameters(plain).items():
         np.testing.assert_allclose(parameters(recording)[name], array, rtol=1e-5, atol=1e-6)

@@ -27,15 +27,28 @@ def nothing(*arguments: Any) -> None:
 
 
 def remembers_across_ends(trainer: Any) -> None:
-    trainer._memory.observe = nothing
+    observe = trainer.observe
+
+    def broken(actions: Any, batch: Any) -> None:
+        before = trainer.memory.copy()
+        observe(actions, batch)
+        trainer.memory[batch.ended] = before[batch.ended]
+
+    trainer.observe = broken
 
 
 def remembers_lost_environments(trainer: Any) -> None:
-    trainer._memory.forget = nothing
+    trainer._forget = nothing
 
 
 def loses_its_memory_when_it_is_resumed(trainer: Any) -> None:
-    trainer._memory.load_state_dict = nothing
+    load = trainer.load_state_dict
+
+    def broken(state: Any) -> None:
+        load(state)
+        trainer.memory[:] = 0.0
+
+    trainer.load_state_dict = broken
 
 
 def overwrites_nothing(trainer: Any) -> None:

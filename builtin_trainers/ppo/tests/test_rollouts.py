@@ -137,24 +137,25 @@ def test_every_rollout_has_the_values_and_probabilities_of_episodes_that_are_rea
 
 def check(trainer: Any, closed: list[list[Step]]) -> None:
     model = trainer.model
-    critic = trainer.state_dict()["memory"]["critic"]
-    rollout = trainer.preparation.prepare().transitions
-    trainer._memory.critic = critic  # `update` prepares the rollout again
+    rollout = trainer.rollout()
+    _, returns = trainer.advantages(rollout)
+    at = np.flatnonzero(rollout.valid)
+    log_probs, values, returns = rollout.log_prob[at], rollout.value[rollout.valid], returns.flatten(0, 1)[at]
     in_order = [
         (k, slot, steps[k]) for k in range(max(map(len, closed))) for slot, steps in enumerate(closed) if k < len(steps)
     ]
-    assert len(in_order) == len(rollout.old_log_prob)
+    assert len(in_order) == len(at)
     gamma = trainer.providers[0].gamma
     for row, (_, _, step) in enumerate(in_order):
         output = model.policy_head.linear(through_lstm(model.actor, step.seen))
         normal = torch.distributions.Normal(output[:1], model.policy_head.distribution.log_std.exp())
         logits = torch.where(torch.from_numpy(step.mask), output[1:], -1e8)
         log_prob = normal.log_prob(torch.from_numpy(step.raw)).sum() + logits.log_softmax(0)[step.choice]  # type: ignore[no-untyped-call]
-        assert rollout.old_log_prob[row].item() == pytest.approx(log_prob.item(), abs=2e-4)
+        assert log_probs[row].item() == pytest.approx(log_prob.item(), abs=2e-4)
         value = model.value_head(through_lstm(model.critic, step.seen))
-        assert rollout.old_value[row].item() == pytest.approx(value.item(), abs=1e-5)
+        assert values[row].item() == pytest.approx(value.item(), abs=1e-5)
         next_value = 0.0 if step.terminated else model.value_head(through_lstm(model.critic, step.following)).item()
-        assert rollout.returns[row].item() == pytest.approx(step.reward + gamma * next_value, abs=1e-5)
+        assert returns[row].item() == pytest.approx(step.reward + gamma * next_value, abs=1e-5)
 
 
 @pytest.mark.parametrize("memory", [None, {"memory_size": 8, "sequence_length": 4}], ids=["plain", "memory"])
@@ -171,16 +172,16 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
         buffer_size=30,
         batch_size=15,
     )
-    policy, prepare = trainer.policy, trainer.preparation.prepare
+    policy, rollout_of = trainer.policy, trainer.rollout
     prepared: list[Any] = []
-    monkeypatch.setattr(trainer.preparation, "prepare", lambda: prepared.append(prepare()) or prepared[-1])
+    monkeypatch.setattr(trainer, "rollout", lambda: prepared.append(rollout_of()) or prepared[-1])
     drawn_with: list[float | None] = [None] * SLOTS
     closed: list[list[float]] = [[] for _ in range(SLOTS)]
     batch = script.batch(first=True)
     trainer.begin(batch)
     rollouts = open_over_an_update = 0
     while rollouts < 6:
-        own = None if memory is None else trainer._memory.acting.copy()
+        own = None if memory is None else trainer.memory[:, :8].copy()
         mean, logits = policy.parameters(batch.observations, batch.action_mask, own)
         acting = np.arange(SLOTS) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
         at = trainer.buffer.lengths()
@@ -201,9 +202,9 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
         trainer.observe(None, batch)
         if trainer.ready():
             trainer.update()
-            rollout = prepared[-1].transitions
+            rollout = prepared[-1]
             rows = [steps[k] for k in range(max(map(len, closed))) for steps in closed if k < len(steps)]
-            np.testing.assert_allclose(rollout.old_log_prob.numpy(), rows, atol=2e-4)
+            np.testing.assert_allclose(rollout.log_prob[np.flatnonzero(rollout.valid)].numpy(), rows, atol=2e-4)
             open_over_an_update += sum(each is not None for each in drawn_with)
             closed = [[] for _ in range(SLOTS)]
             rollouts += 1

@@ -92,8 +92,7 @@ def test_acting_and_learning_agree_on_the_probability_of_what_was_done(make_trai
         expected.append(normal.log_prob(torch.from_numpy(raw)).sum(-1).numpy() + chosen)  # type: ignore[no-untyped-call]
         batch = environment.step({"Identity": actions})["Identity"]
         trainer.observe(actions, batch)
-    rollout = trainer.preparation.prepare().transitions
-    np.testing.assert_allclose(rollout.old_log_prob.numpy(), np.concatenate(expected), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(trainer.rollout().log_prob.numpy(), np.concatenate(expected), rtol=1e-4, atol=1e-4)
 
 
 def test_every_epoch_visits_every_transition_once_in_another_order(

@@ -6,4 +6,7 @@ which may move from one version to the next. Importing this package is cheap: ea
 
 import lazy_loader
 
+__version__ = "0.1.0"
+"""The version of rlcore."""
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -28,20 +28,23 @@ implementations alike (pluggy 1.6 and 1.7 treat them differently). No hook is ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from rlcore.plugins.markers import hookspec, registry_of
+import attrs
+from pluggy import HookimplMarker, HookspecMarker, PluginManager
+
 from rlcore.records import (
     BehaviorSection,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
     EnvironmentSpec,
+    EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
-    OpponentSpec,
+    Record,
     RewardProviderSpec,
     RunOptionSpec,
     StatsWriterSpec,
@@ -49,24 +52,94 @@ from rlcore.records import (
 )
 
 if TYPE_CHECKING:
-    from pluggy import PluginManager
-
-    from rlcore.contracts.curriculum import Curriculum, LessonChange
+    from rlcore.contracts.curriculum import LessonChange
     from rlcore.contracts.environment import BehaviorSpec, Environment
-    from rlcore.contracts.exporters import Exporter
+    from rlcore.contracts.ranks import Launch, Ranks
     from rlcore.contracts.recordings import Recordings
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatSummary, StatsWriter
     from rlcore.contracts.trainer import Trainer
-    from rlcore.plugins.run_context import RunContext, RunPlugins
-    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, RunConfig
+    from rlcore.plugins.context import RunContext, RunPlugins
+    from rlcore.settings.behavior import BehaviorSettings
+    from rlcore.settings.environment import EnvironmentSettings
+    from rlcore.settings.run import RunConfig
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# The entry-point group, which is also pluggy's project name.
+ENTRY_POINT_GROUP = "rlcore"
+
+hookspec = HookspecMarker(ENTRY_POINT_GROUP)
+"""The decorator of hook specifications, for plugins that define hooks of their own (``rlcore_addhooks``)."""
+hookimpl = HookimplMarker(ENTRY_POINT_GROUP)
+"""The decorator of hook implementations: ``@hookimpl`` before a function with the name of a hook."""
+
+HookKind = Literal["registry", "factory", "status", "intervention", "notification", "extension"]
+"""The kind of a hook, which decides how its implementations are called."""
+
+
+@attrs.frozen
+class HookInfo:
+    """One hook. Only factories may be wrapped; the implementations of all other hooks are called one by one.
+
+    Attributes:
+        name: The name of the hook.
+        kind: The kind of the hook; the page of hooks explains the kinds.
+        since: The version of rlcore that added the hook.
+        deprecated: What to implement instead of a deprecated hook, which is still called; None for the others.
+        removed_in: The version of rlcore that will no longer have a deprecated hook, at least two minor versions later.
+    """
+
+    name: str
+    kind: HookKind
+    since: str = "0.1"
+    deprecated: str | None = None
+    removed_in: str | None = None
+
+
+_HOOKS: list[HookInfo] = []  # filled by the decorators of the hooks
+
+
+def registry_of(record_class: type[Record]) -> Callable[[F], F]:
+    """Specify a registry hook: one without arguments that returns records of ``record_class``.
+
+    A plugin that has plugins may specify one for its own class of records. rlcore checks and finds these records like
+    core's own (:meth:`rlcore.Plugins.record`), and ``rlcore plugins list --provides``, ``info`` and ``doctor``
+    include them.
+    """
+
+    def mark(function: F) -> F:
+        function.rlcore_registry = record_class  # type: ignore[attr-defined]
+        return hookspec(function)
+
+    return mark
+
+
+def registered(specification: Any) -> type[Record] | None:
+    """The class of records of a hook that :func:`registry_of` specified; None for other hooks."""
+    record_class: type[Record] | None = getattr(specification, "rlcore_registry", None)
+    return record_class
+
+
+def _hook(kind: HookKind, **about: Any) -> Callable[[F], F]:
+    """Specify a hook of rlcore's own; ``about`` has the other fields of its :class:`HookInfo`."""
+
+    def mark(function: F) -> F:
+        _HOOKS.append(HookInfo(function.__name__, kind, **about))
+        return hookspec(firstresult=kind == "factory")(function)
+
+    return mark
+
+
+def _registry(record_class: type[Record]) -> Callable[[F], F]:
+    return lambda function: registry_of(record_class)(_hook("registry")(function))
 
 
 # ---------------------------------------------------------------- registries
 
 
-@registry_of(TrainerSpec)
+@_registry(TrainerSpec)
 def rlcore_trainers() -> Iterable[TrainerSpec]:
     """The trainers that this plugin provides, for ``trainer_type``.
 
@@ -74,7 +147,7 @@ def rlcore_trainers() -> Iterable[TrainerSpec]:
     """
 
 
-@registry_of(RewardProviderSpec)
+@_registry(RewardProviderSpec)
 def rlcore_reward_providers() -> Iterable[RewardProviderSpec]:
     """The rewards that this plugin provides, for the keys of ``reward_signals``.
 
@@ -82,7 +155,7 @@ def rlcore_reward_providers() -> Iterable[RewardProviderSpec]:
     """
 
 
-@registry_of(StatsWriterSpec)
+@_registry(StatsWriterSpec)
 def rlcore_stats_writers() -> Iterable[StatsWriterSpec]:
     """The statistics writers that this plugin provides, for the keys of ``stats``.
 
@@ -90,7 +163,7 @@ def rlcore_stats_writers() -> Iterable[StatsWriterSpec]:
     """
 
 
-@registry_of(EnvironmentSpec)
+@_registry(EnvironmentSpec)
 def rlcore_environments() -> Iterable[EnvironmentSpec]:
     """The kinds of environment that this plugin provides, for ``environment.type``.
 
@@ -98,7 +171,7 @@ def rlcore_environments() -> Iterable[EnvironmentSpec]:
     """
 
 
-@registry_of(ExecutorSpec)
+@_registry(ExecutorSpec)
 def rlcore_executors() -> Iterable[ExecutorSpec]:
     """The ways of running workers that this plugin provides, for ``environment.workers.executor``.
 
@@ -106,7 +179,7 @@ def rlcore_executors() -> Iterable[ExecutorSpec]:
     """
 
 
-@registry_of(CurriculumSpec)
+@_registry(CurriculumSpec)
 def rlcore_curricula() -> Iterable[CurriculumSpec]:
     """The curricula that this plugin provides, for ``curriculum.type``.
 
@@ -115,7 +188,7 @@ def rlcore_curricula() -> Iterable[CurriculumSpec]:
     """
 
 
-@registry_of(ExporterSpec)
+@_registry(ExporterSpec)
 def rlcore_exporters() -> Iterable[ExporterSpec]:
     """The exporters of policies that this plugin provides, for the keys of ``export`` and ``rlcore export --format``.
 
@@ -124,16 +197,7 @@ def rlcore_exporters() -> Iterable[ExporterSpec]:
     """
 
 
-@registry_of(OpponentSpec)
-def rlcore_opponents() -> Iterable[OpponentSpec]:
-    """The opponents that this plugin provides, for ``evaluation.opponents`` and similar blocks of plugins.
-
-    Called once per loading of plugins, at the latest when a configuration names an opponent. Must not import torch or
-    numpy.
-    """
-
-
-@registry_of(CommandSpec)
+@_registry(CommandSpec)
 def rlcore_commands() -> Iterable[CommandSpec]:
     """The commands that this plugin adds to ``rlcore``.
 
@@ -142,7 +206,7 @@ def rlcore_commands() -> Iterable[CommandSpec]:
     """
 
 
-@registry_of(RunOptionSpec)
+@_registry(RunOptionSpec)
 def rlcore_run_options() -> Iterable[RunOptionSpec]:
     """The options that this plugin adds to ``rlcore run``.
 
@@ -153,7 +217,7 @@ def rlcore_run_options() -> Iterable[RunOptionSpec]:
     """
 
 
-@registry_of(ConfigSection)
+@_registry(ConfigSection)
 def rlcore_config_sections() -> Iterable[ConfigSection]:
     """The top-level blocks of the configuration file that belong to this plugin.
 
@@ -161,9 +225,17 @@ def rlcore_config_sections() -> Iterable[ConfigSection]:
     """
 
 
-@registry_of(BehaviorSection)
+@_registry(BehaviorSection)
 def rlcore_behavior_sections() -> Iterable[BehaviorSection]:
     """The keys of a behavior that belong to this plugin, such as ``self_play``.
+
+    Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
+    """
+
+
+@_registry(EvaluationSection)
+def rlcore_evaluation_sections() -> Iterable[EvaluationSection]:
+    """The keys of the ``evaluation`` block that belong to this plugin, such as ``opponents``.
 
     Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
     """
@@ -172,7 +244,7 @@ def rlcore_behavior_sections() -> Iterable[BehaviorSection]:
 # ---------------------------------------------------------------- factories
 
 
-@hookspec(firstresult=True)
+@_hook("factory")
 def rlcore_create_trainer(
     spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
 ) -> Trainer | None:
@@ -189,7 +261,7 @@ def rlcore_create_trainer(
     """
 
 
-@hookspec(firstresult=True)
+@_hook("factory")
 def rlcore_create_reward_provider(
     spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
 ) -> RewardProvider | None:
@@ -200,7 +272,7 @@ def rlcore_create_reward_provider(
     """
 
 
-@hookspec(firstresult=True)
+@_hook("factory")
 def rlcore_create_stats_writer(spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter | None:
     """Create one statistics writer. ``settings`` is its checked block under ``stats``, or None if it has no settings.
 
@@ -209,7 +281,7 @@ def rlcore_create_stats_writer(spec: StatsWriterSpec, settings: Any, run: RunCon
     """
 
 
-@hookspec(firstresult=True)
+@_hook("factory")
 def rlcore_create_environment(
     spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext
 ) -> Environment | None:
@@ -222,39 +294,29 @@ def rlcore_create_environment(
     """
 
 
-@hookspec(firstresult=True)
-def rlcore_create_curriculum(spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Curriculum | None:
-    """Create the curriculum of all environment parameters that name ``spec``. ``settings`` has the block of each.
+@_hook("factory")
+def rlcore_join_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+    """Meet the other processes of a run that ``torchrun`` started, and return the exchange between them.
 
-    Called once per record that ``environment_parameters`` names, after the environment was made, and again for each
-    evaluation, whose ``run.purpose`` is ``"evaluate"``. Core's own answer calls the target with ``settings`` and
-    ``run``, by keyword.
+    Called once per run in each of several processes, before anything is created. ``launch`` says which of them this one
+    is. Raise :class:`rlcore.RanksFailed` if another one does not come, or if ``stop_requested`` returns True meanwhile.
+    Core has no answer of its own: without one of a plugin, the run is refused.
     """
 
 
-@hookspec(firstresult=True)
-def rlcore_create_exporter(spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter | None:
-    """Create one exporter. ``settings`` is its checked block under ``export``.
-
-    Called once per exporter of the ``export`` block before the first step, so that an exporter that cannot be created
-    is an error of the start, and once in ``rlcore export``, whose ``run.purpose`` is ``"evaluate"``. Not called with
-    ``--inference``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
-    """
-
-
-@hookspec(firstresult=True)
+@_hook("factory")
 def rlcore_create_recordings(plugins: RunPlugins) -> Recordings | None:
     """Create what reads recorded episodes and records them. rlcore-offline answers, with all formats of ``plugins``.
 
-    Called whenever a trainer, a reward or a run without an environment asks for a recording, and once in
-    ``rlcore evaluate --record``.
+    Called once for each recording that a trainer, a reward or a run without an environment asks for, and once in
+    ``rlcore evaluate --record``. Core has no answer of its own: without one of a plugin, there are no recordings.
     """
 
 
 # ---------------------------------------------------------------- status that survives beside the weights
 
 
-@hookspec
+@_hook("status")
 def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | None:
     """State that this plugin keeps across restarts: ``{section name: JSON data}``.
 
@@ -265,7 +327,7 @@ def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | N
     """
 
 
-@hookspec
+@_hook("status")
 def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
     """Restore what this plugin reported. ``sections`` are those of all plugins, from the checkpoint of the resume.
 
@@ -275,7 +337,7 @@ def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
     """
 
 
-@hookspec(firstresult=True)
+@_hook("factory")
 def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | None:
     """Store the whole training status; return True when done. ``directory`` is the run's ``run_logs``.
 
@@ -288,7 +350,7 @@ def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | No
     """
 
 
-@hookspec(firstresult=True)
+@_hook("factory")
 def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
     """Read what ``rlcore_write_status`` stored; None if this plugin has nothing there.
 
@@ -302,7 +364,7 @@ def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
 # ---------------------------------------------------------------- interventions
 
 
-@hookspec
+@_hook("intervention")
 def rlcore_modify_config(document: dict[str, Any]) -> None:
     """Change the parsed configuration before it is checked: add defaults of a company, or secrets.
 
@@ -323,7 +385,7 @@ def rlcore_modify_config(document: dict[str, Any]) -> None:
     """
 
 
-@hookspec
+@_hook("intervention")
 def rlcore_check_config(config: RunConfig) -> None:
     """Check the complete configuration, and refuse it by raising :class:`rlcore.ConfigError`.
 
@@ -333,7 +395,7 @@ def rlcore_check_config(config: RunConfig) -> None:
     """
 
 
-@hookspec
+@_hook("intervention")
 def rlcore_process_summary(
     run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]
 ) -> Mapping[str, StatSummary | float] | None:
@@ -350,7 +412,7 @@ def rlcore_process_summary(
 # ---------------------------------------------------------------- notifications
 
 
-@hookspec
+@_hook("notification")
 def rlcore_run_started(run: RunContext) -> None:
     """Environment, trainers and writers are created, a resumed state is restored, and the first step is next.
 
@@ -358,7 +420,7 @@ def rlcore_run_started(run: RunContext) -> None:
     """
 
 
-@hookspec
+@_hook("notification")
 def rlcore_run_failed_to_start(config: RunConfig, directory: Path, error: BaseException) -> None:
     """The run failed before ``rlcore_run_started``: a refused configuration, a directory in use, a failing environment.
 
@@ -370,7 +432,7 @@ def rlcore_run_failed_to_start(config: RunConfig, directory: Path, error: BaseEx
     """
 
 
-@hookspec
+@_hook("notification")
 def rlcore_summary_written(run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
     """A summary of one behavior was passed to the statistics writers.
 
@@ -379,7 +441,7 @@ def rlcore_summary_written(run: RunContext, behavior: str, step: int, stats: Map
     """
 
 
-@hookspec
+@_hook("notification")
 def rlcore_evaluated(run: RunContext, step: int, result: EvaluationResult) -> None:
     """The policies were evaluated over whole episodes. ``result.score`` decides which policies are the best.
 
@@ -388,7 +450,7 @@ def rlcore_evaluated(run: RunContext, step: int, result: EvaluationResult) -> No
     """
 
 
-@hookspec
+@_hook("notification")
 def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
     """A checkpoint was written, renamed into place and verified. ``path`` is its directory.
 
@@ -397,7 +459,7 @@ def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
     """
 
 
-@hookspec
+@_hook("notification")
 def rlcore_checkpoint_removed(run: RunContext, step: int, path: Path) -> None:
     """A checkpoint beyond ``keep_checkpoints`` was deleted. ``path`` is where it was.
 
@@ -406,7 +468,7 @@ def rlcore_checkpoint_removed(run: RunContext, step: int, path: Path) -> None:
     """
 
 
-@hookspec
+@_hook("notification")
 def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> None:
     """A curriculum moved a parameter to another lesson, forward or back. Episodes that start from now on use it.
 
@@ -415,7 +477,7 @@ def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> N
     """
 
 
-@hookspec
+@_hook("notification")
 def rlcore_run_finished(
     run: RunContext,
     outcome: Literal["done", "interrupted", "failed"],
@@ -433,7 +495,7 @@ def rlcore_run_finished(
 # ---------------------------------------------------------------- plugins that have plugins
 
 
-@hookspec
+@_hook("extension")
 def rlcore_addhooks(manager: PluginManager) -> None:
     """Add hook specifications of this plugin's own: ``manager.add_hookspecs(module)``.
 
@@ -441,3 +503,19 @@ def rlcore_addhooks(manager: PluginManager) -> None:
     ``rlcore_``. ``rlcore.registry_of(ItsRecord)`` declares a registry hook; ``ItsRecord`` derives from
     ``rlcore.Record``. ``run.plugins.record(ItsRecord, name)`` returns the record with this name.
     """
+
+
+HOOKS: tuple[HookInfo, ...] = tuple(_HOOKS)
+"""All hooks of rlcore, in the order of this module."""
+
+KINDS: dict[str, HookKind] = {hook.name: hook.kind for hook in HOOKS}
+"""The kind of each hook of rlcore by name."""
+
+
+def deprecations(implemented: Collection[str]) -> list[str]:
+    """One line for each deprecated hook among those that a plugin implements: what to use instead, and until when."""
+    return [
+        f"{hook.name} is deprecated: {hook.deprecated}; rlcore {hook.removed_in} will no longer call it"
+        for hook in HOOKS
+        if hook.deprecated is not None and hook.name in implemented
+    ]

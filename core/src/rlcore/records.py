@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 if TYPE_CHECKING:
-    from rlcore.plugins.plugin import Plugin
+    from rlcore.plugins.discover import Plugin
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _COMMAND = re.compile(rf"(plugins )?{_NAME.pattern}")
@@ -284,26 +284,6 @@ class ExporterSpec(Record):
     suffix: str = attrs.field(validator=_check_suffix)
 
 
-@attrs.frozen(kw_only=True)
-class OpponentSpec(Record):
-    """An opponent that does not learn, which ``evaluation.opponents`` and blocks of plugins may name.
-
-    ``target(settings, behavior: BehaviorSpec, run: RunContext)``, called by keyword once for each behavior that the
-    opponent plays for, returns a :class:`rlcore.Policy`. Its actions may depend on nothing but the arguments of
-    ``act`` and the latest ``seed``, so that every evaluation plays the same games. An opponent may ignore
-    ``deterministic``. Raise :class:`rlcore.UnsupportedSpace` for a behavior that the opponent cannot play.
-
-    Attributes:
-        settings: The attrs class of its block, as ``"package.module:Name"``; derives from
-            :class:`rlcore.OpponentSettings`.
-    """
-
-    kind: ClassVar[str] = "opponent"
-    key: ClassVar[str] = "opponents.NAME.type"
-
-    settings: str = attrs.field(default="rlcore.settings:OpponentSettings", validator=check_target)
-
-
 def _check_command(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
     if not isinstance(value, str) or not _COMMAND.fullmatch(value):
         raise ValueError(f"{type(record).__name__}: name {value!r} must match {_COMMAND.pattern}")
@@ -383,6 +363,26 @@ class BehaviorSection(Record):
     key: ClassVar[str] = "behaviors.NAME"
 
     ranks: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class EvaluationSection(Record):
+    """Keys of the ``evaluation`` block that belong to a plugin, such as ``opponents``: the fields of ``settings``.
+
+    ``target(settings, run: RunContext)``, called by keyword once for the evaluations of a run, returns a
+    :class:`rlcore.EvaluationPlan`. A block without these keys has no ``evaluation.sections[name]``, and ``target`` is
+    not called. A block with the keys of two plugins is refused.
+
+    Attributes:
+        name: The name of the section; by convention its first key.
+        settings: The attrs class of the keys, as ``"package.module:Name"``.
+    """
+
+    kind: ClassVar[str] = "evaluation"
+    called: ClassVar[str] = "key of evaluations"
+    key: ClassVar[str] = "evaluation"
+
+    settings: str = attrs.field(validator=check_target)
 
 
 @attrs.frozen(kw_only=True)

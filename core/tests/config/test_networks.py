@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.config import dump_config
+from rlcore.config.dump import dump_config
 from rlcore_torch import CriticSettings, NetworkSettings
 
 Errors = Callable[[str], list[str]]

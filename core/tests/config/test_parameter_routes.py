@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rlcore.config import config_from_mapping, dump_config
+from rlcore.config.dump import dump_config
+from rlcore.config.load import config_from_mapping
 from rlcore.settings import RunConfig
 
 START = "behaviors:\n  B: {}\nenvironment_parameters: {size: 3, heat: 1.5}\n"

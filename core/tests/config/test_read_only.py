@@ -12,9 +12,10 @@ import attrs
 import pytest
 
 from rlcore import hookimpl
-from rlcore.config import config_from_mapping, dump_config
+from rlcore.config.dump import dump_config
+from rlcore.config.load import config_from_mapping
 from rlcore.errors import PluginError
-from rlcore.plugins import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig, setting
 
 TEXT = """\

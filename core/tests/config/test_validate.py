@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from rlcore.cli.main import main
-from rlcore.config import config_from_mapping, dump_config, load_config
-from rlcore.config.document import parse_document
-from rlcore.config.plugins_block import used_references
+from rlcore.config.dump import dump_config
+from rlcore.config.load import config_from_mapping, load_config, used_references
+from rlcore.config.reading import parse_document
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, EXIT_PLUGIN, PluginError
-from rlcore.plugins import Plugins, Selection, load_plugins
-from rlcore.plugins.markers import hookimpl
+from rlcore.hookspecs import hookimpl
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.select import Selection
 from rlcore.records import ConfigSection, EnvironmentSpec, TrainerSpec
 
 GOOD = "behaviors:\n  B: {trainer_type: ppo}\nenvironment: {id: CartPole-v1, num_envs: 2}\n"

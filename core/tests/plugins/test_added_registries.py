@@ -9,14 +9,15 @@ import attrs
 import pytest
 
 from rlcore.errors import NotInstalled, PluginError
-from rlcore.plugins import Record, load_plugins
+from rlcore.plugins.call import load_plugins
+from rlcore.records import Record
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke
 
 BASE = """
 from rlcore import hookimpl
-from rlcore.plugins import registry_of
+from rlcore.hookspecs import registry_of
 from shared_umpires import UmpireSpec
 class Specs:
     @registry_of(UmpireSpec)

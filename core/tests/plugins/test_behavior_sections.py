@@ -8,10 +8,14 @@ import attrs
 import pytest
 
 from rlcore import BehaviorSection, TrainerSpec, hookimpl
-from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_schema, load_config
-from rlcore.config.document import parse_document
+from rlcore.config.dump import dump_config
+from rlcore.config.load import config_from_mapping, load_config
+from rlcore.config.problems import ConfigErrors
+from rlcore.config.reading import parse_document
+from rlcore.config.schema import json_schema
 from rlcore.errors import PluginError
-from rlcore.plugins import Plugins, load_plugins, selection_from
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.select import selection_from
 from rlcore.settings import RunConfig, setting
 
 
@@ -136,6 +140,20 @@ def test_a_known_package_is_what_pip_installs(bare: Plugins) -> None:
         "installed; pip install rlcore-ghost"
     )
     assert caught.value.problems[0].package == "rlcore-ghost"
+
+
+def test_opponents_of_evaluations_name_the_plugin_that_they_need(bare: Plugins) -> None:
+    bare.found = ()  # as if rlcore-ghost were not installed
+    evaluation = "behaviors: {A: {}}\nevaluation:\n  interval: 9\n  environment: {type: none}\n"
+    with pytest.raises(ConfigErrors) as caught:
+        load(bare, evaluation + "  opponents: {random: {}}\n")
+    problem = next(each for each in caught.value.problems if "opponents" in str(each))
+    assert str(problem).startswith("c.yaml:5: evaluation.opponents: unknown key of evaluations 'opponents'; ")
+    assert problem.package == "rlcore-ghost"
+    with pytest.raises(ConfigErrors) as caught:
+        load(bare, evaluation + "  opponents: {}\n  score_against: null\n  sections: {}\n")
+    unknown = [str(each) for each in caught.value.problems if "unknown key" in str(each)]
+    assert len(unknown) == 1 and "evaluation.sections: unknown key" in unknown[0], "empty blocks need no plugin"
 
 
 @pytest.mark.parametrize("text", ["behaviors: {A: {sections: {}}}", "behaviors: {A: {league: null}}"])

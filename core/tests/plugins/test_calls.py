@@ -10,7 +10,8 @@ import pytest
 
 from rlcore import TrainerSpec, hookimpl
 from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins import Plugins, Selection, load_plugins, selection_from
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.select import Selection, selection_from
 from rlcore.settings import PluginSettings, RunConfig
 from rlcore_devkit.fixtures import InstallPlugin
 

@@ -9,7 +9,9 @@ import pytest
 from packaging.version import Version
 
 import rlcore
-from rlcore.plugins import HOOKS, Plugins, catalog, load_plugins
+from rlcore import hookspecs
+from rlcore.hookspecs import HOOKS
+from rlcore.plugins.call import Plugins, load_plugins
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke
@@ -36,7 +38,7 @@ def deprecated(monkeypatch: pytest.MonkeyPatch, installed_plugin: InstallPlugin)
         else hook
         for hook in HOOKS
     )
-    monkeypatch.setattr(catalog, "HOOKS", changed)
+    monkeypatch.setattr(hookspecs, "HOOKS", changed)
     installed_plugin("maze", "acme-maze", "2.0", SOURCE, ["rlcore>=0.1,<99"])
 
 

@@ -19,8 +19,8 @@ from rlcore import (
     hookimpl,
 )
 from rlcore.errors import PluginError, UnsupportedSpace
-from rlcore.plugins import Plugins
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
 
 pytestmark = pytest.mark.smoke
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.plugins.checks import problems
-from rlcore.plugins.manager import HookManager
+from rlcore.plugins.manager import HookManager, problems
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.config import Document, load_plugins_for
-from rlcore.config.document import document_from_mapping
-from rlcore.plugins import Plugins, Selection, load_plugins
-from rlcore.plugins.plugin import LOCAL_PREFIX
-from rlcore.plugins.selection import Choice
+from rlcore.config.document import Document
+from rlcore.config.load import load_plugins_for
+from rlcore.config.reading import document_from_mapping
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.discover import LOCAL_PREFIX
+from rlcore.plugins.select import Choice, Selection
 from rlcore_devkit.fixtures import RunRlcore
 
 HOOKS = """

@@ -12,10 +12,14 @@ import pytest
 import yaml
 
 from rlcore import ConfigSection, EnvironmentSpec, TrainerSpec, hookimpl
-from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_schema, load_config
-from rlcore.config.document import parse_document
+from rlcore.config.dump import dump_config
+from rlcore.config.load import config_from_mapping, load_config
+from rlcore.config.problems import ConfigErrors
+from rlcore.config.reading import parse_document
+from rlcore.config.schema import json_schema
 from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins import Plugins, load_plugins, selection_from
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.select import selection_from
 from rlcore.settings import RunConfig, setting
 
 FILE = "default_settings:\n  max_steps: 100\nbehaviors: {A: {}}\n"

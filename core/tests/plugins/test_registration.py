@@ -12,9 +12,10 @@ import pytest
 
 from rlcore import TrainerSpec, hookimpl
 from rlcore.errors import PluginError
-from rlcore.plugins import Plugins, load_plugins, selection_from
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.discover import Plugin
 from rlcore.plugins.manager import HookManager
-from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.select import selection_from
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke
@@ -183,7 +184,7 @@ def test_a_function_imported_from_the_specifications_is_no_implementation(plugin
 
 BASE = f"""{HEAD}
 import sys
-from rlcore.plugins.markers import hookspec
+from rlcore.hookspecs import hookspec
 held = []
 class Specs:
     @hookspec

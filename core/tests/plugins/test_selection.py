@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.config.plugins_block import recorded
+from rlcore.config.load import recorded
 from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins import Plugins, Selection, load_plugins, selection_from
-from rlcore.plugins.discovery import handshake
-from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.selection import decide, obstacles, unmatched
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.discover import Plugin, handshake
+from rlcore.plugins.select import Selection, decide, obstacles, selection_from, unmatched
 from rlcore.settings import PluginSettings
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 

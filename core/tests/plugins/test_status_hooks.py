@@ -11,7 +11,8 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import PluginError, RunStateError
-from rlcore.plugins import Plugins, load_plugins, selection_from
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.select import selection_from
 from rlcore_devkit.fixtures import InstallPlugin
 
 pytestmark = pytest.mark.smoke

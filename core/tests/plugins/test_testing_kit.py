@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from rlcore.plugins import Plugins, load_plugins
-from rlcore.plugins.catalog import KINDS
+from rlcore.hookspecs import KINDS
+from rlcore.plugins.call import Plugins, load_plugins
 from rlcore_devkit import PluginConformance
 from rlcore_devkit.fixtures import CleanImport, InstallPlugin, RunRlcore
 
 SOURCE = """
 from rlcore import TrainerSpec, hookimpl
-from rlcore.plugins.markers import hookspec
+from rlcore.hookspecs import hookspec
 held = []
 class Specs:
     @hookspec

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rlcore.errors import NotInstalled
-from rlcore.plugins.lookup import find
-from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.discover import Plugin
+from rlcore.plugins.registry import find
 from rlcore.records import CurriculumSpec
 
 ACME = Plugin("acme", "acme.hooks", "acme-rl-curricula", "1.0")

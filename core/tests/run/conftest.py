@@ -12,9 +12,9 @@ import attrs
 import numpy as np
 import pytest
 
-import rlcore.run.evaluator
+import rlcore.run.evaluate
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore, hook_calls, plugins
@@ -177,7 +177,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def make(*scores: float) -> None:
         iterator = iter(scores)
-        monkeypatch.setattr(rlcore.run.evaluator, "play", lambda policies, *_: play(iterator, policies))
+        monkeypatch.setattr(rlcore.run.evaluate, "play", lambda policies, *_: play(iterator, policies))
 
     return make
 

@@ -14,7 +14,7 @@ from rlcore.contracts.curriculum import NO_CHANGES, Changes, EndedEpisodes, Epis
 from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.contracts.seeding import EpisodeUniforms
 from rlcore.errors import RunStateError
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.context import RunContext
 from rlcore.settings import CurriculumSettings, setting
 from rlcore_devkit.environments import ArrayEnvironment, SavingEnvironment
 

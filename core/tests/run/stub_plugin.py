@@ -22,7 +22,7 @@ from rlcore.contracts.environment import (
 )
 from rlcore.contracts.seeding import EpisodeSeeds, derive_generator, generator_state, restore_generator
 from rlcore.errors import RunStateError
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.context import RunContext
 from rlcore.settings import BehaviorSettings, setting
 from rlcore_devkit import IdentityEnvironment, TinyCorridor
 from rlcore_devkit.environments import ArrayEnvironment

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from rlcore import export_policies, hookimpl, hookspecs
-from rlcore.config import load_config, load_plugins_for
-from rlcore.config.document import document_from_mapping
+from rlcore.config.load import load_config, load_plugins_for
+from rlcore.config.reading import document_from_mapping
 from rlcore.errors import EnvironmentFailed
-from rlcore.plugins import HOOKS, Plugins
+from rlcore.hookspecs import HOOKS
+from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 from rlcore.run.run_data import read_run
 from rlcore.run.saved import SavedRun
@@ -29,7 +30,7 @@ REGISTRIES = {hook.name for hook in HOOKS if hook.kind == "registry"} - {
     "rlcore_executors",  # asked only by a run with workers
     "rlcore_commands", "rlcore_run_options", "rlcore_recording_formats",
     "rlcore_replay_buffer_samplers", "rlcore_exporters",
-    "rlcore_optimizers", "rlcore_schedules", "rlcore_action_distributions", "rlcore_opponents",
+    "rlcore_optimizers", "rlcore_schedules", "rlcore_action_distributions",
 }  # fmt: skip
 
 
@@ -83,7 +84,6 @@ def test_a_run(prepared: Any) -> None:
         "rlcore_check_config": 1,
         "rlcore_create_environment": 2,  # one of them for evaluations
         "rlcore_create_trainer": 1,
-        "rlcore_create_curriculum": 3,  # one for each evaluation
         "rlcore_create_stats_writer": 1,
         "rlcore_run_started": 1,
         "rlcore_process_summary": 4,
@@ -122,7 +122,6 @@ def test_an_evaluation_by_command_and_a_look_at_the_run(prepared: Any, files: An
         "rlcore_modify_config": 1,
         "rlcore_create_environment": 1,
         "rlcore_create_trainer": 1,
-        "rlcore_create_curriculum": 1,
         "rlcore_evaluated": 1,
     }
     calls.counted.clear()
@@ -130,22 +129,32 @@ def test_an_evaluation_by_command_and_a_look_at_the_run(prepared: Any, files: An
     assert of_the_run(calls) == {"rlcore_read_status": 1}
 
 
-def test_an_exporter_is_created_once_per_run_and_per_command(prepared: Any, files: Any, tmp_path: Path) -> None:
+def test_an_exporter_is_created_once_per_run_and_per_command(
+    prepared: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, created = Plugins.create_exporter, list[str]()
+
+    def noted(self: Plugins, spec: Any, *rest: Any) -> Any:
+        created.append(spec.name)
+        return create(self, spec, *rest)
+
+    monkeypatch.setattr(Plugins, "create_exporter", noted)
     exporting = {"export": {"weights": {"checkpoints": True}}}
     exporting["plugins.local"] = [*STUBS, str(Path(__file__).parent / "stub_exporter.py")]  # type: ignore[assignment]
     run, calls = prepared(exporting, max_steps=100)
     run.train()
     counted = of_the_run(calls)
-    assert counted["rlcore_create_exporter"] == 1
+    assert created == ["weights"]
     assert counted["rlcore_checkpoint_saved"] == 3  # at the steps 40, 80 and 100
     assert counted["rlcore_write_status"] == 2 * 3 + 1  # with the exports of each again, and at the end
     run, calls = prepared({**exporting, "checkpoint_settings.inference": True})
     with run:
         next(run)
-    assert "rlcore_create_exporter" not in calls.counted
+    assert created == ["weights"]
     calls.counted.clear()
     export_policies(files().path, "weights", tmp_path / "weights.json", plugins=run.plugins)
-    assert of_the_run(calls) == {"rlcore_modify_config": 1, "rlcore_create_trainer": 1, "rlcore_create_exporter": 1}
+    assert of_the_run(calls) == {"rlcore_modify_config": 1, "rlcore_create_trainer": 1}
+    assert created == ["weights"] * 2
 
 
 def test_a_start_that_fails(prepared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +162,7 @@ def test_a_start_that_fails(prepared: Any, monkeypatch: pytest.MonkeyPatch) -> N
         raise EnvironmentFailed("no simulator")
 
     run, calls = prepared()
-    monkeypatch.setattr("rlcore.run.state.make_environment", fail)
+    monkeypatch.setattr("rlcore.run.components.make_environment", fail)
     with pytest.raises(EnvironmentFailed):
         run.start()
     run.close()

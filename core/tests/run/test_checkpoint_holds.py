@@ -10,7 +10,7 @@ import pytest
 
 from rlcore import RunContext, hookimpl
 from rlcore.errors import RunStateError
-from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
+from rlcore.plugins.context import CheckpointHold, CheckpointHolds
 from rlcore.run.run import Run
 from rlcore.storage.checkpoints import Checkpoint, rotate
 

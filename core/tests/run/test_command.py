@@ -21,7 +21,7 @@ from rich.progress import Progress
 from rlcore.cli.log import EchoHandler
 from rlcore.cli.progress import _follow
 from rlcore.cli.run import resuming, reward_text, typed_flags
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore

@@ -11,8 +11,8 @@ import pytest
 
 from rlcore.contracts.curriculum import Changes, Curriculum, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError
-from rlcore.plugins import Plugins, load_plugins
-from rlcore.plugins.selection import selection_from
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.select import selection_from
 from rlcore.settings import PluginSettings
 from rlcore_devkit import CurriculumConformance
 

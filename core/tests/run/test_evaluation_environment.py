@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.config import ConfigErrors
+from rlcore.config.problems import ConfigErrors
 from rlcore.errors import ConfigError
 from rlcore.run.run import Run
 

@@ -61,7 +61,7 @@ def test_a_forced_start_that_fails_after_it_wrote_costs_no_old_run(
     make_run().train()
     before = files().everything()
     run = make_run({**FORCE, "env_settings.seed": 6})
-    run.plugins._dispatch._strict = True
+    run.plugins._manager._strict = True
     run.plugins.register(plugin, "cloud")
     with pytest.raises(error):
         run.train()
@@ -195,7 +195,7 @@ def test_a_resume_that_cannot_start_changes_neither_result_nor_configuration(mak
     make_run().train()
     before = files().everything()
     run = make_run(RESUME, max_steps=400)
-    run.plugins._dispatch._strict = True
+    run.plugins._manager._strict = True
     run.plugins.register(Refuses(OSError("no network")), "cloud")
     with pytest.raises(PluginError):
         run.train()

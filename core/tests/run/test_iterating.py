@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import rlcore.run.evaluator
+import rlcore.run.boundaries
+import rlcore.run.evaluate
 import rlcore.run.training
 from rlcore.cli.progress import _follow
 from rlcore.contracts.results import BehaviorEvaluation, BehaviorResult, EpochResult, EvaluationResult
@@ -31,7 +32,7 @@ def scores(monkeypatch: pytest.MonkeyPatch, *values: float) -> None:
         score = next(left)
         return EvaluationResult({name: BehaviorEvaluation(score, 0.0, 1, 7.0, (score,)) for name in policies})
 
-    monkeypatch.setattr(rlcore.run.evaluator, "play", play)
+    monkeypatch.setattr(rlcore.run.evaluate, "play", play)
 
 
 def returning(run: Run, losses: Any, tag: str = "Losses/Policy Loss") -> list[float]:
@@ -154,7 +155,7 @@ def test_the_best_model_is_always_the_one_that_was_scored(
         score = float(len(played))
         return EvaluationResult({"Agent": BehaviorEvaluation(score, 0.0, 1, 7.0, (score,))})
 
-    monkeypatch.setattr(rlcore.run.evaluator, "play", play)
+    monkeypatch.setattr(rlcore.run.evaluate, "play", play)
     run = make_run({"evaluation": {"interval": 30, "stop_at": 3.0}})
     run.train()
     assert run.steps == 90 == run.scores.best_step and len(played) == 3
@@ -239,7 +240,7 @@ def test_what_a_checkpoint_took_from_the_recorder_still_counts_in_its_epoch(make
 def test_checkpoints_are_the_loops_job_and_need_no_writer(make_run: Any, files: Any) -> None:
     run = make_run({"stats": {"console": False, "jsonl": False}})
     run.train()
-    assert run._training.summaries.writers == [] and files().steps == [40, 80, 120, 160, 200]
+    assert run._training.boundaries.writers == [] and files().steps == [40, 80, 120, 160, 200]
     assert not (files().path / "metrics.jsonl").exists()
 
 
@@ -325,7 +326,7 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
     """Lines of rlcore's that are executed in an epoch: the twelfth is not longer than the fourth."""
     import sys
 
-    from rlcore.run.bounds_check import FIRST_BATCHES
+    from rlcore.run.checks import FIRST_BATCHES
 
     lines = 0
 
@@ -355,7 +356,8 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
 
 
 def test_an_epoch_of_no_seconds_has_a_finite_speed(make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rlcore.run.training, "perf_counter", lambda: 5.0)
+    for module in (rlcore.run.training, rlcore.run.boundaries):
+        monkeypatch.setattr(module, "perf_counter", lambda: 5.0)
     for epoch in make_run():
         assert epoch.seconds == 0.0 and math.isfinite(epoch.steps_per_second)
     assert math.isfinite(files().result["steps_per_second"])
@@ -381,7 +383,8 @@ def test_the_time_of_evaluations_is_told_apart_and_does_not_lower_the_speed(
         return step(self, actions)
 
     monkeypatch.setattr(IdentityEnvironment, "step", stepping)
-    monkeypatch.setattr(rlcore.run.evaluator, "play", play)
-    monkeypatch.setattr(rlcore.run.training, "perf_counter", lambda: now)
+    monkeypatch.setattr(rlcore.run.evaluate, "play", play)
+    for module in (rlcore.run.training, rlcore.run.boundaries):
+        monkeypatch.setattr(module, "perf_counter", lambda: now)
     epoch = next(make_run({**IDENTITY, "evaluation": {"interval": 50}}))
     assert (epoch.seconds, epoch.evaluate_seconds, epoch.steps_per_second) == (125.0, 100.0, 2.0)

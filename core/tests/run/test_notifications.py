@@ -91,7 +91,7 @@ def test_where_plugins_are_strict_those_that_heard_of_a_start_hear_of_its_end(ma
             self.heard.append((outcome, str(error)))
 
     run = make_run()
-    run.plugins._dispatch._strict = True
+    run.plugins._manager._strict = True
     trackers = [Tracker(), Tracker(OSError("no network")), Tracker()]
     for number, tracker in enumerate(trackers):
         run.plugins.register(tracker, f"tracker{number}", "acme")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import yaml
 
-from rlcore.config import ConfigErrors
+from rlcore.config.problems import ConfigErrors
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, PluginError, RunStateError
-from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.context import RunContext
 from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -130,7 +130,7 @@ def test_a_recorded_behavior_must_be_listed(offline: Any) -> None:
 
 
 def test_a_trainer_of_recorded_data_without_a_demo_path_is_told_what_to_derive_from(offline: Any) -> None:
-    with pytest.raises(PluginError, match=r"'pathless' .* have no demo_path; derive them from rlcore.settings.Offline"):
+    with pytest.raises(PluginError, match=r"'pathless' .* have no demo_path; declare this setting"):
         Run(offline(trainer_type="pathless", hyperparameters={})).train()
 
 

@@ -11,7 +11,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.contracts.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, StatSummary
 from rlcore.errors import PluginError
-from rlcore.plugins import Plugins
+from rlcore.plugins.call import Plugins
 
 RUN: Any = SimpleNamespace()
 LENGTH = StatSummary.of([2.0, 4.0])
@@ -80,23 +80,24 @@ def test_a_plugin_that_fails_changes_nothing_and_is_reported(plugins: Plugins, a
 
 def test_where_plugins_are_strict_a_failure_ends_the_run_after_a_checkpoint(make_run: Any, files: Any) -> None:
     run = make_run()
-    run.plugins._dispatch._strict = True
+    run.plugins._manager._strict = True
     run.plugins.register(Processes([1]), "bad")
     with pytest.raises(PluginError, match="returned a list"):
         run.train()
     assert files().steps[-1] == 50 and len(files().metrics) == 1  # the summary was written without it
 
 
-def test_curricula_get_what_was_measured(make_run: Any) -> None:
+def test_curricula_get_what_was_measured(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[Any] = []
+    create = Plugins.create_curriculum
 
-    class Wraps:
-        @hookimpl(wrapper=True)
-        def rlcore_create_curriculum(self, spec: Any, settings: Any, run: Any) -> Any:
-            curriculum = yield
-            assert (spec.name, list(settings), run.purpose) == ("stages", ["pace"], "train")
-            curriculum.summarised = lambda behavior, stats: got.append(dict(stats))
-            return curriculum
+    def watched(self: Plugins, spec: Any, settings: Any, run: Any) -> Any:
+        curriculum: Any = create(self, spec, settings, run)
+        assert (spec.name, list(settings), run.purpose) == ("stages", ["pace"], "train")
+        curriculum.summarised = lambda behavior, stats: got.append(dict(stats))
+        return curriculum
+
+    monkeypatch.setattr(Plugins, "create_curriculum", watched)
 
     stubs = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
     run = make_run(
@@ -107,7 +108,6 @@ def test_curricula_get_what_was_measured(make_run: Any) -> None:
         }
     )
     run.plugins.register(Processes({CUMULATIVE_REWARD: 1e9, "Acme/New": 1.0}), "boasts")
-    run.plugins.register(Wraps(), "wraps")
     shown = [epoch.behaviors["Agent"].stats for epoch in run]
     assert len(got) == len(shown) == 4
     assert all(stats[CUMULATIVE_REWARD].mean == 1e9 for stats in shown)

@@ -11,11 +11,11 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import PluginError, RunStateError
-from rlcore.plugins.status_file import read_status_file
 from rlcore.run.run import Run
 from rlcore.run.saved import load_policies
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_state import require_models, require_run
+from rlcore.storage.files.status_file import read_status_file
 from rlcore_devkit.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}

@@ -14,7 +14,7 @@ from rlcore import RewardProviderSpec, RunContext, StashKey, hookimpl
 from rlcore.cli.stopping import interrupts
 from rlcore.contracts.environment import BehaviorSpec
 from rlcore.errors import ConfigError, UnsupportedSpace
-from rlcore.plugins import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 from rlcore.settings import BehaviorSettings, RewardSettings, RunConfig
 
@@ -91,7 +91,8 @@ class Purposes:
 
 
 def test_each_object_is_created_for_its_purpose(make_run: Any, files: Any) -> None:
-    from rlcore.config import load_config, read_document
+    from rlcore.config.load import load_config
+    from rlcore.config.reading import read_document
     from rlcore.run.saved import SavedRun
 
     purposes = Purposes()

@@ -12,7 +12,7 @@ import yaml
 import rlcore
 from rlcore import hookimpl
 from rlcore.errors import RunStateError
-from rlcore.plugins import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.config import ConfigErrors
+from rlcore.config.problems import ConfigErrors
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
 from rlcore.run.run import Run
 
@@ -43,7 +43,7 @@ class Hears:
 
 def start(make_run: Any, hears: Hears, changes: Any = None, strict: bool = False, **keywords: Any) -> Run:
     run: Run = make_run(changes, **keywords)
-    run.plugins._dispatch._strict = strict
+    run.plugins._manager._strict = strict
     run.plugins.register(hears, "hears")
     run.start()
     return run
@@ -78,7 +78,7 @@ def test_a_start_that_is_interrupted_is_reported(make_run: Any, monkeypatch: pyt
         raise KeyboardInterrupt
 
     hears = Hears()
-    monkeypatch.setattr("rlcore.run.starting.make_writers", interrupt)
+    monkeypatch.setattr("rlcore.run.assemble.make_writers", interrupt)
     with pytest.raises(KeyboardInterrupt):
         start(make_run, hears)
     assert hears.heard == [("KeyboardInterrupt", "")]

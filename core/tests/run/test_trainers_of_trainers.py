@@ -10,7 +10,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.contracts.trainer import PartialTrainer, Trainer, TrainerWrapper
-from rlcore.plugins import Plugins
+from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 
 
@@ -115,7 +115,7 @@ def test_an_error_leaves_nothing_out_for_the_next_call(make_run: Any) -> None:
     halves = Halves("halves")
     run.plugins.register(halves, "halves")
     plugins: Plugins = run.plugins
-    with pytest.raises(RuntimeError, match="stop"), plugins._dispatch.leaving_out("halves"):
+    with pytest.raises(RuntimeError, match="stop"), plugins._manager.leaving_out("halves"):
         raise RuntimeError("stop")
     run.start()
     assert halves.asked == [4]

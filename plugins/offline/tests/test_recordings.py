@@ -15,11 +15,10 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore import hookimpl
+from rlcore import Plugins, hookimpl
 from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording, RecordingAbout
 from rlcore.errors import ConfigError, PluginError, RunStateError
-from rlcore.plugins import Plugins
 from rlcore_devkit.fixtures import plugins
 from rlcore_offline import InstalledRecordings, RecordingFormatSpec, SlotRecorder, hookspecs, recording_problem
 

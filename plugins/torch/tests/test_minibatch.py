@@ -3,6 +3,9 @@
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,56 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
-from rlcore_torch import Minibatch, Schedule, constant, linear
-from rlcore_torch.on_policy.minibatch import approximate_kl, minibatch_rows, minibatches, standardize
-from rlcore_torch.on_policy.reward_stats import EpisodeRewards
+from rlcore_torch import Rollout, Schedule, constant, linear
+from rlcore_torch.on_policy.advantages import EpisodeRewards
+from rlcore_torch.on_policy.minibatch import approximate_kl, standardize
 
 
 @given(count=st.integers(1, 5000), batch_size=st.integers(1, 3000))
 def test_minibatches_of_one_size_near_the_batch_size_cover_every_row(count: int, batch_size: int) -> None:
-    order = np.random.default_rng(0).permutation(count)
-    parts, size = (rows := minibatch_rows(order, batch_size)).shape
+    rollout: Any = SimpleNamespace(whole=np.ones((count, 1), np.bool_), table=None)
+    drawn, _ = Rollout.draw(rollout, batch_size, np.random.default_rng(0))
+    parts, size = (rows := np.stack(drawn)).shape
     times = np.bincount(rows.ravel(), minlength=count)
     assert times.min() == 1 and (times - 1).sum() < parts, "few come twice"
     if count >= batch_size:
         assert 2 / 3 * batch_size <= size <= 3 / 2 * batch_size + 1
     else:
-        assert rows.tolist() == [order.tolist()]
-
-
-def rollout() -> Minibatch:
-    """Six transitions; each column tells its row, and itself by what is added."""
-    rows = torch.arange(6.0)
-    return Minibatch(
-        inputs=(rows[:, None], rows[:, None, None] + 100),
-        raw=rows[:, None] + 1,
-        choices=None,
-        mask=None,
-        old_log_prob=rows + 2,
-        old_value=rows[:, None] + 3,
-        advantage=rows + 4,
-        returns=rows[:, None] + 5,
-    )
-
-
-def test_all_columns_are_shuffled_and_cut_alike() -> None:
-    chosen = [[5, 3], [0, 1], [2, 5]]
-    for part, rows in zip(minibatches(rollout(), np.array(chosen), standardized=False), chosen, strict=True):
-        assert part.choices is None and part.mask is None and part.raw is not None
-        columns = (
-            *part.inputs, part.raw, part.old_log_prob, part.old_value, part.advantage, part.returns
-        )  # fmt: skip
-        for column, added in zip(columns, (0, 100, 1, 2, 3, 4, 5), strict=True):
-            assert (column.flatten() - added).tolist() == rows
-
-
-@pytest.mark.parametrize("size", [2, 3, 6])
-def test_advantages_are_standardized_within_each_minibatch_if_asked(size: int) -> None:
-    parts = list(minibatches(rollout(), np.array([5, 3, 0, 1, 2, 4]).reshape(-1, size), standardized=True))
-    assert [len(part.advantage) for part in parts] == [size] * (6 // size)
-    for part in parts:
-        rows = part.inputs[0][:, 0].numpy()
-        np.testing.assert_allclose(part.advantage.numpy(), (rows - rows.mean()) / rows.std(), rtol=1e-5)
+        assert rows.shape == (1, count)
 
 
 def test_the_kl_estimate_tends_to_the_divergence_of_old_from_new() -> None:

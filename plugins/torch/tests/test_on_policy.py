@@ -66,6 +66,11 @@ class Recorder(OnPolicyTrainer):
     def build_model(self, value_heads: int) -> ActorCritic:
         return ActorCritic(self.behavior, self.settings.network_settings, value_heads, shared=False)
 
+    def update(self) -> Any:
+        rollout = self.rollout()
+        batches = self.minibatches(rollout, *self.advantages(rollout))
+        return self.finish(rollout, [self.minimize(self.loss, batch) for batch in batches])
+
     def loss(self, batch: Minibatch) -> Loss:
         self.recorded.append(batch)
         zero = self.model.value(batch.inputs).sum() * 0.0

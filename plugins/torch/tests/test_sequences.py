@@ -21,7 +21,6 @@ def test_sequences_hold_each_transition_once_in_order_and_within_an_episode(
     valid = np.arange(rows)[:, None] < lengths
     ended = (generator.random((rows, slots)) < 0.3) & valid
     table = SequenceTable(sequence_starts(ended, length) & valid, valid)
-    stored = [(t, s) for t in range(rows) for s in range(slots) if t < lengths[s]]  # as a rollout numbers them
 
     # Cut each slot by hand.
     wanted = []
@@ -34,10 +33,11 @@ def test_sequences_hold_each_transition_once_in_order_and_within_an_episode(
                 part = []
     chosen = generator.permutation(len(table))
     memory = torch.arange(len(table), dtype=torch.float32)[:, None]
-    picked, sequences = table.select(chosen, memory, -memory)
+    picked = table.places(chosen)
+    sequences = table.layout(chosen, memory[chosen], -memory[chosen])
     assert len(table) == len(wanted)
-    assert [stored[row] for row in picked] == [step for k in chosen for step in wanted[k]]
-    assert [stored[row] for row in table.first_rows] == [part[0] for part in wanted]
+    assert [divmod(place, slots) for place in picked] == [step for k in chosen for step in wanted[k]]
+    assert [divmod(place, slots) for place in table.first_places] == [part[0] for part in wanted]
     assert sequences.actor_memory[:, 0].tolist() == chosen.tolist()
     assert sequences.critic_memory[:, 0].tolist() == (-chosen).tolist()
 

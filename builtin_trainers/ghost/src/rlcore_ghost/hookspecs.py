@@ -1,4 +1,4 @@
-"""The hook that rlcore-ghost adds for plugins with ways of choosing opponents."""
+"""The hooks that rlcore-ghost adds for plugins with opponents, and with ways of choosing them."""
 
 # mypy: disable-error-code="empty-body"
 
@@ -7,7 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rlcore import registry_of
-from rlcore_ghost.records import OpponentSamplerSpec
+from rlcore_ghost.records import OpponentSamplerSpec, OpponentSpec
+
+
+@registry_of(OpponentSpec)
+def rlcore_opponents() -> Iterable[OpponentSpec]:
+    """The opponents that this plugin provides, for ``evaluation.opponents`` and similar blocks of plugins.
+
+    Called once per loading of plugins, at the latest when a configuration names an opponent. Must not import torch or
+    numpy.
+    """
 
 
 @registry_of(OpponentSamplerSpec)

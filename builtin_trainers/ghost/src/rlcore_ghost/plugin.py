@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rlcore import BehaviorSection, CommandSpec, hookimpl
-from rlcore_ghost.records import OpponentSamplerSpec
+from rlcore import BehaviorSection, CommandSpec, EvaluationSection, hookimpl
+from rlcore_ghost.records import OpponentSamplerSpec, OpponentSpec
 
 if TYPE_CHECKING:
     from pluggy import PluginManager
@@ -26,19 +26,31 @@ def rlcore_behavior_sections() -> list[BehaviorSection]:
 
 
 @hookimpl
+def rlcore_evaluation_sections() -> list[EvaluationSection]:
+    return [
+        EvaluationSection(
+            name="opponents",
+            target="rlcore_ghost.matches:AgainstOpponents",
+            settings="rlcore_ghost.settings:AgainstSettings",
+            summary="evaluations against opponents, which play the other teams",
+        )
+    ]
+
+
+@hookimpl
 def rlcore_create_trainer(
     spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
 ) -> Trainer | None:
     if settings.sections.get("self_play") is None or run.inference:
         return None  # the trainer of the next plugin, or of rlcore
-    from rlcore_ghost.creation import create_ghost_trainer
+    from rlcore_ghost.selfplay.creation import create_ghost_trainer
 
     return create_ghost_trainer(spec, settings, behavior, run)
 
 
 @hookimpl
 def rlcore_report_status(run: RunContext) -> dict[str, Any] | None:
-    from rlcore_ghost.creation import status
+    from rlcore_ghost.selfplay.creation import status
 
     return status(run)
 
@@ -48,6 +60,23 @@ def rlcore_addhooks(manager: PluginManager) -> None:
     from rlcore_ghost import hookspecs
 
     manager.add_hookspecs(hookspecs)
+
+
+@hookimpl
+def rlcore_opponents() -> list[OpponentSpec]:
+    return [
+        OpponentSpec(
+            name="random",
+            target="rlcore_ghost.opponents:RandomPolicy.create",
+            summary="every allowed action is equally likely",
+        ),
+        OpponentSpec(
+            name="run",
+            target="rlcore_ghost.opponents:policy_of_run",
+            settings="rlcore_ghost.settings:RunOpponentSettings",
+            summary="the policy of a checkpoint of another run",
+        ),
+    ]
 
 
 @hookimpl
@@ -65,7 +94,7 @@ def rlcore_commands() -> list[CommandSpec]:
     return [
         CommandSpec(
             name="ratings",
-            target="rlcore_ghost.ratings_command:ratings_command",
+            target="rlcore_ghost.ratings.command:ratings_command",
             summary="Show how strong the players of a run with self-play are.",
         )
     ]
@@ -74,7 +103,7 @@ def rlcore_commands() -> list[CommandSpec]:
 def _sampler(name: str, target: str, settings: str, summary: str) -> OpponentSamplerSpec:
     return OpponentSamplerSpec(
         name=name,
-        target=f"rlcore_ghost.samplers:{target}Sampler",
+        target=f"rlcore_ghost.selfplay.samplers:{target}Sampler",
         settings=f"rlcore_ghost.settings:{settings}Parameters",
         summary=summary,
     )

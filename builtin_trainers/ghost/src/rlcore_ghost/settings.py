@@ -1,19 +1,30 @@
-"""The block ``self_play`` of a behavior. This module imports no numpy, because checking a configuration imports it."""
+"""The block ``self_play`` of a behavior, opponents, and their keys of the ``evaluation`` block.
+
+This module imports no numpy, because checking a configuration imports it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from rlcore import ConfigError, NotInstalled, OpponentSettings, PluginError, SettingError, read_settings, setting
+from rlcore import Choice, ConfigError, NotInstalled, PluginError, SettingError, did_you_mean, read_settings, setting
 from rlcore_ghost.records import OpponentSamplerSpec
 
 if TYPE_CHECKING:
     from rlcore import BehaviorSettings, Plugins, RunConfig, RunPlugins
 
-__all__ = ["LeagueSettings", "NoParameters", "PrioritizedParameters", "SelfPlaySettings"]
+__all__ = [
+    "AgainstSettings",
+    "LeagueSettings",
+    "NoParameters",
+    "OpponentSettings",
+    "PrioritizedParameters",
+    "RunOpponentSettings",
+    "SelfPlaySettings",
+]
 
 SHARED = ("elo_advantage", "elo_k", "result", "truncated_games")  # settings that all behaviors of a run have in common
 INFO = "info."  # before the name of a number that the environment reports of ended episodes
@@ -23,6 +34,62 @@ def _result_problem(rule: str) -> str | None:
     if rule in ("reward", "return") or (rule.startswith(INFO) and len(rule) > len(INFO)):
         return None
     return f"must be reward, return or {INFO}NAME"
+
+
+@attrs.frozen(kw_only=True)
+class OpponentSettings:
+    """Settings of every opponent; the settings class of a plugin's opponent derives from this class.
+
+    A block of a plugin may have a field of type ``dict[str, OpponentSettings]``, read as ``evaluation.opponents`` is:
+    each entry becomes an instance of the class that the record of its type names.
+    :func:`rlcore_ghost.create_opponents` creates the opponents.
+    """
+
+    chosen: ClassVar[Choice] = Choice("opponent")
+
+    type: str | None = setting(
+        None, "Type of opponent: a registered name, or DISTRIBUTION/NAME; by default, the name of the block."
+    )
+
+
+def _checkpoint_problem(value: int | str) -> str | None:
+    return None if value in ("last", "best") or str(value).isdecimal() else "must be last, best or a step"
+
+
+@attrs.frozen(kw_only=True)
+class RunOpponentSettings(OpponentSettings):
+    """Settings of the opponent ``run``, the policy of a checkpoint of another run."""
+
+    path: str = setting(
+        description="Directory of a run or of one of its checkpoints, or the id of a run beside this one."
+    )
+    checkpoint: int | str = setting(
+        "last", "Which checkpoint of the run: last, best or a step.", check=_checkpoint_problem
+    )
+    behavior: str | None = setting(
+        None, "Behavior of the run whose policy plays; by default, the one of the same name, or the only one."
+    )
+
+
+@attrs.frozen(kw_only=True)
+class AgainstSettings:
+    """Opponents of evaluations, which play the other teams."""
+
+    opponents: dict[str, OpponentSettings] = setting(
+        factory=dict,
+        description="Opponents by name, with type and settings; the policies play `episodes` episodes against each.",
+    )
+    score_against: str | None = setting(
+        None, "The opponent whose mean reward is the score; by default, the score is the mean over all opponents."
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.score_against is not None and self.score_against not in self.opponents:
+            problem = "opponents is empty, so there is no opponent to score against"
+            if self.opponents:
+                has, hint = ", ".join(self.opponents), did_you_mean(self.score_against, self.opponents)
+                problem = f"opponents has no {self.score_against!r}; it has {has}{hint}"
+            raise SettingError("score_against", problem, others=("opponents",))
 
 
 @attrs.frozen(kw_only=True)

@@ -1,13 +1,12 @@
 """Proximal Policy Optimization (Schulman et al. 2017, arXiv:1707.06347) with the clipped objective.
 
-:class:`rlcore_torch.OnPolicyTrainer` collects rollouts, estimates advantages and takes gradient steps. What
-makes it PPO is the loss below. To read one update, begin with :meth:`OnPolicyTrainer.update`, then read
-:meth:`PPOTrainer.loss`; what they call is in ``minibatch.py``, ``actions.py`` and ``networks.py`` of ``rlcore_torch``.
+The algorithm is :meth:`PPOTrainer.update` and :meth:`PPOTrainer.loss`. The parts of an update are methods of
+:class:`rlcore_torch.OnPolicyTrainer`, which also collects the rollouts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -21,8 +20,6 @@ from rlcore_torch import (
     Minibatch,
     OnPolicyTrainer,
     create_schedule,
-    joint_log_prob_entropy,
-    mask_logits,
     mean_over_rows,
 )
 
@@ -34,7 +31,7 @@ class PPOTrainer(OnPolicyTrainer):
 
     An algorithm that changes a part of PPO derives from this class, with a settings class that derives from
     :class:`PPOSettings`; its distribution requires ``rlcore-ppo``. Override :meth:`loss` for another objective,
-    :meth:`build_model` for another network, and the methods of
+    :meth:`update` for another order of the parts, :meth:`build_model` for another network, and the methods of
     :class:`rlcore_torch.OnPolicyTrainer` for the rest.
 
     Attributes:
@@ -79,17 +76,27 @@ class PPOTrainer(OnPolicyTrainer):
             "Policy/Clip Fraction": float(clipped.to(torch.float32).mean()),
         }
 
+    def update(self) -> Mapping[str, float | Sequence[float]]:
+        """Take ``num_epoch`` passes over the rollout (algorithm 1), then begin another.
+
+        With ``target_kl``, no step is taken from the first minibatch whose KL divergence exceeds 1.5 times as much, nor
+        from those after it. Raises TrainingDiverged if a loss is not finite.
+        """
+        rollout = self.rollout()
+        advantages, returns = self.advantages(rollout)
+        losses: list[Loss] = []
+        for _ in range(self.hyperparameters.num_epoch):
+            for batch in self.minibatches(rollout, advantages, returns):
+                losses.append(self.minimize(self.loss, batch))
+                if not losses[-1].stepped:  # the policy is too far from the one that acted
+                    return self.finish(rollout, losses)
+        return self.finish(rollout, losses)
+
     @mean_over_rows
     def loss(self, batch: Minibatch) -> Loss:
         """The clipped surrogate (eq. 7), the value loss and the entropy bonus (eq. 9) of one minibatch."""
-        columns, logits, value = self.model.policy_and_value(batch.inputs, batch.sequences)
-        if batch.mask is not None and logits is not None:
-            logits = mask_logits(logits, batch.mask)
-        distribution = self.model.policy_head.distribution
         # Of the joint action: one number per transition.
-        log_prob, entropy = joint_log_prob_entropy(
-            self.policy.layout, distribution, columns, logits, batch.raw, batch.choices, self.hyperparameters.beta > 0.0
-        )
+        log_prob, entropy, value = self.evaluate(batch, self.hyperparameters.beta > 0.0)
 
         log_ratio = log_prob - batch.old_log_prob
         ratio = log_ratio.exp()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore.plugins.markers import hookimpl
-from rlcore.records import OpponentSpec, RewardProviderSpec, StatsWriterSpec
+from rlcore.hookspecs import hookimpl
+from rlcore.records import RewardProviderSpec, StatsWriterSpec
 
 
 @hookimpl
@@ -16,23 +16,6 @@ def rlcore_reward_providers() -> list[RewardProviderSpec]:
             summary="the environment's own reward, the group's included",
             ranks=True,
         )
-    ]
-
-
-@hookimpl
-def rlcore_opponents() -> list[OpponentSpec]:
-    return [
-        OpponentSpec(
-            name="random",
-            target="rlcore.builtin.opponents:RandomPolicy.create",
-            summary="every allowed action is equally likely",
-        ),
-        OpponentSpec(
-            name="run",
-            target="rlcore.run.opponents:policy_of_run",
-            settings="rlcore.settings:RunOpponentSettings",
-            summary="the policy of a checkpoint of another run",
-        ),
     ]
 
 

@@ -26,7 +26,7 @@ from rlcore.contracts.stats import (
 from rlcore.storage.files.atomic import WatchedDirectory, open_to_append
 
 if TYPE_CHECKING:
-    from rlcore.plugins.run_context import RunContext
+    from rlcore.plugins.context import RunContext
 
 log = logging.getLogger(__name__)
 

@@ -61,7 +61,7 @@ def export_command(
     of the run's export block, which --set and --profile change.
     """
     limit_threads()
-    from rlcore.config import apply_overrides
+    from rlcore.config.overrides import apply_overrides
     from rlcore.run.export import Export, chosen_exporter, with_profile
     from rlcore.run.saved import PolicySource
 

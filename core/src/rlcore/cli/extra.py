@@ -16,7 +16,7 @@ from rlcore.cli.terminal import echo
 from rlcore.errors import PluginError
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
 
 _METADATA = (".dist-info", ".egg-info")
 _MODULE = re.compile(r"^\s*[\w-]+\s*=\s*([\w.]+)", re.MULTILINE)
@@ -70,8 +70,8 @@ def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], st
 
     The last element says which plugins are off, and may have the command; it is empty if none is.
     """
-    from rlcore.plugins.calls import load_plugins
-    from rlcore.plugins.selection import selection_from
+    from rlcore.plugins.call import load_plugins
+    from rlcore.plugins.select import selection_from
 
     plugins = load_plugins(selection_from(None, os.environ, (), False))
     for warning in plugins.warnings:
@@ -88,7 +88,7 @@ def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], st
 
 
 def _off(plugins: Plugins) -> str:
-    from rlcore.plugins.selection import ENV_PLUGINS
+    from rlcore.plugins.select import ENV_PLUGINS
 
     off = [plugin for plugin in plugins.found if not plugin.on]
     if not off:

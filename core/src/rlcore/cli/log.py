@@ -8,7 +8,7 @@ import traceback
 
 from rlcore.cli.shown_paths import ShownPaths
 from rlcore.cli.terminal import echo
-from rlcore.plugins.run_context import PLUGIN_LOGGERS
+from rlcore.plugins.context import PLUGIN_LOGGERS
 
 
 class EchoHandler(logging.Handler):

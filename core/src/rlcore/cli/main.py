@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
-from rlcore._version import __version__
+from rlcore import __version__
 from rlcore.cli.lazy import LazyCommand, LazyGroup
 from rlcore.cli.shown_paths import ShownPaths
 from rlcore.cli.terminal import echo

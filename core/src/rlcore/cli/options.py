@@ -11,8 +11,8 @@ from rlcore.cli.foreign_code import warn_of_left_out
 from rlcore.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlcore.config import Document
-    from rlcore.plugins.calls import Plugins
+    from rlcore.config.document import Document
+    from rlcore.plugins.call import Plugins
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -57,7 +57,7 @@ def plugins_for(
     Without ``allow_local``, local files and modules that only the document names are left out; see
     :mod:`rlcore.cli.foreign_code`. ``lenient``: plugins that only the document asks for may be missing or broken.
     """
-    from rlcore.config import load_plugins_for
+    from rlcore.config.load import load_plugins_for
 
     plugins = load_plugins_for(
         document,

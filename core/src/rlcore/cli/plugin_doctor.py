@@ -1,4 +1,4 @@
-"""``rlcore plugins doctor``: prints the findings of :mod:`rlcore.plugins.diagnosis`."""
+"""``rlcore plugins doctor``: prints the findings of :mod:`rlcore.plugins.doctor`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rlcore.cli.options import debug_option
 from rlcore.cli.plugin_info import plugins_called, why_on
 from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_INTERNAL
-from rlcore.plugins.diagnosis import Finding, diagnose, diagnose_together
-from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.discover import Plugin
+from rlcore.plugins.doctor import Finding, diagnose, diagnose_together
 
 
 @click.command("doctor")

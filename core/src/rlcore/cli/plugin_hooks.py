@@ -13,10 +13,10 @@ import click
 from rlcore.cli.options import debug_option, selection_options
 from rlcore.cli.terminal import echo
 from rlcore.errors import PluginError, did_you_mean
-from rlcore.plugins.calls import load_plugins
-from rlcore.plugins.catalog import HOOKS
+from rlcore.hookspecs import HOOKS
+from rlcore.plugins.call import load_plugins
 from rlcore.plugins.contract import successor
-from rlcore.plugins.selection import selection_from
+from rlcore.plugins.select import selection_from
 
 
 @click.command("hooks")

@@ -13,10 +13,9 @@ import click
 from rlcore.cli.options import debug_option
 from rlcore.cli.terminal import echo
 from rlcore.errors import PluginError, did_you_mean
-from rlcore.plugins.diagnosis import loaded_among_others
-from rlcore.plugins.discovery import installed
-from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin
-from rlcore.plugins.selection import Choice, Selection, decide, selection_from
+from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, installed
+from rlcore.plugins.doctor import loaded_among_others
+from rlcore.plugins.select import Choice, Selection, decide, selection_from
 from rlcore.records import BehaviorSection, ConfigSection, ExporterSpec, Record, RunOptionSpec
 
 

@@ -11,9 +11,8 @@ import click
 from rlcore.cli.lazy import LazyCommand, LazyGroup
 from rlcore.cli.options import debug_option, selection_options
 from rlcore.cli.terminal import echo
-from rlcore.plugins.discovery import installed
-from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.selection import decide, obstacles, selection_from, unmatched
+from rlcore.plugins.discover import Plugin, installed
+from rlcore.plugins.select import decide, obstacles, selection_from, unmatched
 
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.plugins:list_command", "List the installed plugins."),
@@ -76,7 +75,7 @@ def _row(plugin: Plugin) -> dict[str, Any]:
 
 def _add_provided(rows: list[dict[str, Any]], found: tuple[Plugin, ...]) -> list[str]:
     """Adds the records of each plugin to its row; returns the warnings about plugins that cannot be loaded."""
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.call import Plugins
 
     plugins = Plugins(found=tuple(plugin for plugin in found if plugin.state == "on"), tolerant=True)
     plugins.load()

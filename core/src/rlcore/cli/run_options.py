@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from rlcore.errors import PluginError
-from rlcore.plugins.calls import load_plugins
-from rlcore.plugins.selection import selection_from
+from rlcore.plugins.call import load_plugins
+from rlcore.plugins.select import selection_from
 from rlcore.records import RunOptionSpec
 
 _PREFIX = "of_plugin_"  # of the names under which click passes their values

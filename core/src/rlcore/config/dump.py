@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from rlcore.config.classes import settings_fields
-from rlcore.config.inherit import own_entries
+from rlcore.config.document import own_entries
 from rlcore.config.problems import shown
-from rlcore.config.seal import sealed
+from rlcore.config.structure import settings_fields
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.settings import RunConfig
 from rlcore.settings.fields import field_info
@@ -34,6 +34,8 @@ def dump_config(config: RunConfig) -> dict[str, Any]:
             _prune(data["default_settings"], config.default_settings, data["behaviors"][name])
             _prune_sections(data["default_settings"], config.default_settings, data["behaviors"][name])
     if data["evaluation"] is not None:
+        for block in data["evaluation"].pop("sections").values():
+            data["evaluation"] |= block
         data["evaluation"]["environment"] = own_entries(data["evaluation"]["environment"] or {}, data["environment"])
     sections: dict[str, Any] = data.pop("sections")
     return {**data, **sections}
@@ -134,3 +136,31 @@ def _adds(base: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
         key not in own or (isinstance(value, Mapping) and isinstance(own[key], Mapping) and _adds(value, own[key]))
         for key, value in base.items()
     )
+
+
+_SEAL = "# Written by rlcore. SHA-256 of what follows: "
+
+
+def sealed(text: str) -> str:
+    """``text`` below a comment with its SHA-256, which :func:`is_sealed` checks."""
+    return f"{_SEAL}{_digest(text)}\n{text}"
+
+
+def content_sha256(text: str) -> str:
+    """The checksum of a configuration, in hexadecimal digits, without the line that :func:`sealed` adds."""
+    return _digest(text.partition("\n")[2] if text.startswith(_SEAL) else text)
+
+
+def is_sealed(text: str) -> bool:
+    """Whether ``text`` is, to the letter, what :func:`sealed` returned."""
+    first, _, rest = text.partition("\n")
+    return first == f"{_SEAL}{_digest(rest)}"
+
+
+def is_broken(text: str) -> bool:
+    """Whether ``text`` begins with a checksum that does not fit."""
+    return text.startswith(_SEAL) and not is_sealed(text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()

@@ -16,9 +16,9 @@ import attrs
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlcore.contracts.processes import EndingProcess
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import ConfigError, did_you_mean
-from rlcore.processes import EndingProcess
 
 __all__ = [
     "Actions",

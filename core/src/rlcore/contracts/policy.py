@@ -1,12 +1,11 @@
-"""Policies: what acts without learning, several of them as one, and what agents remember.
+"""Policies: what acts without learning, and what agents remember.
 
-Trainers hand them out; evaluation, inference, opponents and exporters use them.
+Trainers hand them out; evaluation, inference, self-play and exporters use them.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -16,16 +15,7 @@ from rlcore.contracts.environment import Actions, AgentBatch
 from rlcore.contracts.saved_values import fill, saved_count
 from rlcore.contracts.seeding import derive_seed
 
-__all__ = [
-    "MemoryPolicy",
-    "NumberedPolicy",
-    "Player",
-    "Policy",
-    "PolicyMix",
-    "PolicyStack",
-    "Snapshot",
-    "StackableSnapshot",
-]
+__all__ = ["MemoryPolicy", "Player", "Policy", "Snapshot"]
 
 
 @runtime_checkable
@@ -79,244 +69,12 @@ class MemoryPolicy(Policy, Protocol):
 
 
 @runtime_checkable
-class NumberedPolicy(Protocol):
-    """A policy, or a stack of policies, whose rows draw by their numbers: the same actions, whichever rows are there.
-
-    The agents of a run are numbered. In a run of several processes, each then acts as it does in one process.
-    """
-
-    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
-        """Seed as :meth:`Policy.seed` does, for calls of ``act`` with R rows that have ``numbers`` [R] below ``total``.
-
-        The draws of a row depend on ``seed``, the number of the row, and ``total``. Forgotten at the next ``seed``.
-        """
-        ...
-
-
-@runtime_checkable
 class Snapshot(Policy, Protocol):
     """A policy that does not change any more: training goes on without it. Several may be alive at once."""
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the policy computes with: nested mappings of numpy arrays and JSON values."""
         ...
-
-
-class PolicyStack(Protocol):
-    """Frozen policies of one shape that act together, each at a place: one forward pass instead of one for each policy.
-
-    A framework implements it with stacked weights and a batched product of matrices. :class:`PolicyMix` calls
-    :meth:`put` when a policy was replaced, :meth:`assign` when rows changed their policy, and :meth:`act` for each
-    step.
-
-    Attributes:
-        memory_size: M, the numbers that a row remembers; 0 for policies without memory.
-    """
-
-    memory_size: int
-
-    def put(self, place: int, policy: Policy) -> bool:
-        """Copy the weights of ``policy`` to ``place``, and return True; False if this stack cannot hold the policy.
-
-        Places are counted from 0, and there can be as many as the mix has policies. Only the weights of ``policy`` are
-        copied. After False, no row is assigned to ``place``. A stack refuses policies of any other kind or framework.
-        """
-        ...
-
-    def assign(self, places: NDArray[np.integer[Any]]) -> None:
-        """Choose the policy of each row for calls of :meth:`act`: ``places`` [R], -1 for rows of other policies.
-
-        At least one row has a place. Numerical results of rows may depend on ``places``, and on nothing earlier: a
-        resumed run then acts bit for bit as one that was never stopped.
-        """
-        ...
-
-    def act(
-        self,
-        observations: Mapping[str, NDArray[Any]],
-        action_mask: NDArray[np.bool_] | None = None,
-        deterministic: bool = True,
-        memory: NDArray[np.float32] | None = None,
-    ) -> Actions:
-        """Return the actions of the r rows that have a place, in their order.
-
-        ``observations``, ``action_mask`` and ``memory`` have all R rows. ``memory`` [R, at least M] is read and
-        overwritten in the first M columns of these rows; without it, an episode begins in every row.
-        """
-        ...
-
-    def seed(self, seed: int) -> None:
-        """Seed the generator that stochastic actions are drawn from."""
-        ...
-
-
-@runtime_checkable
-class StackableSnapshot(Snapshot, Protocol):
-    """A snapshot that can act together with others of its shape. ``make_stack`` is optional for snapshots."""
-
-    def make_stack(self) -> PolicyStack | None:
-        """Return an empty stack for snapshots of this shape; None if snapshots of it act faster one by one."""
-        ...
-
-
-class PolicyMix:
-    """Several policies as one: each row acts with a policy of its own. For example, against different opponents.
-
-    Snapshots of one shape act in one forward pass (:class:`StackableSnapshot`); each other policy acts by itself. A
-    policy may be replaced in ``policies``, which copies its weights and no others. Weights of a snapshot that change
-    after the snapshot has acted are not noticed.
-
-    Attributes:
-        policies: The policies; may be changed between calls.
-        policy_index: [R] index in ``policies`` of the policy of each row; may be changed between calls, R included.
-        memory_size: Numbers that a row remembers with the policy that remembers most.
-    """
-
-    def __init__(self, policies: Sequence[Policy], policy_index: NDArray[np.integer[Any]]) -> None:
-        """``policy_index`` [R] is the index in ``policies`` of each row's policy. Both may be changed between calls."""
-        self.policies = list(policies)
-        self.policy_index = policy_index
-        self._seed = 0
-        self._known: list[Policy] = []  # `policies` when stacks were last changed
-        self._stack_of: list[PolicyStack | None] = []  # of each known policy; its place is its index
-        self._holds: list[tuple[PolicyStack, list[bool]]] = []  # each stack, and whether it holds each known policy
-        self._grouped: NDArray[np.integer[Any]] | None = None  # `policy_index` of `_stacked` and `_single`
-        self._stacked: list[tuple[NDArray[np.intp], PolicyStack]] = []  # rows [r] of each stack
-        self._single: list[tuple[NDArray[np.intp], Policy]] = []  # rows [r] of each policy without a stack
-
-    @property
-    def memory_size(self) -> int:
-        """The largest memory of a policy; 0 if none has memory."""
-        return max((getattr(policy, "memory_size", 0) for policy in self.policies), default=0)
-
-    def act(
-        self,
-        observations: Mapping[str, NDArray[Any]],
-        action_mask: NDArray[np.bool_] | None = None,
-        deterministic: bool = True,
-        memory: NDArray[np.float32] | None = None,
-    ) -> Actions:
-        """Actions of all R rows. ``memory`` [R, memory_size] has room for the largest memory.
-
-        Raises ValueError if ``policy_index`` does not have R rows, and IndexError if one of them is not an index of
-        ``policies``.
-        """
-        rows = len(next(iter(observations.values())))
-        if rows != len(self.policy_index):
-            raise ValueError(
-                f"PolicyMix: policy_index has {len(self.policy_index)} rows and the observations have {rows}; set "
-                "policy_index to one index for each row"
-            )
-        self._stack()
-        self._group()
-        parts: list[tuple[NDArray[np.intp], Actions]] = [
-            (own, stack.act(observations, action_mask, deterministic, memory)) for own, stack in self._stacked
-        ]
-        if len(parts) == 1 and not self._single:
-            return parts[0][1]
-        for own, policy in self._single:
-            seen = {name: array[own] for name, array in observations.items()}
-            mask = None if action_mask is None else action_mask[own]
-            size = getattr(policy, "memory_size", 0)
-            if size and memory is not None:
-                remembered = np.ascontiguousarray(memory[own, :size])
-                parts.append((own, cast(MemoryPolicy, policy).act(seen, mask, deterministic, remembered)))
-                memory[own, :size] = remembered
-            else:
-                parts.append((own, policy.act(seen, mask, deterministic)))
-        return Actions.joined(parts)
-
-    def seed(self, seed: int) -> None:
-        """Seed each policy differently.
-
-        A row of stacked snapshots draws an action that depends on the seed, the row's number and the row's policy, not
-        on the policies of other rows.
-        """
-        self._stack()
-        self._seed = seed
-        for index, policy in enumerate(self.policies):
-            if self._stack_of[index] is None:
-                policy.seed(derive_seed(seed, f"policy/{index}"))
-        for stack in self._stacks():
-            self._seed_stack(stack)
-
-    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
-        """Implement :meth:`NumberedPolicy.seed_rows` for the rows of ``policy_index``, which must be set before.
-
-        A policy without ``seed_rows`` is seeded by the number of its first row.
-        """
-        self._stack()
-        self._group()
-        parts: list[tuple[NDArray[np.intp], PolicyStack | Policy, str, NDArray[np.int64]]] = [
-            (own, stack, f"stack/{self._stack_of.index(stack)}", numbers) for own, stack in self._stacked
-        ]
-        parts += [(own, policy, f"policy/{self.policy_index[own[0]]}", numbers[own]) for own, policy in self._single]
-        for own, policy, name, rows in parts:
-            part = derive_seed(seed, name)
-            if isinstance(policy, NumberedPolicy):
-                policy.seed_rows(part, rows, total)
-            else:
-                policy.seed(derive_seed(part, "row", int(numbers[own[0]])))
-
-    # ------------------------------------------------------------ stacks
-
-    def _stacks(self) -> list[PolicyStack]:
-        """Each stack once, in the order of their first policies."""
-        return list({id(stack): stack for stack in self._stack_of if stack is not None}.values())
-
-    def _seed_stack(self, stack: PolicyStack) -> None:
-        stack.seed(derive_seed(self._seed, f"stack/{self._stack_of.index(stack)}"))
-
-    def _stack(self) -> None:
-        """Put policies that are new in ``policies`` into stacks."""
-        known = len(self._known)
-        if known == len(self.policies) and all(map(operator.is_, self._known, self.policies)):
-            return
-        self._grouped = None
-        self._stack_of = [*self._stack_of[: len(self.policies)], *[None] * (len(self.policies) - known)]
-        for index, policy in enumerate(self.policies):
-            if index >= known or policy is not self._known[index]:
-                self._stack_of[index] = self._stack_with(index, policy)
-        self._holds = [(stack, [other is stack for other in self._stack_of]) for stack in self._stacks()]
-        self._known = list(self.policies)
-
-    def _stack_with(self, index: int, policy: Policy) -> PolicyStack | None:
-        """The stack that holds ``policy`` now at the place ``index``; None if none can."""
-        if not isinstance(policy, StackableSnapshot):
-            return None
-        for stack in self._stacks():
-            if stack.put(index, policy):
-                return stack
-        made = policy.make_stack()
-        if made is None or not made.put(index, policy):
-            return None
-        self._stack_of[index] = made
-        self._seed_stack(made)
-        return made
-
-    def _group(self) -> None:
-        """Find the rows of each stack, and of each policy without one."""
-        if self._grouped is not None and np.array_equal(self._grouped, self.policy_index):
-            return
-        index, policies = np.array(self.policy_index), len(self.policies)
-        if len(index) and not 0 <= index.min() <= index.max() < policies:
-            row = np.flatnonzero((index < 0) | (index >= policies))[0]
-            raise IndexError(
-                f"PolicyMix: row {row} of policy_index is {index[row]}, and there are {policies} policies; use 0 to "
-                f"{policies - 1}"
-            )
-        self._stacked, self._single = [], []
-        for stack, holds in self._holds:
-            places = index if all(holds) else np.where(np.array(holds)[index], index, -1)
-            own = np.flatnonzero(places >= 0)
-            if len(own):
-                stack.assign(places)
-                self._stacked.append((own, stack))
-        present = np.bincount(index, minlength=policies).tolist()
-        for place, holder in enumerate(self._stack_of):
-            if holder is None and present[place]:
-                self._single.append((np.flatnonzero(index == place), self.policies[place]))
-        self._grouped = index
 
 
 class Player:

@@ -1,21 +1,30 @@
-"""The results of epochs, which iterating over a run yields, of evaluations and of exports."""
+"""The results of epochs, of evaluations and of exports, and who plays in evaluations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
 from rlcore.contracts.stats import StatSummary
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rlcore.contracts.environment import AgentBatch, BehaviorSpec
+    from rlcore.contracts.policy import Policy
+
 __all__ = [
     "BehaviorEvaluation",
     "BehaviorResult",
     "EpochResult",
+    "EvaluationPlan",
     "EvaluationResult",
     "ExportResult",
+    "Lineup",
     "OpponentEvaluation",
 ]
 
@@ -196,6 +205,60 @@ class EvaluationResult:
             for name, each in self.opponents.items()
         }
         return {"behaviors": behaviors, "opponents": opponents, "score": self.score}
+
+
+class Lineup(Protocol):
+    """The episodes of an evaluation in which other policies play beside those that are measured.
+
+    Shapes: S slots of a behavior, N environments.
+
+    Attributes:
+        players: [S] for each behavior, 0 where the measured policy plays the open episode of a slot. Only such episodes
+            are counted and recorded. Changes where an episode ends.
+        unfinished: Whether an episode is still to be counted.
+        playing: Whether an episode to be counted is open.
+    """
+
+    players: Mapping[str, NDArray[np.int64]]
+
+    @property
+    def unfinished(self) -> bool: ...
+
+    @property
+    def playing(self) -> bool: ...
+
+    def policies(self, measured: Mapping[str, Policy]) -> Mapping[str, Policy]:
+        """Return the policy that acts for all slots of each behavior, given the ``measured`` policies."""
+        ...
+
+    def begin(self, episodes: NDArray[np.int64]) -> None:
+        """All environments were reset, to the episodes with these numbers [N]."""
+        ...
+
+    def observe(
+        self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64], max_steps: int | None = None
+    ) -> None:
+        """Add a step. ``episodes`` [N] are the numbers after it; an episode is cut after ``max_steps`` steps."""
+        ...
+
+
+class EvaluationPlan(Protocol):
+    """What a plugin makes of an evaluation: whom the policies play with, and what the results mean.
+
+    :class:`rlcore.EvaluationSection` announces it. Each line-up plays the number of episodes that the evaluation has.
+    """
+
+    def lineups(self, behaviors: Mapping[str, BehaviorSpec], share: NDArray[np.int64]) -> Sequence[Lineup]:
+        """Return the line-ups of one evaluation, new ones for each; none if only the measured policies play.
+
+        ``share`` [N] is the number of episodes of each environment that count. Also called before the first step of a
+        run, so that what is wrong with the environment is reported then. Raises ConfigError.
+        """
+        ...
+
+    def result(self, lineups: Sequence[Lineup], measured: Sequence[EvaluationResult]) -> EvaluationResult:
+        """Return the result of the evaluation from what was ``measured`` with each of the ``lineups``."""
+        ...
 
 
 @attrs.frozen

@@ -1,6 +1,7 @@
 """Creates the objects that records describe, through the factory hooks of plugins.
 
-Every object is checked against its protocol, so that an error names the plugin that created it.
+Core's own answer to such a hook is the record's target, imported and called. Every object is checked against its
+protocol, so that an error names the plugin that created it.
 """
 
 from __future__ import annotations
@@ -8,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from rlcore.plugins.dispatch import Dispatch
-from rlcore.plugins.failures import blame
-from rlcore.plugins.plugin import Plugin, canonical
-from rlcore.plugins.selection import Selection
-from rlcore.plugins.targets import call_target, require_protocol, require_space
+from rlcore.errors import PluginError, UnsupportedSpace
+from rlcore.plugins.contract import PORTING, added
+from rlcore.plugins.discover import Plugin
+from rlcore.plugins.failures import blamed, failure
+from rlcore.plugins.manager import HookManager
+from rlcore.plugins.select import Selection
 from rlcore.records import (
     BehaviorSection,
     CurriculumSpec,
     EnvironmentSpec,
     ExporterSpec,
-    OpponentSpec,
     Record,
     RewardProviderSpec,
     StatsWriterSpec,
@@ -29,14 +30,13 @@ if TYPE_CHECKING:
     from rlcore.contracts.curriculum import Curriculum
     from rlcore.contracts.environment import BehaviorSpec, Environment
     from rlcore.contracts.exporters import Exporter
-    from rlcore.contracts.policy import Policy
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatsWriter
     from rlcore.contracts.trainer import Trainer
-    from rlcore.plugins.run_context import RunContext
-    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, OpponentSettings
-
-__all__ = ["Factories"]
+    from rlcore.plugins.context import RunContext
+    from rlcore.settings.behavior import BehaviorSettings
+    from rlcore.settings.environment import EnvironmentSettings
+    from rlcore.settings.run import ExportSettings
 
 
 class Factories:
@@ -45,8 +45,8 @@ class Factories:
     Each method raises PluginError if the created object does not fit its protocol, or if its plugin raises.
     """
 
-    def __init__(self, dispatch: Dispatch, selection: Selection, found: tuple[Plugin, ...]) -> None:
-        self._dispatch = dispatch
+    def __init__(self, manager: HookManager, selection: Selection, found: tuple[Plugin, ...]) -> None:
+        self._manager = manager
         self.selection = selection
         self.found = found
 
@@ -68,7 +68,7 @@ class Factories:
 
         require_space(spec, behavior)
         hook = "rlcore_create_trainer"
-        with self._dispatch.leaving_out(without):
+        with self._manager.leaving_out(without):
             return cast(Trainer, self._create(hook, Trainer, spec, settings=settings, behavior=behavior, run=run))
 
     def create_reward_provider(
@@ -92,31 +92,13 @@ class Factories:
         """The curriculum of all environment parameters in ``settings``, which holds the block of each."""
         from rlcore.contracts.curriculum import Curriculum
 
-        created = self._create("rlcore_create_curriculum", Curriculum, spec, settings=settings, run=run)
-        return cast(Curriculum, created)
+        return cast(Curriculum, self._called(Curriculum, spec, settings=settings, run=run))
 
     def create_exporter(self, spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter:
-        """Create an exporter with ``rlcore_create_exporter``, and check it. Raises PluginError."""
+        """Create an exporter, and check it. Raises PluginError."""
         from rlcore.contracts.exporters import Exporter
 
-        created = self._create("rlcore_create_exporter", Exporter, spec, settings=settings, run=run)
-        return cast(Exporter, created)
-
-    def create_opponent(
-        self, spec: OpponentSpec, settings: OpponentSettings, behavior: BehaviorSpec, run: RunContext
-    ) -> Policy:
-        """Create an opponent that plays for rows of ``behavior``: the target of ``spec`` is called, no hook.
-
-        An error in the policy, and actions that do not fit the behavior, are reported as errors of its plugin.
-        """
-        from rlcore.contracts.opponents import CheckedOpponent
-        from rlcore.contracts.policy import Policy
-
-        policy = call_target(spec, "OpponentSpec.target", settings=settings, behavior=behavior, run=run)
-        require_protocol(policy, Policy, spec.described)
-        if spec.plugin is not None and canonical(spec.plugin.distribution) == "rlcore":
-            return cast(Policy, policy)  # unchecked, so that a policy of a run stays one of its trainer
-        return CheckedOpponent(policy, behavior, spec.described, blame)
+        return cast(Exporter, self._called(Exporter, spec, settings=settings, run=run))
 
     def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
         """Create an environment with ``rlcore_create_environment``, and check it. Raises PluginError."""
@@ -125,18 +107,28 @@ class Factories:
         created = self._create("rlcore_create_environment", Environment, spec, settings=settings, run=run)
         return cast(Environment, created)
 
+    def _called(self, protocol: type, spec: Record, **arguments: Any) -> object:
+        """The answer of the record's target, for which there is no hook."""
+        created = call_target(spec, f"{type(spec).__name__}.target", **arguments)
+        require_protocol(created, protocol, spec.described)
+        return created
+
     def _create(self, hook: str, protocol: type, spec: Record, **arguments: Any) -> object:
         """The first answer to a factory hook, which must fit ``protocol``; plugins that took part are noted.
 
         Raises PluginError if one is missing that took part when the checkpoint of the run was saved.
         """
-        from rlcore.plugins.run_context import RunContext
+        from rlcore.plugins.context import RunContext
 
         run = arguments["run"]
         if isinstance(run, RunContext):  # tests of plugins may give something else
-            now = self._dispatch.implementing(hook)
+            now = self._manager.implementing(hook)
             run.factories.check(hook, run.purpose == "train", now, self.found, self.selection)
-        created, took_part, makers = self._dispatch.create(hook, spec=spec, **arguments)
+
+        def target_called(spec: Record, **given: Any) -> object:
+            return call_target(spec, hook, **given)
+
+        created, took_part, makers = self._manager.create(hook, target_called, spec=spec, **arguments)
         named = " or ".join(dict.fromkeys(plugin.described for plugin in makers))
         require_protocol(created, protocol, f"{named}: {hook}" if named else spec.described)
         if isinstance(run, RunContext):
@@ -146,3 +138,44 @@ class Factories:
             owners = [run.plugins.record(BehaviorSection, name).plugin for name in claimed]
             run.factories.add(hook, [plugin for plugin in took_part if plugin not in owners])
         return created
+
+
+def call_target(record: Record, hook: str, **arguments: Any) -> Any:
+    """Core's answer to a factory hook: the record's target called with ``arguments``. The record is to blame."""
+    target = record.resolve()
+    with blamed(record.described, f"in {hook}"):
+        return target(**arguments)
+
+
+def require_space(spec: TrainerSpec, behavior: BehaviorSpec) -> None:
+    """UnsupportedSpace if the behavior's actions are not of a kind that the trainer's record declares."""
+    if behavior.continuous and behavior.discrete:
+        kind = "hybrid"
+    else:
+        kind = "continuous" if behavior.continuous else "discrete"
+    if kind not in spec.spaces:
+        raise UnsupportedSpace(
+            f"behavior {behavior.name!r} has {kind} actions and trainer {spec.name!r} learns "
+            f"{' or '.join(sorted(spec.spaces))} ones only; choose another trainer_type"
+        )
+
+
+def require_protocol(value: object, protocol: type, described: str) -> None:
+    """PluginError naming what ``value`` lacks of a protocol class."""
+    members = {
+        name
+        for name, member in vars(protocol).items()
+        if (callable(member) or isinstance(member, property)) and not name.startswith("_")
+    }
+    members |= set(getattr(protocol, "__annotations__", {}))
+    try:
+        missing = sorted(member for member in members if not hasattr(value, member))
+    except (Exception, SystemExit) as error:  # a property may raise anything
+        raise failure(f"{described} returned a {type(value).__name__} that", "in a property", error) from error
+    if missing:
+        new = [*filter(None, (added(f"{protocol.__name__}.{member}") for member in missing))]
+        hint = "; ".join(["", *new, PORTING]) if len(new) == len(missing) else ""
+        raise PluginError(
+            f"{described} returned a {type(value).__name__}, which is not a {protocol.__name__}: "
+            f"it lacks {', '.join(missing)}{hint}"
+        )

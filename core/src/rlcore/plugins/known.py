@@ -18,6 +18,10 @@ PACKAGES = {
     ("environment", "gymnasium"): "rlcore-gymnasium",
     ("environment", "pettingzoo"): "rlcore-pettingzoo",
     ("behavior", "self_play"): "rlcore-ghost",
+    ("evaluation", "opponents"): "rlcore-ghost",
+    ("evaluation", "score_against"): "rlcore-ghost",
+    ("opponent", "random"): "rlcore-ghost",
+    ("opponent", "run"): "rlcore-ghost",
     ("writer", "tensorboard"): "rlcore-tensorboard",
     ("recording", "minari"): "rlcore-offline",
     ("exporter", "onnx"): "rlcore-onnx",
@@ -47,8 +51,8 @@ UNIFORM = "uniform"
 # The advice if no plugin for recordings is loaded.
 RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if it is installed"
 
-# The module of the class TorchRanks, with which the ranks of torchrun exchange.
-RANKS = "rlcore_torch.distributed"
+# The advice if no plugin exchanges between the processes that torchrun started.
+RANKS_ADVICE = "pip install rlcore-torch, or turn it on with -p torch if it is installed"
 
 # Examples in messages.
 ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"

@@ -18,23 +18,24 @@ from typing import Any, Self
 
 import attrs
 
-from rlcore._version import __version__
-from rlcore.config.classes import settings_fields
-from rlcore.config.document import Document, document_from_mapping
+from rlcore import __version__
+from rlcore.config.document import Document
 from rlcore.config.overrides import apply_overrides
+from rlcore.config.reading import document_from_mapping
+from rlcore.config.structure import settings_fields
 from rlcore.contracts.environment import BehaviorSpec
 from rlcore.contracts.exporters import ChecksPolicies, ExportAbout, Exporter
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.results import ExportResult
 from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport, did_you_mean
-from rlcore.plugins.calls import Plugins
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, failure, trainer_named
-from rlcore.plugins.run_context import RunContext
 from rlcore.records import ExporterSpec
 from rlcore.run.behavior import BehaviorRun
+from rlcore.run.components import settings_of
 from rlcore.run.run_data import configuration_sha256
 from rlcore.run.saved import PolicySource, SavedRun
-from rlcore.run.setup import settings_of
 from rlcore.settings import ExportSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory

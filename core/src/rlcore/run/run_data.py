@@ -16,13 +16,12 @@ from typing import Any
 import attrs
 
 from rlcore.builtin.metrics_file import MAX_METRICS, METRICS_FILE
-from rlcore.config import Document, load_plugins_for
-from rlcore.config.document import MAX_BYTES, parse_document, read_document
-from rlcore.config.nodes import without_origins
-from rlcore.config.seal import content_sha256, is_sealed
+from rlcore.config.document import Document, without_origins
+from rlcore.config.dump import content_sha256, is_sealed
+from rlcore.config.load import load_plugins_for
+from rlcore.config.reading import MAX_BYTES, parse_document, read_document
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.status_file import DamagedStatusFile
+from rlcore.plugins.call import Plugins
 from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat, load_without_arrays, verify_checkpoint
 from rlcore.storage.checkpoint_state import RUN, require_models, require_run
 from rlcore.storage.checkpoints import (
@@ -47,6 +46,7 @@ from rlcore.storage.files.json_files import (
 )
 from rlcore.storage.files.lock import is_locked
 from rlcore.storage.files.paths import user_path
+from rlcore.storage.files.status_file import DamagedStatusFile
 from rlcore.storage.fingerprint import Change, changes, described
 from rlcore.storage.run_files import LOGS, RESULT, TIMERS
 from rlcore.storage.status import check_metadata, metadata_of, status_in_checkpoints

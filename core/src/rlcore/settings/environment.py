@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from rlcore.errors import did_you_mean
-from rlcore.settings.fields import Choice, SettingError, setting
+from rlcore.settings.fields import Choice, setting
 from rlcore.settings.limits import MAX_EPISODE_STEPS, MAX_EPISODES, MAX_NUM_ENVS, MAX_STEPS, MAX_WORKERS
 
 
@@ -26,6 +25,8 @@ class CurriculumSettings:
     and indices within the block.
     """
 
+    chosen: ClassVar[Choice] = Choice("curriculum")
+
     type: str = setting("lessons", "Type of curriculum: a registered name, or DISTRIBUTION/NAME.")
 
 
@@ -36,7 +37,7 @@ class EnvironmentParameter:
     A file may have a number, a sampler or ML-Agents' list of lessons instead.
     """
 
-    curriculum: Any = setting(description="The curriculum's type and its own settings.")
+    curriculum: CurriculumSettings = setting(description="The curriculum's type and its own settings.")
 
 
 @attrs.frozen(kw_only=True)
@@ -76,11 +77,19 @@ class EnvironmentSettings:
         check=_workers_problem,
     )
     options: Any = setting(
-        factory=dict, description="Options of this type of environment, or arguments of its constructor."
+        factory=dict,
+        description="Options of this type of environment, or arguments of its constructor.",
+        chooses=Choice("environment", otherwise=dict[str, Any]),
     )
     parameters: dict[str, Any] = setting(
         factory=dict,
         description="How each of environment_parameters reaches the environment, for types that need to know.",
+        chooses=Choice(
+            "environment",
+            attribute="parameters",
+            each=True,
+            refusal="environments of type {name!r} take parameters by their names; delete this block",
+        ),
     )
 
     def __attrs_post_init__(self) -> None:
@@ -91,41 +100,6 @@ class EnvironmentSettings:
     def executor(self) -> ExecutorSettings | None:
         """The settings of the workers; None for none."""
         return None if isinstance(self.workers, int) else self.workers
-
-
-@attrs.frozen(kw_only=True)
-class OpponentSettings:
-    """Settings of every opponent; the settings class of a plugin's opponent derives from this class.
-
-    A block of a plugin may have a field of type ``dict[str, OpponentSettings]``, read as ``evaluation.opponents`` is:
-    each entry becomes an instance of the class that the record of its type names.
-    :meth:`rlcore.RunContext.create_opponents` creates the opponents.
-    """
-
-    chosen: ClassVar[Choice] = Choice("opponent")
-
-    type: str | None = setting(
-        None, "Type of opponent: a registered name, or DISTRIBUTION/NAME; by default, the name of the block."
-    )
-
-
-def _checkpoint_problem(value: int | str) -> str | None:
-    return None if value in ("last", "best") or str(value).isdecimal() else "must be last, best or a step"
-
-
-@attrs.frozen(kw_only=True)
-class RunOpponentSettings(OpponentSettings):
-    """Settings of the opponent ``run``, the policy of a checkpoint of another run."""
-
-    path: str = setting(
-        description="Directory of a run or of one of its checkpoints, or the id of a run beside this one."
-    )
-    checkpoint: int | str = setting(
-        "last", "Which checkpoint of the run: last, best or a step.", check=_checkpoint_problem
-    )
-    behavior: str | None = setting(
-        None, "Behavior of the run whose policy plays; by default, the one of the same name, or the only one."
-    )
 
 
 @attrs.frozen(kw_only=True)
@@ -147,18 +121,11 @@ class EvaluationSettings:
     environment: EnvironmentSettings | None = setting(
         None, "What differs from the environment block, such as id, options or num_envs."
     )
-    environment_parameters: dict[str, Any] = setting(
+    environment_parameters: dict[str, EnvironmentParameter] = setting(
         factory=dict,
         description="Environment parameters in evaluations; by default, the values that their curricula train for.",
     )
     deterministic: bool = setting(True, "Take the mean or most likely action instead of sampling as in training.")
-    opponents: dict[str, OpponentSettings] = setting(
-        factory=dict,
-        description="Opponents by name, with type and settings; the policies play `episodes` episodes against each.",
-    )
-    score_against: str | None = setting(
-        None, "The opponent whose mean reward is the score; by default, the score is the mean over all opponents."
-    )
     stop_at: float | None = setting(
         None,
         "Score at which the run ends: mean reward of an evaluation's episodes, averaged over opponents, or over "
@@ -171,11 +138,8 @@ class EvaluationSettings:
         minimum=1,
         maximum=MAX_STEPS,
     )
-
-    def __attrs_post_init__(self) -> None:
-        if self.score_against is not None and self.score_against not in self.opponents:
-            problem = "opponents is empty, so there is no opponent to score against"
-            if self.opponents:
-                has, hint = ", ".join(self.opponents), did_you_mean(self.score_against, self.opponents)
-                problem = f"opponents has no {self.score_against!r}; it has {has}{hint}"
-            raise SettingError("score_against", problem, others=("opponents",))
+    sections: dict[str, Any] = setting(
+        factory=dict,
+        description="The keys of plugins, as settings by the name of their section.",
+        chooses=Choice("evaluation", by="claim", flat=True),
+    )

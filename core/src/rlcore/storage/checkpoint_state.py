@@ -24,8 +24,7 @@ from rlcore.contracts.saved_values import (
     saved_mapping,
 )
 from rlcore.errors import RunStateError
-from rlcore.plugins.factory_plugins import ENTRY as FACTORIES
-from rlcore.plugins.factory_plugins import FIELDS
+from rlcore.plugins.context import FACTORIES, FACTORY_FIELDS
 from rlcore.storage.files.json_files import is_number
 
 RUN = "run"  # the entry of the run itself; every other entry belongs to a behavior's trainer
@@ -119,9 +118,10 @@ def require_scores(scores: Mapping[str, Any]) -> None:
 
 
 def _require_factories(entries: Any) -> None:
-    """Raises SavedValueError unless these are plugins, as :mod:`rlcore.plugins.factory_plugins` names them."""
+    """Raises SavedValueError unless these are plugins, as :mod:`rlcore.plugins.context` names them."""
     sound = isinstance(entries, list) and all(
-        isinstance(each, Mapping) and all(isinstance(each.get(name), str) for name in FIELDS) for each in entries
+        isinstance(each, Mapping) and all(isinstance(each.get(name), str) for name in FACTORY_FIELDS)
+        for each in entries
     )
     if not sound:
         raise SavedValueError(f"the entry {FACTORIES!r} is not a list of plugins")

@@ -25,7 +25,7 @@ import attrs
 from safetensors import SafetensorError
 
 from rlcore.errors import PluginError, RunStateError
-from rlcore.plugins.holds import CheckpointHolds
+from rlcore.plugins.context import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
     STATE,

@@ -123,7 +123,7 @@ def is_own_name(relative: str, mark: Mark) -> bool:
 
 def write_mark(directory: Path, mark: Mark) -> None:
     """Writes the mark of a run. Raises OSError."""
-    from rlcore._version import __version__
+    from rlcore import __version__
 
     content = {"format": FORMAT, "rlcore_version": __version__, **attrs.asdict(mark)}
     write_atomically(directory / MARK, (json.dumps(content, indent=4) + "\n").encode())

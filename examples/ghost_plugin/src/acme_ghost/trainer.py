@@ -9,7 +9,6 @@ from rlcore import (
     Actions,
     FrozenState,
     Player,
-    PolicyMix,
     TrainerWrapper,
     derive_generator,
     derive_seed,
@@ -19,6 +18,7 @@ from rlcore import (
     saved_count,
     saved_mapping,
 )
+from rlcore_ghost import PolicyMix
 
 
 class GhostTrainer(TrainerWrapper):

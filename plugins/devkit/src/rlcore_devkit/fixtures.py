@@ -18,9 +18,8 @@ import attrs
 import pytest
 
 from rlcore import CONTRACT, KINDS, HookManager, Plugins
-from rlcore.plugins import discovery
+from rlcore.plugins import discover
 from rlcore.plugins.contract import KEYWORD
-from rlcore.plugins.dispatch import Dispatch
 
 __all__ = [
     "CleanImport",
@@ -92,7 +91,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Plugins:
     def refuse() -> NoReturn:
         raise AssertionError("a test with the `plugins` fixture may not look for installed plugins")
 
-    monkeypatch.setattr(discovery, "_entry_points", refuse)
+    monkeypatch.setattr(discover, "_entry_points", refuse)
     return Plugins()
 
 
@@ -174,21 +173,17 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunR
 def hook_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count the calls of each hook, by rlcore and by plugins, in all runs of this test."""
     calls: Counter[str] = Counter()
-    make_dispatch, make_manager = Dispatch.__init__, HookManager.__init__
-
-    def dispatch(self: Dispatch, manager: HookManager, *, strict: bool) -> None:
-        make_dispatch(self, manager, strict=strict)
-        self.calls = calls
+    make_manager = HookManager.__init__
 
     def before(hook: str, implementations: Any, arguments: Any) -> None:
         if hook not in KINDS:  # a hook that a plugin added; rlcore's own hooks are counted elsewhere
             calls[hook] += 1
 
-    def manager(self: HookManager) -> None:
-        make_manager(self)
+    def manager(self: HookManager, *, strict: bool = False) -> None:
+        make_manager(self, strict=strict)
+        self.calls = calls
         self.add_hookcall_monitoring(before, lambda *arguments: None)
 
-    monkeypatch.setattr(Dispatch, "__init__", dispatch)
     monkeypatch.setattr(HookManager, "__init__", manager)
     return calls
 

@@ -12,8 +12,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import BehaviorSpec, ConfigError, Recording, RecordingAbout, did_you_mean
-from rlcore.storage.files.paths import user_path
+from rlcore import BehaviorSpec, ConfigError, Recording, RecordingAbout, did_you_mean, user_path
 
 __all__ = ["RecordingFormat", "RecordingWriter", "recording_problem"]
 

@@ -20,10 +20,10 @@ from rlcore import (
     Recording,
     RecordingAbout,
     RunStateError,
+    blamed,
     one_slot,
     require_protocol,
 )
-from rlcore.plugins.failures import blamed
 from rlcore_offline.formats import RecordingFormat, RecordingWriter, find_recording, recording_problem
 from rlcore_offline.records import RecordingFormatSpec
 from rlcore_offline.slot_recorder import SlotRecorder

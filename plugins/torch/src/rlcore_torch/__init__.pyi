@@ -54,10 +54,11 @@ from .off_policy.transition_batch import BatchReader as BatchReader
 from .off_policy.transition_batch import StepsBetween as StepsBetween
 from .off_policy.transition_batch import TransitionBatch as TransitionBatch
 from .on_policy.advantages import generalized_advantages as generalized_advantages
+from .on_policy.minibatch import Loss as Loss
+from .on_policy.minibatch import Minibatch as Minibatch
+from .on_policy.minibatch import Rollout as Rollout
 from .on_policy.minibatch import mean_over_rows as mean_over_rows
 from .on_policy.sequences import Sequences as Sequences
-from .on_policy.trainer import Loss as Loss
-from .on_policy.trainer import Minibatch as Minibatch
 from .on_policy.trainer import OnPolicyTrainer as OnPolicyTrainer
 from .optimization.captured import CapturedStep as CapturedStep
 from .optimization.optimizer import Adam as Adam

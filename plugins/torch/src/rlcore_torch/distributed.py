@@ -25,9 +25,8 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from rlcore import OneRank, Ranks, RanksFailed, one_line
-from rlcore.ranks.launch import Launch
-from rlcore.ranks.messages import decoded, encoded
+from rlcore import Launch, OneRank, Ranks, RanksFailed, one_line
+from rlcore_torch.messages import decoded, encoded
 
 __all__ = ["TorchRanks", "start_store", "sum_over_ranks"]
 
@@ -80,14 +79,14 @@ class TorchRanks:
     # ------------------------------------------------------------ the contract
 
     def sum(self, values: NDArray[Number]) -> NDArray[Number]:
-        """Implement :meth:`rlcore.ranks.Ranks.sum`."""
+        """Implement :meth:`rlcore.Ranks.sum`."""
         total = torch.from_numpy(np.array(values))
         with self._exchange():
             dist.all_reduce(total)
         return total.numpy()
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Implement :meth:`rlcore.ranks.Ranks.all_gather`."""
+        """Implement :meth:`rlcore.Ranks.all_gather`."""
         letter = _Letter.of(encoded(value))
         with self._exchange():
             heads = [torch.empty_like(letter.head) for _ in range(self.size)]
@@ -104,14 +103,14 @@ class TorchRanks:
         return [each.value() for each in letters]
 
     def gather(self, value: Any) -> list[Any] | None:
-        """Implement :meth:`rlcore.ranks.Ranks.gather`."""
+        """Implement :meth:`rlcore.Ranks.gather`."""
         if self.rank:
             self._send(encoded(value), 0)
             return None
         return [value, *(self._receive(rank) for rank in range(1, self.size))]
 
     def scatter(self, values: Sequence[Any] | None) -> Any:
-        """Implement :meth:`rlcore.ranks.Ranks.scatter`."""
+        """Implement :meth:`rlcore.Ranks.scatter`."""
         if self.rank:
             return self._receive(0)
         assert values is not None
@@ -120,7 +119,7 @@ class TorchRanks:
         return values[0]
 
     def share(self, value: T) -> T:
-        """Implement :meth:`rlcore.ranks.Ranks.share`."""
+        """Implement :meth:`rlcore.Ranks.share`."""
         letter = _Letter.of(encoded(value if self.rank == 0 else None))
         with self._exchange():
             dist.broadcast(letter.head, 0)
@@ -131,11 +130,11 @@ class TorchRanks:
         return value if self.rank == 0 else letter.value()
 
     def any(self, flag: bool) -> bool:
-        """Implement :meth:`rlcore.ranks.Ranks.any`."""
+        """Implement :meth:`rlcore.Ranks.any`."""
         return bool(self.sum(np.array([flag], np.int32))[0])
 
     def wait_for_all(self, doing: str) -> None:
-        """Implement :meth:`rlcore.ranks.Ranks.wait_for_all`. Waits for ten minutes.
+        """Implement :meth:`rlcore.Ranks.wait_for_all`. Waits for ten minutes.
 
         Raises :class:`rlcore.RanksFailed` if a rank ended, or does not come.
         """
@@ -146,7 +145,7 @@ class TorchRanks:
         self._wait(doing, lambda: [rank for rank, key in enumerate(keys) if not self._has(key)])
 
     def close(self, error: BaseException | None = None) -> None:
-        """Implement :meth:`rlcore.ranks.Ranks.close`."""
+        """Implement :meth:`rlcore.Ranks.close`."""
         if error is not None and not self._failed:
             with suppress(RuntimeError):
                 self._store.set(f"failed/{self.rank}", " ".join(str(error).split()) or type(error).__name__)

@@ -1,7 +1,7 @@
 """The program of a worker process, which :mod:`rlcore_workers.processes` starts.
 
 The process ends with the run, whatever ends the run, and so do those that environments started: it is an
-:class:`rlcore.processes.EndingProcess`. The loop ends with its channel.
+:class:`rlcore.contracts.processes.EndingProcess`. The loop ends with its channel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import suppress
 from multiprocessing import current_process, spawn
 from typing import Any, NoReturn
 
-from rlcore.processes import PR_SET_PDEATHSIG, kill_descendants, prctl
+from rlcore.contracts.processes import PR_SET_PDEATHSIG, kill_descendants, prctl
 from rlcore_workers.channel import ANSWER, ATTACH, CALL, FAILED, STEP, Channel
 
 # The run decides when a worker ends: a terminal and a batch system send these to every process.

@@ -27,7 +27,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from rlcore import EnvironmentFailed, RunContext
-from rlcore.processes import EndingProcess, python
+from rlcore.contracts.processes import EndingProcess, python
 from rlcore_workers.arrays import RunArrays
 from rlcore_workers.channel import ATTACH, CALL, FAILED, Channel
 from rlcore_workers.contract import Task, Worker, WorkerFailed

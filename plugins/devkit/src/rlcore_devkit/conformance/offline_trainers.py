@@ -38,8 +38,8 @@ from rlcore import (
     save_checkpoint,
     selection_from,
 )
-from rlcore.plugins.discovery import installed
-from rlcore.plugins.selection import decide
+from rlcore.plugins.discover import installed
+from rlcore.plugins.select import decide
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied

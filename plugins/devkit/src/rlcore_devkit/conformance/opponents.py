@@ -1,4 +1,4 @@
-"""The rules of opponents, see :class:`rlcore.OpponentSpec`, as tests for authors of opponents to inherit.
+"""The rules of opponents, see :class:`rlcore_ghost.OpponentSpec`, as tests for authors of opponents to inherit.
 
 ::
 
@@ -23,7 +23,6 @@ from rlcore import (
     BehaviorSpec,
     ConfigError,
     ObservationSpec,
-    OpponentSpec,
     Plugins,
     Policy,
     RunConfig,
@@ -37,6 +36,7 @@ from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, copied, global_generators
 from rlcore_devkit.conformance.trainer import check_actions
 from rlcore_devkit.playing import random_mask, random_observations
+from rlcore_ghost import OpponentSpec, create_opponents
 
 __all__ = ["OpponentConformance"]
 
@@ -79,7 +79,7 @@ class OpponentConformance(Rules):
         behavior = self.behaviors[kind]
         config = RunConfig(behaviors={behavior.name: BehaviorSettings()})
         run = RunContext(config, plugins, self.directory, 1, 1, behaviors={behavior.name: behavior})
-        return run.create_opponents({"it": block}, behavior, ("opponents",))["it"]
+        return create_opponents({"it": block}, behavior, run, ("opponents",))["it"]
 
     def observations(self, kind: str, rows: int, generator: np.random.Generator) -> dict[str, NDArray[Any]]:
         """Draw observations by name, each [rows, *shape]; override it for an opponent that reads positions of a game.

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from rlcore import PLUGIN_NAME, Finding, Plugin, Plugins, Selection, diagnose, loaded_among_others
 from rlcore.cli.main import COMMANDS
-from rlcore.plugins.discovery import installed
-from rlcore.plugins.selection import Choice, decide
+from rlcore.plugins.discover import installed
+from rlcore.plugins.select import Choice, decide
 from rlcore_devkit.conformance.rules import Rules
 
 

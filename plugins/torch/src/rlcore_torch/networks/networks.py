@@ -390,6 +390,11 @@ class ActorCritic(Actor):
         """Return the values by reward provider, [B, value_heads]."""
         return self.critic.into(inputs, self.value_head)
 
+    def value_step(self, inputs: Inputs, memory: Tensor) -> Tensor:
+        """Return the values [R, value_heads] of R rows with the critic's ``memory`` [R, M] before them."""
+        features, _ = self.critic.step(inputs, memory)
+        return self.value_head(features)  # type: ignore[no-any-return]
+
     def policy_and_value(
         self, inputs: Inputs, sequences: Sequences | None = None
     ) -> tuple[Tensor | None, Tensor | None, Tensor]:

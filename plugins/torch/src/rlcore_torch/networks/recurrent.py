@@ -75,17 +75,3 @@ class Recurrent(nn.Module):
         """Return the output [R, M / 2] and the next memory [R, M] of one step ``x`` [R, F] with ``memory`` [R, M]."""
         h, c = self._cell(x, memory.chunk(2, dim=1), *self._weights())
         return h, torch.cat([h, c], dim=1)
-
-    def through(self, x: Tensor, memory: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs [T, S, M / 2] of ``x`` [T, S, F], and the memory [T, S, M] after each step.
-
-        ``memory`` [S, M] is the memory before the first step. Where ``carry`` [T, S] is 0, the next step begins without
-        memory.
-        """
-        outputs, memories = [], []
-        for features, kept in zip(x, carry.unsqueeze(2), strict=True):
-            output, after = self.step(features, memory)
-            memory = after * kept
-            outputs.append(output)
-            memories.append(after)
-        return torch.stack(outputs), torch.stack(memories)

@@ -12,7 +12,7 @@ from rlcore import AgentBatch, saved_array, saved_mapping
 from rlcore_torch.off_policy.replay import Rows
 from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED
 from rlcore_torch.off_policy.transition_batch import BatchReader
-from rlcore_torch.on_policy.reward_stats import EpisodeRewards
+from rlcore_torch.on_policy.advantages import EpisodeRewards
 
 MOST_STEPS = 64  # environment steps whose rewards are computed at once
 NO_CUTS = np.empty((0, 2), np.int64)

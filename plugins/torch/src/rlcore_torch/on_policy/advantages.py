@@ -1,11 +1,17 @@
-"""Generalized advantage estimation over a rollout (Schulman et al. 2016, arXiv:1506.02438)."""
+"""Generalized advantage estimation over a rollout (Schulman et al. 2016, arXiv:1506.02438), and its statistics.
+
+Shapes: T rows, S slots, R reward providers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
+
+from rlcore import RewardProvider
 
 __all__ = ["generalized_advantages"]
 
@@ -32,6 +38,52 @@ def generalized_advantages(
     for t in range(len(advantage) - 2, -1, -1):
         advantage[t] += decay[t] * advantage[t + 1]
     return advantage
+
+
+@attrs.frozen(eq=False)
+class Trajectories:
+    """How the transitions of a rollout continue one another; all arrays are [T, S].
+
+    Attributes:
+        terminated: The episode ended with the transition, by the task's own rule.
+        ended: The episode ended, or was cut off.
+        carry: The next row continues the trajectory within the episode.
+        across: The episode ended, and the next row belongs to the next one.
+    """
+
+    terminated: NDArray[np.bool_]
+    ended: NDArray[np.bool_]
+    carry: NDArray[np.bool_]
+    across: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, terminated: NDArray[np.bool_], truncated: NDArray[np.bool_], valid: NDArray[np.bool_], horizon: int
+    ) -> Trajectories:
+        """Return those of the ``valid`` transitions [T, S], which are the first ones of each slot.
+
+        A trajectory is cut after ``horizon`` rows.
+        """
+        ended = (terminated | truncated) & valid
+        cuts = trajectory_cuts(ended, np.zeros(valid.shape[1], np.int64), horizon) if horizon < len(valid) else ended
+        followed = np.ones_like(valid)
+        followed[:-1] = valid[1:]  # a slot's last transition ends its trajectory; the last row ends them all
+        return cls(terminated, ended, ~ended & ~cuts & followed, ended & followed)
+
+    def advantages(
+        self,
+        reward: NDArray[np.float32],
+        value: NDArray[np.float32],
+        next_value: NDArray[np.float32],
+        provider: RewardProvider,
+        lambd: float,
+    ) -> NDArray[np.float32]:
+        """Return the advantages [T, S] of the ``reward`` [T, S] of a provider; the other arrays are [T, S]."""
+        if provider.ignore_done:  # one trajectory goes through all episodes
+            return generalized_advantages(reward, value, next_value, self.carry | self.across, provider.gamma, lambd)
+        # Truncated episodes bootstrap from their final observation, terminated ones have no future.
+        next_value = np.where(self.terminated, np.float32(0), next_value)
+        return generalized_advantages(reward, value, next_value, self.carry, provider.gamma, lambd)
 
 
 def trajectory_cuts(ended: NDArray[np.bool_], age: NDArray[np.int64], horizon: int) -> NDArray[np.bool_]:
@@ -69,3 +121,36 @@ def _explained_variance(values: NDArray[np.float32], returns: NDArray[np.float32
     """1 - Var(returns - values) / Var(returns); 0 where the returns do not vary."""
     variance = float(np.var(returns))
     return 1.0 - float(np.var(returns - values)) / variance if variance > 0 else 0.0
+
+
+class EpisodeRewards:
+    """Sums of one provider's rewards over episodes, across rollouts ("Policy/Extrinsic Reward")."""
+
+    def __init__(self, slots: int) -> None:
+        self.open: NDArray[np.float64] = np.zeros(slots)  # [S] of the open episodes
+
+    def forget(self, slots: NDArray[np.bool_]) -> None:
+        """The open episodes of these slots were cut before they ended."""
+        self.open[slots] = 0.0
+
+    def record(self, reward: NDArray[np.float32], ended: NDArray[np.bool_], cuts: NDArray[np.int64]) -> list[float]:
+        """Takes in rewards and ends, both [T, S]; the sum of each episode that ended.
+
+        ``cuts`` [k, 2] names the (row, slot) pairs of ``ended`` at which an episode was only cut.
+        """
+        was_cut = np.zeros_like(ended)
+        was_cut[cuts[:, 0], cuts[:, 1]] = True
+        sums = np.cumsum(reward, axis=0, dtype=np.float64)  # [T, S]
+        slot, row = np.nonzero(ended.T)  # by slot, then in time
+        at_end = sums[row, slot]
+        first = np.ones(len(slot), np.bool_)
+        first[1:] = slot[1:] != slot[:-1]
+        before = np.zeros(len(slot))
+        before[~first] = at_end[:-1][~first[1:]]
+        before[first] = -self.open[slot[first]]
+        last = np.zeros_like(self.open)
+        last[slot] = at_end  # the last assignment of a slot wins: its latest end
+        has_ended = ended.any(axis=0)
+        self.open = np.where(has_ended, sums[-1] - last, self.open + sums[-1])
+        finished: list[float] = (at_end - before)[~was_cut[row, slot]].tolist()
+        return finished

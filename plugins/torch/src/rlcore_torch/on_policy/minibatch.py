@@ -1,4 +1,10 @@
-"""A rollout prepared for learning: advantages, and minibatches of transitions as tensors."""
+"""A rollout as tensors, the minibatches that are drawn from it, and the loss of one of them.
+
+Row t of slot s is the place t * S + s of a rollout. With ranks, every rank draws the same places of the whole rollout,
+from equal generators, and learns from those of its own slots.
+
+Shapes: T rows, S slots of this rank, S* of all ranks; R reward providers; B transitions of a minibatch.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore_torch.networks.networks import Inputs
-from rlcore_torch.on_policy.sequences import Sequences
+from rlcore_torch.on_policy.sequences import Sequences, SequenceTable
 
-__all__ = ["Loss", "Minibatch", "mean_over_rows"]
+__all__ = ["Loss", "Minibatch", "Rollout", "mean_over_rows"]
+
+Places = NDArray[np.int64]
+Statistic = float | Sequence[float]  # of an update, or one for each of several episodes
 
 LossFunction = TypeVar("LossFunction", bound=Callable[..., "Loss"])
 
@@ -68,10 +77,101 @@ class Minibatch:
             returns=function(self.returns),
         )
 
-    def split(self, size: int) -> Iterator[Minibatch]:
-        """Yield views of ``size`` rows each, the last one of what is left."""
-        for start in range(0, len(self.advantage), size):
-            yield self.map(lambda x, start=start: x[start : start + size])  # type: ignore[misc]
+    def split(self, sizes: Iterable[int]) -> Iterator[Minibatch]:
+        """Yield views of as many rows as ``sizes`` say, one after the other."""
+        start = 0
+        for size in sizes:
+            part = slice(start, start + size)
+            yield self.map(lambda x, part=part: x[part])  # type: ignore[misc]
+            start += size
+
+
+@attrs.define(eq=False)
+class Rollout:
+    """The transitions since the last update, with what the weights that acted said of them.
+
+    Attributes:
+        raw_inputs: Observations of T + 1 rows before they are normalized, each [(T + 1) * S, ...].
+        inputs: The same, normalized.
+        raw: [T * S, continuous] continuous parts of the actions as drawn; None if the behavior has none.
+        choices: [T * S, branches] chosen options; None if the behavior has no branches.
+        mask: [T * S, logits] whether each option was allowed; None: every option was.
+        log_prob: [T * S] log-probabilities of the actions, in nats.
+        value: [T, S, R] values of the observations that were acted on.
+        next_value: [T, S, R] values of what followed, which is the final observation where an episode ended.
+        valid: [T, S] whether there is a transition; there is one everywhere while all slots act together.
+        whole: [T*, S*] the same for all ranks.
+        columns: [S*] this rank's slot, or -1 for one of another rank; None in one process.
+        memory: [(T + 1) * S, M] what was remembered at each observation; None without memory.
+        table: The sequences of all ranks; None without memory.
+        stats: Statistics of the update, by tag.
+    """
+
+    raw_inputs: Inputs
+    inputs: Inputs
+    raw: Tensor | None
+    choices: Tensor | None
+    mask: Tensor | None
+    log_prob: Tensor
+    value: NDArray[np.float32]
+    next_value: NDArray[np.float32]
+    valid: NDArray[np.bool_]
+    whole: NDArray[np.bool_]
+    columns: NDArray[np.int64] | None
+    memory: Tensor | None
+    table: SequenceTable | None
+    stats: dict[str, Statistic] = attrs.field(factory=dict)
+
+    def minibatch(self, advantages: Tensor, returns: Tensor) -> Minibatch:
+        """Return all places as one minibatch, those without a transition included.
+
+        ``advantages`` are [T, S], ``returns`` [T, S, R].
+        """
+        return Minibatch(
+            inputs=self.inputs,
+            raw=self.raw,
+            choices=self.choices,
+            mask=self.mask,
+            old_log_prob=self.log_prob,
+            old_value=torch.from_numpy(self.value).to(advantages.device).flatten(0, 1),
+            advantage=advantages.flatten(),
+            returns=returns.flatten(0, 1),
+        )
+
+    def draw(self, batch_size: int, generator: np.random.Generator) -> tuple[list[Places], list[Places]]:
+        """Draw the places of the minibatches of one pass, of all ranks and in random order.
+
+        Minibatches have equal sizes of about ``batch_size``, as compiled code and CUDA graphs need them: if they do not
+        divide the transitions, the first ones of the pass, fewer than there are minibatches, come again at its end.
+        With memory, minibatches consist of whole sequences, whose numbers are returned too.
+        """
+        places = np.flatnonzero(self.whole)
+        parts = max(1, round(len(places) / batch_size))
+        if self.table is not None:
+            sequences = list(self.table.shuffled(generator, parts))
+            return [self.table.places(chosen) for chosen in sequences], sequences
+        order = generator.permutation(len(places))
+        return list(places[np.resize(order, (parts, -(-len(order) // parts)))]), []
+
+    def own(self, places: Places) -> tuple[Places, Any]:
+        """Return the places of this rank among ``places`` of all ranks, and which of them they are."""
+        if self.columns is None:
+            return places, slice(None)
+        rows, slots = np.divmod(places, len(self.columns))
+        mine = self.columns[slots] >= 0
+        return rows[mine] * self.valid.shape[1] + self.columns[slots[mine]], mine
+
+    def sequences(self, chosen: Places, actor_memory: int) -> Sequences | None:
+        """Return how the rows of this rank's sequences among ``chosen`` lie; None if none is of this rank.
+
+        ``actor_memory`` is the size of the policy's memory.
+        """
+        assert self.table is not None and self.memory is not None
+        first, mine = self.own(self.table.first_places[chosen])
+        if not len(first):
+            return None
+        memory = self.memory.index_select(0, torch.from_numpy(first).to(self.memory.device))
+        return self.table.layout(chosen[mine], memory[:, :actor_memory], memory[:, -actor_memory:])
 
 
 @attrs.define(eq=False)
@@ -86,6 +186,9 @@ class Loss:
         value: [] its value part.
         entropy: [] mean entropy of the policy, in nats.
         log_ratio: [B] log of the new over the old probability of the actions.
+        norm: [] norm of the gradient before it was clipped; set by :meth:`rlcore_torch.OnPolicyTrainer.minimize`.
+        share: The share of these rows in the minibatch of all ranks; set likewise.
+        stepped: Whether a step was taken; set likewise.
     """
 
     total: Tensor
@@ -93,10 +196,15 @@ class Loss:
     value: Tensor
     entropy: Tensor
     log_ratio: Tensor
+    norm: Tensor | None = None
+    share: float = 1.0
+    stepped: bool = True
 
     def detached(self) -> Loss:
         """Return the numbers without their graph, which would keep a minibatch in memory."""
-        return Loss(*(part.detach() for part in (self.total, self.policy, self.value, self.entropy, self.log_ratio)))
+        parts = (self.total, self.policy, self.value, self.entropy, self.log_ratio)
+        total, policy, value, entropy, log_ratio = (part.detach() for part in parts)
+        return Loss(total, policy, value, entropy, log_ratio)
 
     @classmethod
     def of_pieces(cls, losses: Sequence[Loss], shares: Sequence[float]) -> Loss:
@@ -123,33 +231,11 @@ def mean_over_rows(loss: LossFunction) -> LossFunction:
     return loss
 
 
-def minibatch_rows(order: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
-    """The rows of each minibatch of one pass: [parts, size] from ``order`` [N], with a size of about ``batch_size``.
-
-    All sizes are equal, as compiled code and CUDA graphs need them. Where N is not a multiple of the size, the first
-    rows of the pass, fewer than there are minibatches, come again at its end.
-    """
-    parts = max(1, round(len(order) / batch_size))
-    return np.resize(order, (parts, -(-len(order) // parts)))
-
-
-def minibatches(rollout: Minibatch, rows: NDArray[np.int64], standardized: bool) -> Iterator[Minibatch]:
-    """The minibatches with ``rows`` [parts, size]; with ``standardized``, the advantages of each are standardized.
-
-    One gather serves the whole pass: the minibatches are views of it.
-    """
-    order = torch.from_numpy(rows.reshape(-1)).to(rollout.advantage.device)
-    gathered = rollout.map(lambda x: x.index_select(0, order))
-    if standardized:
-        gathered.advantage = standardize(gathered.advantage.view(rows.shape)).view(-1)
-    return gathered.split(rows.shape[1])
-
-
-def rollout_rows(array: NDArray[Any], rows: Tensor | None, device: torch.device) -> Tensor:
-    """Flatten [T, S, ...] to [T * S, ...] on the device; with ``rows``, only those rows of it."""
-    tensor = torch.from_numpy(array.reshape(array.shape[0] * array.shape[1], *array.shape[2:]))
-    tensor = tensor.to(device)
-    return tensor if rows is None else tensor.index_select(0, rows)
+def standardized_parts(advantage: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
+    """Standardize each of the parts that ``advantage`` [sum of sizes] consists of."""
+    if len(set(sizes)) == 1:
+        return standardize(advantage.view(len(sizes), -1)).unbind(0)
+    return [standardize(part) for part in advantage.split(list(sizes))]  # type: ignore[no-untyped-call]
 
 
 def approximate_kl(log_ratio: Tensor) -> Tensor:

@@ -1,13 +1,13 @@
 """The rollout buffer: what an on-policy trainer collects between two updates.
 
 Arrays are allocated once, [T, S] for T rows and S slots, and each observation is stored once: row t + 1 holds what
-followed row t. Slots that do not act in every step (turn-based games, decision periods) have a write cursor of their
-own; while all slots act together a step is one slice write.
+followed row t. What a network with memory remembers is stored as one more observation. Slots that do not act in every
+step (turn-based games, decision periods) have a write cursor of their own; while all slots act together a step is one
+slice write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from rlcore import AgentBatch, BehaviorSpec
 from rlcore_torch.allocation import require_memory
-from rlcore_torch.on_policy.rollout_state import require_rollout_fit
+
+__all__ = ["RolloutBuffer"]
 
 FloatArray = NDArray[np.float32]
 
-
+MEMORY = "/memory"  # the key of what is remembered, beside the names of observations
 _OF_AN_UPDATE = 32  # bytes of a step: log-probability, value, advantage, return, and their copies in minibatches
 
 
@@ -27,99 +28,114 @@ class RolloutBuffer:
     """Transitions of all slots since the last update."""
 
     def __init__(
-        self, behavior: BehaviorSpec, buffer_size: int, memory_size: int = 0, noise_size: int | None = None
+        self,
+        behavior: BehaviorSpec,
+        buffer_size: int,
+        memory_size: int = 0,
+        noise_size: int | None = None,
+        columns: int | None = None,
     ) -> None:
-        """Room for ``buffer_size`` agent steps over all slots, with ``memory_size`` numbers of memory each.
+        """Room for ``buffer_size`` agent steps over all slots.
 
-        ``noise_size`` Gaussian numbers are drawn for each step beside the buffer; by default one for each part.
+        Each has ``memory_size`` numbers of memory, and ``columns`` numbers that its continuous parts are drawn with, by
+        default one for each part. ``noise_size`` Gaussian numbers are drawn for each step beside the buffer; by default
+        one for each part.
         """
-        # Beside what a replay buffer has: wider choices, noise for acting, and what an update computes of each step.
-        noise = 4 * ((behavior.continuous if noise_size is None else noise_size) + behavior.mask_size)
-        beside = 8 * len(behavior.discrete) + noise + 4 * memory_size + _OF_AN_UPDATE
+        columns = behavior.continuous if columns is None else columns
+        # Beside what a replay buffer has: wider choices, what actions are drawn with, noise for acting, and what an
+        # update computes of each step.
+        noise = (behavior.continuous if noise_size is None else noise_size) + behavior.mask_size
+        beside = 8 * len(behavior.discrete) + 4 * (noise + columns + behavior.mask_size + memory_size) + _OF_AN_UPDATE
         require_memory(behavior, buffer_size, beside=beside)
         slots = behavior.slots
         self.behavior = behavior
         self.buffer_size = buffer_size
         self.rows = -(-buffer_size // slots)  # T
         shape = (self.rows, slots)
-        self.observations = {
+        self.seen = {
             o.name: np.zeros((self.rows + 1, slots, *o.shape), o.dtype) for o in behavior.observations
         }  # [T + 1, S, *shape]
+        if memory_size:
+            self.seen[MEMORY] = np.zeros((self.rows + 1, slots, memory_size), np.float32)
         self.raw = np.zeros((*shape, behavior.continuous), np.float32)  # [T, S, continuous] before clipping
         self.choices = np.zeros((*shape, len(behavior.discrete)), np.int64)  # [T, S, branches]
-        # [T, S, M] that the actions were chosen with, in a trainer with memory
-        self.memory = np.zeros((*shape, memory_size), np.float32) if memory_size else None
+        # What the distribution of the actions was given: [T, S, columns], and [T, S, logits], those masked
+        self.columns = np.zeros((*shape, columns), np.float32)
+        self.logits = np.zeros((*shape, behavior.mask_size), np.float32)
         self.masks: NDArray[np.bool_] | None = None  # [T + 1, S, mask_size], from the first mask on
         self.reward = np.zeros(shape, np.float32)
         self.group_reward: FloatArray | None = None  # [T, S], from the first group reward on
         self.terminated = np.zeros(shape, np.bool_)
         self.truncated = np.zeros(shape, np.bool_)
         self.final_rows: list[NDArray[np.int64]] = []  # (row, slot) pairs [k, 2] whose final observation was kept
-        self.final_observations: list[dict[str, NDArray[Any]]] = []  # the observations, [k, *shape]
+        self.final_seen: list[dict[str, NDArray[Any]]] = []  # the observations, [k, *shape]
         self.cuts: list[NDArray[np.int64]] = []  # those of them that did not end: an episode was cut there
         self.cursor = np.zeros(slots, np.int64)  # [S] transitions closed in each slot
         self.row = 0  # the common cursor while all slots act together
         self.ragged = False
         self.open = np.zeros(slots, np.bool_)  # [S] acted on and waiting for what follows; used when ragged
         self.awaiting = np.ones(slots, np.bool_)  # [S] slots that act next; used when ragged
-        # [S] slots whose first action was chosen before the latest update, and its log-probability then; when ragged
-        self.kept = np.zeros(slots, np.bool_)
-        self.kept_log_prob = np.zeros(slots, np.float32)
+        # [S] log-probabilities under the weights that acted: of open actions, as an update finds them, and of first
+        # actions that were chosen before the latest update; NaN for the others
+        self.open_log_prob = np.full(slots, np.nan, np.float32)
+        self.kept_log_prob = np.full(slots, np.nan, np.float32)
 
     # ------------------------------------------------------------ writing
 
-    def begin(self, batch: AgentBatch) -> None:
-        """First observations of new episodes in all slots; trajectories that were going on are cut."""
+    def begin(self, batch: AgentBatch, memory: FloatArray | None = None) -> None:
+        """First observations of new episodes in all slots; trajectories that were going on are cut.
+
+        ``memory`` [S, M] is what is remembered before the next action.
+        """
         self._cut(np.arange(len(self.cursor)))
         self.open[:] = False
         if batch.needs_action is not None:
             self._become_ragged()
-        if not self.ragged:
-            self._write_next(self.row, batch)
-        else:
-            self._write_next_ragged(batch)
+        self._write_next(batch, memory)
 
-    def act(self, raw: FloatArray | None, choices: NDArray[np.int64] | None, memory: FloatArray | None = None) -> None:
-        """Store the actions of the slots at their current observation, and the ``memory`` [S, M] that led to them."""
-        if not self.ragged:
-            if self.memory is not None:
-                self.memory[self.row] = memory
-            if raw is not None:
-                self.raw[self.row] = raw
-            if choices is not None:
-                self.choices[self.row] = choices
-            return
-        slots = np.flatnonzero(self.awaiting)
-        rows = self.cursor[slots]
-        if raw is not None:
-            self.raw[rows, slots] = raw[slots]
-        if choices is not None:
-            self.choices[rows, slots] = choices[slots]
-        if self.memory is not None and memory is not None:
-            self.memory[rows, slots] = memory[slots]
-        self.open[slots] = True
-        self.kept[slots[rows == 0]] = False
+    def act(
+        self,
+        raw: FloatArray | None,
+        choices: NDArray[np.int64] | None,
+        columns: FloatArray | None,
+        logits: FloatArray | None,
+    ) -> None:
+        """Store the actions of all slots at their current observation, and what their distribution was given."""
+        at: Any = self.row
+        slots: Any = slice(None)
+        if self.ragged:
+            slots = np.flatnonzero(self.awaiting)
+            rows = self.cursor[slots]
+            at = rows, slots
+            self.open[slots] = True
+            self.kept_log_prob[slots[rows == 0]] = np.nan
+        if raw is not None and columns is not None:
+            self.raw[at] = raw[slots]
+            self.columns[at] = columns[slots]
+        if choices is not None and logits is not None:
+            self.choices[at] = choices[slots]
+            self.logits[at] = logits[slots]
 
-    def observe(self, batch: AgentBatch) -> int:
-        """Closes transitions; returns how many."""
+    def observe(self, batch: AgentBatch, memory: FloatArray | None = None) -> int:
+        """Closes transitions; returns how many. ``memory`` [S, M] becomes zero where an episode ended."""
         lost = batch.aborted is not None and batch.aborted.any()
         if (batch.needs_action is not None or lost) and not self.ragged:
             self._become_ragged()
             self.open[:] = True
         if self.ragged:
-            return self._observe_ragged(batch)
+            return self._observe_ragged(batch, memory)
         row = self.row
         self.reward[row] = batch.reward
         self.terminated[row] = batch.terminated
         self.truncated[row] = batch.truncated
         if batch.group_reward is not None:
-            self._group_rewards()[row] = batch.group_reward
+            self.group_rewards()[row] = batch.group_reward
         elif self.group_reward is not None:
             self.group_reward[row] = 0.0
         if batch.ended.size:
-            self._keep_final(np.full(len(batch.ended), row), batch.ended, batch)
+            self._keep_final(np.full(len(batch.ended), row), batch.ended, batch, memory)
         self.row = row + 1
-        self._write_next(self.row, batch)
+        self._write_next(batch, memory)
         return len(self.cursor)
 
     @property
@@ -131,51 +147,46 @@ class RolloutBuffer:
     def full(self) -> bool:
         return self.size >= self.buffer_size
 
-    def kept_log_probs(self) -> tuple[NDArray[np.int64], FloatArray]:
-        """Rows [K], of all N, whose actions were chosen before the latest update, and their log-probabilities [K]."""
-        stored = self.cursor > 0
-        slots = np.flatnonzero(self.kept & stored)
-        return np.cumsum(stored)[slots] - 1, self.kept_log_prob[slots]  # the first row of each slot
-
-    def restart(self, open_log_probs: FloatArray | None = None) -> None:
-        """Forgets the closed transitions; the current observation, and what was done at it, stays.
-
-        ``open_log_probs`` [S] are the log-probabilities of open actions under the weights that chose them.
-        """
-        if open_log_probs is not None:
-            older = self.kept & (self.cursor == 0)  # open since an earlier update
-            self.kept_log_prob = np.where(older, self.kept_log_prob, open_log_probs)
-            self.kept = self.open.copy()
-        last = self.cursor if self.ragged else np.full(len(self.cursor), self.row)
-        slots = np.arange(len(self.cursor))
-        for array in self.observations.values():
+    def restart(self) -> None:
+        """Forgets the closed transitions; the current observation, and what was done at it, stays."""
+        last = self.lengths()
+        slots = np.arange(len(last))
+        for array in self.seen.values():
             array[0] = array[last, slots]
         if self.masks is not None:
             self.masks[0] = self.masks[last, slots]
         if self.ragged:
             still = np.flatnonzero(self.open)
-            self.raw[0, still] = self.raw[last[still], still]
-            self.choices[0, still] = self.choices[last[still], still]
-            if self.memory is not None:
-                self.memory[0, still] = self.memory[last[still], still]
+            for array in (self.raw, self.choices, self.columns, self.logits):
+                array[0, still] = array[last[still], still]
+            self.kept_log_prob = np.where(self.open, self.open_log_prob, np.float32(np.nan))
         self.cursor[:] = 0
         self.row = 0
         self.final_rows.clear()
         self.cuts.clear()
-        self.final_observations.clear()
+        self.final_seen.clear()
 
     # ------------------------------------------------------------ reading
+
+    @property
+    def observations(self) -> dict[str, NDArray[Any]]:
+        """The observations of the environment by name, each [T + 1, S, *shape]."""
+        return {name: array for name, array in self.seen.items() if name != MEMORY}
+
+    @property
+    def memory(self) -> FloatArray | None:
+        """What was remembered at each observation, [T + 1, S, M]; None without memory."""
+        return self.seen.get(MEMORY)
 
     def lengths(self) -> NDArray[np.int64]:
         """Closed transitions of each slot, [S]; rows past them hold nothing."""
         return self.cursor.copy() if self.ragged else np.full(len(self.cursor), self.row, np.int64)
 
     def finals(self) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
-        """``(row, slot)`` pairs [K, 2] that ended, and what their agents saw last, each [K, *shape]."""
+        """``(row, slot)`` pairs [K, 2] that ended, and what their agents saw last and remembered, each [K, *shape]."""
         if not self.final_rows:
             return np.empty((0, 2), np.int64), {}
-        names = self.final_observations[0]
-        joined = {name: np.concatenate([kept[name] for kept in self.final_observations]) for name in names}
+        joined = {name: np.concatenate([kept[name] for kept in self.final_seen]) for name in self.final_seen[0]}
         return np.concatenate(self.final_rows), joined
 
     def followed(self, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -190,102 +201,35 @@ class RolloutBuffer:
 
     def next_observations(self, rows: int) -> dict[str, NDArray[Any]]:
         """Return the observations that follow the first ``rows`` rows, [rows, S, *shape]: the final one if kept."""
-        finals, final_observations = self.finals()
+        finals, final_seen = self.finals()
         following = {name: array[1 : rows + 1].copy() for name, array in self.observations.items()}
-        for name, array in final_observations.items():
-            following[name][finals[:, 0], finals[:, 1]] = array
+        for name, array in following.items() if len(finals) else ():
+            array[finals[:, 0], finals[:, 1]] = final_seen[name]
         return following
-
-    # ------------------------------------------------------------ state
-
-    def state_dict(self) -> dict[str, Any]:
-        lengths = self.lengths()
-        used = int(lengths.max(initial=0)) + 1
-        rows = np.arange(used)[:, None]
-        closed, acted = rows < lengths, rows < lengths + self.open  # each [used, S]
-        seen = rows < lengths + (self.open | self.awaiting)
-
-        def kept(array: NDArray[Any], valid: NDArray[np.bool_]) -> NDArray[Any]:
-            """What this rollout wrote: a resumed run has nothing of the rollout before."""
-            array = array[:used].copy()
-            array[~valid[: len(array)]] = 0  # observations have a row more than the rest
-            return array
-
-        finals, final_observations = self.finals()
-        state: dict[str, Any] = {
-            "ragged": self.ragged,
-            "row": self.row,
-            "cursor": self.cursor.copy(),
-            "open": self.open.copy(),
-            "awaiting": self.awaiting.copy(),
-            "kept": self.kept.copy(),
-            "kept_log_prob": np.where(self.kept, self.kept_log_prob, 0).astype(np.float32),
-            "observations": {name: kept(array, seen) for name, array in self.observations.items()},
-            "raw": kept(self.raw, acted),
-            "choices": kept(self.choices, acted),
-            "reward": kept(self.reward, closed),
-            "terminated": kept(self.terminated, closed),
-            "truncated": kept(self.truncated, closed),
-            "final_rows": finals,
-            "cuts": self.cut_rows(),
-            "final_observations": final_observations,
-        }
-        if self.masks is not None:
-            state["masks"] = kept(self.masks, seen)
-        if self.group_reward is not None:
-            state["group_reward"] = kept(self.group_reward, closed)
-        if self.memory is not None:
-            state["memory"] = kept(self.memory, acted)
-        return state
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError, changing nothing, if the state is not of such a rollout."""
-        require_rollout_fit(self, state)
-        self.ragged = bool(state["ragged"])
-        self.row = int(state["row"])
-        self.cursor[:] = state["cursor"]
-        self.open[:] = state["open"]
-        self.awaiting[:] = state["awaiting"]
-        self.kept[:], self.kept_log_prob = state["kept"], state["kept_log_prob"].copy()
-        while self.rows < len(state["reward"]):
-            self._grow()
-        if "masks" in state:
-            self._mask_rows()
-        if "group_reward" in state:
-            self._group_rewards()
-        for name, array in self.observations.items():
-            saved = state["observations"][name]
-            array[: len(saved)] = saved
-        for name in ("raw", "choices", "reward", "terminated", "truncated", "masks", "group_reward", "memory"):
-            if name in state:
-                getattr(self, name)[: len(state[name])] = state[name]
-        self.cuts = [state["cuts"]] if len(state["cuts"]) else []
-        self.final_rows = [state["final_rows"]] if len(state["final_rows"]) else []
-        self.final_observations = [dict(state["final_observations"])] if len(state["final_rows"]) else []
 
     # ------------------------------------------------------------ inside
 
-    def _write_next(self, row: int, batch: AgentBatch) -> None:
-        for name, array in self.observations.items():
-            array[row] = batch.observations[name]
+    def _write_next(self, batch: AgentBatch, memory: FloatArray | None) -> None:
+        """The observations on which the slots act next."""
+        at: Any = self.row
+        slots: Any = slice(None)
+        if self.ragged:
+            acting = batch.needs_action
+            slots = np.arange(len(self.cursor)) if acting is None else np.flatnonzero(acting)
+            at = self.cursor[slots], slots
+            self.awaiting[:] = True if acting is None else acting
+        if memory is not None:
+            memory[batch.ended] = 0.0
+        for name, array in self.seen.items():
+            following = memory if name == MEMORY else batch.observations[name]
+            assert following is not None
+            array[at] = following[slots]
         if batch.action_mask is not None:
-            self._mask_rows()[row] = batch.action_mask
+            self.mask_rows()[at] = batch.action_mask[slots]
         elif self.masks is not None:
-            self.masks[row] = True
+            self.masks[at] = True
 
-    def _write_next_ragged(self, batch: AgentBatch) -> None:
-        acting = batch.needs_action
-        slots = np.arange(len(self.cursor)) if acting is None else np.flatnonzero(acting)
-        rows = self.cursor[slots]
-        for name, array in self.observations.items():
-            array[rows, slots] = batch.observations[name][slots]
-        if batch.action_mask is not None:
-            self._mask_rows()[rows, slots] = batch.action_mask[slots]
-        elif self.masks is not None:
-            self.masks[rows, slots] = True
-        self.awaiting[:] = True if acting is None else acting
-
-    def _observe_ragged(self, batch: AgentBatch) -> int:
+    def _observe_ragged(self, batch: AgentBatch, memory: FloatArray | None) -> int:
         aborted = batch.aborted
         if aborted is not None and aborted.any():
             self.open[aborted] = False
@@ -299,28 +243,29 @@ class RolloutBuffer:
         self.terminated[rows, slots] = batch.terminated[slots]
         self.truncated[rows, slots] = batch.truncated[slots]
         if batch.group_reward is not None:
-            self._group_rewards()[rows, slots] = batch.group_reward[slots]
+            self.group_rewards()[rows, slots] = batch.group_reward[slots]
         elif self.group_reward is not None:
             self.group_reward[rows, slots] = 0.0
         ended = batch.ended[closing[batch.ended]] if batch.ended.size else batch.ended
         if ended.size:
-            self._keep_final(self.cursor[ended], ended, batch)
+            self._keep_final(self.cursor[ended], ended, batch, memory)
         self.cursor[slots] += 1
         self.open[slots] = False
         if self.cursor.max() >= self.rows:
-            self._grow()
-        self._write_next_ragged(batch)
+            self.grow()
+        self._write_next(batch, memory)
         return len(slots)
 
-    def _keep_final(self, rows: NDArray[np.int64], ended: NDArray[np.intp], batch: AgentBatch) -> None:
+    def _keep_final(
+        self, rows: NDArray[np.int64], ended: NDArray[np.intp], batch: AgentBatch, memory: FloatArray | None
+    ) -> None:
         if batch.final_observations is None:
             raise ValueError("an environment must give final_observations for the rows that ended")
         self.final_rows.append(np.stack([rows, ended], axis=1))
-        if len(ended) == len(batch.ended):
-            self.final_observations.append({name: array.copy() for name, array in batch.final_observations.items()})
-        else:
-            kept = np.isin(batch.ended, ended)
-            self.final_observations.append({name: array[kept] for name, array in batch.final_observations.items()})
+        kept = slice(None) if len(ended) == len(batch.ended) else np.isin(batch.ended, ended)
+        self.final_seen.append({name: array[kept].copy() for name, array in batch.final_observations.items()})
+        if memory is not None:
+            self.final_seen[-1][MEMORY] = memory[ended]
 
     def _cut(self, slots: NDArray[np.intp]) -> None:
         """Ends the trajectories of ``slots`` before their current observation, which they bootstrap from."""
@@ -333,16 +278,16 @@ class RolloutBuffer:
         self.truncated[last, slots] = True
         self.final_rows.append(np.stack([last, slots], axis=1))
         self.cuts.append(self.final_rows[-1])
-        self.final_observations.append({name: a[last + 1, slots] for name, a in self.observations.items()})
+        self.final_seen.append({name: a[last + 1, slots] for name, a in self.seen.items()})
 
     def _become_ragged(self) -> None:
         if not self.ragged:
             self.ragged = True
             self.cursor[:] = self.row
             if self.row >= self.rows:
-                self._grow()
+                self.grow()
 
-    def _grow(self) -> None:
+    def grow(self) -> None:
         """Doubles the rows: one slot acts far more often than the others."""
         extra = self.rows
         self.rows += extra
@@ -350,24 +295,18 @@ class RolloutBuffer:
         def longer(array: NDArray[Any]) -> NDArray[Any]:
             return np.concatenate([array, np.zeros((extra, *array.shape[1:]), array.dtype)])
 
-        self.observations = {name: longer(array) for name, array in self.observations.items()}
-        for name in ("raw", "choices", "reward", "terminated", "truncated"):
+        self.seen = {name: longer(array) for name, array in self.seen.items()}
+        for name in ("raw", "choices", "columns", "logits", "reward", "terminated", "truncated"):
             setattr(self, name, longer(getattr(self, name)))
         self.masks = None if self.masks is None else longer(self.masks)
         self.group_reward = None if self.group_reward is None else longer(self.group_reward)
-        self.memory = None if self.memory is None else longer(self.memory)
 
-    def _mask_rows(self) -> NDArray[np.bool_]:
+    def mask_rows(self) -> NDArray[np.bool_]:
         if self.masks is None:
             self.masks = np.ones((self.rows + 1, len(self.cursor), self.behavior.mask_size), np.bool_)
         return self.masks
 
-    def _group_rewards(self) -> FloatArray:
+    def group_rewards(self) -> FloatArray:
         if self.group_reward is None:
             self.group_reward = np.zeros((self.rows, len(self.cursor)), np.float32)
         return self.group_reward
-
-
-def valid_rows(used: int, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """[used, S], True where a transition was stored."""
-    return np.arange(used)[:, None] < lengths

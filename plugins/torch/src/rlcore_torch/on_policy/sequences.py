@@ -21,7 +21,7 @@ from torch import Tensor
 
 __all__ = ["Sequences"]
 
-Rows = NDArray[np.int64]
+Places = NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
@@ -50,54 +50,40 @@ class Sequences:
 
 
 class SequenceTable:
-    """All sequences of a rollout."""
+    """All sequences of a rollout. Row t of slot s is the place t * S + s."""
 
     def __init__(self, starts: NDArray[np.bool_], valid: NDArray[np.bool_]) -> None:
-        """``starts`` [T, S] marks the first step of each sequence, ``valid`` [T, S] the steps that hold a transition.
-
-        Rows are numbered as the transitions are stored: step by step, slots side by side, and only what is valid.
-        """
-        numbers = np.full(valid.shape, -1, np.int64)
-        numbers[valid] = np.arange(np.count_nonzero(valid))
+        """``starts`` [T, S] marks the first step of each sequence, ``valid`` [T, S] what holds a transition."""
         by_slot = valid.T
-        first = starts.T[by_slot]  # [B] slot by slot
-        self._row = numbers.T[by_slot]
-        self._begin = np.flatnonzero(first)  # [Q] of each sequence, in `_row`
+        first = starts.T[by_slot]  # [number of transitions] slot by slot
+        self._place = np.arange(valid.size).reshape(valid.shape).T[by_slot]
+        self._begin = np.flatnonzero(first)  # [Q] of each sequence, in `_place`
         self._lengths = np.diff(self._begin, append=len(first))
-        self.first_rows = self._row[self._begin]  # [Q] the row that each sequence starts with
+        self.first_places = self._place[self._begin]  # [Q] the place that each sequence starts with
 
     def __len__(self) -> int:
         """Q."""
         return len(self._begin)
 
-    def select(self, chosen: Rows, actor_memory: Tensor, critic_memory: Tensor) -> tuple[NDArray[np.int64], Sequences]:
-        """The rows [B] of the sequences ``chosen``, one sequence after the other, and how they lie.
+    def places(self, chosen: Places) -> Places:
+        """The places [B] of the sequences ``chosen``, one sequence after the other."""
+        lengths = self._lengths[chosen]
+        places: Places = self._place[np.repeat(self._begin[chosen], lengths) + _steps(lengths)]
+        return places
 
-        The memories [Q, M] are those at the start of all sequences.
-        """
+    def layout(self, chosen: Places, actor_memory: Tensor, critic_memory: Tensor) -> Sequences:
+        """How the rows [B] of the sequences ``chosen`` lie, which begin with these memories [len(chosen), M]."""
         lengths = self._lengths[chosen]
         sequence = np.repeat(np.arange(len(chosen)), lengths)  # [B]
-        step = _steps(lengths)
-        places = step * len(chosen) + sequence
+        places = _steps(lengths) * len(chosen) + sequence
         rows = np.zeros(int(lengths.max()) * len(chosen), np.int64)
         rows[places] = np.arange(len(places))
         device = actor_memory.device
-        at = torch.from_numpy(chosen).to(device)
-        laid_out = Sequences(
-            torch.from_numpy(rows).to(device),
-            torch.from_numpy(places).to(device),
-            actor_memory.index_select(0, at),
-            critic_memory.index_select(0, at),
+        return Sequences(
+            torch.from_numpy(rows).to(device), torch.from_numpy(places).to(device), actor_memory, critic_memory
         )
-        return self._row[np.repeat(self._begin[chosen], lengths) + step], laid_out
 
-    def rows(self, chosen: Rows) -> Rows:
-        """The rows [B] of the sequences ``chosen``, one sequence after the other."""
-        lengths = self._lengths[chosen]
-        rows: Rows = self._row[np.repeat(self._begin[chosen], lengths) + _steps(lengths)]
-        return rows
-
-    def shuffled(self, generator: np.random.Generator, parts: int) -> Iterator[Rows]:
+    def shuffled(self, generator: np.random.Generator, parts: int) -> Iterator[Places]:
         """All sequences in random order, in ``parts`` parts with about as many sequences each."""
         order = generator.permutation(len(self))
         edges = np.linspace(0, len(self), min(parts, len(self)) + 1).astype(np.int64)

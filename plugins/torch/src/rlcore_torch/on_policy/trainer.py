@@ -1,22 +1,23 @@
-"""The on-policy template: collect a rollout, estimate advantages, take minibatch gradient steps, start over.
+"""The parts that an on-policy update is made of; the update itself stands in the file of the algorithm.
 
-A subclass provides a network (:meth:`OnPolicyTrainer.build_model`) and a loss (:meth:`OnPolicyTrainer.loss`). The
-update, in order:
+A subclass provides a network (:meth:`OnPolicyTrainer.build_model`), a loss (:meth:`OnPolicyTrainer.loss`) and an update
+(:meth:`OnPolicyTrainer.update`) from these parts, in their usual order:
 
-1. values of every stored observation, and log-probabilities of the actions, under the weights that acted;
-2. for each reward provider its rewards, and advantages by GAE, which bootstrap from the final observation of a
-   truncated episode and from the next row at the end of the rollout;
-3. ``num_epoch`` passes over the shuffled rollout in minibatches of about ``batch_size``;
-4. the observation normalizer adds the rollout to its statistics. It comes last so that acting, step 1 and step 3 all
-   see the same inputs.
+1. :meth:`~OnPolicyTrainer.rollout`: what was collected, with the log-probabilities and values of acting;
+2. :meth:`~OnPolicyTrainer.advantages`: for each reward provider by GAE, which bootstraps from the final observation of
+   a truncated episode and from the next row at the end of the rollout;
+3. :meth:`~OnPolicyTrainer.minibatches`: one pass over the shuffled rollout;
+4. :meth:`~OnPolicyTrainer.minimize`: one gradient step;
+5. :meth:`~OnPolicyTrainer.finish`: the observation normalizer adds the rollout to its statistics, and an empty rollout
+   begins. It comes last so that acting and all other parts see the same inputs.
 
-The statistics of the first rollout are those of the observations that the first actions are chosen for.
+Shapes: T rows, S slots, R reward providers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,45 +26,41 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import (
-    Actions,
-    AgentBatch,
     BehaviorSettings,
     BehaviorSpec,
+    ExtrinsicReward,
     PluginError,
     RunContext,
-    RunStateError,
     TrainingDiverged,
-    derive_generator,
-    fill,
-    generator_state,
-    restore_generator,
-    saved_array,
-    saved_count,
-    saved_mapping,
-    total_of,
+    Transitions,
+    recording_gradients,
 )
 from rlcore_torch.distributed import sum_over_ranks
-from rlcore_torch.networks.actions import ActionNoise
-from rlcore_torch.networks.networks import ActorCritic
-from rlcore_torch.networks.saved_networks import load_model_state, model_state
-from rlcore_torch.on_policy.minibatch import Loss, Minibatch, approximate_kl
-from rlcore_torch.on_policy.reward_stats import EpisodeRewards
-from rlcore_torch.on_policy.rollout import RolloutBuffer
-from rlcore_torch.on_policy.rollout_memory import RolloutMemory
-from rlcore_torch.on_policy.rollout_preparation import RolloutPreparation, Statistic
-from rlcore_torch.on_policy.rollout_state import require_rollout_fit
+from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
+from rlcore_torch.networks.networks import ActorCritic, Inputs, to_numpy
+from rlcore_torch.on_policy.advantages import Trajectories, explained_variances
+from rlcore_torch.on_policy.collection import RolloutTrainer
+from rlcore_torch.on_policy.minibatch import (
+    Loss,
+    Minibatch,
+    Rollout,
+    Statistic,
+    approximate_kl,
+    standardize,
+    standardized_parts,
+)
+from rlcore_torch.on_policy.rollout import MEMORY
+from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
 from rlcore_torch.optimization.divergence import remedy, strength_of
-from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.optimization.rank_gradients import gather_rows, sum_gradients
-from rlcore_torch.policy.policy import ActorPolicy
-from rlcore_torch.settings import OnPolicySettings
-from rlcore_torch.template import TorchTrainer
 
-__all__ = ["Loss", "Minibatch", "OnPolicyTrainer"]
+__all__ = ["OnPolicyTrainer"]
+
+LossFunction = Callable[[Minibatch], Loss]
 
 
-class OnPolicyTrainer(TorchTrainer):
-    """A trainer that learns from what its current policy does.
+class OnPolicyTrainer(RolloutTrainer):
+    """A trainer that learns from what its current policy does; see :class:`rlcore_ppo.trainer.PPOTrainer`.
 
     Attributes:
         hyperparameters: The block ``hyperparameters``.
@@ -71,52 +68,22 @@ class OnPolicyTrainer(TorchTrainer):
         optimizer: The optimizer of all parameters of the network.
         policy: The current policy.
         buffer: The rollout that is collected.
-        rollout_start: Agent steps of all ranks at which the rollout began. Schedules are evaluated there, so that a
-            rollout is learned from as it was collected, and the last one not with the values of the end.
+        rollout_start: Agent steps of all ranks at which the rollout began.
     """
-
-    hyperparameters: OnPolicySettings
-    model: ActorCritic
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        self.optimizer = self.make_optimizer(self.model.parameters())
-        self.policy = ActorPolicy(behavior, self.model, self.backend)
-        noise_size = self.model.policy_head.noise_size
-        collected = self.hyperparameters.buffer_size
-        if self.ranks.size > 1:
-            collected = -(-collected // self.share.total) * behavior.slots
-        self.buffer = RolloutBuffer(behavior, collected, self.model.memory_size, noise_size)
-        self.rollout_start = 0
-        self._memory = None
-        if self.model.memory is not None:
-            memory = self.model.memory
-            self._memory = RolloutMemory(memory.memory_size, memory.sequence_length, behavior.slots)
-        self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
-        self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
-        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, noise_size, self.share)
-        in_pieces = getattr(type(self).loss, "is_mean_over_rows", False)
-        if self.ranks.size > 1 and not in_pieces:
+        if self.ranks.size > 1 and not _is_mean_over_rows(type(self).loss):
             raise PluginError(
                 f"trainer {settings.trainer_type!r}: its loss is not a mean over rows (mean_over_rows), and cannot be "
                 "summed over ranks; run it in one process, without torchrun"
             )
-        self._most_rows = self.backend.most_rows(self.model) if in_pieces else None
+        self._most_rows = self.backend.most_rows(self.model)
         # With target_kl, whether a step follows a gradient depends on values.
-        self._step = self.captured(self.gradient_step) if self.hyperparameters.target_kl is None else self.gradient
-        self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
-        providers = dict(zip(self.provider_names, self.providers, strict=True))
-        self.preparation = RolloutPreparation(
-            settings,
-            self.model,
-            self.policy,
-            self.buffer,
-            self._memory,
-            providers,
-            self._rewards,
-            self.ranks,
-            self.share,
-        )
+        self._captures = self.backend.cuda_graphs and self.hyperparameters.target_kl is None
+        self._steps: dict[LossFunction, Callable[[Minibatch], Loss]] = {}
+        if self._captures:
+            self._captured_step(self.loss)  # refused here where it cannot be captured
 
     # ------------------------------------------------------------ for a subclass to implement
 
@@ -136,6 +103,10 @@ class OnPolicyTrainer(TorchTrainer):
         """
         raise NotImplementedError
 
+    def update(self) -> Mapping[str, Statistic]:
+        """Learn from the rollout and begin another; return statistics. A subclass implements it."""
+        raise NotImplementedError
+
     def schedules(self) -> Mapping[str, float]:
         """Return the values at :attr:`rollout_start` of what changes with the steps, by tag.
 
@@ -147,159 +118,234 @@ class OnPolicyTrainer(TorchTrainer):
         """Return statistics by tag. ``log_ratio`` [rows] are log probability ratios of all minibatches of an update."""
         return {"Policy/KL Divergence": float(approximate_kl(log_ratio))}
 
-    def actor_optimizer(self) -> Optimizer:
-        """Return the optimizer of all parameters."""
-        return self.optimizer
+    # ------------------------------------------------------------ the parts of an update
 
-    # ------------------------------------------------------------ the Trainer contract
+    def evaluate(self, batch: Minibatch, differentiable_entropy: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+        """Return log-probabilities [B] and entropies of the joint actions, and values [B, R], under current weights.
 
-    def begin(self, batch: AgentBatch) -> None:
-        """Implement :meth:`rlcore.Trainer.begin`."""
-        self._forget(np.ones(self.behavior.slots, np.bool_))
-        self.buffer.begin(batch)
-        self._begin_statistics(batch)
-
-    def act(self, batch: AgentBatch) -> Actions:
-        """Implement :meth:`rlcore.Trainer.act`."""
-        noise = None if self.settings.network_settings.deterministic else self._noise.next()
-        memory = self._memory
-        if memory is None:
-            raw, choices = self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), noise)
-            self.buffer.act(raw, choices)
-        else:
-            before = memory.acting.copy()
-            parameters = self.policy.parameters(batch.observations, batch.action_mask, memory.acting)
-            memory.keep_idle(before, batch)
-            raw, choices = self.policy.choose(parameters, noise)
-            self.buffer.act(raw, choices, before)
-        return self.policy.layout.actions(raw, choices)
-
-    def observe(self, actions: Actions, batch: AgentBatch) -> None:
-        """Implement :meth:`rlcore.Trainer.observe`: store the transitions that closed."""
-        if batch.aborted is not None:
-            self._forget(batch.aborted)
-        if self._memory is not None:
-            self._memory.observe(batch)
-        full = self.rollout_start + self.hyperparameters.buffer_size
-        self.step_count.add(self.buffer.observe(batch), min(full, self.settings.max_steps))
-        self._begin_statistics(batch)
-
-    def _begin_statistics(self, batch: AgentBatch) -> None:
-        """Give the normalizer the first observations that are acted on; it then changes with updates alone.
-
-        A rollout that an earlier version began without statistics ends without them.
+        The entropies are [B], or [] if they do not depend on the observations.
         """
-        if not self.model.inputs.has_statistics and self.steps == self.rollout_start:
-            self.normalize(batch)
+        columns, logits, value = self.model.policy_and_value(batch.inputs, batch.sequences)
+        if batch.mask is not None and logits is not None:
+            logits = mask_logits(logits, batch.mask)
+        log_prob, entropy = joint_log_prob_entropy(
+            self.policy.layout,
+            self.model.policy_head.distribution,
+            columns,
+            logits,
+            batch.raw,
+            batch.choices,
+            differentiable_entropy,
+        )
+        return log_prob, entropy, value
 
-    def _forget(self, cut: NDArray[np.bool_]) -> None:
-        """Forget what was remembered and earned in the episodes of these slots [S], which are cut.
+    @torch.no_grad()
+    def rollout(self) -> Rollout:
+        """Return what was collected, with log-probabilities and values under the weights that acted.
 
-        Reward sums are reset where there is no transition in the buffer; ``cut_rows`` reports the others.
+        Sets the learning rate and the other schedules for the update.
         """
-        lengths = self.buffer.lengths()
-        for rewards in self._rewards:
-            rewards.forget(cut & (lengths == 0))
-        if self._memory is not None:
-            self._memory.forget(cut, lengths)
+        rate = self.learning_rate(self.rollout_start)
+        self.optimizer.learning_rate = rate
+        buffer, lengths = self.buffer, self.buffer.lengths()
+        rows, slots = int(lengths.max()), len(lengths)
+        acted = min(rows + buffer.ragged, buffer.rows)  # with those that are open while slots do not act together
+        raw_inputs = self._to_device(self.model.inputs.raw({n: a[: rows + 1] for n, a in buffer.seen.items()}, lead=2))
+        inputs = self.model.inputs(raw_inputs)
+        memory = None if buffer.memory is None else self._flat(buffer.memory[: rows + 1])
+        raw, choices = self._flat(buffer.raw[:acted]), self._flat(buffer.choices[:acted])
+        log_prob, _ = joint_log_prob_entropy(
+            self.policy.layout,
+            self.model.policy_head.distribution,
+            self._flat(buffer.columns[:acted]),
+            self._flat(buffer.logits[:acted]),
+            raw,
+            choices,
+        )
+        valid, table = np.arange(rows)[:, None] < lengths, None
+        if buffer.ragged:
+            kept = torch.from_numpy(buffer.kept_log_prob).to(self.device)
+            log_prob[:slots] = torch.where(kept.isnan(), log_prob[:slots], kept)
+            buffer.open_log_prob = to_numpy(log_prob.view(acted, slots))[np.minimum(lengths, acted - 1), range(slots)]
+        whole, columns = valid, None
+        if self.ranks.size > 1:
+            columns = np.full(self.share.total, -1, np.int64)
+            columns[self.share.numbers] = np.arange(slots)
+            whole = self._of_all(valid)
+        if memory is not None and self.model.memory is not None:
+            ended = (buffer.terminated[:rows] | buffer.truncated[:rows]) & valid
+            starts = sequence_starts(ended, self.model.memory.sequence_length)
+            # What was remembered after a kept row is of the weights before the update.
+            starts[1:2, ~np.isnan(buffer.kept_log_prob)] = True
+            table = SequenceTable(self._of_all(starts & valid), whole)
+        value, next_value = self._values(inputs, memory, rows)
+        return Rollout(
+            raw_inputs=raw_inputs,
+            inputs=inputs,
+            raw=raw,
+            choices=choices,
+            mask=None if buffer.masks is None else self._flat(buffer.masks[:rows]),
+            log_prob=log_prob,
+            value=value,
+            next_value=next_value,
+            valid=valid,
+            whole=whole,
+            columns=columns,
+            memory=memory,
+            table=table,
+            stats={"Policy/Learning Rate": rate, **self.schedules()},
+        )
 
-    def ready(self) -> bool:
-        """Return whether the rollout is full, or is the last one before ``max_steps``, which may be shorter.
+    @torch.no_grad()
+    def advantages(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """Return the advantages [T, S], summed over the providers, and the value targets [T, S, R].
 
-        A short rollout holds at least ``batch_size`` transitions, and every rank has a part. Fewer would take
-        ``num_epoch`` steps as long as all others along gradients noisier than ``batch_size`` asks for.
+        Advantages are standardized if ``advantage_normalization`` is ``rollout``. Reward providers that learn do so
+        now. Statistics are added to those of the rollout.
         """
-        h, collected = self.hyperparameters, self.steps - self.rollout_start
-        if collected >= h.buffer_size:
-            return True
-        last = self.rollout_start < self.settings.max_steps <= self.steps
-        return last and collected >= h.batch_size and not self.ranks.any(self.buffer.size == 0)
+        buffer, rows = self.buffer, len(rollout.valid)
+        at: Any = rollout.valid if buffer.ragged else slice(None)
+        terminated, truncated = buffer.terminated[:rows], buffer.truncated[:rows]
+        trajectories = Trajectories.of(terminated, truncated, rollout.valid, self.settings.time_horizon)
+        transitions = self._transitions(rows, at)
+        advantages = np.zeros_like(rollout.value[..., 0])
+        returns = np.empty_like(rollout.value)
+        for k, (name, provider) in enumerate(zip(self.provider_names, self.providers, strict=True)):
+            reward = np.zeros_like(advantages)
+            reward[at] = provider.evaluate(transitions) * np.float32(provider.strength)
+            value, next_value = rollout.value[..., k], rollout.next_value[..., k]
+            advantage = trajectories.advantages(reward, value, next_value, provider, self.hyperparameters.lambd)
+            advantages += advantage
+            returns[..., k] = advantage + value
+            episodes = self.episode_rewards[k].record(reward, trajectories.ended, buffer.cut_rows())
+            if self.ranks.size > 1:
+                episodes = [each for part in self.ranks.all_gather(episodes) for each in part]
+            title = name.capitalize()
+            rollout.stats[f"Policy/{title} Value Estimate"] = float(self._of_all(value)[self._at(rollout)].mean())
+            if episodes:
+                rollout.stats[f"Policy/{title} Reward"] = episodes
+            if type(provider).update is not ExtrinsicReward.update:
+                with recording_gradients(True):
+                    rollout.stats.update(provider.update(transitions))
+        values, targets = (self._of_all(each)[self._at(rollout)] for each in (rollout.value, returns))
+        rollout.stats.update(explained_variances(values, targets, self.provider_names))
+        if self.hyperparameters.advantage_normalization == "rollout":
+            whole = self._of_all(advantages)
+            whole[rollout.whole] = to_numpy(standardize(torch.from_numpy(whole[rollout.whole]).to(self.device)))
+            advantages = whole if rollout.columns is None else whole[:rows, self.share.numbers]
+        return self._on_device(advantages), self._on_device(returns)
 
-    def update(self) -> Mapping[str, Statistic]:
-        """Take ``num_epoch`` passes over the rollout, then start an empty one.
+    def minibatches(self, rollout: Rollout, advantages: Tensor, returns: Tensor) -> Iterator[Minibatch]:
+        """Yield the minibatches of one pass over the rollout in random order, of which a rank has its own rows.
 
-        With ``target_kl``, no step is taken from the first minibatch whose KL divergence exceeds 1.5 times as much, nor
-        from those after it.
+        ``advantages`` are [T, S], ``returns`` [T, S, R]. Advantages are standardized within each minibatch if
+        ``advantage_normalization`` is ``minibatch``.
+        """
+        drawn, sequences = rollout.draw(self.hyperparameters.batch_size, self._minibatch_generator)
+        own, mine = zip(*(rollout.own(places) for places in drawn), strict=True)
+        order = torch.from_numpy(np.concatenate(own)).to(self.device)
+        # One gather serves the whole pass: the minibatches are views of it.
+        whole = rollout.minibatch(advantages, returns).map(lambda x: x.index_select(0, order))
+        standardized: Sequence[Tensor | None] = [None] * len(drawn)
+        if self.hyperparameters.advantage_normalization == "minibatch":
+            everyone = whole.advantage
+            if rollout.columns is not None:
+                everyone = self._on_device(self._of_all(to_numpy(advantages)).reshape(-1)[np.concatenate(drawn)])
+            standardized = standardized_parts(everyone, [len(places) for places in drawn])
+        for k, batch in enumerate(whole.split(map(len, own))):
+            batch.share = len(own[k]) / len(drawn[k])
+            if (advantage := standardized[k]) is not None:
+                batch.advantage = advantage if rollout.columns is None else advantage[torch.from_numpy(mine[k])]
+            if sequences:
+                batch.sequences = rollout.sequences(sequences[k], self.model.memory_size)
+            yield batch
+
+    def minimize(self, loss: LossFunction, batch: Minibatch) -> Loss:
+        """Move the parameters along the clipped gradient of ``loss`` of ``batch``, of all ranks; return the loss.
+
+        With ``target_kl``, no step is taken if the KL divergence of the minibatch exceeds 1.5 times as much.
+        """
+        found = self._captured_step(loss)(batch) if self._captures else self.gradient_step(loss, batch)
+        found.share = batch.share
+        return found
+
+    def gradient_step(self, loss: LossFunction, batch: Minibatch) -> Loss:
+        """Do what :meth:`minimize` does. Without ``target_kl``, a function of tensors.
+
+        Nothing in it depends on their values or waits for a device then, so it can be compiled, or captured in a CUDA
+        graph.
+        """
+        self.optimizer.zero_grad()
+        found = self._backward(loss, batch)
+        if self.ranks.size > 1:
+            sum_gradients(self.ranks, self.optimizer.parameters, batch.share)
+        found.norm = self.optimizer.clip_grad_norm(self.hyperparameters.max_grad_norm)
+        if (target := self.hyperparameters.target_kl) is not None:
+            found.stepped = float(approximate_kl(gather_rows(self.ranks, found.log_ratio))) <= 1.5 * target
+        if found.stepped:
+            self.optimizer.step()
+        return found
+
+    def finish(self, rollout: Rollout, losses: Sequence[Loss]) -> Mapping[str, Statistic]:
+        """Begin another rollout; return the statistics of the update, means over its ``losses`` among them.
 
         Raises TrainingDiverged if a loss is not finite.
         """
-        h = self.hyperparameters
-        schedules = {"Policy/Learning Rate": self.learning_rate(self.rollout_start), **self.schedules()}
-        self.optimizer.learning_rate = schedules["Policy/Learning Rate"]
-        open_log_probs = self.preparation.open_log_probs() if self.buffer.ragged else None
-        rollout = self.preparation.prepare()
+        learned = self._means(losses)
+        places = torch.from_numpy(np.flatnonzero(rollout.valid)).to(self.device)
+        if self.model.inputs.normalizer is not None:
+            self.model.inputs.update_normalizer(
+                tuple(x.index_select(0, places) for x in rollout.raw_inputs), self.ranks
+            )
+            self.policy.refresh()
+        elif self.behavior.continuous:
+            self.policy.refresh_distribution()
+        self.buffer.restart()
+        self.rollout_start = self.step_count.steps
+        return {**learned, **rollout.stats}
 
-        losses: list[Loss] = []
-        norms: list[Tensor] = []
-        shares: list[float] = []
-        passes = (rollout.minibatches(h, self._minibatch_generator) for _ in range(h.num_epoch))
-        for minibatch in chain.from_iterable(passes):
-            loss, norm = self._step(minibatch)
-            losses.append(loss)
-            norms.append(norm)
-            shares.append(minibatch.share)
-            if h.target_kl is not None:
-                if float(approximate_kl(gather_rows(self.ranks, loss.log_ratio))) > 1.5 * h.target_kl:
-                    break
-                self.optimizer.step()
+    # ------------------------------------------------------------ inside
 
-        learned = self._summarize(losses, norms, shares)
-        self.model.inputs.update_normalizer(rollout.raw_inputs, self.ranks)
-        self.policy.refresh()
-        self.buffer.restart(open_log_probs)
-        self.rollout_start = self.steps
-        return {**learned, **schedules, **rollout.stats}
+    def _captured_step(self, loss: LossFunction) -> Callable[[Minibatch], Loss]:
+        if loss not in self._steps:
+            self._steps[loss] = self.captured(partial(self.gradient_step, loss))
+        return self._steps[loss]
 
-    def gradient_step(self, minibatch: Minibatch) -> tuple[Loss, Tensor]:
-        """Move the parameters along the gradient of one minibatch; called without ``target_kl``.
-
-        Returns what :meth:`gradient` does. A function of tensors: nothing in it depends on their values or waits for a
-        device, so it can be compiled, or captured in a CUDA graph.
-        """
-        found = self.gradient(minibatch)
-        self.optimizer.step()
-        return found
-
-    def gradient(self, minibatch: Minibatch) -> tuple[Loss, Tensor]:
-        """Leave the clipped gradient of one minibatch in the parameters.
-
-        Returns the loss, detached, and the gradient's norm before it was clipped, []. With ``target_kl``, it is called
-        in place of :meth:`gradient_step`.
-        """
-        self.optimizer.zero_grad()
-        loss = self._backward(minibatch)
-        sum_gradients(self.ranks, self.optimizer.parameters, minibatch.share)
-        return loss, self.optimizer.clip_grad_norm(self.hyperparameters.max_grad_norm)
-
-    def _backward(self, minibatch: Minibatch) -> Loss:
+    def _backward(self, loss: LossFunction, batch: Minibatch) -> Loss:
         """Leave the gradient of the loss in the parameters. A large minibatch is taken in pieces if the loss allows."""
-        rows, most_rows = len(minibatch.advantage), self._most_rows
+        rows, most_rows = len(batch.advantage), self._most_rows
         if not rows:  # all of the minibatch's are of other ranks
             zero = torch.zeros((), device=self.device)
-            return Loss(zero, zero, zero, zero, minibatch.advantage)
-        if most_rows is None or rows <= most_rows or minibatch.sequences is not None:
-            loss = self.loss(minibatch)
-            loss.total.backward()  # type: ignore[no-untyped-call]
-            return loss.detached()
+            return Loss(zero, zero, zero, zero, batch.advantage)
+        whole = most_rows is None or rows <= most_rows or batch.sequences is not None
+        if whole or most_rows is None or not _is_mean_over_rows(loss):
+            found = loss(batch)
+            found.total.backward()  # type: ignore[no-untyped-call]
+            return found.detached()
+        size = -(-rows // -(-rows // most_rows))
         losses, shares = [], []
-        for piece in minibatch.split(-(-rows // -(-rows // most_rows))):
-            loss = self.loss(piece)
+        for piece in batch.split(min(size, rows - start) for start in range(0, rows, size)):
+            found = loss(piece)
             shares.append(len(piece.advantage) / rows)
-            (loss.total * shares[-1]).backward()  # type: ignore[no-untyped-call]
-            losses.append(loss.detached())
+            (found.total * shares[-1]).backward()  # type: ignore[no-untyped-call]
+            losses.append(found.detached())
         return Loss.of_pieces(losses, shares)
 
-    def _summarize(self, losses: Sequence[Loss], norms: Sequence[Tensor], shares: Sequence[float]) -> dict[str, float]:
+    def _means(self, losses: Sequence[Loss]) -> dict[str, float]:
         """Means over all minibatches of an update, each with its share in all ranks.
 
         Raises TrainingDiverged if one is not finite.
         """
         parts = [torch.stack([getattr(loss, name) for loss in losses]) for name in ("policy", "value", "entropy")]
         if self.ranks.size > 1:
-            of_all = torch.stack(parts) * torch.tensor(shares, device=self.device)
+            of_all = torch.stack(parts) * torch.tensor([loss.share for loss in losses], device=self.device)
             sum_over_ranks(self.ranks, of_all)
             parts = list(of_all)
-        policy, value, entropy, norm = torch.stack([*parts, torch.stack(tuple(norms))]).mean(1).tolist()
+        norms = torch.stack([loss.norm for loss in losses if loss.norm is not None])
+        log_ratio = torch.cat([loss.log_ratio for loss in losses])
+        if self.ranks.size > 1:
+            log_ratio = gather_rows(self.ranks, log_ratio)
+        policy, value, entropy, norm = torch.stack([*parts, norms]).mean(1).tolist()
         if not np.isfinite(policy + value + norm):
             normalized = self.model.inputs.normalizer is not None
             raise TrainingDiverged(
@@ -312,72 +358,88 @@ class OnPolicyTrainer(TorchTrainer):
             "Losses/Value Loss": value,
             "Losses/Gradient Norm": norm,
             "Policy/Entropy": entropy,
-            **self.diagnostics(gather_rows(self.ranks, torch.cat([loss.log_ratio for loss in losses]))),
+            **self.diagnostics(log_ratio),
         }
 
-    # ------------------------------------------------------------ state
+    def _values(
+        self, inputs: Inputs, memory: Tensor | None, rows: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Values of the observations acted on and of those that followed, both [T, S, R].
 
-    def state_dict(self) -> dict[str, Any]:
-        """Implement :meth:`rlcore.Trainer.state_dict`."""
-        return {
-            "model": model_state(self.model),
-            "optimizer": self.optimizer.state_dict(),
-            "buffer": self.buffer.state_dict(),
-            "steps": self.steps,
-            "generators": {
-                "actions": generator_state(self._noise_generator),
-                "minibatches": generator_state(self._minibatch_generator),
-            },
-            "noise": self._noise.state_dict(),
-            "episode_rewards": {
-                name: r.open.copy() for name, r in zip(self.provider_names, self._rewards, strict=True)
-            },
-            "providers": self.providers_state(),
-            **({} if self._memory is None else {"memory": self._memory.state_dict()}),
-        }
+        After the end of an episode, its final observation follows. For a reward with ``ignore_done``, the first one of
+        the next episode does, as in the code of RND (Burda et al. 2018, arXiv:1810.12894, section 2.3), whether the
+        episode terminated or was truncated; the final one only where the agent has not seen the next yet.
+        """
+        values = to_numpy(self._value(inputs, memory)).reshape(rows + 1, -1, len(self.providers))
+        next_values = values[1:].copy()
+        finals, seen = self.buffer.finals()
+        if len(finals):
+            final_inputs = self.model.inputs(self._to_device(self.model.inputs.raw(seen)))
+            final_memory = None if memory is None else self._on_device(seen[MEMORY])
+            final_values = to_numpy(self._value(final_inputs, final_memory))
+            ended = finals[:, 0], finals[:, 1]
+            goes_on = np.array([provider.ignore_done for provider in self.providers])  # [R]
+            goes_on = goes_on & self.buffer.followed(*ended)[:, None]  # [K, R]
+            next_values[ended] = np.where(goes_on, next_values[ended], final_values)
+        return values[:-1], next_values
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.Trainer.load_state_dict`."""
-        self.require_fit(state)
-        load_model_state(self.model, state["model"], self.behavior.name)
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.forget_captured()
-        self.buffer.load_state_dict(state["buffer"])
-        self.steps = saved_count(state, "steps")
-        self.rollout_start = self.steps - total_of(self.ranks, self.buffer.size)
-        restore_generator(self._noise_generator, state["generators"]["actions"])
-        restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
-        self._noise.load_state_dict(state["noise"])
-        for name, rewards in zip(self.provider_names, self._rewards, strict=True):
-            fill(rewards.open, saved_mapping(state, "episode_rewards"), name)
-        self.load_providers(state["providers"])
-        if self._memory is not None:
-            self._memory.load_state_dict(state["memory"])
-        self.policy.refresh()
+    def _value(self, inputs: Inputs, memory: Tensor | None) -> Tensor:
+        """Values [B, R], in pieces small enough that images fit in memory, and any pass in a CPU's cache."""
+        size = max(self.hyperparameters.batch_size, 256) if self.model.inputs.images else self._most_rows
+        values = []
+        for start in range(0, len(inputs[0]), size or len(inputs[0])):
+            part = slice(start, None if size is None else start + size)
+            own = tuple(x[part] for x in inputs)
+            remembered = None if memory is None else memory[part, -self.model.memory_size :]
+            values.append(self.model.value(own) if remembered is None else self.model.value_step(own, remembered))
+        return torch.cat(values)
 
-    def load_learned(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.PortableTrainer.load_learned`."""
-        super().require_fit(state)
-        self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))
-        load_model_state(self.model, state["model"], self.behavior.name)
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.forget_captured()
-        self.steps = self.rollout_start = saved_count(state, "steps")
-        restore_generator(self._noise_generator, state["generators"]["actions"])
-        restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
-        self.load_providers(state["providers"])
-        self.policy.refresh()
+    def _transitions(self, rows: int, at: NDArray[np.bool_] | slice) -> Transitions:
+        """The rollout for reward providers: [T, S] while all slots act together, else [N]."""
+        buffer = self.buffer
 
-    def require_fit(self, state: Mapping[str, Any]) -> None:
-        super().require_fit(state)
-        buffer = saved_mapping(state, "buffer")
-        slots = len(saved_array(buffer, "cursor", np.int64, (None,)))
-        if slots != self.behavior.slots:
-            raise RunStateError(
-                f"behavior {self.behavior.name!r}: the checkpoint is of {slots} agents, this run has "
-                f"{self.behavior.slots}; set environment.num_envs as it was"
-            )
-        require_rollout_fit(self.buffer, buffer)
-        if self._memory is not None:
-            self._memory.require_fit(saved_mapping(state, "memory"))
-        self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))
+        def selected(array: NDArray[Any]) -> NDArray[Any]:
+            part: NDArray[Any] = array[:rows][at]
+            return part
+
+        return Transitions(
+            observations={name: selected(array) for name, array in buffer.observations.items()},
+            actions=self.policy.layout.actions(
+                selected(buffer.raw) if self.behavior.continuous else None,
+                selected(buffer.choices) if self.behavior.discrete else None,
+            ),
+            reward=selected(buffer.reward),
+            terminated=selected(buffer.terminated),
+            truncated=selected(buffer.truncated),
+            group_reward=None if buffer.group_reward is None else selected(buffer.group_reward),
+            following=lambda: {name: array[at] for name, array in buffer.next_observations(rows).items()},
+        )
+
+    def _of_all(self, array: NDArray[Any]) -> NDArray[Any]:
+        """An array [T, S, ...] of this rank as [T*, S*, ...] of all ranks, zero where a rank has fewer rows."""
+        if self.ranks.size == 1:
+            return array
+        parts = self.ranks.all_gather({"slots": self.share.numbers, "rows": array})
+        longest = max(len(part["rows"]) for part in parts)
+        whole = np.zeros((longest, self.share.total, *array.shape[2:]), array.dtype)
+        for part in parts:
+            whole[: len(part["rows"]), part["slots"]] = part["rows"]
+        return whole
+
+    def _at(self, rollout: Rollout) -> Any:
+        """Where an array [T*, S*, ...] of all ranks has transitions."""
+        return slice(None) if rollout.columns is None and not self.buffer.ragged else rollout.whole
+
+    def _flat(self, array: NDArray[Any]) -> Tensor | None:
+        """An array [T, S, ...] as a tensor [T * S, ...] on the device; None if it holds nothing."""
+        return self._on_device(array.reshape(-1, *array.shape[2:])) if array.shape[-1] else None
+
+    def _on_device(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    def _to_device(self, inputs: Inputs) -> Inputs:
+        return tuple(x.to(self.device) for x in inputs)
+
+
+def _is_mean_over_rows(loss: Any) -> bool:
+    return getattr(loss, "is_mean_over_rows", False)

@@ -48,7 +48,7 @@ class StackedPolicy(Protocol):
 
 
 class ActorStack:
-    """Copies of the weights of policies of one kind, each at a place; a :class:`rlcore.PolicyStack`.
+    """Copies of the weights of policies of one kind, each at a place; for ``PolicyMix`` of rlcore-ghost.
 
     Attributes:
         memory_size: M, the numbers that a row remembers; 0 without memory.
@@ -71,7 +71,7 @@ class ActorStack:
         self.seed(0)
 
     def put(self, place: int, policy: StackedPolicy) -> bool:
-        """Implement :meth:`rlcore.PolicyStack.put`.
+        """Copy the weights of ``policy`` to ``place``, and return True.
 
         Returns False for a policy of another kind, and for one whose rows the stack does not compute as the policy
         itself does.
@@ -87,7 +87,7 @@ class ActorStack:
             return False
 
     def assign(self, places: NDArray[np.integer[Any]]) -> None:
-        """Implement :meth:`rlcore.PolicyStack.assign`."""
+        """Choose the policy of each row for calls of :meth:`act`: ``places`` [R], -1 for rows of other policies."""
         self._groups = RowGroups(places)
         self._rows = int(self._groups.rows[-1]) + 1
 
@@ -99,7 +99,7 @@ class ActorStack:
         self._total = 0
 
     def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
-        """Implement :meth:`rlcore.NumberedPolicy.seed_rows`; all R rows have a number."""
+        """Seed draws that depend on the ``numbers`` [R] of rows, each below ``total``, whichever rows are there."""
         self.seed(seed)
         self._numbers, self._total = numbers, total
 
@@ -110,7 +110,7 @@ class ActorStack:
         deterministic: bool = True,
         memory: FloatArray | None = None,
     ) -> Actions:
-        """Implement :meth:`rlcore.PolicyStack.act`."""
+        """Actions of the rows that have a place, in their order. ``memory`` is overwritten in these rows."""
         groups, own = self._groups, None
         if self.memory_size:
             shape = (len(next(iter(observations.values()))), self.memory_size)

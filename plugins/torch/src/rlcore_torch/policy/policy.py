@@ -107,7 +107,7 @@ class ActorPolicy:
         self._numbers: tuple[NDArray[np.int64], int] | None = None  # of rows, and how many there are
 
     def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
-        """Implement :meth:`rlcore.NumberedPolicy.seed_rows`."""
+        """Seed draws that depend on the ``numbers`` [R] of rows, each below ``total``, whichever rows are there."""
         self.seed(seed)
         self._numbers = numbers, total
 
@@ -213,7 +213,7 @@ class ActorPolicy:
 class ActorSnapshot(ActorPolicy):
     """A frozen policy, whose weights are in the memory of the CPU whatever the device of ``backend`` is.
 
-    Alone, it acts on the CPU. In a :class:`rlcore.PolicyMix`, snapshots of one shape act together, with copies
+    Alone, it acts on the CPU. In a ``PolicyMix`` of rlcore-ghost, snapshots of one shape act together, with copies
     of their weights on the device of ``backend``.
     """
 
@@ -229,7 +229,7 @@ class ActorSnapshot(ActorPolicy):
         return stack_kind(self.behavior, self.model, computed)
 
     def make_stack(self) -> ActorStack | None:
-        """Implement :meth:`rlcore.StackableSnapshot.make_stack`.
+        """Return an empty stack for snapshots of this shape.
 
         Returns None for convolutions on a CPU, and for networks with hooks.
         """

@@ -1,0 +1,17 @@
+from .matches import AgainstOpponents as AgainstOpponents
+from .matches import Match as Match
+from .opponents import RandomPolicy as RandomPolicy
+from .opponents import create_opponents as create_opponents
+from .policy_mix import NumberedPolicy as NumberedPolicy
+from .policy_mix import PolicyMix as PolicyMix
+from .policy_mix import PolicyStack as PolicyStack
+from .policy_mix import StackableSnapshot as StackableSnapshot
+from .records import OpponentSamplerSpec as OpponentSamplerSpec
+from .records import OpponentSpec as OpponentSpec
+from .selfplay.samplers import Candidates as Candidates
+from .selfplay.samplers import OpponentSampler as OpponentSampler
+from .settings import AgainstSettings as AgainstSettings
+from .settings import NoParameters as NoParameters
+from .settings import OpponentSettings as OpponentSettings
+from .settings import RunOpponentSettings as RunOpponentSettings
+from .settings import SelfPlaySettings as SelfPlaySettings

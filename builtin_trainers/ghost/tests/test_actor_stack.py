@@ -1,0 +1,453 @@
+"""Snapshots of one shape act together: each row as its own snapshot does alone, in one forward pass."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rlcore import Actions, BehaviorSpec, ObservationSpec, Policy, Snapshot
+from rlcore_devkit.playing import random_observations
+from rlcore_ghost import PolicyMix, StackableSnapshot
+from rlcore_torch import (
+    Actor,
+    ActorCritic,
+    ActorPolicy,
+    ActorSnapshot,
+    Backend,
+    Gaussian,
+    MemorySettings,
+    NetworkSettings,
+)
+from rlcore_torch.cpu.acting import numpy_actor
+from rlcore_torch.cpu.dense import fused_dense
+from rlcore_torch.cpu.stacked_acting import StackedNumpyActors
+from rlcore_torch.policy.actor_stack import ActorStack
+from rlcore_torch.policy.stacked_actors import StackedActors
+
+FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor, dense=fused_dense)
+PLAIN = Backend(torch.device("cpu"))
+SPEED = ObservationSpec("speed", (2, 2), np.float32)
+ROOM = ObservationSpec("room", (3,), np.float32, "one_hot")
+CAMERA = ObservationSpec("camera", (20, 21, 3), np.uint8, "image")
+ROWS = 17
+
+Memory = NDArray[np.float32] | None
+
+
+class Alone:
+    """A policy without the method that lets it act with others."""
+
+    def __init__(self, policy: ActorPolicy) -> None:
+        self.policy = policy
+        self.memory_size = policy.memory_size
+
+    def act(self, *given: Any) -> Actions:
+        return self.policy.act(*given)
+
+    def seed(self, seed: int) -> None:
+        self.policy.seed(seed)
+
+
+def behavior(*observations: ObservationSpec, continuous: int = 2, discrete: tuple[int, ...] = (3, 2)) -> BehaviorSpec:
+    limit = np.ones(continuous, np.float32)
+    return BehaviorSpec("Agent", observations or (SPEED, ROOM), continuous, discrete, -2 * limit, 2 * limit)
+
+
+def policy_of(spec: BehaviorSpec, number: int, backend: Backend, network: NetworkSettings) -> ActorPolicy:
+    """A policy whose weights and statistics are those of ``number``, all of them far from zero."""
+    torch.manual_seed(number)
+    model = ActorCritic(spec, network, value_heads=1, shared=False)
+    with torch.no_grad():
+        for parameter in (*model.actor.layers.parameters(), *model.policy_head.parameters()):
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    if model.inputs.normalizer is not None:
+        model.inputs.update_normalizer((number + torch.randn(9, model.inputs.vector_size),))
+    backend.prepare(model)
+    return ActorPolicy(spec, model, backend)
+
+
+def snapshots(
+    count: int, spec: BehaviorSpec | None = None, backend: Backend = FAST, first: int = 0, **settings: Any
+) -> list[ActorSnapshot]:
+    network = NetworkSettings(**{"hidden_units": 16, "num_layers": 2, "activation": "tanh", **settings})
+    spec = spec or behavior()
+    return [policy_of(spec, first + number, backend, network).snapshot() for number in range(count)]
+
+
+def observe(spec: BehaviorSpec, rows: int = ROWS, seed: int = 0) -> tuple[dict[str, Any], NDArray[np.bool_] | None]:
+    generator = np.random.default_rng(seed)
+    seen = random_observations(spec, rows, generator)
+    if not spec.discrete:
+        return seen, None
+    mask = generator.random((rows, spec.mask_size)) < 0.7
+    mask[:, np.cumsum((0, *spec.discrete))[:-1]] = True
+    return seen, mask
+
+
+def assert_same(ours: Actions, theirs: Actions) -> None:
+    for name in ("continuous", "discrete"):
+        one, other = getattr(ours, name), getattr(theirs, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+
+
+def forbid_acting_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def act(*given: Any, **named: Any) -> Actions:
+        raise AssertionError("a snapshot acted by itself")
+
+    monkeypatch.setattr(ActorSnapshot, "act", act)
+
+
+KINDS: dict[str, tuple[BehaviorSpec, Backend, dict[str, Any]]] = {
+    "hybrid": (behavior(), FAST, {"normalize": True}),
+    "discrete": (behavior(continuous=0), FAST, {}),
+    "continuous": (behavior(discrete=()), FAST, {"normalize": True, "activation": "swish"}),
+    "plain": (behavior(), PLAIN, {"normalize": True}),
+    "gelu": (behavior(), FAST, {"activation": "gelu"}),
+    "state dependent": (behavior(discrete=()), FAST, {"action_distribution": "state_dependent_gaussian"}),
+    "squashed": (behavior(), FAST, {"action_distribution": "squashed_gaussian"}),
+    "memory": (behavior(), FAST, {"memory": MemorySettings(memory_size=8, sequence_length=4), "normalize": True}),
+    "no layer": (behavior(), FAST, {"num_layers": 0}),
+    "flat image": (behavior(SPEED, CAMERA), FAST, {"vis_encode_type": "fully_connected", "normalize": True}),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@every_kind
+@pytest.mark.parametrize("spread", ["even", "one has most", "one only", "one each"])
+def test_each_row_acts_as_its_own_snapshot(monkeypatch: pytest.MonkeyPatch, kind: str, spread: str) -> None:
+    spec, backend, settings = KINDS[kind]
+    policies = snapshots(5, spec, backend, **settings)
+    seen, mask = observe(spec)
+    index = {
+        "even": np.random.default_rng(1).integers(0, 5, ROWS),
+        "one has most": np.array([3] * 13 + [0, 1, 2, 4]),
+        "one only": np.full(ROWS, 2),
+        "one each": np.array([4, 2, 0] + [1] * (ROWS - 3)),
+    }[spread]
+    size = policies[0].memory_size
+    remembered = np.random.default_rng(2).standard_normal((ROWS, size)).astype(np.float32) if size else None
+    expected_memory = None if remembered is None else remembered.copy()
+    expected = PolicyMix([Alone(policy) for policy in policies], index).act(seen, mask, True, expected_memory)
+    alone = [policy.act(seen, mask) for policy in policies[:2]]
+    assert any(not np.array_equal(one, other) for one, other in zip(*map(attrs.astuple, alone), strict=True))
+    mix = PolicyMix(policies, index)
+    forbid_acting_alone(monkeypatch)
+    assert_same(mix.act(seen, mask, True, remembered), expected)
+    if remembered is not None and expected_memory is not None:
+        np.testing.assert_allclose(remembered, expected_memory, atol=1e-5)
+        assert_same(mix.act(seen, mask, True), mix.act(seen, mask, True, np.zeros_like(remembered)))
+
+
+@pytest.mark.parametrize("encoder", ["simple", "match3", "resnet"])
+def test_convolutions_are_stacked_where_it_is_asked_for(encoder: str) -> None:
+    """By default they are on a GPU only: on a CPU a stacked convolution takes longer."""
+    spec = behavior(SPEED, CAMERA)
+    policies = snapshots(3, spec, vis_encode_type=encoder)
+    assert policies[0].make_stack() is None
+    seen, mask = observe(spec)
+    index = np.random.default_rng(1).integers(0, 3, ROWS)
+    stack = ActorStack(policies[0], torch.device("cpu"), numpy_actor=False, numpy_draws=True)
+    assert all(stack.put(place, policy) for place, policy in enumerate(policies))
+    stack.assign(index)
+    assert_same(stack.act(seen, mask), PolicyMix(policies, index).act(seen, mask))
+
+
+class Learned(Gaussian):
+    """A distribution of a plugin: its draws depend on a parameter, and NumPy does not know them."""
+
+    def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
+        return columns + self.log_std.exp() * noise**3
+
+
+@pytest.mark.parametrize("distribution", [Gaussian, Learned])
+def test_rows_draw_from_the_distribution_of_their_own_snapshot(distribution: type[Gaussian]) -> None:
+    spec = behavior(discrete=())
+    policies: list[Policy] = []
+    for log_std in (-3.0, 0.0):
+        made = distribution(spec, initial_log_std=log_std)
+        torch.manual_seed(0)
+        network = NetworkSettings(hidden_units=8, num_layers=1)
+        policies.append(ActorPolicy(spec, Actor(spec, network, made), FAST).snapshot())
+    seen, _ = observe(spec, 1)
+    seen = {name: np.repeat(array, 8000, axis=0) for name, array in seen.items()}
+    index = np.arange(8000) % 2
+    mix = PolicyMix(policies, index)
+    mix.seed(1)
+    mean, drawn = mix.act(seen).continuous, mix.act(seen, deterministic=False).continuous
+    assert mean is not None and drawn is not None
+    spread = [np.abs(drawn - mean)[index == place].mean() for place in (0, 1)]
+    cubed = distribution is Learned
+    normal = np.random.default_rng(0).standard_normal(100_000)
+    for found, log_std in zip(spread, (-3.0, 0.0), strict=True):
+        raw = np.exp(log_std) * (np.abs(normal) ** 3 if cubed else np.abs(normal))
+        expected = np.minimum(raw, 1.0).mean() * 2.0  # clipped to [-1, 1], then stretched to [-2, 2]
+        assert found == pytest.approx(expected, rel=0.05)
+
+
+def test_options_are_drawn_with_the_probabilities_of_the_rows_own_snapshot() -> None:
+    spec, draws = behavior(continuous=0, discrete=(4,)), 4000
+    policies = snapshots(3, spec)
+    seen, _ = observe(spec, 1)
+    mask = np.array([[True, True, False, True]])
+    index = np.arange(3 * draws) % 3
+    mix = PolicyMix(policies, index)
+    mix.seed(5)
+    many = {name: np.repeat(array, 3 * draws, axis=0) for name, array in seen.items()}
+    drawn = mix.act(many, np.repeat(mask, 3 * draws, axis=0), deterministic=False).discrete
+    assert drawn is not None
+    for place, policy in enumerate(policies):
+        logits = policy.parameters(seen, mask)[1]
+        assert logits is not None
+        p = np.exp(logits[0] - logits[0].max())
+        p /= p.sum()
+        found = np.bincount(drawn[index == place, 0], minlength=4) / draws
+        assert found[2] == 0
+        np.testing.assert_array_less(np.abs(found - p), 3 * np.sqrt(p * (1 - p) / draws) + 1e-9)
+
+
+def test_equal_seeds_draw_equal_actions_and_rows_do_not_depend_on_the_policies_of_others() -> None:
+    spec = behavior()
+    policies = snapshots(3, spec)
+    seen, mask = observe(spec)
+    index = np.random.default_rng(1).integers(0, 3, ROWS)
+
+    def drawn(places: NDArray[np.int64], seed: int, rows: int = ROWS) -> Actions:
+        mix = PolicyMix(policies, places[:rows])
+        mix.seed(seed)
+        assert mask is not None
+        return mix.act({name: array[:rows] for name, array in seen.items()}, mask[:rows], False)
+
+    first = drawn(index, 3)
+    assert_same(first, drawn(index, 3))
+    assert first.continuous is not None
+    assert not np.array_equal(first.continuous, drawn(index, 4).continuous)  # type: ignore[arg-type]
+    others = np.where(np.arange(ROWS) == 6, index, (index + 1) % 3)
+    assert_same(first.take(np.array([6])), drawn(others, 3).take(np.array([6])))
+    assert_same(first.take(np.arange(5)), drawn(index, 3, 5))
+
+
+def test_a_replaced_snapshot_costs_a_copy_of_its_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies = snapshots(4)
+    seen, mask = observe(behavior())
+    mix = PolicyMix(policies, np.arange(ROWS) % 4)
+    mix.act(seen, mask)
+    copied: list[int] = []
+    own = StackedNumpyActors.put
+
+    def put(self: StackedNumpyActors, place: int, model: Actor) -> None:
+        copied.append(place)
+        own(self, place, model)
+
+    monkeypatch.setattr(StackedNumpyActors, "put", put)
+    [new] = snapshots(1, first=9)
+    mix.policies[2] = new
+    ours = mix.act(seen, mask)
+    assert copied == [2]
+    expected = PolicyMix([Alone(policy) for policy in (*policies[:2], new, policies[3])], mix.policy_index)
+    assert_same(ours, expected.act(seen, mask))
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "plain", "memory"])
+def test_a_ring_that_was_replaced_acts_bit_for_bit_as_a_new_mix(kind: str) -> None:
+    """A resumed run makes a new mix."""
+    spec, backend, settings = KINDS[kind]
+    policies: Sequence[Snapshot] = snapshots(9, spec, backend, **settings)
+    seen, mask = observe(spec)
+    index = np.random.default_rng(1).integers(0, 4, ROWS)
+    ring = PolicyMix(policies[:1], np.zeros(ROWS, np.int64))
+    for number, policy in enumerate(policies):
+        ring.policies[number % 4 : number % 4 + 1] = [policy]
+        ring.act(seen, mask)
+    ring.policy_index = index
+    new = PolicyMix(ring.policies, index.copy())
+    ring.seed(4)
+    new.seed(4)
+    for _ in range(2):
+        ours, theirs = ring.act(seen, mask, False), new.act(seen, mask, False)
+        np.testing.assert_array_equal(ours.continuous, theirs.continuous)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(ours.discrete, theirs.discrete)  # type: ignore[arg-type]
+
+
+def test_the_current_policy_acts_with_its_weights_as_they_are() -> None:
+    """A trainer changes them in place."""
+    current = policy_of(behavior(), 8, FAST, NetworkSettings(hidden_units=16, num_layers=2, activation="tanh"))
+    assert not isinstance(current, StackableSnapshot) and isinstance(current.snapshot(), StackableSnapshot)
+    mix = PolicyMix([current, *snapshots(2)], np.arange(ROWS) % 3)
+    seen, mask = observe(behavior())
+    before = mix.act(seen, mask).continuous
+    with torch.no_grad():
+        for parameter in current.model.parameters():
+            parameter.mul_(-1.0)
+    current.refresh_distribution()
+    after = mix.act(seen, mask).continuous
+    assert before is not None and after is not None
+    assert [np.array_equal(before[place::3], after[place::3]) for place in range(3)] == [False, True, True]
+
+
+def test_two_shapes_are_two_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = snapshots(3), snapshots(2, hidden_units=24)
+    policies: list[Policy] = [small[0], large[0], small[1], large[1], small[2]]
+    index = np.random.default_rng(1).integers(0, 5, ROWS)
+    seen, mask = observe(behavior())
+    expected = PolicyMix([Alone(policy) for policy in policies], index).act(seen, mask)  # type: ignore[arg-type]
+    forbid_acting_alone(monkeypatch)
+    assert_same(PolicyMix(policies, index).act(seen, mask), expected)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"activation": "relu"}, {"normalize": True}, {"num_layers": 1}, {"action_distribution": "squashed_gaussian"}],
+)
+def test_networks_that_compute_otherwise_are_not_in_one_stack(other: dict[str, Any]) -> None:
+    [ours], [theirs] = snapshots(1), snapshots(1, **other)
+    stack = ours.make_stack()
+    assert stack is not None and stack.put(0, ours) and not stack.put(1, theirs)
+    assert not stack.put(1, snapshots(1, backend=attrs.evolve(FAST, numpy_actor=None))[0])
+
+
+def test_a_setting_that_few_observations_show_is_compared() -> None:
+    """No observation of the trial is as large as either limit."""
+    [ours], [theirs] = (snapshots(1, normalize=True, normalize_clip=clip) for clip in (50.0, 60.0))
+    stack = ours.make_stack()
+    assert stack is not None and stack.put(0, ours) and not stack.put(1, theirs)
+
+
+class Branching(nn.Linear):
+    """A layer that vmap cannot transform."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) if float(x.sum()) > -1e9 else x
+
+
+class Crowded(nn.Linear):
+    """A layer whose output for a row depends on the other rows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x - x.mean(0))
+
+
+@pytest.mark.parametrize("layer", [Branching, Crowded])
+def test_layers_that_cannot_be_stacked_act_one_by_one(layer: type[nn.Linear]) -> None:
+    policies: list[Policy] = []
+    for number in range(3):
+        torch.manual_seed(number)
+        model = Actor(behavior(), NetworkSettings(hidden_units=16, num_layers=2))
+        model.actor.layers[1] = layer(16, 16)
+        policies.append(ActorPolicy(behavior(), model, FAST).snapshot())
+    index = np.arange(ROWS) % 3
+    seen, mask = observe(behavior())
+    expected = PolicyMix([Alone(policy) for policy in policies], index).act(seen, mask)  # type: ignore[arg-type]
+    assert_same(PolicyMix(policies, index).act(seen, mask), expected)
+
+
+def test_networks_with_hooks_act_one_by_one() -> None:
+    policy = snapshots(1)[0]
+    policy.model.policy_head.linear.register_forward_hook(lambda module, inputs, output: output + 1.0)
+    assert policy.snapshot().make_stack() is None
+
+
+def test_the_stack_computes_in_numpy_where_a_snapshot_does() -> None:
+    fast, plain = snapshots(1)[0].make_stack(), snapshots(1, backend=PLAIN)[0].make_stack()
+    assert fast is not None and isinstance(fast._networks, StackedNumpyActors)
+    assert plain is not None and isinstance(plain._networks, StackedActors)
+
+
+def test_500_replacements_leave_memory_as_it_was() -> None:
+    """Each snapshot has 280 kB, so that 500 of them that are kept take 140 MB."""
+    current = policy_of(behavior(), 1, FAST, NetworkSettings(hidden_units=256, num_layers=2, activation="tanh"))
+    mix = PolicyMix([current.snapshot() for _ in range(4)], np.arange(ROWS) % 4)
+    seen, mask = observe(behavior())
+
+    def replace(times: int) -> None:
+        for number in range(times):
+            mix.policies[number % 4] = current.snapshot()
+            mix.act(seen, mask)
+
+    replace(50)
+    before = resident()
+    replace(500)
+    assert resident() - before < 20e6
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+@pytest.mark.cuda
+def test_snapshots_of_a_policy_on_a_gpu_live_in_the_memory_of_the_cpu() -> None:
+    device = Backend(torch.device("cuda"))
+    spec = behavior(SPEED, CAMERA)
+    policies = []
+    for number in range(3):
+        torch.manual_seed(number)
+        model = Actor(spec, NetworkSettings(hidden_units=16, num_layers=1, normalize=True)).to("cuda")
+        policies.append(ActorPolicy(spec, model, device).snapshot())
+    for policy in policies:
+        tensors = (*policy.model.parameters(), *policy.model.buffers())
+        assert {tensor.device.type for tensor in tensors} == {"cpu"}
+    seen, mask = observe(spec)
+    index = np.arange(ROWS) % 3
+    mix, alone = PolicyMix(policies, index), PolicyMix([Alone(policy) for policy in policies], index)
+    ours, theirs = mix.act(seen, mask).continuous, alone.act(seen, mask).continuous
+    assert all(stack is not None for stack in mix._stack_of)
+    np.testing.assert_allclose(ours, theirs, atol=1e-2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("continuous", [0, 2])
+@pytest.mark.parametrize("backend", [FAST, PLAIN], ids=["fast", "plain"])
+def test_a_snapshot_leaves_memory_with_its_last_reference(backend: Backend, continuous: int) -> None:
+    """The weights of snapshots in reference cycles would wait for the cycle collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        [snapshot] = snapshots(1, behavior(continuous=continuous), backend)
+        snapshot.act(random_observations(snapshot.behavior, 3, np.random.default_rng(0)))
+        held = weakref.ref(snapshot), weakref.ref(snapshot.model)
+        del snapshot
+        assert [each() for each in held] == [None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["stacked", "one by one"])
+def test_a_numbered_row_draws_the_same_whichever_rows_are_there(together: bool) -> None:
+    spec = behavior()
+    policies: list[Policy] = [policy if together else Numbered(policy) for policy in snapshots(3, spec)]
+    seen, mask = observe(spec)
+    assert mask is not None
+    index = np.random.default_rng(1).integers(0, 3, ROWS)
+
+    def drawn(rows: NDArray[np.int64], seed: int = 7) -> Actions:
+        mix = PolicyMix(policies, index[rows])
+        mix.seed_rows(seed, rows, ROWS)
+        return mix.act({name: array[rows] for name, array in seen.items()}, mask[rows], False)
+
+    whole, some = drawn(np.arange(ROWS)), np.array([1, 2, 5, ROWS - 1])
+    assert whole.continuous is not None and whole.discrete is not None
+    part = drawn(some)
+    np.testing.assert_allclose(part.continuous, whole.continuous[some], rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(part.discrete, whole.discrete[some])
+    other = drawn(some, seed=8).continuous
+    assert other is not None and np.abs(other - whole.continuous[some]).min(0).max() > 1e-3
+
+
+class Numbered(Alone):
+    """A snapshot that acts by itself, and draws by the numbers of its rows."""
+
+    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
+        self.policy.seed_rows(seed, numbers, total)  # type: ignore[attr-defined]

@@ -1,0 +1,277 @@
+"""Blocks of opponents, in ``evaluation`` and in sections of plugins, and what an opponent of a plugin may return."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from rlcore import BehaviorSection, BehaviorSpec, ObservationSpec, RunContext, TrainerSpec, hookimpl
+from rlcore.config.dump import dump_config
+from rlcore.config.load import config_from_mapping, load_config
+from rlcore.config.problems import ConfigErrors
+from rlcore.config.reading import parse_document
+from rlcore.config.schema import json_schema
+from rlcore.contracts.environment import Actions
+from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.select import selection_from
+from rlcore.settings import RunConfig, setting
+from rlcore_ghost import OpponentSettings, OpponentSpec, RandomPolicy, RunOpponentSettings, create_opponents
+
+
+@attrs.frozen(kw_only=True)
+class TreeSettings(OpponentSettings):
+    """Settings of an opponent that searches."""
+
+    depth: int = setting(2, "Moves to look ahead.", minimum=1)
+
+
+@attrs.frozen(kw_only=True)
+class Underived:
+    """Not the settings of an opponent."""
+
+
+@attrs.frozen(kw_only=True)
+class LeagueSettings:
+    """A section of a plugin with opponents."""
+
+    fixed_opponents: dict[str, OpponentSettings] = setting(factory=dict, description="Opponents that stay.")
+    first: OpponentSettings | None = setting(None, "One opponent.")
+
+
+class Acme:
+    @hookimpl
+    def rlcore_opponents(self) -> list[OpponentSpec]:
+        return [
+            OpponentSpec(name="tree", target=f"{__name__}:Scripted", settings=f"{__name__}:TreeSettings", summary="s"),
+            OpponentSpec(name="underived", target="a:b", settings=f"{__name__}:Underived"),
+        ]
+
+    @hookimpl
+    def rlcore_behavior_sections(self) -> list[BehaviorSection]:
+        return [BehaviorSection(name="league", target=f"{__name__}:LeagueSettings", summary="A league.")]
+
+
+class Ppo:
+    @hookimpl
+    def rlcore_trainers(self) -> list[TrainerSpec]:
+        return [TrainerSpec(name="ppo", target="a:b", settings=f"{__name__}:Underived")]
+
+
+@pytest.fixture
+def acme() -> Plugins:
+    """A trainer, and a plugin with opponents beside the built-in ones."""
+    plugins = load_plugins(selection_from(None, {}, ("rlcore-ghost/ghost",), True))
+    plugins.register(Ppo(), "ppo")
+    plugins.register(Acme(), "acme", "acme-rl", "1.0")
+    return plugins
+
+
+HEAD = "behaviors: {B: {}}\nenvironment: {id: x}\nevaluation:\n  interval: 9\n  opponents:\n"
+
+
+def load(plugins: Plugins, text: str) -> RunConfig:
+    head = HEAD.replace("{id: x}", "{type: none, id: x}")
+    plugins.register(_Nowhere(), "nowhere")
+    return load_config(parse_document(head + text, "c.yaml"), plugins)
+
+
+class _Nowhere:
+    @hookimpl
+    def rlcore_environments(self) -> list[Any]:
+        from rlcore import EnvironmentSpec
+
+        return [EnvironmentSpec(name="none", target="a:b")]
+
+
+def opponents(plugins: Plugins, text: str) -> Any:
+    config = load(plugins, text)
+    assert config.evaluation is not None
+    return config, config.evaluation.sections["opponents"].opponents
+
+
+def test_a_block_is_named_after_its_type_or_has_one(acme: Plugins) -> None:
+    text = (
+        "    random: {}\n    tree: {depth: 5}\n    deep: {type: acme-rl/tree}\n    old: {type: run, path: results/a}\n"
+    )
+    config, found = opponents(acme, text)
+    assert list(found) == ["random", "tree", "deep", "old"]
+    assert [type(block) for block in found.values()] == [
+        OpponentSettings, TreeSettings, TreeSettings, RunOpponentSettings,
+    ]  # fmt: skip
+    assert [block.type for block in found.values()] == ["random", "tree", "acme-rl/tree", "run"]
+    assert found["tree"].depth == 5 and found["deep"].depth == 2 and found["old"].checkpoint == "last"
+    written = dump_config(config)
+    assert written["evaluation"]["opponents"]["random"] == {"type": "random"}
+    assert config_from_mapping(written, acme) == config
+
+
+WRONG = {
+    "    randon: {}": "c.yaml:6: evaluation.opponents.randon: unknown opponent 'randon'; allowed: random, run, tree",
+    "    x: {type: randon}": "c.yaml:6: evaluation.opponents.x.type: unknown opponent 'randon'",
+    "    x: {type: 3}": "c.yaml:6: evaluation.opponents.x.type: must be text",
+    "    random:": "c.yaml:6: evaluation.opponents.random: must be a mapping of settings, not null",
+    "    random: {depth: 3}": "c.yaml:6: evaluation.opponents.random.depth: unknown key",
+    "    tree:\n      depth: 0": "c.yaml:7: evaluation.opponents.tree.depth: must be at least 1, not 0",
+    "    run: {}": "c.yaml:6: evaluation.opponents.run.path: missing",
+    "    run: {path: a, checkpoint: newest}": "evaluation.opponents.run.checkpoint: must be last, best or a step, not",
+    "    run: {path: a, checkpoint: -3}": "evaluation.opponents.run.checkpoint: must be last, best or a step, not -3",
+    "    random: {}\n  score_against: rando": "evaluation.score_against: opponents has no 'rando'; it has random; did",
+    "    {}\n  score_against: random": "c.yaml:7: evaluation.score_against: opponents is empty",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_block_is_refused_with_its_line(acme: Plugins, text: str) -> None:
+    with pytest.raises(ConfigErrors, match=re.escape(WRONG[text])):
+        load(acme, text)
+
+
+def test_opponents_are_a_mapping(acme: Plugins) -> None:
+    with pytest.raises(ConfigErrors, match=r"c\.yaml:5: evaluation\.opponents: must be a mapping"):
+        load(acme, "    [random]")
+
+
+def test_a_settings_class_that_is_no_opponents_is_the_error_of_its_plugin(acme: Plugins) -> None:
+    with pytest.raises(PluginError, match=r"c\.yaml:6: .*opponent 'underived' of plugin 'acme' .*not of OpponentSetti"):
+        load(acme, "    underived: {}")
+
+
+def section(plugins: Plugins, text: str) -> Any:
+    return load_config(parse_document(f"behaviors:\n  B:\n    league:\n{text}", "c.yaml"), plugins)
+
+
+def test_a_section_of_a_plugin_has_blocks_of_opponents_too(acme: Plugins) -> None:
+    text = "      fixed_opponents: {tree: {depth: 4}, it: {type: random}}\n      first: {type: tree}\n"
+    config = section(acme, text)
+    league = config.behaviors["B"].sections["league"]
+    assert league.fixed_opponents == {"tree": TreeSettings(type="tree", depth=4), "it": OpponentSettings(type="random")}
+    assert league.first == TreeSettings(type="tree")
+    assert config_from_mapping(dump_config(config), acme) == config
+    with pytest.raises(
+        ConfigErrors, match=r"c\.yaml:5: behaviors\.B\.league\.fixed_opponents\.tree\.depth: must be at"
+    ):
+        section(acme, "      fixed_opponents:\n        tree: {depth: 0}\n")
+    with pytest.raises(
+        ConfigErrors, match=r"c\.yaml:4: behaviors\.B\.league\.fixed_opponents\.trees: unknown opponent"
+    ):
+        section(acme, "      fixed_opponents: {trees: {}}\n")
+
+
+def test_a_plugin_that_is_named_in_full_is_loaded_without_autoload() -> None:
+    from rlcore.config.load import used_references
+
+    text = HEAD + "    acme-rl/tree: {}\n    deep: {type: acme-other/tree}\n    plain: {}\n"
+    assert used_references(parse_document(text, "c.yaml")) == ("acme-rl/tree", "acme-other/tree")
+
+
+def test_the_schema_knows_blocks_of_opponents(acme: Plugins) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    check = jsonschema.Draft202012Validator(json_schema(acme)).is_valid
+
+    def evaluation(**opponents: Any) -> bool:
+        return bool(check({"behaviors": {"B": {}}, "evaluation": {"interval": 1, "opponents": opponents}}))
+
+    assert evaluation(random={}, tree={"depth": 3}, x={"type": "tree", "depth": 2}, y={"type": "run", "path": "a"})
+    assert evaluation(random={"type": "tree", "depth": 1})
+    assert not evaluation(tree={"depth": 0}) and not evaluation(x={"depth": 3}) and not evaluation(x={"type": "trees"})
+    assert not evaluation(run={}) and not evaluation(random={"depth": 3})
+
+
+# ---------------------------------------------------------------- creating them
+
+
+class Scripted:
+    """Answers what ``answer`` is."""
+
+    answer: Any = None
+
+    def __init__(self, settings: Any, behavior: BehaviorSpec, run: Any) -> None:
+        if behavior.continuous > 2:
+            raise UnsupportedSpace("searches no real numbers")
+        self.settings, self.behavior = settings, behavior
+
+    def seed(self, seed: int) -> None:
+        """Nothing is drawn."""
+
+    def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Any:
+        return self.answer
+
+
+SEEN = (ObservationSpec("o", (1,), np.float32),)
+BEHAVIOR = BehaviorSpec("B", SEEN, discrete=(2, 3))
+
+
+def context(plugins: Plugins) -> RunContext:
+    return RunContext(SimpleNamespace(), plugins, SimpleNamespace(), 0, 1)  # type: ignore[arg-type]
+
+
+def create(plugins: Plugins, behavior: BehaviorSpec = BEHAVIOR, **blocks: OpponentSettings) -> Any:
+    return create_opponents(blocks, behavior, context(plugins), ("evaluation", "opponents"))
+
+
+def test_opponents_of_a_block_are_created_by_name(acme: Plugins) -> None:
+    made = create(acme, random=OpponentSettings(), mine=TreeSettings(type="tree"))
+    assert isinstance(made["random"], RandomPolicy), "a built-in opponent needs no check"
+    assert made["mine"]._policy.settings == TreeSettings(type="tree")
+
+
+def test_an_error_begins_with_the_key(acme: Plugins) -> None:
+    with pytest.raises(ConfigError, match=r"^evaluation\.opponents\.it: unknown opponent 'trees'") as caught:
+        create(acme, it=OpponentSettings(type="trees"))
+    assert caught.value.key == ("evaluation", "opponents", "it")
+    many = attrs.evolve(BEHAVIOR, continuous=3)
+    with pytest.raises(UnsupportedSpace, match=r"^evaluation\.opponents\.tree: searches no real numbers"):
+        create(acme, many, tree=TreeSettings())
+
+
+ONE = np.zeros((4, 1), np.float32)
+GOOD = np.array([[0, 0], [1, 2], [0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (GOOD, "a ndarray instead of Actions"),
+        (Actions(), r"NoneType as discrete actions instead of an array \[4, 2\] of integers"),
+        (Actions(discrete=GOOD[:3]), r"int64\[3, 2\] as discrete actions instead"),
+        (Actions(discrete=GOOD[:, 0]), r"int64\[4\] as discrete actions instead"),
+        (Actions(discrete=GOOD * 1.0), r"float64\[4, 2\] as discrete"),
+        (Actions(discrete=GOOD + 1), r"an option outside the branches \[2, 3\]"),
+        (Actions(discrete=GOOD - 1), "an option outside"),
+        (Actions(ONE, GOOD), "continuous actions, which behavior 'B' does not have"),
+    ],
+)
+def test_wrong_actions_of_a_plugin_name_it(
+    acme: Plugins, monkeypatch: pytest.MonkeyPatch, answer: Any, problem: str
+) -> None:
+    policy = create(acme, tree=TreeSettings())["tree"]
+    monkeypatch.setattr(Scripted, "answer", answer)
+    with pytest.raises(PluginError, match=f"opponent 'tree' of plugin 'acme' .*: act returned {problem}"):
+        policy.act({"o": ONE})
+
+
+def test_real_parts_are_checked_and_all_become_the_types_of_actions(
+    acme: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = create(acme, attrs.evolve(BEHAVIOR, continuous=1), tree=TreeSettings())["tree"]
+    monkeypatch.setattr(Scripted, "answer", Actions(ONE.astype(np.float64), GOOD.astype(np.int32)))
+    actions = policy.act({"o": ONE})
+    assert actions.continuous.dtype == np.float32 and actions.discrete.dtype == np.int64
+    assert np.array_equal(actions.discrete, GOOD)
+    monkeypatch.setattr(Scripted, "answer", Actions(ONE / np.float32(0) * 0, GOOD))
+    with pytest.raises(PluginError, match="continuous actions that are not finite"), np.errstate(all="ignore"):
+        policy.act({"o": ONE})
+
+
+def test_a_target_that_returns_no_policy_is_named(acme: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "Scripted", lambda **arguments: object())
+    with pytest.raises(
+        PluginError, match=r"opponent 'tree' .* returned a object, which is not a Policy: it lacks act, se"
+    ):
+        create(acme, tree=TreeSettings())

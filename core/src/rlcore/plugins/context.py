@@ -1,0 +1,475 @@
+"""What plugins see of a run: the object :class:`RunContext`, and what belongs to it.
+
+Values that plugins keep for the run, requests to stop it, holds on its checkpoints, and the plugins that took part in
+making its objects.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
+
+import attrs
+
+from rlcore.contracts.ranks import OneRank, Ranks
+from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace, dotted
+from rlcore.plugins.discover import PLUGIN_NAME, Plugin, canonical
+from rlcore.storage.files.paths import pattern_problem, user_path, working_directory
+
+if TYPE_CHECKING:
+    from rlcore.contracts.environment import BehaviorSpec
+    from rlcore.contracts.recordings import Recording, Recordings
+    from rlcore.contracts.rewards import RewardProvider
+    from rlcore.contracts.trainer import Trainer
+    from rlcore.plugins.select import Selection
+    from rlcore.records import Record, RewardProviderSpec, TrainerSpec
+    from rlcore.settings.behavior import BehaviorSettings
+    from rlcore.settings.run import RunConfig
+
+R = TypeVar("R", bound="Record")
+T = TypeVar("T")
+
+Purpose = Literal["train", "evaluate", "inference"]
+"""The purpose of a run; see :class:`RunContext`."""
+
+# The loggers of plugins are below this one.
+PLUGIN_LOGGERS = "rlcore.plugin"
+
+_MISSING = object()
+FACTORIES = "factories"  # of a checkpoint's run: a list of mappings with these keys, whose values are texts
+FACTORY_FIELDS = ("hook", "name", "module", "distribution", "version")
+_NOT_LEARNED = "rlcore_create_stats_writer"  # it changes no number of a training
+_ONLY_TRAINING = "rlcore_create_reward_provider"
+
+
+class StashKey(Generic[T]):
+    """A key of :class:`Stash` for a value of type ``T``. Create it once, at the top of the plugin's module::
+
+        UPLOADER = StashKey[Uploader]()
+
+    Two keys are never equal, so that plugins cannot read each other's values by accident.
+    """
+
+    __slots__ = ()
+
+
+class Stash:
+    """Values by :class:`StashKey`: ``run.stash[UPLOADER] = Uploader()``, ``run.stash[UPLOADER].send(path)``.
+
+    Use it instead of global variables of a module, which several runs of one process would share. The values are not
+    saved; ``rlcore_report_status`` saves what a resumed run needs.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[StashKey[Any], Any] = {}
+
+    def __setitem__(self, key: StashKey[T], value: T) -> None:
+        self._values[key] = value
+
+    def __getitem__(self, key: StashKey[T]) -> T:
+        """Return the value. Raises KeyError if there is none."""
+        value: T = self._values[key]
+        return value
+
+    def get(self, key: StashKey[T], default: T) -> T:
+        """Return the value, or ``default`` if there is none."""
+        value: T = self._values.get(key, default)
+        return value
+
+    def setdefault(self, key: StashKey[T], default: T) -> T:
+        """Return the value; set it to ``default`` first if there is none."""
+        value: T = self._values.setdefault(key, default)
+        return value
+
+    def pop(self, key: StashKey[T], default: Any = _MISSING) -> T:
+        """Remove and return the value. Without one, return ``default``, or raise KeyError if that is not given."""
+        value: T = self._values.pop(key) if default is _MISSING else self._values.pop(key, default)
+        return value
+
+    def __delitem__(self, key: StashKey[Any]) -> None:
+        """Remove the value. Raises KeyError if there is none."""
+        del self._values[key]
+
+    def __contains__(self, key: StashKey[Any]) -> bool:
+        return key in self._values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@attrs.frozen
+class Stop:
+    """Why a run was asked to end, and the exit code of its process if the run ends for that reason.
+
+    Attributes:
+        reason: The reason in one line.
+        exit_code: Exit code of ``rlcore run``.
+        by_signal: Whether a signal asked.
+    """
+
+    reason: str = ""
+    exit_code: int = 0
+    by_signal: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``result.json`` has under ``stop``."""
+        return {"reason": self.reason, "exit_code": self.exit_code}
+
+
+@attrs.define(eq=False)
+class StopRequests:
+    """The first request of a run; later ones change nothing. Safe in a signal handler and in other threads."""
+
+    first: Stop | None = None
+
+    def add(self, stop: Stop) -> None:
+        if self.first is None:
+            self.first = stop
+
+
+class CheckpointHold:
+    """Keeps one checkpoint of a run until :meth:`release` is called, or the end of a ``with`` block.
+
+    May be released in another thread. A checkpoint that is no longer among the ``keep_checkpoints`` newest is then
+    deleted when the run saves the next one. A hold that is never released ends with the process.
+
+    Attributes:
+        step: Agent steps at the checkpoint.
+    """
+
+    def __init__(self, holds: CheckpointHolds, step: int) -> None:
+        self.step = step
+        self._holds: CheckpointHolds | None = holds
+
+    def release(self) -> None:
+        """Let the run delete the checkpoint. Later calls do nothing."""
+        holds, self._holds = self._holds, None
+        if holds is not None:
+            holds.release(self.step)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class CheckpointHolds:
+    """The holds of one run. A checkpoint may have several.
+
+    Attributes:
+        changed: Called with the steps that are held, ascending, whenever they have changed.
+    """
+
+    changed: Callable[[list[int]], None] | None = None
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._held: Counter[int] = Counter()
+
+    def hold(self, path: Path, step: int) -> CheckpointHold:
+        """Hold the checkpoint of ``step`` at ``path``. Raises RunStateError if it is not there."""
+        with self._lock:  # so that it is not being deleted
+            if not path.is_dir():
+                raise RunStateError(f"{path}: there is no checkpoint of step {step} to hold")
+            self._held[step] += 1
+            self._report(self._held[step] == 1)
+        return CheckpointHold(self, step)
+
+    def release(self, step: int) -> None:
+        with self._lock:
+            self._held[step] -= 1
+            self._report(self._held[step] == 0)
+
+    def _report(self, changed: bool) -> None:
+        if changed and self.changed is not None:
+            self.changed(sorted(step for step, holds in self._held.items() if holds > 0))
+
+    @contextmanager
+    def unheld(self, steps: list[int]) -> Iterator[list[int]]:
+        """Return those of ``steps`` that are not held; no hold is given until the block ends."""
+        with self._lock:
+            yield [step for step in steps if self._held[step] <= 0]
+
+
+class FactoryPlugins:
+    """The plugins that answered or wrapped the factory hooks of one run; rlcore's own are not counted.
+
+    A plugin that answers or wraps ``rlcore_create_environment`` decides what a policy learns in, and no key of the
+    configuration names the plugin. So checkpoints record who took part in each factory hook, and a factory that is
+    called for a checkpoint refuses to do without them.
+
+    Attributes:
+        found: In this process, by hook and label.
+        required: In the process that saved the checkpoint which the run continues or measures.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], Plugin] = {}
+        self.required: tuple[tuple[str, Plugin], ...] = ()
+
+    def add(self, hook: str, plugins: Iterable[Plugin]) -> None:
+        """Note the plugins that took part in one call of ``hook``."""
+        if hook != _NOT_LEARNED:
+            self.found |= {(hook, plugin.label): plugin for plugin in plugins if not plugin.essential}
+
+    def to_json(self) -> list[dict[str, str]]:
+        """The entry of a checkpoint; :meth:`require` reads it."""
+        found = sorted(self.found.items(), key=lambda item: item[0])
+        return [
+            {"hook": hook} | {name: getattr(plugin, name) for name in FACTORY_FIELDS[1:]} for (hook, _), plugin in found
+        ]
+
+    def require(self, run: Mapping[str, Any]) -> None:
+        """Require the plugins in the entry ``run`` of a checkpoint. Older checkpoints have none."""
+        self.required = tuple(
+            (each["hook"], Plugin(*(each[name] for name in FACTORY_FIELDS[1:]))) for each in run.get(FACTORIES, ())
+        )
+
+    def check(
+        self, hook: str, training: bool, now: Sequence[Plugin], found: Iterable[Plugin], selection: Selection
+    ) -> None:
+        """Raise PluginError unless the required plugins are among those that implement ``hook`` ``now``.
+
+        ``found`` are the installed plugins. A plugin that ``selection`` turns off by its name is not required.
+        """
+        if hook == _ONLY_TRAINING and not training:
+            return
+        for required_by, plugin in self.required:
+            if required_by == hook and not any(_is_same(plugin, each) for each in now) and not selection.off(plugin):
+                raise PluginError(
+                    f"{plugin.described} took part in {hook} when the checkpoint was saved, and does not now: "
+                    f"{_fix(plugin, found)}, or do without it with -p no:{plugin.label}"
+                )
+
+
+def _is_same(plugin: Plugin, other: Plugin) -> bool:
+    """Whether both are one plugin; a local file may have moved."""
+    return plugin.name == other.name and canonical(plugin.distribution) == canonical(other.distribution)
+
+
+def _fix(plugin: Plugin, found: Iterable[Plugin]) -> str:
+    if not plugin.distribution:
+        return f"load it with --allow-local or -p {plugin.label}"
+    installed = next((each for each in found if _is_same(plugin, each)), None)
+    if installed is None:
+        return f"pip install {plugin.distribution}"
+    return "rlcore plugins doctor says why" if installed.on else f"turn it on with -p {plugin.label}"
+
+
+class RunPlugins(Protocol):
+    """The methods of :class:`rlcore.Plugins` that plugins may call, as ``run.plugins``."""
+
+    def record(self, record_class: type[R], reference: str) -> R:
+        """Return the record of this class called NAME or DIST/NAME.
+
+        Raises NotInstalled if no plugin has it, PluginError if several do.
+        """
+        ...
+
+    def records(self, kind: str) -> tuple[Record, ...]:
+        """Return all records of a kind, such as ``"trainer"``, sorted by name."""
+        ...
+
+    def reward_provider(self, reference: str) -> RewardProviderSpec:
+        """Return the record of a reward called NAME or DIST/NAME."""
+        ...
+
+    def create_trainer(
+        self,
+        spec: TrainerSpec,
+        settings: BehaviorSettings,
+        behavior: BehaviorSpec,
+        run: RunContext,
+        *,
+        without: str | None = ...,
+    ) -> Trainer:
+        """Create a trainer with the hook ``rlcore_create_trainer``. The plugin called ``without`` is not asked.
+
+        A plugin that answers this hook, and creates a trainer inside its own, gives its own name.
+        """
+        ...
+
+    def create_reward_provider(
+        self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
+    ) -> RewardProvider:
+        """Create a reward provider with the hook ``rlcore_create_reward_provider``."""
+        ...
+
+    def recordings(self, what: str) -> Recordings:
+        """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
+        ...
+
+
+@attrs.define(eq=False)
+class RunContext:
+    """A run as plugins see it: the argument ``run`` of factories and notifications.
+
+    rlcore creates it. A plugin that shapes rewards in an environment leaves scores unchanged by doing so only if
+    ``purpose`` is ``"train"``.
+
+    Attributes:
+        config: The complete configuration. Must not be changed.
+        plugins: The plugins of the run: their records, and objects that they create.
+        directory: The run directory, an absolute path; it exists.
+        seed: The run's seed, never -1.
+        num_envs: N, the number of environments in this process.
+        first_env: Number, in the run, of the first environment of this process; 0 where one process has them all.
+        purpose: Purpose of the created objects: ``"train"``; ``"evaluate"`` for environments and curricula of
+            evaluations within a run, and for everything in ``rlcore evaluate``; ``"inference"`` under ``--inference``.
+        offline: Whether the run learns from recorded data and steps no environment.
+        behaviors: The behaviors that trainers are created for, those of the environment or of the recorded data; empty
+            before.
+        resumed_steps: Agent steps of each behavior in the checkpoint that the run resumed from; empty for a new run.
+        video: Directory for films if the environment is to record them; None otherwise.
+        working_directory: Directory that relative paths of the configuration are relative to.
+        stash: The values that plugins keep for this run; evaluations within a run share it.
+        ranks: The processes of the run, and the exchange between them; see :class:`rlcore.Ranks`.
+    """
+
+    config: RunConfig
+    plugins: RunPlugins
+    directory: Path
+    seed: int
+    num_envs: int
+    purpose: Purpose = "train"
+    offline: bool = False
+    behaviors: Mapping[str, BehaviorSpec] = attrs.field(factory=dict, repr=False)
+    resumed_steps: dict[str, int] = attrs.field(factory=dict)
+    video: Path | None = None
+    working_directory: Path = attrs.field(factory=working_directory)
+    stash: Stash = attrs.field(factory=Stash, repr=False)
+    first_env: int = 0
+    ranks: Ranks = attrs.field(factory=OneRank, repr=False)
+    # Shared with the context of evaluations, which is an evolved copy.
+    _stops: StopRequests = attrs.field(factory=StopRequests, repr=False)
+    _holds: CheckpointHolds = attrs.field(factory=CheckpointHolds, repr=False)
+    _files: list[str] = attrs.field(factory=list)
+    _factories: FactoryPlugins = attrs.field(factory=FactoryPlugins, repr=False)
+
+    @property
+    def inference(self) -> bool:
+        """Whether nothing is learned: ``purpose`` is not ``"train"``. Files of the run must not be changed then."""
+        return self.purpose != "train"
+
+    def request_stop(self, reason: str, exit_code: int = 0) -> None:
+        """Request that the run saves a checkpoint and ends after the current environment step, as ``interrupted``.
+
+        ``result.json`` has ``reason`` and ``exit_code`` under ``stop``, and ``rlcore run`` ends with this exit code.
+        The run can be resumed. An update is finished first; an evaluation is abandoned. The first request counts. It
+        has no effect if training ends in the same step anyway. May be called from any hook and thread. Raises
+        ValueError for an empty reason, and for an exit code outside 0 to 255.
+        """
+        if not reason.strip():
+            raise ValueError("request_stop needs a reason; result.json has it")
+        if not 0 <= exit_code <= 255:
+            raise ValueError(f"exit code {exit_code} is not between 0 and 255")
+        self._stops.add(Stop(" ".join(reason.split()), exit_code))
+
+    def hold_checkpoint(self, step: int) -> CheckpointHold:
+        """Keep the checkpoint of ``step`` from being deleted until the hold is released, for example during an upload.
+
+        ``step`` is that of ``rlcore_checkpoint_saved``. The checkpoint does not count towards ``keep_checkpoints``. May
+        be called in another thread. Raises RunStateError if the run has no such checkpoint (any more).
+        """
+        return self._holds.hold(self.directory / "checkpoints" / str(step), step)
+
+    def logger(self, name: str) -> logging.Logger:
+        """Return the logger of the plugin called ``name``, whose messages ``rlcore`` commands print after this name.
+
+        It is Python's ``logging.getLogger("rlcore.plugin.NAME")``, which hooks without a run may use too. Raises
+        ValueError unless ``name`` is the name of a plugin, such as ``acme-hooks``.
+        """
+        if not PLUGIN_NAME.fullmatch(name):
+            raise ValueError(f"logger {name!r}: a plugin's name must match {PLUGIN_NAME.pattern}")
+        return logging.getLogger(f"{PLUGIN_LOGGERS}.{name}")
+
+    def own_files(self, *patterns: str) -> None:
+        """Declare the files that a plugin writes into ``directory``, so that ``--force`` deletes them with the run.
+
+        May be called at any time: a plugin that chooses a name during the run declares exactly that name, because a
+        pattern may match a user's file. ``glob.escape`` makes a pattern of a name. Patterns are relative to the
+        directory; ``*`` matches anything but a slash, and ``{behavior}`` the name of each behavior. A pattern that
+        matches a folder means everything in it. Other files are a user's, and rlcore never deletes them. Raises
+        ValueError for a pattern that leaves the directory or matches any name.
+        """
+        for pattern in patterns:
+            problem = pattern_problem(pattern)
+            if problem:
+                raise ValueError(problem)
+        self._files += patterns
+
+    @property
+    def factories(self) -> FactoryPlugins:
+        """The plugins that took part in making the objects of the run."""
+        return self._factories
+
+    @property
+    def held_checkpoints(self) -> CheckpointHolds:
+        """The holds that :meth:`hold_checkpoint` gave."""
+        return self._holds
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The patterns that plugins declared with :meth:`own_files`."""
+        return tuple(self._files)
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run, the name of its directory."""
+        return self.config.checkpoint_settings.run_id
+
+    @property
+    def behavior_names(self) -> tuple[str, ...]:
+        """The names of the behaviors in the configuration; an environment with one agent uses the only one."""
+        return tuple(self.config.behaviors)
+
+    def absolute(self, path: str | Path) -> Path:
+        """Return the absolute path for a user's path: ``~`` is expanded, the rest is below ``working_directory``."""
+        return self.working_directory / user_path(path)
+
+    def create_reward_providers(self, behavior: BehaviorSpec, settings: BehaviorSettings) -> list[RewardProvider]:
+        """Create the behavior's reward providers, in the order of its ``reward_signals``.
+
+        While policies are measured, a reward whose plugin is absent is an :class:`rlcore.AbsentReward`.
+        """
+        return [self._reward_provider(name, block, behavior) for name, block in settings.reward_signals.items()]
+
+    def _reward_provider(self, name: str, block: Any, behavior: BehaviorSpec) -> RewardProvider:
+        from rlcore.contracts.rewards import AbsentReward
+        from rlcore.settings.trainers import AbsentRewardSettings
+
+        if isinstance(block, AbsentRewardSettings):
+            return AbsentReward(name, block.gamma, block.strength)
+        spec, key = self.plugins.reward_provider(name), ("behaviors", behavior.name, "reward_signals", name)
+        try:
+            return self.plugins.create_reward_provider(spec, block, behavior, self)
+        except UnsupportedSpace as error:
+            raise UnsupportedSpace(f"{dotted(key)}: {error}") from error
+        except ConfigError as error:
+            raise ConfigError(error.message, key=(*key, *error.key)) from error
+
+    def read_recording(self, path: str | Path, behavior_name: str) -> Recording:
+        """Return the recorded episodes that ``path`` names.
+
+        ``path`` is a recording, a directory with a recording named after the behavior, or a name that an installed
+        format knows, such as an id of Minari's. Raises ConfigError if there is no such recording.
+        """
+        return self._recordings(path).read(path, behavior_name, self.working_directory)
+
+    def recorded_behavior(self, path: str | Path, behavior_name: str) -> BehaviorSpec:
+        """Return the observations and actions of the recording that ``path`` names; its episodes are not read."""
+        return self._recordings(path).behavior(path, behavior_name, self.working_directory)
+
+    def _recordings(self, path: str | Path) -> Recordings:
+        return self.plugins.recordings(f"recording {str(path)!r}")

@@ -1,0 +1,317 @@
+"""Runs with ``evaluation.opponents``: results everywhere, the best checkpoint, a resume, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import table_game
+import yaml
+
+from rlcore import hookimpl
+from rlcore.contracts.results import EvaluationResult
+from rlcore.errors import ConfigError, PluginError
+from rlcore.run.run import Run
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore_devkit.fixtures import RunRlcore
+
+GAMES = table_game.__file__
+ALL = {"random": {}, "rock": {"type": "always", "option": 0}, "paper": {"type": "always", "option": 1}}
+TABLE: dict[str, Any] = {"environment": {"type": "table", "num_envs": 1}}
+
+
+def evaluating(opponents: Any = ALL, **settings: Any) -> dict[str, Any]:
+    return {**TABLE, "evaluation": {"interval": 50, "episodes": 12, "opponents": opponents, **settings}}
+
+
+@pytest.fixture
+def configure(configure: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs whose local plugins have the table game and its opponents."""
+
+    def make(changes: Any = None, **keywords: Any) -> Any:
+        config = configure(changes, **keywords)
+        config["plugins"]["local"].append(str(GAMES))
+        config["plugins"]["enable"] = ["rlcore-ghost/ghost"]
+        return config
+
+    return make
+
+
+def results_of(run: Run) -> list[EvaluationResult]:
+    """Trains to the end; the results that plugins receive."""
+    heard: list[EvaluationResult] = []
+
+    class Hears:
+        @hookimpl
+        def rlcore_evaluated(self, result: EvaluationResult) -> None:
+            heard.append(result)
+
+    run.plugins.register(Hears(), "hears")
+    run.train()
+    return heard
+
+
+def test_a_result_against_each_opponent_is_heard_written_and_printed(
+    make_run: Any, files: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heard = results_of(make_run({**evaluating(), "stats": {"console": {}}}))
+    assert len(heard) == 4
+    last = heard[-1]
+    assert list(last.opponents) == ["random", "rock", "paper"]
+    assert all(each.episodes == 12 and sorted(each.teams) == [0] * 6 + [1] * 6 for each in last.opponents.values())
+    assert last.score == pytest.approx(np.mean([each.mean_reward for each in last.opponents.values()]))
+    assert last.behaviors["Agent"].episodes == 36, "the agents that learn, against all"
+    for name, result in zip((0, 1), (last.opponents["rock"], last.opponents["paper"]), strict=True):
+        option = 2 if make_option(files) else 0  # the numpy policy takes the last option or the first
+        assert result.mean_reward == {0: 0.0, 1: 1.0, 2: -1.0}[(option - name) % 3]
+    line = files().metrics[-1]["stats"]
+    for name, result in last.opponents.items():
+        assert line[f"Evaluation/Reward against {name}"] == result.mean_reward
+        assert line[f"Evaluation/Win Rate against {name}"] == result.win_rate
+        assert line[f"Evaluation/Draw Rate against {name}"] == result.draw_rate
+    written = files().result["evaluation"]
+    assert written["score"] == last.score
+    assert written["opponents"] == {name: result.summary for name, result in last.opponents.items()}
+    shown = ", ".join(f"{name} {result.mean_reward:.3f}" for name, result in last.opponents.items())
+    assert f"Evaluation: {last.score:.3f} ({shown})." in capsys.readouterr().out.splitlines()[-1]
+
+
+def make_option(files: Any) -> bool:
+    """Whether the last weights of the run take the last option."""
+    step = files().steps[-1]
+    return bool(load_checkpoint(files().path / "checkpoints" / str(step))["Agent"]["model"]["weights"].sum() >= 0)
+
+
+def test_the_best_checkpoint_is_that_of_the_best_score_against_opponents(make_run: Any, files: Any) -> None:
+    run = make_run(evaluating({"rock": {"type": "always", "option": 0}}))
+    scores = [result.opponents["rock"].mean_reward for result in results_of(run)]
+    steps = [50, 100, 150, 200]
+    best = steps[scores.index(max(scores))]
+    assert files().best[-1] == best and files().result["evaluation"]["best_score"] == max(scores)
+
+
+def test_one_opponent_may_decide_the_score(make_run: Any) -> None:
+    results = results_of(make_run(evaluating(score_against="paper")))
+    assert all(result.score == result.opponents["paper"].mean_reward for result in results)
+
+
+def test_a_run_stops_at_a_score_against_opponents(make_run: Any) -> None:
+    run = make_run(evaluating({"random": {}}, stop_at=-1.0))
+    run.train()
+    assert run.steps == 50 and run.scores.stopped
+
+
+def test_without_opponents_nothing_is_added(make_run: Any, files: Any) -> None:
+    run = make_run({**TABLE, "evaluation": {"interval": 100, "episodes": 4}})
+    (first, _) = results_of(run)
+    assert first.to_json().keys() == {"behaviors"} and first.behaviors["Agent"].episodes == 8
+    assert "opponents" not in files().result["evaluation"]
+    assert not any("against" in tag for line in files().metrics for tag in line["stats"])
+
+
+def test_an_opponents_results_do_not_depend_on_the_others(make_run: Any) -> None:
+    alone = results_of(make_run(evaluating({"random": {}})))
+    among = results_of(make_run({**evaluating({"rock": {"type": "always"}, **ALL}), "checkpoint_settings.run_id": "b"}))
+    assert [each.opponents["random"] for each in alone] == [each.opponents["random"] for each in among]
+
+
+def learned(files: Any, name: str) -> dict[str, Any]:
+    """The last checkpoint without what evaluations leave: scores, and the statistics of a summary."""
+    content = files(name).checkpoint(200)
+    state = content["state.json"]
+    del state["run"]["evaluation"]
+    return content
+
+
+def test_training_is_the_same_with_opponents_and_without(make_run: Any, files: Any) -> None:
+    make_run({**evaluating(), "checkpoint_settings.run_id": "with"}).train()
+    make_run({**TABLE, "checkpoint_settings.run_id": "without"}).train()
+    assert learned(files, "with") == learned(files, "without")
+
+
+@pytest.mark.parametrize("step", [60, 110])
+def test_a_run_that_was_killed_resumes_to_the_same_bytes(make_run: Any, files: Any, kill_after: Any, step: int) -> None:
+    make_run({**evaluating(), "checkpoint_settings.run_id": "whole"}).train()
+    kill_after(make_run({**evaluating(), "checkpoint_settings.run_id": "killed"}), step)
+    make_run({**evaluating(), "checkpoint_settings": {"run_id": "killed", "resume": True}}).train()
+    whole, killed = files("whole"), files("killed")
+    assert killed.checkpoint(200) == whole.checkpoint(200) and killed.best == whole.best
+    assert killed.result["evaluation"] == whole.result["evaluation"]
+    assert [line["stats"].items() for line in whole.metrics][-1] >= {
+        (tag, value) for tag, value in killed.metrics[-1]["stats"].items() if tag.startswith("Evaluation/")
+    }
+
+
+def test_a_run_that_is_done_keeps_its_results_when_it_is_resumed(make_run: Any, files: Any) -> None:
+    make_run(evaluating()).train()
+    before = files().result["evaluation"]
+    make_run({**evaluating(), "checkpoint_settings.resume": True}).train()
+    assert files().result["evaluation"] == before and list(before["opponents"]) == list(ALL)
+
+
+def test_an_evaluation_against_opponents_is_abandoned_and_made_by_the_resumed_run(make_run: Any, files: Any) -> None:
+    at_checkpoints = evaluating(interval=40)  # the table cannot save itself
+    run = make_run({**at_checkpoints, "checkpoint_settings.run_id": "stopped"})
+    run.start()
+    environment = run._training.evaluation.evaluator._environment
+    step, taken = environment.step, []
+
+    def stopping(actions: Any) -> Any:
+        taken.append(1)
+        if len(taken) == 5:  # in the games against the second opponent
+            run.request_stop()
+        return step(actions)
+
+    environment.step = stopping
+    run.train()
+    assert run.steps == 40 and len(taken) == 5 and run.scores.score is None
+    make_run({**at_checkpoints, "checkpoint_settings": {"run_id": "stopped", "resume": True}}).train()
+    make_run({**at_checkpoints, "checkpoint_settings.run_id": "whole"}).train()
+    assert files("stopped").checkpoint(200) == files("whole").checkpoint(200)
+
+
+# ---------------------------------------------------------------- the opponent run
+
+
+@pytest.fixture
+def old(make_run: Any, files: Any) -> Path:
+    """A run that is over, with checkpoints and a best one."""
+    make_run({**evaluating({"random": {}}), "checkpoint_settings.run_id": "old"}).train()
+    return Path(files("old").path)
+
+
+def against(old: Path, **settings: Any) -> dict[str, Any]:
+    return evaluating({"before": {"type": "run", "path": str(old), **settings}})
+
+
+def test_a_checkpoint_of_another_run_plays_and_that_run_stays_as_it_is(make_run: Any, files: Any, old: Path) -> None:
+    before = files("old").everything()
+    for checkpoint in ("last", "best", files("old").steps[0]):
+        run = make_run({**against(old, checkpoint=checkpoint), "checkpoint_settings": {"run_id": "new", "force": True}})
+        assert all(result.opponents["before"].episodes == 12 for result in results_of(run))
+    assert files("old").everything() == before
+
+
+def test_a_run_ties_with_itself(make_run: Any, old: Path, configure: Any) -> None:
+    """Equal policies take the same option all the time, so that every game is drawn; a run beside it has its id."""
+    run = make_run({**against(Path("old")), "checkpoint_settings.run_id": "again"})
+    assert results_of(run)[-1].opponents["before"].draw_rate == 1.0
+
+
+def test_a_directory_of_one_checkpoint_is_an_opponent(make_run: Any, files: Any, old: Path) -> None:
+    place = old / "checkpoints" / str(files("old").steps[0])
+    run = make_run({**against(place), "checkpoint_settings.run_id": "new"})
+    assert results_of(run)[0].opponents["before"].episodes == 12
+
+
+REFUSED = {
+    "gone": ({"path": "results/gone"}, "path: results/gone: is neither a run nor a checkpoint"),
+    "no checkpoint": ({"checkpoint": 7}, "checkpoint: .*there is no checkpoint '7'; there are 40, 80"),
+    "no behavior": ({"behavior": "Agnet"}, "behavior: .* has no behavior 'Agnet'; it has Agent; did you mean 'Agent'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_policy_that_is_not_there_is_refused_with_its_line_before_training(
+    configure: Any, run_rlcore: RunRlcore, tmp_path: Path, old: Path, name: str
+) -> None:
+    changes, message = REFUSED[name]
+    path = tmp_path / "working" / "new.yaml"
+    path.parent.mkdir(exist_ok=True)
+    config = configure({**against(old, **changes), "checkpoint_settings.run_id": "new"})
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    key = message.partition(":")[0]
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if text.strip().startswith(f"{key}: "))
+    result = run_rlcore("run", "new.yaml")
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert re.match(f"error: new.yaml:{line}: evaluation.opponents.before.{message}", result.stderr), result.stderr
+
+
+def test_a_policy_of_other_observations_or_actions_is_refused(make_run: Any, old: Path) -> None:
+    changes = {**against(old), "environment.options": {"options": 4}, "checkpoint_settings.run_id": "new"}
+    with pytest.raises(ConfigError, match=r"before\.path: the policy 'Agent' of .*discrete actions are \(4,\) instead"):
+        make_run(changes).train()
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"environment.type": "corridor"}, r"all agents \(of 'Agent'\) are in one team"),
+        ({"environment.options": {"teams": [3, 3]}}, r"all agents \(of 'Agent'\) are in one team"),
+    ],
+)
+def test_an_environment_without_teams_is_refused_with_the_line_of_the_block(
+    configure: Any, run_rlcore: RunRlcore, tmp_path: Path, changes: Any, message: str
+) -> None:
+    path = tmp_path / "working" / "run.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump(configure({**evaluating(), **changes})), encoding="utf-8")
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if text.strip() == "opponents:")
+    result = run_rlcore("run", "run.yaml")
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert re.match(f"error: run.yaml:{line}: evaluation.opponents: {message}", result.stderr), result.stderr
+
+
+def test_fewer_episodes_than_teams_are_refused(make_run: Any) -> None:
+    with pytest.raises(ConfigError, match=r"evaluation\.episodes: must be at least 2, the number of teams"):
+        make_run(evaluating(episodes=1)).train()
+
+
+def test_an_opponent_that_fails_is_named_with_its_plugin(make_run: Any) -> None:
+    message = r"opponent 'broken' of plugin 'table_game'.* failed in act: ZeroDivisionError: the tree is empty"
+    with pytest.raises(PluginError, match=message):
+        make_run(evaluating({"broken": {}})).train()
+
+
+# ---------------------------------------------------------------- rlcore evaluate
+
+
+@pytest.fixture
+def evaluate(run_rlcore: RunRlcore, old: Path) -> Callable[..., Any]:
+    return lambda *words: run_rlcore("evaluate", old, "--episodes", "6", *words)
+
+
+def test_a_saved_run_plays_the_opponents_of_its_evaluations(evaluate: Any) -> None:
+    result = evaluate("--json")
+    data = json.loads(result.stdout)
+    assert list(data["opponents"]) == ["random"] and data["opponents"]["random"]["episodes"] == 6
+    assert sorted(data["opponents"]["random"]["teams"]) == [0, 0, 0, 1, 1, 1]
+    assert data["score"] == data["opponents"]["random"]["mean_reward"]
+
+
+def test_opponents_of_the_command_line_replace_them(evaluate: Any, old: Path) -> None:
+    result = evaluate("--opponent", "always", "--opponent", f"self={{type: run, path: {old}}}")
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("Agent: mean reward") and "over 12 episodes" in lines[0]
+    assert lines[1].startswith("against always: mean reward ") and lines[1].endswith("of 6 episodes")
+    assert lines[2] == "against self: mean reward 0.00 +/- 0.00, won 0.0%, drawn 100.0%, lost 0.0% of 6 episodes"
+
+
+def test_without_opponents_the_agents_play_all_teams(evaluate: Any) -> None:
+    (line,) = evaluate("--no-opponents").stdout.splitlines()
+    assert line.startswith("Agent: mean reward 0.00") and "over 12 episodes" in line
+    assert "give only one of them" in evaluate("--no-opponents", "--opponent", "random").stderr
+
+
+def test_an_unknown_opponent_is_told_with_the_nearest(evaluate: Any) -> None:
+    result = evaluate("--opponent", "randon")
+    assert result.exit_code == 2
+    message = "error: --set evaluation.opponents.randon: unknown opponent 'randon'; allowed: always, broken, random, "
+    assert result.stderr.startswith(message) and "; did you mean 'random'?" in result.stderr
+
+
+def test_an_environment_of_its_own_is_opened_for_other_numbers_of_games(make_run: Any) -> None:
+    """The opponents are kept; games in another number of environments are as exact."""
+    run = make_run(evaluating())
+    run.start()
+    result = run.evaluate(episodes=3)
+    assert [each.episodes for each in result.opponents.values()] == [3, 3, 3]
+    run.close("interrupted")

@@ -1,0 +1,242 @@
+"""How an on-policy trainer collects a rollout, and what a checkpoint has of it.
+
+The statistics of the observation normalizer in the first rollout are those of the observations that the first actions
+are chosen for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSettings,
+    BehaviorSpec,
+    RunContext,
+    RunStateError,
+    derive_generator,
+    fill,
+    generator_state,
+    restore_generator,
+    saved_array,
+    saved_count,
+    saved_mapping,
+    total_of,
+)
+from rlcore_torch.networks.actions import ActionNoise
+from rlcore_torch.networks.networks import ActorCritic, to_numpy
+from rlcore_torch.networks.saved_networks import load_model_state, model_state
+from rlcore_torch.on_policy.advantages import EpisodeRewards
+from rlcore_torch.on_policy.rollout import RolloutBuffer
+from rlcore_torch.on_policy.saved_rollout import (
+    complete_rollout,
+    is_complete,
+    load_rollout,
+    require_rollout_fit,
+    rollout_state,
+)
+from rlcore_torch.optimization.optimizer import Optimizer
+from rlcore_torch.policy.policy import ActorPolicy
+from rlcore_torch.settings import OnPolicySettings
+from rlcore_torch.template import TorchTrainer
+
+__all__ = ["RolloutTrainer"]
+
+
+class RolloutTrainer(TorchTrainer):
+    """Acts with the current policy and stores what happens; the base of :class:`rlcore_torch.OnPolicyTrainer`.
+
+    Attributes:
+        hyperparameters: The block ``hyperparameters``.
+        model: The network.
+        optimizer: The optimizer of all parameters of the network.
+        policy: The current policy.
+        buffer: The rollout that is collected.
+        memory: [S, M] what the networks remember before the next action: the policy's numbers first, the critic's last,
+            which are the same if it shares the policy's body. Zero where an episode begins; None without memory.
+        rollout_start: Agent steps of all ranks at which the rollout began. Schedules are evaluated there, so that a
+            rollout is learned from as it was collected, and the last one not with the values of the end.
+    """
+
+    hyperparameters: OnPolicySettings
+    model: ActorCritic
+
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        super().__init__(settings, behavior, run)
+        self.optimizer = self.make_optimizer(self.model.parameters())
+        self.policy = ActorPolicy(behavior, self.model, self.backend)
+        head, size = self.model.policy_head, self.model.memory_size
+        remembered = size if self.model.critic is self.model.actor else 2 * size
+        self.memory = np.zeros((behavior.slots, remembered), np.float32) if size else None
+        collected = self.hyperparameters.buffer_size
+        if self.ranks.size > 1:
+            collected = -(-collected // self.share.total) * behavior.slots
+        self.buffer = RolloutBuffer(behavior, collected, remembered, head.noise_size, head.continuous)
+        self.rollout_start = 0
+        self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
+        self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
+        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, head.noise_size, self.share)
+        self.episode_rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
+
+    def actor_optimizer(self) -> Optimizer:
+        """Return the optimizer of all parameters."""
+        return self.optimizer
+
+    # ------------------------------------------------------------ acting
+
+    def begin(self, batch: AgentBatch) -> None:
+        """Start new episodes in all slots."""
+        self._forget(np.ones(self.behavior.slots, np.bool_))
+        self.buffer.begin(batch, self.memory)
+        self._begin_statistics(batch)
+
+    def act(self, batch: AgentBatch) -> Actions:
+        """Return actions, and store what their distribution was given."""
+        noise = None if self.settings.network_settings.deterministic else self._noise.next()
+        if self.memory is None:
+            columns, logits = self.policy.parameters(batch.observations, batch.action_mask)
+        else:
+            columns, logits = self._remembering(batch, self.memory)
+        raw, choices = self.policy.choose((columns, logits), noise)
+        self.buffer.act(raw, choices, columns, logits)
+        return self.policy.layout.actions(raw, choices)
+
+    def _remembering(
+        self, batch: AgentBatch, memory: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
+        """What actions are drawn with; slots that act remember what they do then."""
+        size, after = self.model.memory_size, memory.copy()
+        if self.model.critic is not self.model.actor:
+            after[:, size:] = self._critic_step(batch.observations, memory[:, size:])
+        drawn_with = self.policy.parameters(batch.observations, batch.action_mask, after[:, :size])
+        acting = slice(None) if batch.needs_action is None else batch.needs_action
+        memory[acting] = after[acting]
+        return drawn_with
+
+    @torch.inference_mode()
+    def _critic_step(
+        self, observations: Mapping[str, NDArray[Any]], memory: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """The next memory of the critic, [S, M] from its ``memory`` [S, M]."""
+        raw = tuple(x.to(self.device) for x in self.model.inputs.raw(observations))
+        _, after = self.model.critic.step(self.model.inputs(raw), torch.from_numpy(memory).to(self.device))
+        return to_numpy(after)
+
+    def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        """Store the transitions that closed."""
+        if batch.aborted is not None:
+            self._forget(batch.aborted)
+        full = self.rollout_start + self.hyperparameters.buffer_size
+        self.step_count.add(self.buffer.observe(batch, self.memory), min(full, self.settings.max_steps))
+        self._begin_statistics(batch)
+
+    def _begin_statistics(self, batch: AgentBatch) -> None:
+        """Give the normalizer the first observations that are acted on; it then changes with updates alone.
+
+        A rollout that an earlier version began without statistics ends without them.
+        """
+        if not self.model.inputs.has_statistics and self.steps == self.rollout_start:
+            self.normalize(batch)
+
+    def _forget(self, cut: NDArray[np.bool_]) -> None:
+        """Forget what was remembered and earned in the episodes of these slots [S], which are cut.
+
+        Reward sums are reset where there is no transition in the buffer; ``cut_rows`` reports the others.
+        """
+        lengths = self.buffer.lengths()
+        for rewards in self.episode_rewards:
+            rewards.forget(cut & (lengths == 0))
+        if self.memory is not None:
+            self.memory[cut] = 0.0
+
+    def ready(self) -> bool:
+        """Return whether the rollout is full, or is the last one before ``max_steps``, which may be shorter.
+
+        A short rollout holds at least ``batch_size`` transitions, and every rank has a part. Fewer would take
+        ``num_epoch`` steps as long as all others along gradients noisier than ``batch_size`` asks for.
+        """
+        h, collected = self.hyperparameters, self.steps - self.rollout_start
+        if collected >= h.buffer_size:
+            return True
+        last = self.rollout_start < self.settings.max_steps <= self.steps
+        return last and collected >= h.batch_size and not self.ranks.any(self.buffer.size == 0)
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a run must save of the trainer."""
+        rewards = zip(self.provider_names, self.episode_rewards, strict=True)
+        state = {
+            "model": model_state(self.model),
+            "optimizer": self.optimizer.state_dict(),
+            "buffer": rollout_state(self.buffer),
+            "steps": self.steps,
+            "generators": {
+                "actions": generator_state(self._noise_generator),
+                "minibatches": generator_state(self._minibatch_generator),
+            },
+            "noise": self._noise.state_dict(),
+            "episode_rewards": {name: each.open.copy() for name, each in rewards},
+            "providers": self.providers_state(),
+        }
+        if self.memory is not None:
+            size = self.model.memory_size
+            state["memory"] = {"acting": self.memory[:, :size].copy(), "critic": self.memory[:, -size:].copy()}
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, for a state that does not fit."""
+        self.require_fit(state)
+        self._load_learned(state)
+        load_rollout(self.buffer, state["buffer"])
+        self.rollout_start = self.steps - total_of(self.ranks, self.buffer.size)
+        self._noise.load_state_dict(state["noise"])
+        for name, rewards in zip(self.provider_names, self.episode_rewards, strict=True):
+            fill(rewards.open, saved_mapping(state, "episode_rewards"), name)
+        critic_memory = None
+        if self.memory is not None:
+            critic_memory = state["memory"]["critic"].copy()
+            self.memory[:, -critic_memory.shape[1] :] = critic_memory
+            self.memory[:, : critic_memory.shape[1]] = state["memory"]["acting"]
+        self.policy.refresh()
+        if not is_complete(state["buffer"]):
+            complete_rollout(self.buffer, self.memory, critic_memory, self.policy.parameters, self._critic_step)
+
+    def load_learned(self, state: Mapping[str, Any]) -> None:
+        """Continue with the weights, the optimizer and the generators of ``state``, and with an empty rollout."""
+        super().require_fit(state)
+        self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))
+        self._load_learned(state)
+        self.rollout_start = self.steps
+        self.policy.refresh()
+
+    def _load_learned(self, state: Mapping[str, Any]) -> None:
+        load_model_state(self.model, state["model"], self.behavior.name)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.forget_captured()
+        self.steps = saved_count(state, "steps")
+        restore_generator(self._noise_generator, state["generators"]["actions"])
+        restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
+        self.load_providers(state["providers"])
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        super().require_fit(state)
+        buffer = saved_mapping(state, "buffer")
+        slots = len(saved_array(buffer, "cursor", np.int64, (None,)))
+        if slots != self.behavior.slots:
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint is of {slots} agents, this run has "
+                f"{self.behavior.slots}; set environment.num_envs as it was"
+            )
+        require_rollout_fit(self.buffer, buffer, self.model.memory_size)
+        if self.memory is not None:
+            memory = saved_mapping(state, "memory")
+            for name in ("acting", "critic"):
+                saved_array(memory, name, np.float32, (slots, self.model.memory_size))
+        self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))
