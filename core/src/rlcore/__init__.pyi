@@ -1,3 +1,4 @@
+from .cli.main import main as main
 from .cli.terminal import cells as cells
 from .cli.terminal import echo as echo
 from .cli.terminal import plain_console as plain_console
@@ -40,6 +41,7 @@ from .contracts.exporters import ChecksPolicies as ChecksPolicies
 from .contracts.exporters import ExportAbout as ExportAbout
 from .contracts.exporters import Exporter as Exporter
 from .contracts.exporters import policy_module as policy_module
+from .contracts.finite import first_non_finite as first_non_finite
 from .contracts.finite import hide_overflow_warnings as hide_overflow_warnings
 from .contracts.finite import not_finite_as_float32 as not_finite_as_float32
 from .contracts.policy import MemoryPolicy as MemoryPolicy
@@ -76,12 +78,14 @@ from .contracts.saved_values import FrozenState as FrozenState
 from .contracts.saved_values import SavedValueError as SavedValueError
 from .contracts.saved_values import SharedPart as SharedPart
 from .contracts.saved_values import fill as fill
+from .contracts.saved_values import non_finite as non_finite
 from .contracts.saved_values import saved_array as saved_array
 from .contracts.saved_values import saved_bool as saved_bool
 from .contracts.saved_values import saved_count as saved_count
 from .contracts.saved_values import saved_entry as saved_entry
 from .contracts.saved_values import saved_float as saved_float
 from .contracts.saved_values import saved_mapping as saved_mapping
+from .contracts.saved_values import storable as storable
 from .contracts.seeding import EpisodeSeeds as EpisodeSeeds
 from .contracts.seeding import EpisodeTable as EpisodeTable
 from .contracts.seeding import EpisodeUniforms as EpisodeUniforms
@@ -152,9 +156,6 @@ from .plugins.context import StashKey as StashKey
 from .plugins.contract import CONTRACT as CONTRACT
 from .plugins.discover import PLUGIN_NAME as PLUGIN_NAME
 from .plugins.discover import Plugin as Plugin
-from .plugins.doctor import Finding as Finding
-from .plugins.doctor import diagnose as diagnose
-from .plugins.doctor import loaded_among_others as loaded_among_others
 from .plugins.factories import call_target as call_target
 from .plugins.factories import require_protocol as require_protocol
 from .plugins.failures import blame as blame
@@ -183,6 +184,7 @@ from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
 from .run.curricula.episodes_in_order import EpisodesInOrder as EpisodesInOrder
 from .run.episode_statistics import EpisodeStatistics as EpisodeStatistics
 from .run.export import export_policies as export_policies
+from .run.ranks.launch import launched as launched
 from .run.run import Run as Run
 from .run.run_data import CheckpointData as CheckpointData
 from .run.run_data import RunData as RunData
@@ -198,6 +200,7 @@ from .settings.environment import EnvironmentParameter as EnvironmentParameter
 from .settings.environment import EnvironmentSettings as EnvironmentSettings
 from .settings.environment import EvaluationSettings as EvaluationSettings
 from .settings.environment import ExecutorSettings as ExecutorSettings
+from .settings.fields import METADATA_KEY as METADATA_KEY
 from .settings.fields import Choice as Choice
 from .settings.fields import FieldInfo as FieldInfo
 from .settings.fields import SettingError as SettingError

@@ -45,9 +45,6 @@ PACKAGES = {
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
 LESSONS = "lessons"
 
-# The replay sampler of a behavior that chooses none.
-UNIFORM = "uniform"
-
 # The format to ask for, the one of ML-Agents' demonstrations, and the advice if no plugin for recordings is loaded.
 RECORDING_FORMAT = "minari"
 DEMONSTRATION_FORMAT = "mlagents"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.contracts.saved_values import storable
+from rlcore import storable
 
 _ARRAY = "$array"  # {"$array": [type, shape, offset]} stands where an array was
 

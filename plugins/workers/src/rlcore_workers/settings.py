@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from rlcore import ExecutorSettings, KeyPath, RunConfig, SettingError, TrainerSpec, setting
-from rlcore.plugins.context import RunPlugins
+from rlcore import ExecutorSettings, KeyPath, RunConfig, RunPlugins, SettingError, TrainerSpec, setting
 
 __all__ = ["WorkerSettings"]
 
