@@ -35,7 +35,8 @@ def test_a_strangers_trainer_resumes_exactly_without_torch(numpy_venv: Venv, tmp
         "environment: {type: gymnasium, id: CartPole-v1, num_envs: 4}\n"
         "behaviors:\n"
         "  Pole:\n"
-        "    {trainer_type: acme, max_steps: 4096, summary_freq: 1024, checkpoint_interval: 1024, keep_checkpoints: 9}\n"
+        "    trainer_type: acme\n    max_steps: 4096\n    summary_freq: 1024\n"
+        "    checkpoint_interval: 1024\n    keep_checkpoints: 9\n"
         "checkpoint_settings: {run_id: pole}\n"
     )
     numpy_venv.rlcore("run", "pole.yaml", "--seed", "3", cwd=tmp_path)
