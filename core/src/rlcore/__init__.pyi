@@ -48,6 +48,7 @@ from .contracts.policy import MemoryPolicy as MemoryPolicy
 from .contracts.policy import Player as Player
 from .contracts.policy import Policy as Policy
 from .contracts.policy import Snapshot as Snapshot
+from .contracts.processes import kill_descendants as kill_descendants
 from .contracts.ranks import IdleGroups as IdleGroups
 from .contracts.ranks import Launch as Launch
 from .contracts.ranks import OneRank as OneRank
