@@ -78,7 +78,9 @@ from .contracts.rewards import recording_gradients as recording_gradients
 from .contracts.saved_values import FrozenState as FrozenState
 from .contracts.saved_values import SavedValueError as SavedValueError
 from .contracts.saved_values import SharedPart as SharedPart
+from .contracts.saved_values import TreePath as TreePath
 from .contracts.saved_values import fill as fill
+from .contracts.saved_values import mapped as mapped
 from .contracts.saved_values import non_finite as non_finite
 from .contracts.saved_values import saved_array as saved_array
 from .contracts.saved_values import saved_bool as saved_bool
@@ -165,6 +167,8 @@ from .plugins.manager import HookManager as HookManager
 from .plugins.recording_formats import read_recording as read_recording
 from .plugins.select import Selection as Selection
 from .plugins.select import selection_from as selection_from
+from .recording.episode_recorder import EpisodeRecorder as EpisodeRecorder
+from .recording.episode_recorder import one_slot as one_slot
 from .records import BehaviorSection as BehaviorSection
 from .records import CommandSpec as CommandSpec
 from .records import ConfigSection as ConfigSection
@@ -182,6 +186,7 @@ from .records import TrainerSpec as TrainerSpec
 from .records import check_target as check_target
 from .run.checks import outside_bounds as outside_bounds
 from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
+from .run.curricula.curricula import RunCurricula as RunCurricula
 from .run.curricula.episodes_in_order import EpisodesInOrder as EpisodesInOrder
 from .run.episode_statistics import EpisodeStatistics as EpisodeStatistics
 from .run.export import export_policies as export_policies

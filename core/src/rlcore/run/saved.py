@@ -223,7 +223,7 @@ class SavedRun:
         return recorded_to(self.plugins, directory, behaviors, about, record_format)
 
 
-# ---------------------------------------------------------------- saved policies
+# ---------------------------------------------------------------- policies
 
 
 ENVIRONMENT_BLOCKS = ("environment", "environment_parameters", "evaluation")

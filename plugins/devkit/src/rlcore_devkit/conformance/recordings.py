@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rlcore import Actions, AgentBatch, BehaviorSpec, Environment, EpisodeSeeds, Recording
-from rlcore.recording.episode_recorder import EpisodeRecorder
+from rlcore import Actions, AgentBatch, BehaviorSpec, Environment, EpisodeRecorder, EpisodeSeeds, Recording
 
 Choose = Callable[[AgentBatch], Actions]
 
