@@ -45,9 +45,7 @@ PACKAGES = {
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
 LESSONS = "lessons"
 
-# The format to ask for, the one of ML-Agents' demonstrations, and the advice if no plugin for recordings is loaded.
-RECORDING_FORMAT = "minari"
-DEMONSTRATION_FORMAT = "mlagents"
+# The advice if no plugin for recordings is loaded.
 RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if it is installed"
 
 # The advice if no plugin exchanges between the processes that torchrun started.
