@@ -30,9 +30,9 @@ from rlcore.contracts.results import ExportResult
 from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport, did_you_mean
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
-from rlcore.plugins.failures import blamed, failure, trainer_named
+from rlcore.plugins.failures import blamed, failure
 from rlcore.records import ExporterSpec
-from rlcore.run.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.components import settings_of
 from rlcore.run.run_data import configuration_sha256
 from rlcore.run.saved import PolicySource, SavedRun
