@@ -7,8 +7,9 @@ import pytest
 from playing_bots import chance, random_pairs
 
 from rlcore import RunStateError
-from rlcore_ghost.match_log import MatchLog
-from rlcore_ghost.ratings import EloTable, bradley_terry, expected_score, weng_lin
+from rlcore_ghost.ratings.fits import bradley_terry, weng_lin
+from rlcore_ghost.selfplay.elo import EloTable, expected_score
+from rlcore_ghost.selfplay.match_log import MatchLog
 
 
 def textbook(ratings, player, opponent, result, k):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlcore import SavedValueError
-from rlcore_ghost.ratings import EloTable, expected_score
+from rlcore_ghost.selfplay.elo import EloTable, expected_score
 
 ONE, OTHER = 0, 1
 BETTER = 190.0  # points of the first team over the second one

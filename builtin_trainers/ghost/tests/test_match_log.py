@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rlcore import RunStateError
-from rlcore_ghost.match_log import MatchLog, snapshot_name, snapshot_parts
-from rlcore_ghost.standings import Standings
+from rlcore_ghost.ratings.standings import Standings
+from rlcore_ghost.selfplay.match_log import MatchLog, snapshot_name, snapshot_parts
 
 
 def array(*rows):

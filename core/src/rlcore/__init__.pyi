@@ -6,8 +6,8 @@ from .config.dump import dump_config as dump_config
 from .config.dump import write_config as write_config
 from .config.load import config_from_mapping as config_from_mapping
 from .config.load import load_config as load_config
+from .config.load import load_plugins_for as load_plugins_for
 from .config.overrides import apply_overrides as apply_overrides
-from .config.plugins_block import load_plugins_for as load_plugins_for
 from .config.problems import ConfigErrors as ConfigErrors
 from .config.problems import Problems as Problems
 from .config.reading import document_from_mapping as document_from_mapping

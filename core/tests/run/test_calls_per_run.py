@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from rlcore import export_policies, hookimpl, hookspecs
-from rlcore.config.load import load_config
-from rlcore.config.plugins_block import load_plugins_for
+from rlcore.config.load import load_config, load_plugins_for
 from rlcore.config.reading import document_from_mapping
 from rlcore.errors import EnvironmentFailed
 from rlcore.hookspecs import HOOKS

@@ -11,7 +11,7 @@ import pytest
 
 import rlcore.run.state
 from rlcore import export_policies
-from rlcore.config.plugins_block import load_plugins_for
+from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import document_from_mapping
 from rlcore.errors import (
     EXIT_CONFIG,

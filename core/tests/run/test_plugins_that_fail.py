@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from rlcore import hookimpl
-from rlcore.config.plugins_block import load_plugins_for
+from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import document_from_mapping
 from rlcore.errors import PluginError
 from rlcore.run.run import Run

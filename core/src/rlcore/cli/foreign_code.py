@@ -34,7 +34,7 @@ def allow_local_option(command: Command) -> Command:
 
 def warn_of_left_out(document: Document, plugins: Plugins) -> None:
     """Warns of each file and module that the configuration names and that was not imported."""
-    from rlcore.config.plugins_block import left_out
+    from rlcore.config.load import left_out
 
     for message in left_out(document, plugins):
         echo(f"warning: {message}", err=True)

@@ -41,7 +41,7 @@ _EXPORTER = (
 
 
 class Choices:
-    """Finds the records that a document names; implements :class:`rlcore.config.structure.Records`.
+    """Finds the records that a document names, for the hooks of :mod:`rlcore.config.structure`.
 
     ``measuring``: the configuration is for measuring policies only, so that some records may be absent.
     """
@@ -56,6 +56,7 @@ class Choices:
                 raise PluginError(section_clash(rivals))
 
     def named(self, kind: str, name: str) -> Any:
+        """Return the record; None where it is absent and no measurement needs it. Raises Refused."""
         try:
             return self.plugins.record_of_kind(kind, name)
         except NotInstalled as error:
@@ -69,9 +70,11 @@ class Choices:
             raise Refused(str(error), fault=error) from error
 
     def of_kind(self, kind: str) -> Sequence[Record]:
+        """Return all records of a kind."""
         return self.plugins.records(kind)
 
     def claimed(self, choice: Choice, data: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return the keys of a block that belong to records, with the names of the records."""
         known = {key: key for key in data if choice.kind != "section" and is_known(choice.kind, key)}
         if not choice.flat:
             return {record.name: record.name for record in self.plugins.records(choice.kind)} | known
@@ -83,12 +86,15 @@ class Choices:
         return known | keys
 
     def owner(self, record: Record) -> str:
+        """Return whose a claimed block is, for messages."""
         return record.described if record.plugin is None else record.plugin.described
 
     def completed(self, refused: Refused, path: KeyPath) -> tuple[str, str]:
+        """Return the message about what was refused at ``path``, and a note, which may be empty."""
         return self.hints.completed(refused.problem, path, refused.unknown is not None, refused.text, refused.note)
 
     def prepared(self, cls: type, data: Any) -> tuple[Any, list[Refused]]:
+        """Return a block as its class reads it, and what is wrong with the block as a whole. Raises Refused."""
         if cls is RunConfig:
             return self._run_config(data)
         if cls is BehaviorSettings:
@@ -123,7 +129,7 @@ class Choices:
     def _behavior(self, data: Any) -> tuple[Any, list[Refused]]:
         if not isinstance(data, Mapping):
             raise Refused(f"must be a mapping of settings, not {shown(data)}; write {{}} for all defaults")
-        moved, message = misplaced(data, self.hints.keys_of_trainer(data), self.plugins)
+        moved, message = misplaced(data, self.hints.keys_of_trainer, self.plugins)
         refused = [Refused(message, moved[0])] if moved else []
         data = _without(data, moved)
         if data.get("hyperparameters") is not None and "trainer_type" not in data:

@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
+from rlcore.config.document import own_entries
 from rlcore.config.problems import shown
-from rlcore.config.shapes import own_entries
 from rlcore.config.structure import settings_fields
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.settings import RunConfig

@@ -7,11 +7,10 @@ and samplers in files of their own.
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -72,7 +71,9 @@ def foreign_keys() -> Mapping[str, Mapping[str, str]]:
 
     A key that rlcore has too means what it means in rlcore.
     """
-    return tomllib.loads(files(__package__).joinpath("foreign_keys.toml").read_text())
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("foreign_keys.toml").read_text(encoding="utf-8"))
 
 
 def _of_other_frameworks() -> dict[str, str]:
@@ -154,14 +155,16 @@ def _messages(places: Mapping[str, str]) -> dict[str, str]:
     return {**_of_other_frameworks(), **belong, **foreign_keys()["ml_agents"]}
 
 
-def misplaced(data: Mapping[str, Any], hyperparameters: Iterable[str], plugins: Plugins) -> tuple[tuple[str, ...], str]:
+def misplaced(
+    data: Mapping[str, Any], keys_of_trainer: Callable[[Any], Iterable[str]], plugins: Plugins
+) -> tuple[tuple[str, ...], str]:
     """Return the keys to change in a behavior of ML-Agents up to 0.16, and one message about all of them.
 
     Both are empty for a behavior of the present format, whose misplaced keys are reported one by one.
     """
     if "trainer" not in data:
         return (), ""
-    places = _inner_places(hyperparameters, plugins)
+    places = _inner_places(keys_of_trainer(data), plugins)
     own = settings_fields(BehaviorSettings)
     moved = {key: places[key] for key in data if key in places and key not in own}
     removed = [key for key in data if key in foreign_keys()["ml_agents"] and key not in own and key != "trainer"]

@@ -1,33 +1,54 @@
-"""From a document to a checked, complete RunConfig."""
+"""From a document to its plugins, and to a checked, complete RunConfig.
+
+The ``plugins`` block is read before any plugin is imported; :mod:`rlcore.plugins.select` decides which plugins are on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from rlcore.config.choices import Choices, without_absent
-from rlcore.config.document import Block, Document, Origin, placed, placed_like, with_value, without_origins
+from rlcore.config.document import (
+    ALIAS,
+    NUM_ENVS,
+    PLACES,
+    Block,
+    Document,
+    Origin,
+    evaluation_block,
+    inherit_defaults,
+    placed,
+    placed_like,
+    to_int,
+    value_at,
+    with_parameter_blocks,
+    with_value,
+    without_origins,
+)
 from rlcore.config.dump import plain
-from rlcore.config.plugins_block import checked_block, directory_of, recorded
-from rlcore.config.problems import Problems, shown
+from rlcore.config.problems import ConfigErrors, Problems, shown
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.rules import check_config, check_names, check_start
-from rlcore.config.shapes import ALIAS, NUM_ENVS, evaluation_block, inherit_defaults, with_parameter_blocks
-from rlcore.config.structure import INVALID, build, to_int
+from rlcore.config.structure import INVALID, build
 from rlcore.errors import ConfigError, KeyPath, NotInstalled, PluginError, dotted
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, anchored
 from rlcore.plugins.failures import failure
-from rlcore.settings import EnvironmentSettings, RunConfig
+from rlcore.plugins.select import Selection, block_problems, is_local, selection_from
+from rlcore.settings import EnvironmentSettings, PluginSettings, RunConfig
 
 if TYPE_CHECKING:
-    from rlcore.plugins.call import Plugins
-    from rlcore.plugins.discover import Plugin
     from rlcore.records import ExporterSpec
 
 HOOK = "rlcore_modify_config"
 _AFTER_OVERRIDES = 1 << 31  # the order among errors of values that plugins changed
+MAX_REFERENCES = 1_000
 
 
 def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
@@ -96,7 +117,7 @@ def _with_num_envs(document: Document, problems: Problems) -> Document:
             value, origin = (1, None) if alias is None else (alias[ALIAS[1]], alias.origins.get(ALIAS[1]))
             environment = environment.with_entry(NUM_ENVS[1], value, origin)
             data = with_value(data, NUM_ENVS[:1], lambda _: environment)
-        elif alias is not None and to_int(own) not in (INVALID, to_int(alias[ALIAS[1]])):
+        elif alias is not None and to_int(own) not in (None, to_int(alias[ALIAS[1]])):
             problems.add(NUM_ENVS, f"conflicts with {dotted(ALIAS)} ({to_int(alias[ALIAS[1]])}); set only one")
     return attrs.evolve(document, data=data)
 
@@ -194,3 +215,155 @@ def _with_behavior(document: Document, key: KeyPath) -> Document:
     complete = behaviors.with_entry(str(key[1]), Block(), None)
     data = document.data.with_entry("behaviors", complete, document.data.origins.get("behaviors"))
     return inherit_defaults(attrs.evolve(document, data=data))
+
+
+# ---------------------------------------------------------------- the plugins block
+
+
+def load_plugins_for(
+    document: Document,
+    *,
+    dash_p: Sequence[str] = (),
+    no_plugins: bool = False,
+    strict: bool = False,
+    tolerate_errors: bool = False,
+    allow_local: bool = True,
+    lenient: bool = False,
+) -> Plugins:
+    """Load the plugins that a document, environment variables and the command line choose.
+
+    ``dash_p``, ``no_plugins`` and ``strict`` are the command line's options of these names. With ``tolerate_errors``, a
+    ``plugins`` block that cannot be used counts as empty: :func:`load_config` reports what is wrong with it. Without
+    ``allow_local``, files and modules that only the document names are not imported; :func:`local_references` lists
+    them. ``lenient``: a plugin that only the document asks for may be missing or broken, which is a warning.
+    """
+    try:
+        settings = plugin_settings(document)
+    except ConfigErrors:
+        if not tolerate_errors:
+            raise
+        settings = PluginSettings()
+    selection = selection_from(settings, os.environ, dash_p, no_plugins, used=used_references(document))
+    if not allow_local:
+        selection, _ = selection.without_local_of_config()
+    selection = attrs.evolve(selection, lenient=lenient)
+    return load_plugins(selection, strict=strict, config_dir=directory_of(document))
+
+
+def local_references(document: Document) -> tuple[str, ...]:
+    """The files and modules that the ``plugins`` block of a document names, without importing them."""
+    try:
+        settings = plugin_settings(document)
+    except ConfigErrors:  # reported by load_config
+        return ()
+    return selection_from(settings, {}, (), False).without_local_of_config()[1]
+
+
+def left_out(document: Document, plugins: Plugins) -> Iterator[str]:
+    """Yield a message for each file and module that the configuration names and that was not imported."""
+    loaded = {plugin.label for plugin in plugins.found if plugin.on}
+    for name in local_references(document):
+        if anchored(LOCAL_PREFIX + name, directory_of(document)) not in loaded:  # or -p names it too
+            what = f"{name} was not imported: looking at a configuration runs no code that it names"
+            yield f"{document.where(('plugins',))}: plugins: {what}; --allow-local imports it"
+
+
+def plugin_settings(document: Document) -> PluginSettings:
+    """The ``plugins`` block alone, read before any plugin is imported."""
+    problems = Problems(document)
+    settings = checked_block(document.data.get("plugins", {}), problems)
+    problems.raise_any()
+    assert isinstance(settings, PluginSettings)
+    return settings
+
+
+def checked_block(data: Any, problems: Problems) -> Any:
+    """The ``plugins`` block as settings, or INVALID; checks the names in the block too."""
+    settings = build(PluginSettings, data, ("plugins",), problems)
+    if isinstance(settings, PluginSettings):
+        _check_references(settings, problems)
+    return settings
+
+
+def _check_references(settings: PluginSettings, problems: Problems) -> None:
+    """Report what is wrong with the names in a ``plugins`` block, and lists that are too long."""
+    for key, references in (("enable", settings.enable), ("disable", settings.disable), ("local", settings.local)):
+        if len(references) > MAX_REFERENCES:
+            problems.add(("plugins", key), f"names {len(references)} plugins; at most {MAX_REFERENCES} are allowed")
+            return
+    for key, index, problem in block_problems(settings):
+        problems.add(("plugins", key, index), problem)
+
+
+def used_references(document: Document) -> tuple[str, ...]:
+    """The DIST/NAME references in a document. Their plugins are loaded even if autoload is off.
+
+    The document is not checked yet: wrong data is skipped, and refused later.
+    """
+
+    def block(*path: str) -> Mapping[str, Any]:
+        value = value_at(document.data, path)
+        return value if isinstance(value, Mapping) else {}
+
+    behaviors = [("default_settings",), *(("behaviors", name) for name in block("behaviors"))]
+    names: list[Any] = [block(*path).get("type") for path in (("environment",), ("evaluation", "environment"))]
+    names += [*block("stats"), *block("export")]
+    opponents = ("evaluation", "opponents")
+    names += [block(*opponents, name).get("type", name) for name in block(*opponents)]
+    for place in PLACES:
+        names += [block(*place, name, "curriculum").get("type") for name in block(*place)]
+    for path in behaviors:
+        names += [block(*path).get("trainer_type"), *block(*path, "reward_signals")]
+        hyperparameters = block(*path, "hyperparameters")
+        names += [block(*path, "hyperparameters", key).get("type") for key in ("replay_sampler", "optimizer")]
+        names += [name for key, name in hyperparameters.items() if key.endswith("_schedule")]
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and "/" in name))
+
+
+def directory_of(document: Document) -> Path | None:
+    """The directory that local files of a document are relative to; None is the working directory."""
+    return Path(document.path).parent if document.path is not None else None
+
+
+def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> PluginSettings:
+    """A ``plugins`` block that chooses the same plugins from any directory.
+
+    Local files, which are relative to the configuration's directory ``base``, become absolute paths. Plugins that only
+    environment variables or the command line chose are added, each as DISTRIBUTION/NAME.
+    """
+    selection = plugins.selection
+    if not _adds_to_the_file(selection):
+        return attrs.evolve(
+            settings,
+            enable=[anchored(text, base) for text in settings.enable],
+            disable=[anchored(text, base) for text in settings.disable],
+            local=[anchored(_local(text), base).removeprefix(LOCAL_PREFIX) for text in settings.local],
+        )
+    chosen = [
+        plugin
+        for plugin in plugins.found
+        if plugin.distribution and not plugin.essential and any(choice.matches(plugin) for choice in selection.choices)
+    ]
+    absent = [
+        choice.reference
+        for choice in selection.choices
+        if not choice.on and not any(map(choice.matches, plugins.found))
+    ]
+    local = {choice.reference: choice.on for choice in selection.choices if is_local(choice)}
+    return PluginSettings(
+        autoload=selection.autoload,
+        enable=[plugin.label for plugin in chosen if plugin.on],
+        disable=[plugin.label for plugin in chosen if not plugin.on]
+        + [reference for reference in dict.fromkeys(absent) if reference not in local],
+        local=[reference.removeprefix(LOCAL_PREFIX) for reference, on in local.items() if on],
+    )
+
+
+def _adds_to_the_file(selection: Selection) -> bool:
+    """Whether environment variables or the command line chose anything."""
+    said = {selection.autoload_why, *(choice.why for choice in selection.choices)}
+    return not said <= {"autoload", "config"}
+
+
+def _local(text: str) -> str:
+    return LOCAL_PREFIX + text.removeprefix(LOCAL_PREFIX)

@@ -8,10 +8,20 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import Block, Document, Origin, placed, value_at, with_value, without_origins
+from rlcore.config.document import (
+    ALIAS,
+    NUM_ENVS,
+    Block,
+    Document,
+    Origin,
+    placed,
+    value_at,
+    with_export_block,
+    with_value,
+    without_origins,
+)
 from rlcore.config.problems import ConfigErrors, shown
 from rlcore.config.reading import MAX_DEPTH, parse_document
-from rlcore.config.shapes import ALIAS, NUM_ENVS, with_export_block
 from rlcore.errors import ConfigError, did_you_mean, dotted
 
 AFTER_THE_FILE = 1 << 30  # the order of overrides among errors: after every line

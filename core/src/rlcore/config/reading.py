@@ -14,10 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.config.document import Block, Document, Items, Origin, placed
+from rlcore.config.document import Block, Document, Items, Origin, placed, with_export_block
 from rlcore.config.dump import is_broken
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, shown
-from rlcore.config.shapes import with_export_block
 from rlcore.errors import ConfigError, KeyPath, dotted, nearest
 from rlcore.storage.files.json_files import DamagedFile, read_regular
 

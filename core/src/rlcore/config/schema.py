@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
+from rlcore.config.document import ALIAS, NUM_ENVS
 from rlcore.config.dump import plain
 from rlcore.config.rules import NAME_PATTERN
-from rlcore.config.shapes import ALIAS, NUM_ENVS
 from rlcore.config.structure import chosen_by, default_of, field_types, settings_fields
 from rlcore.errors import dotted
 from rlcore.plugins.known import LESSONS, PACKAGES

@@ -8,18 +8,17 @@ settings class of a record that a plugin registers (:class:`rlcore.Choice`). cat
 from __future__ import annotations
 
 import enum
-import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
-from rlcore.config.document import Block, Items, without_origins
+from rlcore.config.document import Block, Items, to_float, to_int, without_origins
 from rlcore.config.problems import Problems, shown
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, dotted, nearest
 from rlcore.plugins.failures import blamed
@@ -67,32 +66,11 @@ class Refused(ConfigError):
         self.unknown, self.text, self.fault = unknown, text, fault
 
 
-class Records(Protocol):
-    """Finds the records that data names, and says what else is wrong with the blocks of a configuration."""
-
-    def named(self, kind: str, name: str) -> Any:
-        """Return the record; None where it is not needed and absent. Raises Refused."""
-
-    def of_kind(self, kind: str) -> Sequence[Record]:
-        """Return all records of a kind."""
-
-    def claimed(self, choice: Choice, data: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the keys of a block that belong to records, with the names of the records."""
-
-    def owner(self, record: Record) -> str:
-        """Return whose a claimed block is, for messages."""
-
-    def prepared(self, cls: type, data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Refused]]:
-        """Return a block as the class reads it, and what is wrong with the block as a whole."""
-
-    def completed(self, refused: Refused, path: KeyPath) -> tuple[str, str]:
-        """Return the message about what was refused at ``path``, and a note, which may be empty."""
+# The :class:`rlcore.config.choices.Choices` of the configuration that is read: cattrs passes nothing to its hooks.
+_RECORDS: ContextVar[Any] = ContextVar("records", default=None)
 
 
-_RECORDS: ContextVar[Records | None] = ContextVar("records", default=None)
-
-
-def build(cls: Any, data: Any, path: KeyPath, problems: Problems, records: Records | None = None) -> Any:
+def build(cls: Any, data: Any, path: KeyPath, problems: Problems, records: Any = None) -> Any:
     """An instance of ``cls`` from data at ``path``, or INVALID after the problems were added.
 
     Without ``records``, no record that the data names is looked for. Raises PluginError if a class of a plugin fails.
@@ -237,46 +215,22 @@ def _unreadable(kind: Any) -> Any:
     raise PluginError(f"settings of type {kind!r} cannot be read from a file; use plain types")
 
 
-def to_float(value: Any) -> float | Invalid:
-    """The finite number that a value of a file stands for, or INVALID."""
-    if isinstance(value, str):  # YAML 1.1 reads 3e-4 as text, because it has no dot
-        try:
-            value = float(value)
-        except ValueError:
-            return INVALID
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return INVALID
-    try:
-        number = float(value)
-    except OverflowError:
-        return INVALID
-    return number if math.isfinite(number) else INVALID
-
-
-def to_int(value: Any) -> int | Invalid:
-    """The whole number that a value of a file stands for, or INVALID."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    number = to_float(value)
-    return int(number) if isinstance(number, float) and number.is_integer() else INVALID
-
-
-# The value as the type, or INVALID; and the type as messages call it.
+# The value as the type, or None; and the type as messages call it.
 SCALARS: Mapping[Any, tuple[Callable[[Any], Any], str]] = types.MappingProxyType(
     {
-        bool: (lambda value: value if isinstance(value, bool) else INVALID, "true or false"),
+        bool: (lambda value: value if isinstance(value, bool) else None, "true or false"),
         int: (to_int, "a whole number"),
         float: (to_float, "a finite number"),
-        str: (lambda value: value if isinstance(value, str) else INVALID, "text"),
-        Path: (lambda value: Path(value) if isinstance(value, str) else INVALID, "text"),
-        type(None): (lambda value: value if value is None else INVALID, "null"),
+        str: (lambda value: value if isinstance(value, str) else None, "text"),
+        Path: (lambda value: Path(value) if isinstance(value, str) else None, "text"),
+        type(None): (lambda value: None, "null"),
     }
 )
 
 
 def _scalar(convert: Callable[[Any], Any], expected: str, value: Any, _: Any) -> Any:
     converted = convert(value)
-    if converted is INVALID:
+    if converted is None and (value is not None or expected != "null"):
         raise _wrong(value, expected)
     return converted
 
@@ -560,7 +514,7 @@ class _Chosen:
 
 
 def _with_choice(
-    records: Records, choice: Choice, key: str, data: Mapping[str, Any], default: Any, found: dict[str, Any]
+    records: Any, choice: Choice, key: str, data: Mapping[str, Any], default: Any, found: dict[str, Any]
 ) -> tuple[Mapping[str, Any], list[Refused]]:
     """``data`` with the record for ``key``, which is also added to ``found``; and the problem of its name."""
     name, value = data.get(choice.key, default), data.get(key)
@@ -584,7 +538,7 @@ def _with_choice(
     return rest, []  # a name that is not text is a problem of its own key
 
 
-def _chosen_value(made: Converter, records: Records, choice: Choice, value: Any) -> Any:
+def _chosen_value(made: Converter, records: Any, choice: Choice, value: Any) -> Any:
     """The value of a field whose settings class a record has, or whose entries have the classes of records."""
     if isinstance(value, _Chosen):
         return _of_record(made, choice, value.record, value.value)
@@ -615,7 +569,7 @@ def _of_record(made: Converter, choice: Choice, record: Record | None, value: An
     return _each(value.items(), lambda _, block: _structure_of(made, record, choice.attribute, block))
 
 
-def _named(made: Converter, records: Records, choice: Choice, name: str, value: Any) -> Any:
+def _named(made: Converter, records: Any, choice: Choice, name: str, value: Any) -> Any:
     """The settings of the record called ``name``; False if the file turns it off."""
     record = records.named(choice.kind, name)
     if record is None:
@@ -635,7 +589,7 @@ def _refuse(problem: str) -> Any:
     raise Refused(problem)
 
 
-def _claimed(made: Converter, records: Records, choice: Choice, key: str, value: Any) -> Any:
+def _claimed(made: Converter, records: Any, choice: Choice, key: str, value: Any) -> Any:
     record = records.named(choice.kind, key)
     try:
         return _structure_of(made, record, choice.attribute, value)

@@ -12,8 +12,7 @@ import attrs
 
 from rlcore.config.document import Document
 from rlcore.config.dump import dump_config
-from rlcore.config.load import load_document, located
-from rlcore.config.plugins_block import load_plugins_for, recorded
+from rlcore.config.load import load_document, load_plugins_for, located, recorded
 from rlcore.config.problems import shown
 from rlcore.config.reading import document_from_mapping, object_hint, read_document
 from rlcore.config.rules import learns_offline

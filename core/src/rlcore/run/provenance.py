@@ -37,7 +37,7 @@ def refuse_code_of_others(document: Document, directory: Path, local: bool) -> N
         return
     named = [f"environment {each!r}" for each in environment_modules(document)]
     if local:
-        from rlcore.config.plugins_block import local_references
+        from rlcore.config.load import local_references
 
         named += [f"plugin {name!r}" for name in local_references(document)]
     if named:

@@ -18,7 +18,7 @@ import attrs
 from rlcore.builtin.metrics_file import MAX_METRICS, METRICS_FILE
 from rlcore.config.document import Document, without_origins
 from rlcore.config.dump import content_sha256, is_sealed
-from rlcore.config.plugins_block import load_plugins_for
+from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import MAX_BYTES, parse_document, read_document
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.call import Plugins

@@ -15,8 +15,7 @@ from typing import Any, Self
 import attrs
 
 from rlcore.config.document import Document
-from rlcore.config.load import load_config
-from rlcore.config.plugins_block import left_out, load_plugins_for
+from rlcore.config.load import left_out, load_config, load_plugins_for
 from rlcore.config.reading import read_document
 from rlcore.contracts.environment import BehaviorSpec, Environment
 from rlcore.contracts.policy import Policy

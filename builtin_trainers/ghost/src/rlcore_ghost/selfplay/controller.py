@@ -36,9 +36,9 @@ from rlcore import (
     saved_float,
     saved_mapping,
 )
-from rlcore_ghost.finished_games import FinishedGames, Games
-from rlcore_ghost.match_log import MatchLog
-from rlcore_ghost.ratings import EloTable
+from rlcore_ghost.selfplay.elo import EloTable
+from rlcore_ghost.selfplay.finished_games import FinishedGames, Games
+from rlcore_ghost.selfplay.match_log import MatchLog
 
 __all__ = ["CONTROLLER", "Controller"]
 
@@ -80,7 +80,7 @@ class Controller:
     ) -> None:
         """``agents`` [N] is the number of agents with self-play of each environment.
 
-        With ``sides`` [T], the live ratings estimate advantages of teams: see :class:`rlcore_ghost.ratings.EloTable`.
+        With ``sides`` [T], the live ratings estimate advantages of teams: see :class:`EloTable`.
         ``exchange`` has the other processes of the run, None without any; ``first_env`` is the number, in the run, of
         the first environment.
         """

@@ -1,9 +1,9 @@
 """The ghost trainer: self-play around any trainer.
 
 In each game, the agents of one team learn, and those of the other teams act as *ghosts*: with policies that do not
-change, drawn from a :class:`rlcore_ghost.pool.Pool`. Who learns, and against whom, changes only where an agent begins
-an episode. Names and counting are those of ML-Agents: ``save_steps`` and ``team_change`` count agent steps of the
-trainer, ``swap_steps`` those of its ghosts.
+change, drawn from a :class:`Pool`. Who learns, and against whom, changes only where an agent begins an episode. Names
+and counting are those of ML-Agents: ``save_steps`` and ``team_change`` count agent steps of the trainer, ``swap_steps``
+those of its ghosts.
 
 With several ranks, each has the agents of its own environments. The pool, the opponents of all environments, and when
 they change, are the same in all: whatever they depend on is exchanged.
@@ -44,11 +44,11 @@ from rlcore import (
     share_slots,
     total_of,
 )
-from rlcore_ghost.controller import Controller
-from rlcore_ghost.match_log import STATE_ENTRY
-from rlcore_ghost.pool import Member, Pool, saved_places
-from rlcore_ghost.samplers import Candidates, OpponentSampler, as_indices
-from rlcore_ghost.seats import Seats
+from rlcore_ghost.selfplay.controller import Controller
+from rlcore_ghost.selfplay.match_log import STATE_ENTRY
+from rlcore_ghost.selfplay.pool import Member, Pool, saved_places
+from rlcore_ghost.selfplay.samplers import Candidates, OpponentSampler, as_indices
+from rlcore_ghost.selfplay.seats import Seats
 from rlcore_ghost.settings import INFO, SelfPlaySettings
 
 __all__ = ["GhostTrainer", "Role"]

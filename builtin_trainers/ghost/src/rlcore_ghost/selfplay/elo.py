@@ -1,4 +1,4 @@
-"""Ratings of players: live Elo during training, and fits of the whole match log.
+"""Live Elo ratings of players during training.
 
 A difference of 400 rating points is a factor of 10 in the odds of a win (Elo, "The Rating of Chessplayers", 1978).
 """
@@ -6,19 +6,16 @@ A difference of 400 rating points is a factor of 10 in the odds of a win (Elo, "
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, log
-from typing import Any, Final, NamedTuple
+from math import ceil
+from typing import Any, Final
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import SavedValueError, saved_array
-from rlcore_ghost.match_log import Matches, MatchLog
 
-__all__ = ["BradleyTerry", "EloTable", "Skill", "bradley_terry", "expected_score", "weng_lin"]
+__all__ = ["EloTable", "expected_score"]
 
-POINTS_PER_LOGIT: Final = 400.0 / log(10.0)
 # Most rating points that one player can be moved by in one step of an update with many matches.
 STEP_POINTS: Final = 32.0
 # How much a match moves the advantages of teams, as a share of what it moves ratings. Larger, the progress of a learner
@@ -169,164 +166,3 @@ def _pairs(players: NDArray[Any], ranks: NDArray[Any], by_team: bool) -> tuple[A
     seats, pairs = pairs % teams**2, pairs // teams**2
     mean = np.bincount(at, score, len(games)) / games
     return pairs // size, pairs % size, mean, games, seats // teams, seats % teams
-
-
-@attrs.frozen
-class BradleyTerry:
-    """Ratings on Elo's scale that explain all matches of a log at once.
-
-    Attributes:
-        ratings: The rating of each player. Players that no chain of matches connects with the anchor are missing.
-        advantages: Points that each of the T teams has over the average of the teams, with the same player: the value
-            of the first move, for example.
-    """
-
-    ratings: Mapping[str, float]
-    advantages: tuple[float, ...]
-
-
-def bradley_terry(log: MatchLog | Matches, anchor: str, initial: float = 1200.0) -> BradleyTerry:
-    """Fit ratings to all matches, whatever their order: the log-odds of a win are the difference of two strengths.
-
-    The strength is the player's rating and the advantage of its team (Bradley and Terry, 1952, with order effects as in
-    Davidson and Beaver, 1977), so a learner that played the worse team is not taken for a worse player. A draw counts
-    as half a win of both. The rating of ``anchor`` is ``initial``, so fits of different times can be compared. Each
-    player has one more game, a draw, shared out over its opponents in proportion to their games: it keeps players
-    finite that never lost or never won.
-
-    Raises ValueError if ``anchor`` is not a player.
-    """
-    from scipy.sparse import csr_array  # training does not need scipy
-
-    matches = log.matches() if isinstance(log, MatchLog) else log
-    if anchor not in matches.names:
-        raise ValueError(f"anchor: the log has no player {anchor!r}")
-    pinned = matches.names.index(anchor)
-    teams = matches.players.shape[1]
-    one, other, first, second, points, games = seated_pairs(matches, _connected(matches.games, pinned))
-    size = len(matches.names)
-    played = np.bincount(one, games, size) + np.bincount(other, games, size)
-    drawn = games * (1.0 / played[one] + 1.0 / played[other]) / 2.0
-    rows = np.arange(len(one))
-    ones = np.ones(len(one))
-    there, column = np.unique(np.concatenate((one, other, [pinned])), return_inverse=True)
-    columns = np.concatenate((column[:-1], len(there) + first, len(there) + second))
-    signs = np.concatenate((ones, -ones, ones, -ones))
-    design = csr_array((signs, (np.tile(rows, 4), columns)), shape=(len(one), len(there) + teams))
-    # Advantages are held by a weak prior only; it decides where teams cannot be told from the players in them.
-    holds = np.concatenate((np.zeros(len(there)), np.full(teams, 1e-3)))
-    free = np.arange(len(there) + teams) != column[-1]
-    strengths = np.zeros(len(free))
-    strengths[free] = _logistic_fit(design[:, free], points + drawn / 2.0, games + drawn, holds[free])
-    scaled = strengths * POINTS_PER_LOGIT
-    advantages = scaled[len(there) :] - scaled[len(there) :].mean()
-    return BradleyTerry(
-        {matches.names[index]: initial + float(each) for index, each in zip(there, scaled, strict=False)},
-        tuple(float(each) for each in advantages),
-    )
-
-
-def seated_pairs(matches: Matches, among: NDArray[np.int64]) -> tuple[Any, ...]:
-    """The pairs of players in ``among`` that met, by their teams: six arrays [U].
-
-    They are both players, their teams, the points of the first one (draws are half a point), and the games.
-    """
-    size, teams = len(matches.names), matches.players.shape[1]
-    first, second = np.triu_indices(teams, 1)
-    one, other = matches.players[:, first].astype(np.int64), matches.players[:, second].astype(np.int64)
-    met = (one != other) & np.isin(one, among)
-    key = ((one * size + other) * teams + first) * teams + second
-    score = (np.sign(matches.ranks[:, second].astype(np.int64) - matches.ranks[:, first]) + 1) / 2.0
-    count = np.broadcast_to(matches.count[:, None], met.shape)[met].astype(np.float64)
-    keys, at = np.unique(key[met], return_inverse=True)
-    points, games = np.bincount(at, score[met] * count, len(keys)), np.bincount(at, count, len(keys))
-    players, seats = keys // teams**2, keys % teams**2
-    return players // size, players % size, seats // teams, seats % teams, points, games
-
-
-def _logistic_fit(design: Any, points: Floats, games: Floats, holds: Floats) -> Floats:
-    """Newton's method for the weights of a logistic regression; ``holds`` are the precisions of priors around 0."""
-    from scipy.sparse import diags_array
-    from scipy.sparse.linalg import spsolve
-    from scipy.special import expit
-
-    def loss(weights: Floats) -> float:
-        logits = design @ weights
-        fitted = games @ np.logaddexp(0.0, logits) - points @ logits
-        return float(fitted + 0.5 * holds @ weights**2)
-
-    weights = np.zeros(design.shape[1])
-    if not len(points):
-        return weights
-    value = loss(weights)
-    for _ in range(100):
-        expected = expit(design @ weights)
-        gradient = design.T @ (points - games * expected) - holds * weights
-        curvature = design.T @ (design * (games * expected * (1.0 - expected))[:, None]) + diags_array(holds)
-        step = np.atleast_1d(spsolve(curvature.tocsc(), gradient))
-        share = 1.0
-        while (reached := loss(weights + share * step)) > value and share > 1e-6:
-            share /= 2.0
-        weights, value = weights + share * step, min(value, reached)
-        if np.abs(step).max() < 1e-9:
-            break
-    return weights
-
-
-def _connected(games: NDArray[Any], start: int) -> NDArray[np.int64]:
-    """The players that a chain of matches connects with the player ``start``."""
-    reached = np.zeros(len(games), np.bool_)
-    edge = reached.copy()
-    edge[start] = True
-    while edge.any():
-        reached |= edge
-        edge = (games[edge] > 0).any(axis=0) & ~reached
-    return np.flatnonzero(reached)
-
-
-class Skill(NamedTuple):
-    """A normal distribution of a player's strength.
-
-    Attributes:
-        mu: The mean; players begin with 25.
-        sigma: The standard deviation; players begin with 25/3, and it falls with each match.
-    """
-
-    mu: float
-    sigma: float
-
-
-def weng_lin(log: MatchLog | Matches, at_most: int = 20_000) -> dict[str, Skill]:
-    """Rate all players of matches of any number of teams (Weng and Lin, JMLR 2011; OpenSkill's Plackett-Luce model).
-
-    Matches are rated in the order of their steps, those of one flush in an order drawn with a fixed seed. Of more than
-    ``at_most`` matches, that many are rated, spread evenly over the log. A player of several teams changes by what all
-    of them change by. Matches of a player against itself alone are left out, as are players without other matches.
-    """
-    from openskill.models import PlackettLuce
-
-    matches = log.matches() if isinstance(log, MatchLog) else log
-    model = PlackettLuce()
-    new = Skill(model.mu, model.sigma)
-    skills: dict[int, Skill] = {}
-    for row in _sample(matches, at_most):
-        players = [int(each) for each in matches.players[row]]
-        before = [skills.get(each, new) for each in players]
-        teams = [[model.rating(skill.mu, skill.sigma)] for skill in before]
-        rated = model.rate(teams, ranks=matches.ranks[row].tolist())
-        for player, old, [skill] in zip(players, before, rated, strict=True):
-            mu, sigma = skills.get(player, new)
-            skills[player] = Skill(mu + skill.mu - old.mu, sigma * skill.sigma / old.sigma)
-    return {matches.names[index]: skill for index, skill in sorted(skills.items())}
-
-
-def _sample(matches: Matches, at_most: int) -> NDArray[np.int64]:
-    """Rows in the order in which their matches are rated, each as often as it is rated."""
-    different = np.flatnonzero((matches.players != matches.players[:, :1]).any(axis=1))
-    ends = np.cumsum(matches.count[different])
-    total = int(ends[-1]) if len(ends) else 0
-    rated = min(total, at_most)
-    chosen = (np.arange(rated) * 2 + 1) * total // (2 * max(rated, 1))  # the number of each match
-    rows = different[np.searchsorted(ends, chosen, side="right")]
-    shuffled = np.random.default_rng(0).permutation(len(rows))
-    return rows[shuffled[np.argsort(matches.step[rows[shuffled]], kind="stable")]]

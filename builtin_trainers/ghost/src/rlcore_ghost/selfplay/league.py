@@ -32,10 +32,10 @@ from rlcore import (
     saved_float,
     saved_mapping,
 )
-from rlcore_ghost.pool import Member
-from rlcore_ghost.samplers import Candidates, PrioritizedSampler
+from rlcore_ghost.selfplay.pool import Member
+from rlcore_ghost.selfplay.samplers import Candidates, PrioritizedSampler
+from rlcore_ghost.selfplay.trainer import RESULT, GhostTrainer
 from rlcore_ghost.settings import LeagueSettings, PrioritizedParameters
-from rlcore_ghost.trainer import RESULT, GhostTrainer
 
 __all__ = ["League", "MainExploiterSampler", "shares"]
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rlcore import CheckpointData
-    from rlcore_ghost.match_log import MatchLog
-    from rlcore_ghost.ratings import EloTable
-    from rlcore_ghost.round_robin import RoundRobin
-    from rlcore_ghost.standings import Standings
+    from rlcore_ghost.ratings.round_robin import RoundRobin
+    from rlcore_ghost.ratings.standings import Standings
+    from rlcore_ghost.selfplay.elo import EloTable
+    from rlcore_ghost.selfplay.match_log import MatchLog
 
 
 @click.command("ratings")
@@ -66,7 +66,7 @@ def ratings_command(
     if seed is not None and play is None:
         raise click.UsageError("--seed is of the games that --play plays; add --play N")
     from rlcore import read_checkpoint, require_output
-    from rlcore_ghost.standings import Standings
+    from rlcore_ghost.ratings.standings import Standings
 
     if plot is not None:
         require_output(plot, force, f"--plot {plot}")
@@ -77,7 +77,7 @@ def ratings_command(
     _require_anchor(log, anchor)
     standings = Standings.of(log, elo, anchor)
     if plot is not None:
-        from rlcore_ghost.plot import save_plot
+        from rlcore_ghost.ratings.plot import save_plot
 
         save_plot(standings, plot, f"{run.name}, step {saved.step}")
     if as_json:
@@ -98,7 +98,7 @@ def _play(
 ) -> RoundRobin:
     """Add the games of a round robin to ``log``."""
     from rlcore import SavedRun
-    from rlcore_ghost.round_robin import add_round_robin
+    from rlcore_ghost.ratings.round_robin import add_round_robin
 
     saved = SavedRun.open(run, str(checkpoint.step), allow_local)
     return add_round_robin(saved, checkpoint.trainers, log, games, saved.context.seed if seed is None else seed)
@@ -115,8 +115,8 @@ def _print_played(played: RoundRobin) -> None:
 def _log_in(trainers: Mapping[str, Mapping[str, Any]], where: str) -> tuple[MatchLog, EloTable]:
     """The match log and the live ratings in the states of a checkpoint."""
     from rlcore import RunStateError, saved_array, saved_count, saved_float, saved_mapping
-    from rlcore_ghost.match_log import STATE_ENTRY, MatchLog
-    from rlcore_ghost.ratings import EloTable
+    from rlcore_ghost.selfplay.elo import EloTable
+    from rlcore_ghost.selfplay.match_log import STATE_ENTRY, MatchLog
 
     states = [trainers[name] for name in sorted(trainers) if STATE_ENTRY in trainers[name]]
     if not states:
@@ -216,6 +216,9 @@ def _print_cycles(standings: Standings) -> None:
         echo(f"cycle: {first} beats {second} ({one:.0%}), {second} {third} ({two:.0%}), {third} {first} ({three:.0%})")
     if pay_off.cycles:
         echo("in a cycle, ratings do not say who wins; look at the pay-off matrix")
+    if pay_off.nash is None:
+        echo("Nash averaging needs scipy: pip install 'rlcore-ghost[league]'")
+        return
     mixture = {name: share for name, share in pay_off.nash.items() if share >= 0.005}
     if len(mixture) > 1:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in mixture.items())

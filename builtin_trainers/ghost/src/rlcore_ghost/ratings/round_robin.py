@@ -2,7 +2,7 @@
 
 Training plays games of the policy that learns only. Ratings of snapshots then hang together by few games, or by none.
 In a round robin, every pair meets equally often, and in each pair of teams. Games are played and decided as in
-training: by the ghosts of a :class:`rlcore_ghost.trainer.GhostTrainer` in which all agents are ghosts.
+training: by the ghosts of a :class:`rlcore_ghost.selfplay.trainer.GhostTrainer` in which all agents are ghosts.
 
 Shapes: N environments, T teams, G games.
 """
@@ -37,16 +37,16 @@ from rlcore import (
     derive_seed,
     saved_mapping,
 )
-from rlcore_ghost.controller import Controller
-from rlcore_ghost.creation import behaviors_with_self_play, controller_of
-from rlcore_ghost.match_log import MatchLog
 from rlcore_ghost.opponents import create_opponents
-from rlcore_ghost.pool import Member
 from rlcore_ghost.records import NAME
-from rlcore_ghost.samplers import LatestSampler
-from rlcore_ghost.seats import Seats
+from rlcore_ghost.selfplay.controller import Controller
+from rlcore_ghost.selfplay.creation import behaviors_with_self_play, controller_of
+from rlcore_ghost.selfplay.match_log import MatchLog
+from rlcore_ghost.selfplay.pool import Member
+from rlcore_ghost.selfplay.samplers import LatestSampler
+from rlcore_ghost.selfplay.seats import Seats
+from rlcore_ghost.selfplay.trainer import ENTRY, GhostTrainer
 from rlcore_ghost.settings import NoParameters, SelfPlaySettings
-from rlcore_ghost.trainer import ENTRY, GhostTrainer
 
 __all__ = ["RoundRobin", "add_round_robin", "lineups"]
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any, Final
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore_ghost.match_log import Matches, MatchLog, snapshot_parts
-from rlcore_ghost.ratings import BradleyTerry, EloTable, Skill, bradley_terry, expected_score, seated_pairs, weng_lin
+from rlcore_ghost.ratings.fits import BradleyTerry, Skill, bradley_terry, seated_pairs, weng_lin
+from rlcore_ghost.selfplay.elo import EloTable, expected_score
+from rlcore_ghost.selfplay.match_log import Matches, MatchLog, snapshot_parts
 
 __all__ = ["Cycle", "PayOff", "PlayerStanding", "RatingPoint", "Standings", "default_anchor", "nash_average"]
 
@@ -91,7 +93,8 @@ class PayOff:
             teams that they played does not count.
         nash: Nash averaging: the mixture of players that no player beats in the mean, by name. Of several, the one
             whose largest probability is smallest. A single player means that it beats or equals all; several mean that
-            no order of strength describes them. Empty for snapshots of several behaviors, which do not play each other.
+            no order of strength describes them. Empty for snapshots of several behaviors, which do not play each
+            other; None without scipy.
     """
 
     names: tuple[str, ...]
@@ -99,7 +102,7 @@ class PayOff:
     wins: NDArray[np.int64]
     draws: NDArray[np.int64]
     cycles: tuple[Cycle, ...]
-    nash: Mapping[str, float]
+    nash: Mapping[str, float] | None
 
     @property
     def shares(self) -> NDArray[np.float64]:
@@ -184,7 +187,7 @@ class Standings:
                 "shares": shares,
             },
             "cycles": [attrs.asdict(each) for each in pay_off.cycles],
-            "nash": dict(pay_off.nash),
+            "nash": None if pay_off.nash is None else dict(pay_off.nash),
         }
 
 
@@ -311,8 +314,10 @@ def _cycles(names: tuple[str, ...], shares: NDArray[np.float64], games: NDArray[
 
 def _nash(
     names: tuple[str, ...], points: NDArray[np.float64], games: NDArray[np.int64], fit: Mapping[str, float]
-) -> dict[str, float]:
+) -> dict[str, float] | None:
     """Nash averaging of the players that have a rating; pairs with few games are weighed with what it predicts."""
+    if find_spec("scipy") is None:
+        return None
     rated = [index for index, name in enumerate(names) if name in fit]
     if not rated:
         return {}

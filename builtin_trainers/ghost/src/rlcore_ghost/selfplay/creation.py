@@ -9,15 +9,15 @@ import attrs
 import numpy as np
 
 from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, Policy, RunContext, Trainer, TrainerSpec
-from rlcore_ghost.controller import CONTROLLER, Controller
-from rlcore_ghost.league import League, MainExploiterSampler, main_exploiter_guests, shares
 from rlcore_ghost.opponents import create_opponents
-from rlcore_ghost.pool import Member
 from rlcore_ghost.records import NAME
-from rlcore_ghost.samplers import OpponentSampler, PrioritizedSampler
-from rlcore_ghost.seats import Seats
+from rlcore_ghost.selfplay.controller import CONTROLLER, Controller
+from rlcore_ghost.selfplay.league import League, MainExploiterSampler, main_exploiter_guests, shares
+from rlcore_ghost.selfplay.pool import Member
+from rlcore_ghost.selfplay.samplers import OpponentSampler, PrioritizedSampler
+from rlcore_ghost.selfplay.seats import Seats
+from rlcore_ghost.selfplay.trainer import ENTRY, GhostTrainer, Role
 from rlcore_ghost.settings import SHARED, PrioritizedParameters, SelfPlaySettings
-from rlcore_ghost.trainer import ENTRY, GhostTrainer, Role
 
 NEWEST = 20  # opponents in the training status
 
