@@ -131,12 +131,10 @@ def test_every_block_of_the_core_is_documented() -> None:
         settings.CurriculumSettings,
         settings.ReplaySamplerSettings,
         settings.OptimizerSettings,
-        settings.OpponentSettings,
         settings.FieldInfo,
     }
     of_records = {
         settings.PrioritizedSamplerSettings,
-        settings.RunOpponentSettings,
         settings.StateDependentGaussianSettings,
     }
     defined = {

@@ -22,7 +22,7 @@ from rlcore.run.export import make_exporters
 from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
 from rlcore.run.ranks.join import join_ranks
 from rlcore.run.ranks.state import PARTS, latest_episode, number_of_ranks, scatter_state
-from rlcore.run.run_data import models_of_run, status_of_run
+from rlcore.run.saved.data import models_of_run, status_of_run
 from rlcore.run.training import Training, outcome_of
 from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION, described
 

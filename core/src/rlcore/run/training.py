@@ -18,9 +18,9 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.boundaries import Boundaries
+from rlcore.run.description import ResumePromise
 from rlcore.run.loop import StepWatch, infer, learn
 from rlcore.run.prepare import PreparedRun
-from rlcore.run.promise import ResumePromise
 from rlcore.run.ranks.exchange import StopAgreement
 from rlcore.run.state import RunState
 from rlcore.run.timers import PhaseTimes, Setting, SpeedAdvice

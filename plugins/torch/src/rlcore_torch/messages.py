@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from rlcore.contracts.saved_values import storable
+from rlcore.contracts.saved_values import TreePath, mapped, storable
 
 _ARRAY = "$array"  # {"$array": [type, shape, offset]} stands where an array was
 
@@ -18,12 +17,8 @@ def encoded(tree: Any) -> bytes:
     arrays: list[np.ndarray[Any, Any]] = []
     size = 0
 
-    def split(value: Any, path: tuple[str, ...]) -> Any:
+    def split(value: Any, path: TreePath) -> Any:
         nonlocal size
-        if isinstance(value, Mapping):
-            return {str(key): split(item, (*path, str(key))) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [split(item, (*path, str(index))) for index, item in enumerate(value)]
         leaf = storable(value, path)
         if not isinstance(leaf, np.ndarray):
             return leaf
@@ -32,7 +27,7 @@ def encoded(tree: Any) -> bytes:
         size += leaf.nbytes
         return mark
 
-    head = json.dumps(split(tree, ())).encode()
+    head = json.dumps(mapped(tree, split)).encode()
     parts = [len(head).to_bytes(8, "little"), head, *(array.tobytes() for array in arrays)]
     return b"".join(parts)
 
@@ -42,15 +37,11 @@ def decoded(message: bytes | memoryview) -> Any:
     view = memoryview(message)
     begin = 8 + int.from_bytes(view[:8], "little")
 
-    def join(value: Any) -> Any:
-        if isinstance(value, dict):
-            if value.keys() == {_ARRAY}:
-                kind, shape, offset = value[_ARRAY]
-                count = int(np.prod(shape, dtype=np.int64))
-                return np.frombuffer(view, np.dtype(kind), count, begin + offset).reshape(shape).copy()
-            return {key: join(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [join(item) for item in value]
-        return value
+    def join(value: Any, path: TreePath) -> Any:
+        if not isinstance(value, dict):
+            return value
+        kind, shape, offset = value[_ARRAY]
+        count = int(np.prod(shape, dtype=np.int64))
+        return np.frombuffer(view, np.dtype(kind), count, begin + offset).reshape(shape).copy()
 
-    return join(json.loads(bytes(view[8:begin])))
+    return mapped(json.loads(bytes(view[8:begin])), join, lambda each, path: each.keys() == {_ARRAY})

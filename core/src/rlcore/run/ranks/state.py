@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from rlcore.contracts.ranks import Ranks
-from rlcore.contracts.saved_values import LEARNED
+from rlcore.contracts.saved_values import LEARNED, TreePath
+from rlcore.contracts.saved_values import leaves as leaves_of
 from rlcore.errors import RanksFailed, RunStateError
 
 PARTS = "ranks"  # the entry of a checkpoint's state
 _EMPTY = "$empty"  # stands for the leaf of an empty mapping or sequence
 
-Path = tuple[str | int, ...]
+Path = TreePath
 Part = dict[str, Any]
 
 
@@ -31,7 +32,7 @@ def gather_state(state: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     """
     if ranks.size == 1:
         return state
-    leaves = dict(_leaves(state))
+    leaves = _leaves(state)
     digests = ranks.share({_key(path): _digest(leaf) for path, leaf in leaves.items()} if ranks.rank == 0 else {})
     parts = ranks.gather(_difference(leaves, digests))
     differing = [str(rank) for rank, part in enumerate(parts or ()) if any(map(_is_learned, part["paths"]))]
@@ -88,17 +89,13 @@ def scatter_state(state: Mapping[str, Any] | None, ranks: Ranks) -> dict[str, An
 # ---------------------------------------------------------------- differences
 
 
-def _leaves(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
-    """All leaves of a tree. Keys of mappings are texts and indices of sequences numbers."""
-    if isinstance(value, Mapping):
-        items: list[tuple[str | int, Any]] = [(str(key), item) for key, item in value.items()]
-    elif isinstance(value, list | tuple):
-        items = list(enumerate(value))
-    else:
-        return [(path, value)]
-    if not items:
-        return [(path, {_EMPTY: "mapping" if isinstance(value, Mapping) else "sequence"})]
-    return [leaf for key, item in items for leaf in _leaves(item, (*path, key))]
+def _leaves(tree: Any) -> dict[Path, Any]:
+    """All leaves of a tree by path; a mark stands for an empty mapping or sequence."""
+    found = dict(leaves_of(tree))
+    for path, leaf in found.items():
+        if isinstance(leaf, Mapping | list | tuple):
+            found[path] = {_EMPTY: "mapping" if isinstance(leaf, Mapping) else "sequence"}
+    return found
 
 
 def _digest(leaf: Any) -> str:
@@ -128,7 +125,7 @@ def _with_part(state: Mapping[str, Any], part: Part | None) -> dict[str, Any]:
     run = {key: value for key, value in state["run"].items() if key != PARTS}
     if part is None:
         return {**state, "run": run}
-    leaves = dict(_leaves({**state, "run": run}))
+    leaves = _leaves({**state, "run": run})
     for path in part["absent"]:
         leaves.pop(tuple(path), None)
     for path, leaf in zip(part["paths"], part["leaves"], strict=True):

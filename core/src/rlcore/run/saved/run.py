@@ -43,7 +43,7 @@ from rlcore.run.evaluate import Evaluator, specs_mismatch
 from rlcore.run.played_environment import PlayedEnvironment
 from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed
 from rlcore.run.provenance import refuse_code_of_others
-from rlcore.run.run_data import find_run, find_state, read_saved_configuration
+from rlcore.run.saved.data import find_run, find_state, read_saved_configuration
 from rlcore.settings import RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models, specs_in
@@ -223,7 +223,7 @@ class SavedRun:
         return recorded_to(self.plugins, directory, behaviors, about, record_format)
 
 
-# ---------------------------------------------------------------- saved policies
+# ---------------------------------------------------------------- policies
 
 
 ENVIRONMENT_BLOCKS = ("environment", "environment_parameters", "evaluation")

@@ -410,7 +410,7 @@ def _summary(line: bytes) -> SavedSummary | None:
     return SavedSummary(found["behavior"], found["step"], float(time), numbers)
 
 
-# ---------------------------------------------------------------- read other runs
+# ---------------------------------------------------------------- runs that a new run begins with
 
 
 def models_of_run(directory: RunDirectory, run_id: str) -> dict[str, Any]:
