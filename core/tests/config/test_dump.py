@@ -45,7 +45,6 @@ def test_every_block_is_written_complete(load: Load) -> None:
     data = dump_config(load(FULL))
     assert data["behaviors"]["B"]["hyperparameters"]["beta_schedule"] == "constant"
     assert data["behaviors"]["A"]["reward_signals"]["bonus"]["network_settings"]["hidden_units"] == 128
-    assert data["engine_settings"]["time_scale"] == 20
     assert data["acme"] == {"project": "null", "ratio": 0.5}
     assert data["stats"] == {"jsonl": False, "console": {}}
     assert "sections" not in data
