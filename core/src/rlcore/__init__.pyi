@@ -54,11 +54,11 @@ from .contracts.ranks import SlotShare as SlotShare
 from .contracts.ranks import StepCount as StepCount
 from .contracts.ranks import share_slots as share_slots
 from .contracts.ranks import total_of as total_of
+from .contracts.recordings import EpisodeRecorder as EpisodeRecorder
 from .contracts.recordings import Recording as Recording
 from .contracts.recordings import RecordingAbout as RecordingAbout
-from .contracts.recordings import RecordingFormat as RecordingFormat
-from .contracts.recordings import RecordingWriter as RecordingWriter
-from .contracts.recordings import Searchable as Searchable
+from .contracts.recordings import Recordings as Recordings
+from .contracts.recordings import one_slot as one_slot
 from .contracts.results import BehaviorEvaluation as BehaviorEvaluation
 from .contracts.results import BehaviorResult as BehaviorResult
 from .contracts.results import EpochResult as EpochResult
@@ -160,7 +160,6 @@ from .plugins.factories import require_protocol as require_protocol
 from .plugins.failures import blame as blame
 from .plugins.failures import blamed as blamed
 from .plugins.manager import HookManager as HookManager
-from .plugins.recording_formats import read_recording as read_recording
 from .plugins.select import Selection as Selection
 from .plugins.select import selection_from as selection_from
 from .records import BehaviorSection as BehaviorSection
@@ -172,7 +171,6 @@ from .records import EvaluationSection as EvaluationSection
 from .records import ExecutorSpec as ExecutorSpec
 from .records import ExporterSpec as ExporterSpec
 from .records import Record as Record
-from .records import RecordingFormatSpec as RecordingFormatSpec
 from .records import RewardProviderSpec as RewardProviderSpec
 from .records import RunOptionSpec as RunOptionSpec
 from .records import StatsWriterSpec as StatsWriterSpec
@@ -226,6 +224,7 @@ from .storage.files.json_files import parse_json as parse_json
 from .storage.files.json_files import read_object as read_object
 from .storage.files.json_files import read_regular as read_regular
 from .storage.files.lock import require_lock_file as require_lock_file
+from .storage.files.paths import user_path as user_path
 from .storage.run_files import require_output as require_output
 
 __version__: str

@@ -19,15 +19,13 @@ from rlcore.config.load import left_out, load_config, load_plugins_for
 from rlcore.config.reading import read_document
 from rlcore.contracts.environment import BehaviorSpec, Environment
 from rlcore.contracts.policy import Policy
-from rlcore.contracts.recordings import RecordingAbout
+from rlcore.contracts.recordings import EpisodeRecorder, RecordingAbout
 from rlcore.contracts.results import EvaluationResult
 from rlcore.contracts.saved_values import state_taken_up
 from rlcore.errors import ConfigError, EnvironmentFailed
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.recording_formats import recorded_to
-from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.records import ExporterSpec
 from rlcore.run.components import (
     CLOSE_ENVIRONMENT,
@@ -220,7 +218,7 @@ class SavedRun:
             )
             for name in behaviors
         }
-        return recorded_to(self.plugins, directory, behaviors, about, record_format)
+        return self.plugins.recordings("--record").record(directory, behaviors, about, record_format)
 
 
 # ---------------------------------------------------------------- policies
