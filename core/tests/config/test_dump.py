@@ -143,8 +143,8 @@ other = st.fixed_dictionaries(
 configurations = st.fixed_dictionaries(
     {
         "behaviors": st.dictionaries(
-            st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,9}", fullmatch=True), ppo | other, min_size=1, max_size=3
-        )
+            st.from_regex(r"[a-z0-9][a-z0-9_-]{0,9}", fullmatch=True), ppo | other, min_size=1, max_size=3
+        )  # lower case: names that differ in case alone are refused
     },
     optional={
         "default_settings": st.none() | st.fixed_dictionaries({}, optional=shared),
