@@ -200,6 +200,7 @@ from .settings.behavior import BehaviorSettings as BehaviorSettings
 from .settings.environment import CurriculumSettings as CurriculumSettings
 from .settings.environment import EnvironmentParameter as EnvironmentParameter
 from .settings.environment import EnvironmentSettings as EnvironmentSettings
+from .settings.environment import EnvSettings as EnvSettings
 from .settings.environment import EvaluationSettings as EvaluationSettings
 from .settings.environment import ExecutorSettings as ExecutorSettings
 from .settings.fields import METADATA_KEY as METADATA_KEY
@@ -216,8 +217,6 @@ from .settings.run import TorchSettings as TorchSettings
 from .settings.trainers import ExtrinsicSettings as ExtrinsicSettings
 from .settings.trainers import PolicySettings as PolicySettings
 from .settings.trainers import RewardSettings as RewardSettings
-from .settings.unity import EngineSettings as EngineSettings
-from .settings.unity import EnvSettings as EnvSettings
 from .storage.checkpoint import load_checkpoint as load_checkpoint
 from .storage.checkpoints import save_checkpoint as save_checkpoint
 from .storage.files.atomic import WatchedDirectory as WatchedDirectory
