@@ -26,7 +26,7 @@ from rlcore.storage.files.paths import user_path
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
-    from rlcore.run.behavior import BehaviorRun
+    from rlcore.run.behaviors.behavior import BehaviorRun
     from rlcore.run.run import Run
 
 

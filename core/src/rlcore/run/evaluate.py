@@ -21,7 +21,7 @@ from rlcore.plugins.factories import call_target
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
 from rlcore.records import EvaluationSection
-from rlcore.run.checks import BatchCheck
+from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.run.components import closing, environment_name, make_environment
 from rlcore.run.curricula.curricula import make_curricula
 from rlcore.run.curricula.parameters import ParameterFeed, target_feed

@@ -11,8 +11,7 @@ import logging
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,13 @@ from rlcore.contracts.results import ExportResult
 from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
-from rlcore.plugins.failures import blamed, failure, trainer_named
+from rlcore.plugins.failures import blamed, failure
 from rlcore.records import ExporterSpec
-from rlcore.run.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.settings import ExportSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.atomic import fsync_directory, fsync_file, temporary_path
+from rlcore.storage.files.atomic import failing_as, fsync_directory, fsync_file, temporary_path
 from rlcore.storage.store import RunStore
 
 log = logging.getLogger(__name__)
@@ -66,7 +65,7 @@ class OpenExporter:
         """
         empty = temporary_path(workplace, "export-")
         try:
-            with _written(path):
+            with failing_as(f"{path}: cannot be written", ConfigError):
                 empty.mkdir()
             made = empty / path.name
             try:
@@ -79,22 +78,13 @@ class OpenExporter:
             problem = _problem(empty, made) or _problem_of_report(report)
             if problem:
                 raise PluginError(f"{self.spec.described}: export of behavior {behavior.name!r} {problem}")
-            with _written(path):
+            with failing_as(f"{path}: cannot be written", ConfigError):
                 fsync_file(made)
                 made.replace(path)
                 fsync_directory(path.parent)
             return report
         finally:
             shutil.rmtree(empty, ignore_errors=True)
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """For a block that writes ``path``: raise ConfigError for an error of the operating system."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _problem(directory: Path, made: Path) -> str | None:
@@ -237,10 +227,8 @@ class RunExports:
             configuration_sha256=self._store.configuration_sha256,
         )
         self._directory.declare_export(file, of)
-        try:
+        with failing_as(f"{path.parent}: cannot be made"):
             path.parent.mkdir(exist_ok=True)
-        except OSError as error:
-            raise RunStateError(f"{path.parent}: cannot be made: {error.strerror or error}") from error
         report = opened.write(policy, behavior.spec, path, about, self._directory.path)
         if of is None:
             self._directory.declare_export(file, step)

@@ -21,7 +21,7 @@ from rlcore.contracts.environment import BehaviorSpec, Environment
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.recordings import EpisodeRecorder, RecordingAbout
 from rlcore.contracts.results import EvaluationResult
-from rlcore.contracts.saved_values import state_taken_up
+from rlcore.contracts.saved_values import loading_state
 from rlcore.errors import ConfigError, EnvironmentFailed
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
@@ -145,7 +145,7 @@ class SavedRun:
             model = model_of(self.models, name, f"{self.context.directory}")
             where = f"checkpoint {self.step} of {self.context.directory}"
             trainer_called = f"behavior {name!r}: trainer {settings.trainer_type!r}"
-            with blamed(trainer_called, "in load_model"), state_taken_up(where, f"behavior {name!r}"):
+            with blamed(trainer_called, "in load_model"), loading_state(where, f"behavior {name!r}"):
                 trainer.load_model(model)
                 policies[name] = trainer.policy
         return policies
