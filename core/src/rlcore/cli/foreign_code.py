@@ -3,7 +3,7 @@
 A command that only reads does not run code that a file names. ``status``, ``validate``, ``evaluate`` and ``export``
 import a local file or module that only a configuration names only with ``--allow-local``; the user chose what ``-p`` or
 ``RLCORE_PLUGINS`` names. ``rlcore run CONFIG`` imports what CONFIG names, and resuming a run does so if this user wrote
-its directory; see :mod:`rlcore.run.provenance`.
+its directory; see :mod:`rlcore.run.saved.provenance`.
 """
 
 from __future__ import annotations

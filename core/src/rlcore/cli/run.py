@@ -203,8 +203,8 @@ def make_run(
     """The run that the arguments describe, before it starts."""
     from rlcore.config.overrides import apply_overrides
     from rlcore.config.reading import read_document
-    from rlcore.run.provenance import refuse_code_of_others
     from rlcore.run.run import Run
+    from rlcore.run.saved.provenance import refuse_code_of_others
 
     if config is None:
         document = configuration_of_run(flags)

@@ -45,9 +45,6 @@ PACKAGES = {
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
 LESSONS = "lessons"
 
-# The replay sampler of a behavior that chooses none.
-UNIFORM = "uniform"
-
 # The advice if no plugin for recordings is loaded.
 RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if it is installed"
 

@@ -17,7 +17,7 @@ from rlcore.plugins.failures import blame, policy_named
 from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.run.behaviors.episode_statistics import EpisodeStatistics
 from rlcore.run.curricula.parameters import ParameterFeed
-from rlcore.run.played_environment import PlayedEnvironment
+from rlcore.run.evaluation.played_environment import PlayedEnvironment
 
 
 class Abandoned(Exception):

@@ -24,8 +24,8 @@ from rlcore.contracts.stats import (
 )
 from rlcore.plugins.failures import blamed
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
-from rlcore.run.episodes import Abandoned
-from rlcore.run.evaluate import Evaluator
+from rlcore.run.evaluation.episodes import Abandoned
+from rlcore.run.evaluation.evaluate import Evaluator
 from rlcore.settings import EvaluationSettings
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import spec_state

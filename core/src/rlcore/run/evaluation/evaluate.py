@@ -25,8 +25,8 @@ from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.run.components import closing, environment_name, make_environment
 from rlcore.run.curricula.curricula import make_curricula
 from rlcore.run.curricula.parameters import ParameterFeed, target_feed
-from rlcore.run.episodes import play, shares
-from rlcore.run.played_environment import checks_of
+from rlcore.run.evaluation.episodes import play, shares
+from rlcore.run.evaluation.played_environment import checks_of
 from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.limits import MAX_EPISODE_STEPS
 
@@ -82,7 +82,7 @@ class Evaluator:
 
         ``policies_for`` and ``recorders_for`` are called with the environment's behaviors, before the first reset; they
         return the policies that play and the recorders of what is played. Raises
-        :class:`rlcore.run.episodes.Abandoned` soon after ``stop_requested`` returns True.
+        :class:`rlcore.run.evaluation.episodes.Abandoned` soon after ``stop_requested`` returns True.
         """
         if episodes < 1:
             raise ValueError("episodes must be at least 1")
