@@ -34,7 +34,7 @@ from rlcore import (
     saved_array,
     saved_count,
 )
-from rlcore_curriculum.adaptive import (
+from rlcore_adaptive_curricula.adaptive import (
     Array,
     InOrder,
     Ranges,
@@ -42,7 +42,7 @@ from rlcore_curriculum.adaptive import (
     measures_of,
     streams_of,
 )
-from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
+from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
 
 if TYPE_CHECKING:
     from rlcore import RunContext

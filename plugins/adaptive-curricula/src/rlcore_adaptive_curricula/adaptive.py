@@ -23,7 +23,7 @@ from rlcore import (
     StatSummary,
     did_you_mean,
 )
-from rlcore_curriculum.adaptive_settings import AdaptiveSettings, Bounds
+from rlcore_adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
 from rlcore_curriculum.statistics_seen import StatisticsSeen
 

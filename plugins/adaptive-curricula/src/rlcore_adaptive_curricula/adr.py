@@ -36,7 +36,7 @@ from rlcore import (
     saved_float,
     saved_mapping,
 )
-from rlcore_curriculum.adaptive import (
+from rlcore_adaptive_curricula.adaptive import (
     AdaptiveCurriculum,
     Array,
     InOrder,
@@ -45,8 +45,8 @@ from rlcore_curriculum.adaptive import (
     refuse_other,
     streams_of,
 )
-from rlcore_curriculum.adaptive_settings import shown
-from rlcore_curriculum.adr_settings import AdrSettings
+from rlcore_adaptive_curricula.adaptive_settings import shown
+from rlcore_adaptive_curricula.adr_settings import AdrSettings
 
 if TYPE_CHECKING:
     from rlcore import RunContext

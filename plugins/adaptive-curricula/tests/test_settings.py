@@ -15,9 +15,9 @@ from rlcore import (
     RunConfig,
     load_plugins,
 )
-from rlcore_curriculum.adr_settings import AdrSettings
-from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
-from rlcore_curriculum.prioritized_levels_settings import PrioritizedLevelsSettings
+from rlcore_adaptive_curricula.adr_settings import AdrSettings
+from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
+from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 from rlcore_devkit.blocks import checked_block
 
 ADR: dict[str, Any] = {

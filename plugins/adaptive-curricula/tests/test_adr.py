@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import Curriculum, RunStateError
-from rlcore_curriculum.adr import AutomaticDomainRandomization, make_curriculum
-from rlcore_curriculum.adr_settings import AdrSettings
+from rlcore_adaptive_curricula.adr import AutomaticDomainRandomization, make_curriculum
+from rlcore_adaptive_curricula.adr_settings import AdrSettings
 
 Block = dict[str, Any]
 LENGTH: Block = {

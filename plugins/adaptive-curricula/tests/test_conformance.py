@@ -13,7 +13,7 @@ WHOLE = {"initial": [2, 3], "limits": [1, 9], "step": 1, "lower_threshold": 0.0,
 
 
 class TestAdr(CurriculumConformance):
-    curriculum = "rlcore-curriculum/adr"
+    curriculum = "rlcore-adaptive-curricula/adr"
     blocks = {
         "length": {**RANGE, "episodes": 3},
         "start": {**WHOLE, "episodes": 4, "integer": True, "behavior": "Agent"},
@@ -22,7 +22,7 @@ class TestAdr(CurriculumConformance):
 
 
 class TestLearningProgress(CurriculumConformance):
-    curriculum = "rlcore-curriculum/learning_progress"
+    curriculum = "rlcore-adaptive-curricula/learning_progress"
     blocks = {
         "length": {"limits": [0.0, 1.0], "refresh": 3},
         "start": {"limits": [1, 9], "integer": True, "bins": 9, "window": 5, "refresh": 7},
@@ -30,7 +30,7 @@ class TestLearningProgress(CurriculumConformance):
 
 
 class TestPrioritizedLevels(CurriculumConformance):
-    curriculum = "rlcore-curriculum/prioritized_levels"
+    curriculum = "rlcore-adaptive-curricula/prioritized_levels"
     blocks = {
         "seed": {"levels": 20, "refresh": 3},
         "map": {"levels": 4, "first_level": 100, "score": "learnability", "success": 1.0, "refresh": 5},

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from rlcore import Curriculum, EndedEpisodes, load_checkpoint, save_checkpoint
-from rlcore_curriculum import adr, learning_progress
-from rlcore_curriculum.adr_settings import AdrSettings
-from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
+from rlcore_adaptive_curricula import adr, learning_progress
+from rlcore_adaptive_curricula.adr_settings import AdrSettings
+from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
 
 NUM_ENVS = 256
 ADR: dict[str, Any] = {

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import Curriculum, RunStateError
-from rlcore_curriculum.prioritized_levels import PrioritizedLevels, make_curriculum
-from rlcore_curriculum.prioritized_levels_settings import PrioritizedLevelsSettings
+from rlcore_adaptive_curricula.prioritized_levels import PrioritizedLevels, make_curriculum
+from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 
 Block = dict[str, Any]
 SEEDS: Block = {"levels": 6, "refresh": 1, "temperature": 0.5, "staleness": 0.2}

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rlcore import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, IS_TRAINING, ConfigError, Curriculum, StatSummary
-from rlcore_curriculum import adr, learning_progress, prioritized_levels
-from rlcore_curriculum.adr_settings import AdrSettings
-from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
-from rlcore_curriculum.prioritized_levels_settings import PrioritizedLevelsSettings
+from rlcore_adaptive_curricula import adr, learning_progress, prioritized_levels
+from rlcore_adaptive_curricula.adr_settings import AdrSettings
+from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
+from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 
 Make = Callable[..., Curriculum]
 UPDATE = "Losses/Policy Loss"

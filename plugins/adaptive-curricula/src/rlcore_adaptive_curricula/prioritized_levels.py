@@ -38,14 +38,14 @@ from rlcore import (
     saved_count,
     saved_mapping,
 )
-from rlcore_curriculum.adaptive import (
+from rlcore_adaptive_curricula.adaptive import (
     Array,
     Ranges,
     SeparateCurriculum,
     measures_of,
     streams_of,
 )
-from rlcore_curriculum.prioritized_levels_settings import PrioritizedLevelsSettings
+from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 
 if TYPE_CHECKING:
     from rlcore import RunContext
