@@ -14,7 +14,9 @@ from .networks.actions import ActionNoise as ActionNoise
 from .networks.actions import joint_log_prob_entropy as joint_log_prob_entropy
 from .networks.actions import log_probabilities as log_probabilities
 from .networks.actions import mask_logits as mask_logits
-from .networks.discrete_options import DiscreteOptions as DiscreteOptions
+from .networks.critics import Critic as Critic
+from .networks.critics import DiscreteOptions as DiscreteOptions
+from .networks.critics import min_q as min_q
 from .networks.distributions import LOG_STD_RANGE as LOG_STD_RANGE
 from .networks.distributions import ActionDistribution as ActionDistribution
 from .networks.distributions import DeterministicTanh as DeterministicTanh
@@ -28,7 +30,6 @@ from .networks.encoders import image_scale as image_scale
 from .networks.networks import Actor as Actor
 from .networks.networks import ActorCritic as ActorCritic
 from .networks.networks import Body as Body
-from .networks.networks import Critic as Critic
 from .networks.networks import Inputs as Inputs
 from .networks.networks import ObservationInputs as ObservationInputs
 from .networks.networks import PolicyHead as PolicyHead
@@ -36,9 +37,8 @@ from .networks.normalizer import RunningNormalizer as RunningNormalizer
 from .networks.recurrent import Recurrent as Recurrent
 from .networks.saved_networks import load_model_state as load_model_state
 from .networks.saved_networks import model_state as model_state
-from .off_policy.double_q import min_q as min_q
 from .off_policy.offline import OfflineTrainer as OfflineTrainer
-from .off_policy.recorded import recorded_transitions as recorded_transitions
+from .off_policy.offline import recorded_transitions as recorded_transitions
 from .off_policy.replay import ReplayBuffer as ReplayBuffer
 from .off_policy.replay import Rows as Rows
 from .off_policy.replay import Steps as Steps
@@ -95,4 +95,5 @@ from .settings import OptimizerSettings as OptimizerSettings
 from .settings import PrioritizedSamplerSettings as PrioritizedSamplerSettings
 from .settings import ReplaySamplerSettings as ReplaySamplerSettings
 from .settings import StateDependentGaussianSettings as StateDependentGaussianSettings
+from .template import Statistic as Statistic
 from .template import TorchTrainer as TorchTrainer
