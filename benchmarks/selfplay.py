@@ -139,7 +139,7 @@ def training(copies: int, units: int, steps: int, **self_play: Any) -> Iterator[
 
 def overhead(steps: int) -> dict[str, float]:
     """Seconds of processor time of a training with 1M parameters, and of its snapshots and swaps."""
-    from rlcore_ghost.trainer import GhostTrainer
+    from rlcore_ghost.selfplay.trainer import GhostTrainer
 
     spent = {"saves": 0.0, "swaps": 0.0, "acts": 0.0, "number of saves": 0, "number of swaps": 0}
     usual: list[float] = []

@@ -104,7 +104,7 @@ PAGES: Mapping[str, Page] = {
         "Plugins",
         "The records that registries return, the run as plugins see it, and the plugins of a run. "
         "[Hooks](../hooks.md) has all hooks.",
-        ("rlcore.hookspecs", "rlcore.records", "rlcore.plugins", "rlcore.cli", "rlcore.ranks"),
+        ("rlcore.hookspecs", "rlcore.records", "rlcore.plugins", "rlcore.cli", "rlcore.contracts.ranks"),
     ),
     "settings": Page(
         "Settings classes",

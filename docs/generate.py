@@ -44,7 +44,7 @@ from rlcore import (
     hookspecs,
     load_plugins,
 )
-from rlcore.config.classes import default_of, field_types, settings_fields
+from rlcore.config.structure import default_of, field_types, settings_fields
 from rlcore.hookspecs import registered
 from rlcore.plugins.contract import Contract, contracts
 from rlcore_torch import BehavioralCloningSettings, CriticSettings, MemorySettings, NetworkSettings
@@ -151,17 +151,29 @@ PLUGIN_BLOCKS = (
 
 def ported(markdown: str) -> str:
     """Return the page about porting with the changes of all contracts, the newest first."""
-    parts = [_changes(each) for each in reversed(contracts()) if each.moved or each.removed or each.added]
+    parts = [_changes(each) for each in reversed(contracts()) if each.moved or each.flat or each.removed]
     return markdown.replace("<!-- the changes of all contracts -->", "\n\n".join(parts))
 
 
 def _changes(contract: Contract) -> str:
-    lines = [f"### Contract {contract.number}, {contract.date}", "", f"| before | in contract {contract.number} |"]
-    lines += ["|---|---|", *(f"| `{old}` | `{new}` |" for old, new in contract.moved.items())]
-    lines += ["", "| removed | instead |", "|---|---|"]
-    lines += [f"| `{old}` | {advice} |" for old, advice in contract.removed.items()]
-    lines += ["", "| new | what it is for |", "|---|---|"]
-    lines += [f"| `{name}` | {text} |" for name, text in contract.added.items()]
+    def listed(names: Iterable[str]) -> str:
+        return ", ".join(f"`{name}`" for name in names)
+
+    tables = {
+        "| names of these modules | are imported from |": (
+            (listed(old), f"`{new}`") for new, old in contract.flat.items()
+        ),
+        "| these names, of any module | are imported from |": (
+            (listed(old), f"`{new}`") for new, old in contract.names.items()
+        ),
+        "| before | now |": ((f"`{old}`", f"`{new}`") for old, new in contract.moved.items()),
+        "| removed | instead |": ((f"`{old}`", advice) for old, advice in contract.removed.items()),
+        "| new | what it is for |": ((f"`{name}`", text) for name, text in contract.added.items()),
+    }
+    lines = [f"### Contract {contract.number}, {contract.date}"]
+    for head, rows in tables.items():
+        body = [f"| {left} | {right} |" for left, right in rows]
+        lines += ["", head, "|---|---|", *body] if body else []
     return "\n".join(lines)
 
 

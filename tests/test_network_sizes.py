@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from rlcore import Run
-from rlcore.run.description import BehaviorDescription
-from rlcore.run.promise import ResumePromise
+from rlcore.run.description import BehaviorDescription, ResumePromise
 
 
 def describe(path: Path, env_id: str, behavior: dict[str, Any]) -> tuple[BehaviorDescription, ResumePromise | None]:

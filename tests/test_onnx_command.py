@@ -116,7 +116,7 @@ def test_the_command_exports_a_profile_of_a_checkpoint(
 def test_no_environment_is_made(
     directory: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("rlcore.run.setup.make_environment", None)
+    monkeypatch.setattr("rlcore.run.components.make_environment", None)
     monkeypatch.setattr("gymnasium.make", None)
     monkeypatch.setattr("gymnasium.make_vec", None)
     assert run_rlcore("export", directory, "--format", "onnx").exit_code == 0

@@ -85,6 +85,7 @@ def test_the_first_actors_that_answer_are_not_mixed_up(tmp_path: Path, opened: l
         checked.play(1)
 
 
+@pytest.mark.daily
 def test_only_the_open_episodes_of_a_failing_actor_are_lost(
     tmp_path: Path, opened: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:

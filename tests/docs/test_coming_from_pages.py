@@ -10,8 +10,8 @@ from pages import RunPage, run_python_of
 from workspace import ROOT
 
 from rlcore import load_config, load_plugins, read_document
-from rlcore.config.classes import settings_fields
-from rlcore.config.other_frameworks import OF_SB3, ZOO_FILE
+from rlcore.config.hints import ZOO_FILE, foreign_keys
+from rlcore.config.structure import settings_fields
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
 from rlcore_torch import NetworkSettings
@@ -62,13 +62,13 @@ def test_every_key_that_messages_explain_is_in_a_first_column() -> None:
     page = "docs/how-to/stable-baselines3.md"
     columns = [row[0] for heading in ("## PPO", "## SAC", "## Commands of RL Zoo") for row in rows_of(page, heading)]
     of_calls = {"total_timesteps"}  # of learn(), in the table of calls
-    assert OF_SB3.keys() - of_calls <= set.union(*map(words, columns))
+    assert foreign_keys()["stable_baselines3"].keys() - of_calls <= set.union(*map(words, columns))
     assert ZOO_FILE.count(page) == 1 and (ROOT / page).is_file()
 
 
 def test_messages_name_keys_that_exist() -> None:
     keys = {**settings_fields(PPOSettings), **settings_fields(SACSettings)}
-    for message in OF_SB3.values():
+    for message in foreign_keys()["stable_baselines3"].values():
         assert set(re.findall(r"hyperparameters\.(\w+)", message)) <= keys.keys(), message
         assert set(re.findall(r"network_settings\.(\w+)", message)) <= settings_fields(NetworkSettings).keys(), message
         assert set(re.findall(r"(\w+): (?:constant|linear|false)", message)) - {"console"} <= keys.keys(), message

@@ -18,7 +18,7 @@ import yaml
 from workspace import MEMBERS, ROOT
 
 from rlcore import HOOKS, BehaviorSettings, CheckpointSettings, TorchSettings, field_info, hookspecs, load_plugins
-from rlcore.config.classes import settings_fields
+from rlcore.config.structure import settings_fields
 from rlcore.plugins.known import PACKAGES
 from rlcore_ghost import hookspecs as hooks_of_ghost
 from rlcore_ppo.settings import PPOSettings
@@ -131,12 +131,10 @@ def test_every_block_of_the_core_is_documented() -> None:
         settings.CurriculumSettings,
         settings.ReplaySamplerSettings,
         settings.OptimizerSettings,
-        settings.OpponentSettings,
         settings.FieldInfo,
     }
     of_records = {
         settings.PrioritizedSamplerSettings,
-        settings.RunOpponentSettings,
         settings.StateDependentGaussianSettings,
     }
     defined = {

@@ -44,11 +44,11 @@ from rlcore import (
     read_recording,
 )
 from rlcore.cli.main import main as rlcore_command
-from rlcore.config.document import parse_document
+from rlcore.config.reading import parse_document
 from rlcore.storage.checkpoint import damages
 from rlcore.storage.checkpoint_state import require_run
 from rlcore.storage.checkpoints import newest_intact
-from rlcore.storage.pruning import stored_checkpoints
+from rlcore.storage.pruning import checkpoint_details
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECONDS = 10.0
@@ -215,7 +215,7 @@ class Loaders:
 
         def load() -> None:
             damages(checkpoint)
-            stored_checkpoints(run)
+            checkpoint_details(run)
             self._allow(RunStateError, lambda: require_run(checkpoint, load_checkpoint(checkpoint)))
             self._allow(RunStateError, lambda: newest_intact(run / "checkpoints", "run"))
 

@@ -16,7 +16,7 @@ from hostile_files import NAMES, PICKLES
 from hostile_recordings import RECORDINGS
 from safetensors.numpy import load_file, save_file
 
-from rlcore.config.seal import sealed
+from rlcore.config.dump import sealed
 
 SIZE = 990_000  # just below what a configuration may have
 BASE = "behaviors: {Agent: {trainer_type: ppo}}\nenvironment: {type: gymnasium, id: CartPole-v1}\n"

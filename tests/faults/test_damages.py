@@ -110,7 +110,7 @@ def sound(whole_run: Any, lasting_workplace: Any) -> dict[str, Any]:
     return {"run": place.run, "best": best, "measured": measured}
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [pytest.param(FILES[0], marks=pytest.mark.daily), *FILES[1:]])
 def test_what_is_damaged_is_named_and_never_loaded(workplace: Any, sound: Any, trial: Any, name: str) -> None:
     draw = random.Random(name)
     cases = [(which, command) for which in range(len(DAMAGES)) for command in COMMANDS]

@@ -17,7 +17,10 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("after", [1, 4, *(pytest.param(each, marks=pytest.mark.deep) for each in (2, 3, 5))])
+@pytest.mark.parametrize(
+    "after",
+    [1, pytest.param(4, marks=pytest.mark.daily), *(pytest.param(each, marks=pytest.mark.deep) for each in (2, 3, 5))],
+)
 def test_a_run_killed_and_resumed_equals_the_run_never_stopped(
     workplace: Any, whole_run: Any, assert_equal_from: Any, case: Any, name: str, after: int
 ) -> None:

@@ -49,7 +49,13 @@ def test_every_run_killed_at_a_random_time_resumes_from_a_verified_checkpoint_an
     assert len(set(killed_at)) > kills / 4
 
 
-@pytest.mark.parametrize("seed", [21, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(22, 26))])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(21, marks=pytest.mark.daily),
+        *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(22, 26)),
+    ],
+)
 def test_a_run_killed_again_and_again_ends_as_if_it_never_was(workplace: Any, whole_run: Any, seed: int) -> None:
     whole, place = whole_run(**SAVES_OFTEN), workplace(**SAVES_OFTEN)
     times = random.Random(seed)

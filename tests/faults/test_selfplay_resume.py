@@ -14,11 +14,11 @@ from resumed_games import difference
 from selfplay_cases import SELF_PLAY
 
 from rlcore import Run, generator_state, load_checkpoint, save_checkpoint
-from rlcore_ghost.trainer import GhostTrainer
+from rlcore_ghost.selfplay.trainer import GhostTrainer
 
 pytestmark = pytest.mark.faults
 
-TRAINER, CONTROLLER = "rlcore_ghost.trainer:GhostTrainer", "rlcore_ghost.controller:Controller"
+TRAINER, CONTROLLER = "rlcore_ghost.selfplay.trainer:GhostTrainer", "rlcore_ghost.selfplay.controller:Controller"
 # A function, the number of a call of it, and whether the call has ended.
 POINTS = [
     (function, call, after)

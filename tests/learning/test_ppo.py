@@ -23,6 +23,7 @@ def mean_return(trained: Any, example: str, seed: int, max_steps: int) -> float:
     return float(evaluation.mean_reward)
 
 
+@pytest.mark.daily
 @pytest.mark.xdist_group("cartpole.yaml")
 def test_cartpole_is_balanced_after_a_hundred_thousand_steps(trained: Any, reached_on_every_seed: Any) -> None:
     def measure(seed: int) -> float:

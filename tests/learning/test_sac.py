@@ -45,6 +45,7 @@ def mean_return(trained: Any, example: str, seed: int, episodes: int, max_steps:
 
 
 @pytest.mark.xdist_group("pendulum_sac.yaml")
+@pytest.mark.daily
 def test_the_pendulum_stands_after_fourteen_thousand_steps(trained: Any, reached_on_every_seed: Any) -> None:
     def measure(seed: int) -> float:
         return mean_return(trained, "pendulum_sac.yaml", seed, 100, 14_000)

@@ -28,10 +28,10 @@ from selfplay_referee import (
 from workspace import ROOT
 
 from rlcore import Run
-from rlcore_ghost.controller import Controller
-from rlcore_ghost.match_log import MatchLog
-from rlcore_ghost.ratings import bradley_terry
-from rlcore_ghost.trainer import GhostTrainer
+from rlcore_ghost.ratings.fits import bradley_terry
+from rlcore_ghost.selfplay.controller import Controller
+from rlcore_ghost.selfplay.match_log import MatchLog
+from rlcore_ghost.selfplay.trainer import GhostTrainer
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(1800)]
 

@@ -55,16 +55,16 @@ def installed(tmp_path: Path) -> Callable[[Path], Callable[..., subprocess.Compl
 
 def with_new_names(text: str) -> str:
     """The source of a module after step 2: every import of a name in the first column is one of the second."""
-    moved = dict(re.findall(r"^\| `(rlcore[\w.]*)` \| `(rlcore[\w.]*)` \|$", PAGE, re.MULTILINE))
+    rows = re.findall(r"^\| (`[^|]*`) \| `(rlcore[\w.]*)` \|$", PAGE, re.MULTILINE)
+    moved = {old: new for names, new in rows for old in re.findall(r"`([^`]+)`", names)}
     assert len(moved) > 50
 
     def replaced(match: re.Match[str]) -> str:
         lines = []
         for name in re.findall(r"\w+", match[3]):
-            module = moved.get(match[2], match[2])
-            module, _, new = moved.get(f"{match[2]}.{name}", f"{module}.{name}").rpartition(".")
-            while f"{module}.{new}" in moved:
-                module, _, new = moved[f"{module}.{new}"].rpartition(".")
+            place = f"{match[2]}.{name}"
+            packages = [moved[each] for each in (name, match[2], f"{match[2].rpartition('.')[0]}.*") if each in moved]
+            module, _, new = moved.get(place, f"{packages[0]}.{name}" if packages else place).rpartition(".")
             lines.append(f"{match[1]}from {module} import {new}")
         return "\n".join(lines)
 
@@ -89,8 +89,8 @@ def test_packages_of_the_first_version_are_refused_before_they_are_imported(inst
     for name, package in NAMES.items():
         assert (
             f"plugin '{name}' ({package} 0.1.0): {package} 0.1.0 declares no contract and is written for an earlier "
-            "one, this rlcore has contract 3: in settings.py, rlcore.setting was renamed to "
-            "rlcore.settings.setting in contract 2; the page 'Porting a plugin' has the steps\n"
+            "one, this rlcore has contract 3: in settings.py, rlcore.config.setting was renamed to "
+            "rlcore.setting in contract 3; the page 'Porting a plugin' has the steps\n"
         ) in listed.stderr
         assert re.search(rf"^{name} +{package} 0.1.0 +refused ", listed.stdout, re.MULTILINE)
     asked = python("rlcore.cli.main", "run", "run.yaml", "-p", "old-trainer")

@@ -18,6 +18,7 @@ UPDATES = {"ppo": 10, "sac": 11}
 EVERY = pytest.mark.parametrize("name", UPDATES)
 
 
+@pytest.mark.daily
 @EVERY
 def test_parameters_after_ten_updates_are_those_of_one_process(trained: Path, name: str) -> None:
     one, two = written(trained / "one", name, "one"), written(trained / "two", name, 0)

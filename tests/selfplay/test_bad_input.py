@@ -210,19 +210,45 @@ def test_two_plugins_that_claim_the_block(run_rlcore: RunRlcore, file: File) -> 
 # ---------------------------------------------------------------- what only the environment shows
 
 
-def test_an_environment_with_one_agent(run_rlcore: RunRlcore, file: File) -> None:
-    file(ONE, ("type: game\n  id: biased_rps", "type: gymnasium\n  id: CartPole-v1"))
-    refused(run_rlcore("run", "c.yaml"), f"c.yaml:10: behaviors.Player.self_play: {NO_TEAMS}")
-
-
 NO_TEAMS = "the agents of behavior 'Player' have no teams, so there are no opponents; remove the block, or use an "
 NO_TEAMS += "environment with teams"
+CARTPOLE = ("type: game\n  id: biased_rps", "type: gymnasium\n  id: CartPole-v1")
+# The file, a change of it, the teams of its game, and the message, which begins with the line.
+UNFIT: dict[str, tuple[str, tuple[str, str] | None, dict[str, Any], str]] = {
+    "one agent": (ONE, CARTPOLE, {}, f"10: behaviors.Player.self_play: {NO_TEAMS}"),
+    "no teams": (ONE, None, {"Player": None}, f"10: behaviors.Player.self_play: {NO_TEAMS}"),
+    "a shared team": (
+        TWO, None, {"Row": 1, "Column": 1},
+        "8: behaviors.Row.self_play: team 1 has agents of the behaviors 'Column' and 'Row'; with self-play, each team "
+        "has agents of one behavior",
+    ),
+    "a team is missing": (
+        ONE, None, {"Player": np.array([0, 1, 0, 1, 0, 0, 0, 1])},
+        "10: behaviors.Player.self_play: environment 2 has no agents of team 1, but another one has; with self-play, "
+        "every environment has all teams",
+    ),
+    "a fixed opponent called like a behavior": (
+        ONE, (SELF_PLAY, f"{SELF_PLAY}      fixed_opponents: {{Player: {{type: random}}}}\n"), {},
+        "12: behaviors.Player.self_play.fixed_opponents.Player: an opponent is called 'Player' like a behavior with "
+        "self-play, whose ratings have this name; choose another one",
+    ),
+    "a result that is not reported": (
+        ONE, (SELF_PLAY, f"{SELF_PLAY}      result: info.winner\n"), {},
+        "12: behaviors.Player.self_play.result: the environment reports no number 'winner' at the end of an episode; "
+        "it reports none",
+    ),
+}  # fmt: skip
 
 
-def test_agents_without_teams(run_rlcore: RunRlcore, file: File, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_teams("biased_rps", monkeypatch, Player=None)
-    file(ONE)
-    refused(run_rlcore("run", "c.yaml"), f"c.yaml:10: behaviors.Player.self_play: {NO_TEAMS}")
+@pytest.mark.parametrize("case", UNFIT)
+def test_what_does_not_fit_the_environment_is_refused(
+    run_rlcore: RunRlcore, file: File, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    text, change, teams, message = UNFIT[case]
+    if teams:
+        with_teams("biased_rps" if text is ONE else "skewed_pennies", monkeypatch, **teams)
+    file(text, *([] if change is None else [change]))
+    refused(run_rlcore("run", "c.yaml"), f"c.yaml:{message}")
 
 
 @pytest.mark.parametrize("listed", ["", "behaviors: {Player: {}}\n"])
@@ -250,44 +276,6 @@ def test_all_agents_in_one_team(run_rlcore: RunRlcore, file: File, monkeypatch: 
         Run(path).start()
 
 
-def test_two_behaviors_that_share_a_team(run_rlcore: RunRlcore, file: File, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_teams("skewed_pennies", monkeypatch, Row=1, Column=1)
-    file(TWO)
-    result = run_rlcore("run", "c.yaml")
-    assert result.exit_code == 2 and result.stderr.startswith("error: c.yaml:")
-    assert "self_play: team 1 has agents of the behaviors 'Column' and 'Row'; with self-play, each" in result.stderr
-
-
-def test_an_environment_without_one_of_the_teams(
-    run_rlcore: RunRlcore, file: File, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_teams("biased_rps", monkeypatch, Player=np.array([0, 1, 0, 1, 0, 0, 0, 1]))
-    file(ONE)
-    message = (
-        "c.yaml:10: behaviors.Player.self_play: environment 2 has no agents of team 1, but another one has; with "
-        "self-play, every environment has all teams"
-    )
-    refused(run_rlcore("run", "c.yaml"), message)
-
-
-def test_a_fixed_opponent_called_like_a_behavior(run_rlcore: RunRlcore, file: File) -> None:
-    file(ONE, (SELF_PLAY, f"{SELF_PLAY}      fixed_opponents: {{Player: {{type: random}}}}\n"))
-    message = (
-        "c.yaml:12: behaviors.Player.self_play.fixed_opponents.Player: an opponent is called 'Player' like a behavior "
-        "with self-play, whose ratings have this name; choose another one"
-    )
-    refused(run_rlcore("run", "c.yaml"), message)
-
-
-def test_a_result_that_the_environment_does_not_report(run_rlcore: RunRlcore, file: File) -> None:
-    file(ONE, (SELF_PLAY, f"{SELF_PLAY}      result: info.winner\n"))
-    refused(
-        run_rlcore("run", "c.yaml"),
-        "c.yaml:12: behaviors.Player.self_play.result: the environment reports no number 'winner' at the end of an "
-        "episode; it reports none",
-    )
-
-
 def test_fixed_opponents_that_two_behaviors_have_are_rated_apart(run_rlcore: RunRlcore, file: File) -> None:
     fixed = f"{SELF_PLAY}      fixed_opponents: {{random: {{}}, %s: {{type: random}}}}\n"
     file(TWO, ("Row:\n    self_play:\n" + SELF_PLAY, "Row:\n    self_play:\n" + fixed % "row"),
@@ -300,47 +288,35 @@ def test_fixed_opponents_that_two_behaviors_have_are_rated_apart(run_rlcore: Run
 # ---------------------------------------------------------------- resumed with another configuration
 
 
-@pytest.fixture
-def stopped(run_rlcore: RunRlcore, file: File) -> Callable[..., CommandResult]:
-    """Runs ``ONE``, changed, and resumes it with ``changes``."""
-
-    def resumed(*changes: tuple[str, str], start: tuple[tuple[str, str], ...] = ()) -> CommandResult:
-        file(ONE, *start)
-        assert run_rlcore("run", "c.yaml").exit_code == 0
-        file(ONE, ("max_steps: 128", "max_steps: 256"), *changes)
-        return run_rlcore("run", "c.yaml", "--resume")
-
-    return resumed
-
-
-def test_a_snapshot_of_another_shape(stopped: Any) -> None:
-    result = stopped(("    max_steps", "    network_settings: {hidden_units: 16}\n    max_steps"))
-    assert result.exit_code == 5 and result.stderr.count("\n") == 1
-    assert result.stderr.startswith(
-        "error: behavior 'Player': the saved network does not fit this configuration: actor.layers.0.bias is (128,) in "
-        "the checkpoint and (16,) in this run"
-    )
-    assert result.stderr.endswith(
-        "network_settings and environment the checkpoint was made with; if the code of a plugin has changed since, use "
-        "its earlier version\n"
-    )
-
-
-@pytest.mark.parametrize("learn_from", ["learning_team", "all"])  # with other and with equal numbers of agents
-def test_a_run_resumed_without_the_block(stopped: Any, learn_from: str) -> None:
-    block = f"{SELF_PLAY}      learn_from: {learn_from}\n"
-    result = stopped((f"    self_play:\n{SELF_PLAY}", ""), start=((SELF_PLAY, block),))
-    message = (
-        "results/run: behavior 'Player' learned with self_play, this configuration has no such block; resume with the "
-        "block of the run, or start a new run with initialize_from"
-    )
-    refused(result, message, 5)
-
-
-def test_a_run_resumed_with_a_block_it_did_not_have(stopped: Any) -> None:
-    result = stopped(start=((f"    self_play:\n{SELF_PLAY}", ""),))
-    message = (
+BLOCK = f"    self_play:\n{SELF_PLAY}"
+FROM_ALL = (SELF_PLAY, f"{SELF_PLAY}      learn_from: all\n")
+WITHOUT = (
+    "results/run: behavior 'Player' learned with self_play, this configuration has no such block; resume with the "
+    "block of the run, or start a new run with initialize_from"
+)
+# Changes of the resumed file, changes of the first one, and the message.
+RESUMED: dict[str, tuple[tuple[str, str] | None, tuple[str, str] | None, str]] = {
+    "a snapshot of another shape": (
+        ("    max_steps", "    network_settings: {hidden_units: 16}\n    max_steps"), None,
+        "behavior 'Player': the saved network does not fit this configuration: actor.layers.0.bias is (128,) in the "
+        "checkpoint and (16,) in this run",
+    ),
+    "without the block": ((BLOCK, ""), None, WITHOUT),
+    "without the block, and as many agents": ((BLOCK, ""), FROM_ALL, WITHOUT),
+    "with a new block": (
+        None, (BLOCK, ""),
         "checkpoint results/run/checkpoints/128: behavior 'Player': trainer 'ppo': the checkpoint was saved without "
-        "self_play; remove the block, or start a new run with initialize_from"
-    )
-    refused(result, message, 5)
+        "self_play; remove the block, or start a new run with initialize_from",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RESUMED)
+def test_a_run_resumed_with_another_block(run_rlcore: RunRlcore, file: File, case: str) -> None:
+    change, start, message = RESUMED[case]
+    file(ONE, *([] if start is None else [start]))
+    assert run_rlcore("run", "c.yaml").exit_code == 0
+    file(ONE, ("max_steps: 128", "max_steps: 256"), *([] if change is None else [change]))
+    result = run_rlcore("run", "c.yaml", "--resume")
+    assert result.exit_code == 5 and result.stderr.count("\n") == 1
+    assert result.stderr.startswith(f"error: {message}")

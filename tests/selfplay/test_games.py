@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,78 +16,21 @@ from rlcore_devkit import EnvironmentConformance
 pyspiel = pytest.importorskip("pyspiel")
 
 
-class TestBiasedRPS(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.biased_rps(num_envs)
-
-
-class TestSkewedPennies(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.skewed_pennies(num_envs)
-
-
-class TestSaddle(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.Saddle(num_envs)
-
-
-class TestKuhn(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.Kuhn(num_envs)
-
-
-class TestKuhnOfTwoBehaviors(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.Kuhn(num_envs, names=("First", "Second"))
-
-
-class TestKuhnOfThree(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.Kuhn(num_envs, players=3)
-
-
-class TestTicTacToe(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.TicTacToe(num_envs)
-
-
-class TestContestOfTwo(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.Contest(num_envs)
-
-
-class TestContestOfFourPairs(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.Contest(num_envs, teams=4, group=2)
-
-
-class TestTwoSides(EnvironmentConformance):
-    episodes_end = False  # those of agents do, those of environments do not
-
-    def make(self, num_envs: int) -> Any:
-        return games.TwoSides(num_envs)
-
-
-class TestTwoSidesOfTwoBehaviors(EnvironmentConformance):
-    episodes_end = False
-
-    def make(self, num_envs: int) -> Any:
-        return games.TwoSides(num_envs, names=("Left", "Right"), discrete=False)
-
-
-class TestRemember(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.Remember(num_envs)
-
-
-class TestSoccerTwos(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.soccer_twos(num_envs)
-
-
-class TestStrikersVsGoalie(EnvironmentConformance):
-    def make(self, num_envs: int) -> Any:
-        return games.strikers_vs_goalie(num_envs)
+# A game of each class, with as many teams and behaviors as it can have.
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "Saddle": (games.Saddle, {}),
+    "Pennies": (games.skewed_pennies, {}),
+    "Kuhn": (partial(games.Kuhn, players=3), {}),
+    "TicTacToe": (games.TicTacToe, {}),
+    "Contest": (partial(games.Contest, teams=4, group=2), {}),
+    # The episodes of agents end, those of environments do not.
+    "TwoSides": (partial(games.TwoSides, names=("Left", "Right"), discrete=False), {"episodes_end": False}),
+    "Remember": (games.Remember, {}),
+    "Strikers": (games.strikers_vs_goalie, {}),
+}
+for name, (make, facts) in CASES.items():
+    members = {"make": lambda self, num_envs, make=make: make(num_envs), **facts}
+    globals()[f"Test{name}"] = type(f"Test{name}", (EnvironmentConformance,), members)
 
 
 # ------------------------------------------------------------ OpenSpiel
@@ -176,32 +120,34 @@ def test_a_matrix_game_pays_what_the_matrix_says(game: games.Matrix) -> None:
     np.testing.assert_array_equal(reward[:, 1], -reward[:, 0])
 
 
-def test_cards_are_dealt_evenly() -> None:
-    game = games.Kuhn(50)
-    hands = []
-    for episode in range(60):
-        game.reset(EpisodeSeeds(7), np.full(50, episode))
-        hands.append(game.cards.copy())
-    _, counts = np.unique(np.concatenate(hands), axis=0, return_counts=True)
-    assert len(counts) == 6 and np.abs(counts / 3000 - 1 / 6).max() < 4 * np.sqrt(5 / 36 / 3000)
+SOCCER = {
+    "soccer_twos": {"SoccerTwos": {"team_change": 512}},
+    "strikers_vs_goalie": {"Striker": {"team_change": 256}, "Goalie": {"team_change": 512}},
+}
 
 
-@pytest.mark.parametrize("teams", [2, 3, 4])
-def test_a_contest_is_zero_sum_over_teams(teams: int) -> None:
-    game = games.Contest(64, teams=teams)
-    game.reset(EpisodeSeeds(1), np.zeros(64, np.int64))
-    bids = np.random.default_rng(0).integers(3, size=(64, teams))
-    reward = game.step({"Player": Actions(discrete=bids.reshape(-1, 1))})["Player"].reward.reshape(64, teams)
-    np.testing.assert_allclose(reward.sum(1), 0.0, atol=1e-6)
-    assert (reward.max(1) == reward[np.arange(64), bids.argmax(1)]).all()
-
-
-def test_a_configuration_names_a_game_and_its_options(tmp_path: Path) -> None:
-    behavior = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 16, "buffer_size": 64}, "max_steps": 128}
-    config = {
-        "environment": {"type": "game", "id": "kuhn", "num_envs": 4, "options": {"players": 3}},
-        "behaviors": {"Player": behavior},
+@pytest.mark.parametrize("game", SOCCER)
+def test_self_play_blocks_of_mlagents_run_on_the_pitch(game: str, tmp_path: Path) -> None:
+    """The keys are those of ML-Agents' files for these games, with fewer steps; PPO stands for POCA."""
+    behavior = {
+        "trainer_type": "ppo",
+        "hyperparameters": {
+            "batch_size": 64, "buffer_size": 256, "learning_rate": 3e-4, "beta": 0.005, "epsilon": 0.2, "lambd": 0.95,
+            "num_epoch": 3, "learning_rate_schedule": "constant",
+        },
+        "network_settings": {"normalize": False, "hidden_units": 32, "num_layers": 2, "vis_encode_type": "simple"},
+        "reward_signals": {"extrinsic": {"gamma": 0.99, "strength": 1.0}},
+        "keep_checkpoints": 5,
+        "max_steps": 1024,
+        "time_horizon": 100,
+        "summary_freq": 512,
+    }  # fmt: skip
+    play = {"save_steps": 256, "swap_steps": 128, "window": 10, "play_against_latest_model_ratio": 0.5,
+            "initial_elo": 1200.0}  # fmt: skip
+    results = Run({
+        "environment": {"type": "game", "id": game, "num_envs": 4},
+        "behaviors": {name: {**behavior, "self_play": {**play, **own}} for name, own in SOCCER[game].items()},
         "checkpoint_settings": {"results_dir": str(tmp_path)},
         "plugins": {"local": ["selfplay_games"]},
-    }
-    assert Run(config).train()["Player"].steps >= 128
+    }).train()  # fmt: skip
+    assert all(result.updates and result.steps >= 1024 for result in results.values())

@@ -13,8 +13,8 @@ from resumed_games import difference
 from rlcore import ConfigError, EpisodeSeeds, RunStateError
 from rlcore_devkit.environments import identity_discrete
 from rlcore_devkit.trainings import SmallTrainings
-from rlcore_ghost.league import League, MainExploiterSampler, shares
-from rlcore_ghost.samplers import Candidates
+from rlcore_ghost.selfplay.league import League, MainExploiterSampler, shares
+from rlcore_ghost.selfplay.samplers import Candidates
 from rlcore_ghost.settings import LeagueSettings
 
 

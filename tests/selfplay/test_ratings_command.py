@@ -14,8 +14,8 @@ from playing_bots import play, self_play
 
 from rlcore import save_checkpoint
 from rlcore.cli.main import main
-from rlcore_ghost.match_log import STATE_ENTRY, MatchLog
-from rlcore_ghost.ratings import EloTable
+from rlcore_ghost.selfplay.elo import EloTable
+from rlcore_ghost.selfplay.match_log import STATE_ENTRY, MatchLog
 
 
 def save_run(path: Path, step: int, log: MatchLog, elo: EloTable, changes: Mapping[str, Any] | None = None) -> None:
@@ -188,4 +188,4 @@ def test_a_picture_without_matplotlib_names_the_extra(run: Path, capsys: Any, mo
     save_run(run, 10, log, elo)
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.backends.backend_agg", None)
     assert main(["ratings", "duel", "--plot", "picture.png"]) != 0
-    assert "--plot needs matplotlib: pip install 'rlcore-ghost[plot]'" in capsys.readouterr().err
+    assert "--plot needs matplotlib: pip install 'rlcore-ghost[league]'" in capsys.readouterr().err

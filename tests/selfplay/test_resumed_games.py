@@ -16,8 +16,8 @@ from resumed_games import Play, Rules, difference
 from worlds_of_games import KINDS
 
 from rlcore import IdleGroups, RunStateError
-from rlcore_ghost.match_log import STATE_ENTRY
-from rlcore_ghost.trainer import ENTRY
+from rlcore_ghost.selfplay.match_log import STATE_ENTRY
+from rlcore_ghost.selfplay.trainer import ENTRY
 
 TEAMS = {
     (1, 1): [{"Agent": (0, 1)}, {"Agent": (0,), "Other": (1,)}, {"Other": (0,), "Agent": (1,)}],

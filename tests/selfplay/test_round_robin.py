@@ -17,9 +17,10 @@ from made_once import made_once
 
 from rlcore import Run, SavedRun, read_checkpoint
 from rlcore.cli.main import main
-from rlcore_ghost.match_log import STATE_ENTRY, Matches, MatchLog, snapshot_parts
-from rlcore_ghost.ratings import bradley_terry, expected_score, seated_pairs
-from rlcore_ghost.round_robin import RoundRobin, add_round_robin
+from rlcore_ghost.ratings.fits import bradley_terry, seated_pairs
+from rlcore_ghost.ratings.round_robin import RoundRobin, add_round_robin
+from rlcore_ghost.selfplay.elo import expected_score
+from rlcore_ghost.selfplay.match_log import STATE_ENTRY, Matches, MatchLog, snapshot_parts
 
 Array = np.ndarray[Any, Any]
 SUPPORT = Path(__file__).parent.parent / "support"

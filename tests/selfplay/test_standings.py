@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from playing_bots import chance, play, random_pairs, rows, self_play
 
-from rlcore_ghost.match_log import MatchLog
-from rlcore_ghost.ratings import EloTable, bradley_terry
-from rlcore_ghost.standings import Standings, default_anchor, nash_average
+from rlcore_ghost.ratings.fits import bradley_terry
+from rlcore_ghost.ratings.standings import Standings, default_anchor, nash_average
+from rlcore_ghost.selfplay.elo import EloTable
+from rlcore_ghost.selfplay.match_log import MatchLog
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -12,8 +12,8 @@ import pytest
 from resumed_games import Play, Rules, difference
 
 from rlcore import RunStateError
-from rlcore_ghost.match_log import STATE_ENTRY
-from rlcore_ghost.trainer import ENTRY
+from rlcore_ghost.selfplay.match_log import STATE_ENTRY
+from rlcore_ghost.selfplay.trainer import ENTRY
 
 DELETED = object()
 RULES = Rules(kind="deaths", sizes=(2, 1), fixed=("rock",), settings={"result": "return", "window": 2})

@@ -10,11 +10,11 @@ import pytest
 from worlds_of_games import Recorder, World
 
 from rlcore import AgentBatch, BehaviorSpec
-from rlcore_ghost.controller import Controller
-from rlcore_ghost.samplers import UniformSampler
-from rlcore_ghost.seats import Seats
+from rlcore_ghost.selfplay.controller import Controller
+from rlcore_ghost.selfplay.samplers import UniformSampler
+from rlcore_ghost.selfplay.seats import Seats
+from rlcore_ghost.selfplay.trainer import GhostTrainer
 from rlcore_ghost.settings import NoParameters, SelfPlaySettings
-from rlcore_ghost.trainer import GhostTrainer
 
 ONE_OPPONENT = {"save_steps": 10**6, "swap_steps": 10**6, "team_change": 10**6, "play_against_latest_model_ratio": 0.0}
 

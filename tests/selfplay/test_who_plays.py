@@ -12,11 +12,11 @@ from selfplay_cases import DUELS
 from worlds_of_games import KINDS, Numbered, Recorder, World
 
 from rlcore import AgentBatch, BehaviorSpec, Run
-from rlcore_ghost.controller import Controller
-from rlcore_ghost.samplers import UniformSampler
-from rlcore_ghost.seats import Seats
+from rlcore_ghost.selfplay.controller import Controller
+from rlcore_ghost.selfplay.samplers import UniformSampler
+from rlcore_ghost.selfplay.seats import Seats
+from rlcore_ghost.selfplay.trainer import GhostTrainer
 from rlcore_ghost.settings import NoParameters, SelfPlaySettings
-from rlcore_ghost.trainer import GhostTrainer
 
 SETTINGS = {"save_steps": 40, "swap_steps": 25, "team_change": 60, "window": 3}
 

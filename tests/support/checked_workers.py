@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Actions, EpisodeSeeds, document_from_mapping, load_config, load_plugins_for
-from rlcore.run.setup import make_environment, run_context
+from rlcore.run.components import make_environment
+from rlcore.run.prepare import run_context
 
 FAULTY = Path(__file__).parents[1] / "faults" / "faulty_environment.py"
 SEED = 3

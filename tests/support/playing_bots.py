@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore_ghost.match_log import MatchLog, snapshot_name
-from rlcore_ghost.ratings import EloTable
+from rlcore_ghost.selfplay.elo import EloTable
+from rlcore_ghost.selfplay.match_log import MatchLog, snapshot_name
 
 WINS, DRAWS, LOSSES = (0, 1), (0, 0), (1, 0)
 

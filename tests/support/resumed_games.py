@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from worlds_of_games import Numbered, Recorder, World
 
 from rlcore import Actions, AgentBatch, fill, load_checkpoint, save_checkpoint, saved_array, saved_count
-from rlcore_ghost.controller import Controller
-from rlcore_ghost.samplers import OpponentSampler, PrioritizedSampler, UniformSampler
-from rlcore_ghost.seats import Seats
+from rlcore_ghost.selfplay.controller import Controller
+from rlcore_ghost.selfplay.samplers import OpponentSampler, PrioritizedSampler, UniformSampler
+from rlcore_ghost.selfplay.seats import Seats
+from rlcore_ghost.selfplay.trainer import GhostTrainer
 from rlcore_ghost.settings import NoParameters, PrioritizedParameters, SelfPlaySettings
-from rlcore_ghost.trainer import GhostTrainer
 
 FREQUENT = {"save_steps": 30, "swap_steps": 17, "team_change": 45, "window": 3}
 

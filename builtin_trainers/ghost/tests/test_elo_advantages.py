@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlcore import SavedValueError
-from rlcore_ghost.ratings import EloTable, expected_score
+from rlcore_ghost.selfplay.elo import EloTable, expected_score
 
 ONE, OTHER = 0, 1
 BETTER = 190.0  # points of the first team over the second one
@@ -104,16 +104,17 @@ def test_advantages_are_part_of_the_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("advantages", "message"),
+    ("change", "message"),
     [
-        (np.zeros(3), "advantages of 3 teams, not of 2; resume with the elo_advantage"),
-        (np.array([np.nan, 0.0]), "'advantages' has a number that is not"),
+        ({"advantages": np.zeros(3)}, "advantages of 3 teams, not of 2; resume with the elo_advantage"),
+        ({"advantages": np.array([np.nan, 0.0])}, "'advantages' has a number that is not"),
+        ({"ratings": np.array([np.nan, 0.0])}, "'ratings' has a number that is not"),
     ],
 )
-def test_a_state_that_does_not_fit_changes_nothing(advantages: Any, message: str) -> None:
+def test_a_state_that_does_not_fit_changes_nothing(change: Any, message: str) -> None:
     elo = table((0, 0))
     block(elo, (ONE, OTHER), 0.8, 50, 1)
     before = elo.advantages.copy(), elo.rating(0)
     with pytest.raises(SavedValueError, match=message):
-        elo.load_state_dict({**table((0, 0)).state_dict(), "advantages": advantages})
+        elo.load_state_dict({**table((0, 0)).state_dict(), **change})
     assert (elo.advantages == before[0]).all() and elo.rating(0) == before[1]

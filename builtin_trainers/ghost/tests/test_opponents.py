@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from rlcore import BehaviorSection, BehaviorSpec, ObservationSpec, RunContext, TrainerSpec, hookimpl
-from rlcore.config.document import parse_document
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping, load_config
 from rlcore.config.problems import ConfigErrors
+from rlcore.config.reading import parse_document
 from rlcore.config.schema import json_schema
 from rlcore.contracts.environment import Actions
 from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
@@ -164,7 +164,7 @@ def test_a_section_of_a_plugin_has_blocks_of_opponents_too(acme: Plugins) -> Non
 
 
 def test_a_plugin_that_is_named_in_full_is_loaded_without_autoload() -> None:
-    from rlcore.config.plugins_block import used_references
+    from rlcore.config.load import used_references
 
     text = HEAD + "    acme-rl/tree: {}\n    deep: {type: acme-other/tree}\n    plain: {}\n"
     assert used_references(parse_document(text, "c.yaml")) == ("acme-rl/tree", "acme-other/tree")

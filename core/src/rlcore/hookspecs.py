@@ -55,6 +55,7 @@ from rlcore.records import (
 if TYPE_CHECKING:
     from rlcore.contracts.curriculum import LessonChange
     from rlcore.contracts.environment import BehaviorSpec, Environment
+    from rlcore.contracts.ranks import Launch, Ranks
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatSummary, StatsWriter
@@ -299,6 +300,16 @@ def rlcore_create_environment(
     environment of evaluations: when a run with an ``evaluation`` block starts, or without this block at the first
     ``Run.evaluate()``; when an evaluation plays so many episodes that it needs another ``num_envs``; and once in
     ``rlcore evaluate``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
+    """
+
+
+@_hook("factory")
+def rlcore_join_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+    """Meet the other processes of a run that ``torchrun`` started, and return the exchange between them.
+
+    Called once per run in each of several processes, before anything is created. ``launch`` says which of them this one
+    is. Raise :class:`rlcore.RanksFailed` if another one does not come, or if ``stop_requested`` returns True meanwhile.
+    Core has no answer of its own: without one of a plugin, the run is refused.
     """
 
 

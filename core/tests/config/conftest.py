@@ -11,9 +11,10 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.config.document import Document, parse_document
+from rlcore.config.document import Document
 from rlcore.config.load import load_config
 from rlcore.config.overrides import apply_overrides
+from rlcore.config.reading import parse_document
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
 from rlcore.plugins.discover import Plugin
 from rlcore.plugins.select import Selection

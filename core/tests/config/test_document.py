@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcore.config.document import MAX_BYTES, Document, document_from_mapping, parse_document, read_document
+from rlcore.config.document import Document
 from rlcore.config.problems import ConfigErrors
+from rlcore.config.reading import MAX_BYTES, document_from_mapping, parse_document, read_document
 from rlcore.errors import ConfigError
 from rlcore.run.run import Run
 

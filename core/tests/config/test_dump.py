@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlcore.config.document import document_from_mapping, parse_document, read_document
 from rlcore.config.dump import config_text, dump_config, write_config
 from rlcore.config.load import load_config
+from rlcore.config.reading import document_from_mapping, parse_document, read_document
 from rlcore.errors import ConfigError
 from rlcore.plugins.select import reference_problem
 from rlcore.settings import RunConfig

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlcore.config.document import Block
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping
-from rlcore.config.nodes import Block
 from rlcore.settings import EnvironmentSettings, EvaluationSettings, RunConfig, SettingError, setting
 from rlcore.settings.read_only import ReadOnlyDict
 

@@ -8,10 +8,9 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.config.collected import Problems
-from rlcore.config.document import Document, document_from_mapping, parse_document
-from rlcore.config.inherit import inherit_defaults
-from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, shown
+from rlcore.config.document import Document, inherit_defaults
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problems, shown
+from rlcore.config.reading import document_from_mapping, parse_document
 from rlcore.errors import ConfigError, dotted, nearest
 from rlcore.settings import (
     BehaviorSettings,

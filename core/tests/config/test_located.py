@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from rlcore.config.collected import located
-from rlcore.config.document import document_from_mapping, parse_document
-from rlcore.config.load import load_document
+from rlcore.config.load import load_document, located
 from rlcore.config.overrides import apply_overrides
 from rlcore.config.problems import ConfigErrors
+from rlcore.config.reading import document_from_mapping, parse_document
 from rlcore.errors import ConfigError, repeating
 from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore

@@ -7,10 +7,9 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.config.collected import Problems
-from rlcore.config.document import parse_document
-from rlcore.config.nested import read_settings
-from rlcore.config.structure import build
+from rlcore.config.problems import Problems
+from rlcore.config.reading import parse_document
+from rlcore.config.structure import build, read_settings
 from rlcore.errors import ConfigError
 from rlcore.settings import SettingError, setting
 

@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcore.config.document import parse_document
-from rlcore.config.nodes import (
+from rlcore.config.document import (
     Block,
     Items,
     Origin,
@@ -19,6 +18,7 @@ from rlcore.config.nodes import (
     with_value,
     without_origins,
 )
+from rlcore.config.reading import parse_document
 
 TEXT = "base:\n  a: 1\n  deep: {b: 2}\n  list: [3, {c: 4}]\nown:\n  deep:\n    d: 5\n"
 plain = st.recursive(

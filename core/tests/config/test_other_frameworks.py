@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rlcore.config.other_frameworks import OF_SB3, value_hint
+from rlcore.config.hints import foreign_keys, value_hint
 
 Errors = Callable[..., list[str]]
 
@@ -96,7 +96,7 @@ def test_a_constant_of_sb3_stays_constant(errors: Errors, key: str, schedule: st
 @pytest.mark.parametrize(
     "block", ["{key}: 1", "hyperparameters: {{{key}: 1}}", "network_settings: {{{key}: 1}}", "environment"]
 )
-@pytest.mark.parametrize("key", OF_SB3)
+@pytest.mark.parametrize("key", foreign_keys()["stable_baselines3"])
 def test_a_known_key_is_never_guessed(errors: Errors, block: str, key: str) -> None:
     if block == "environment":
         messages = errors(f"{BEHAVIOR}environment: {{type: grid, {key}: 1}}\n")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from rlcore.config.document import parse_document
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping, load_config
 from rlcore.config.problems import ConfigErrors
+from rlcore.config.reading import parse_document
 
 UNIFORM = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}}
 
@@ -105,7 +105,7 @@ def test_each_mistake_is_reported_where_it_is_written(plugins: Any) -> None:
         "...}), or curriculum: with a list of lessons or the settings of another curriculum, not 'foggy'",
         "c.yaml:15: environment_parameters.hail.curriculum: missing; it has no default",
         "c.yaml:16: environment_parameters.hail.sampler: unknown key (allowed: curriculum)",
-        "c.yaml:17: environment_parameters.rime.curriculum.type: must be text, not 3",
+        "c.yaml:17: environment_parameters.rime.curriculum.type: must be text, not 3; put it in quotes",
         "c.yaml:18: environment_parameters.sleet.curriculum: must be a list of lessons, each of which begins with "
         "'- name:', or the settings of a curriculum with its type",
     )

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from rlcore.config.document import Document, parse_document
+from rlcore.config.document import Document
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping
+from rlcore.config.reading import parse_document
 from rlcore.config.schema import json_schema
 from rlcore.errors import ConfigError
 from rlcore.plugins.call import load_plugins

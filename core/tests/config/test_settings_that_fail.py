@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from rlcore.config.document import read_document
-from rlcore.config.load import load_config
-from rlcore.config.plugins_block import load_plugins_for
+from rlcore.config.load import load_config, load_plugins_for
 from rlcore.config.problems import ConfigErrors
+from rlcore.config.reading import read_document
 from rlcore.errors import PluginError
 from rlcore_devkit.fixtures import run_rlcore
 

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from rlcore.cli.main import main
-from rlcore.config.document import parse_document
 from rlcore.config.dump import dump_config
-from rlcore.config.load import config_from_mapping, load_config
-from rlcore.config.plugins_block import used_references
+from rlcore.config.load import config_from_mapping, load_config, used_references
+from rlcore.config.reading import parse_document
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, EXIT_PLUGIN, PluginError
 from rlcore.hookspecs import hookimpl
 from rlcore.plugins.call import Plugins, load_plugins

@@ -1,20 +1,20 @@
-"""The formats of what ranks send each other, and the part of a run that each has."""
+"""The part of a run that each rank has, of environments, slots and the state of a checkpoint."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 
+from rlcore.contracts.ranks import share_environments, share_slots
 from rlcore.errors import ConfigError, EnvironmentFailed, RanksFailed
-from rlcore.ranks.launch import launched
-from rlcore.ranks.messages import decoded, encoded
-from rlcore.ranks.parts import gather_state, latest_episode, number_of_ranks, scatter_state
-from rlcore.ranks.shares import share_environments, share_slots
+from rlcore.run.ranks.launch import launched
+from rlcore.run.ranks.state import gather_state, latest_episode, number_of_ranks, scatter_state
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "3", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
 
@@ -36,9 +36,9 @@ class ThreadRanks:
     size: int
 
     def all_gather(self, value: Any) -> list[Any]:
-        self.table.places[self.rank] = encoded(value)
+        self.table.places[self.rank] = deepcopy(value)
         self.table.barrier.wait(60)
-        gathered = [decoded(each) for each in self.table.places]
+        gathered = [deepcopy(each) for each in self.table.places]
         self.table.barrier.wait(60)
         return gathered
 
@@ -70,37 +70,6 @@ def in_ranks(function: Any, size: int) -> list[Any]:
     for thread in threads:
         thread.join(120)
     return results
-
-
-# ---------------------------------------------------------------- messages
-
-
-def test_a_message_is_the_tree_that_was_sent() -> None:
-    tree = {
-        "empty": np.zeros((0, 3), np.float32),
-        "scalar": np.array(2.5),
-        "flags": np.array([True, False]),
-        "list": [1, None, "text", {"deep": np.arange(6).reshape(2, 3)}],
-        "number": np.int64(7),
-        "nothing": {},
-    }
-    back = decoded(encoded(tree))
-    assert back["list"][:3] == [1, None, "text"]
-    assert (back["number"], back["nothing"]) == (7, {})
-    for sent, received in (
-        (tree["flags"], back["flags"]),
-        (tree["empty"], back["empty"]),
-        (tree["scalar"], back["scalar"]),
-    ):
-        assert (received.dtype, received.shape) == (sent.dtype, sent.shape)  # type: ignore[attr-defined]
-        np.testing.assert_array_equal(received, sent)
-    np.testing.assert_array_equal(back["list"][3]["deep"], np.arange(6).reshape(2, 3))
-    back["flags"][0] = False  # received arrays can be written to
-
-
-def test_an_object_is_not_sent() -> None:
-    with pytest.raises(TypeError, match="neither an array nor a JSON value"):
-        encoded({"policy": object()})
 
 
 # ---------------------------------------------------------------- shares

@@ -10,7 +10,7 @@ import pytest
 
 from rlcore.contracts.trainer import TrainerWrapper
 from rlcore.errors import ConfigError
-from rlcore.run.rank_rules import refuse_wrappers
+from rlcore.run.ranks.join import refuse_wrappers
 
 
 class Silent(TrainerWrapper):
@@ -51,8 +51,8 @@ def rlcore_behavior_sections():
 
 @pytest.mark.parametrize("ranks", [False, True])
 def test_a_block_of_a_plugin_must_declare_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: bool) -> None:
-    from rlcore.run.rank_rules import refuse_in_ranks
-    from rlcore.run.setup import resolve_config
+    from rlcore.run.prepare import prepare
+    from rlcore.run.ranks.join import refuse_in_ranks
 
     (tmp_path / "cheerers.py").write_text(BLOCK.replace("RANKS", str(ranks)))
     monkeypatch.chdir(tmp_path)
@@ -61,7 +61,8 @@ def test_a_block_of_a_plugin_must_declare_ranks(tmp_path: Path, monkeypatch: pyt
         "environment: {type: gymnasium, id: CartPole-v1, num_envs: 4}\n"
         "behaviors: {CartPole: {trainer_type: ppo, max_steps: 10, cheering: {}}}\n"
     )
-    config, plugins, _ = resolve_config(tmp_path / "config.yaml", None)
+    run = prepare(tmp_path / "config.yaml", None)
+    config, plugins = run.config, run.plugins
     if ranks:
         refuse_in_ranks(config, plugins, False, 2)
         return

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.ranks import OneRank
-from rlcore.ranks.step_count import StepCount
+from rlcore import OneRank
+from rlcore.contracts.ranks import StepCount
 
 
 class Others:

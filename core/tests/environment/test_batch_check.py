@@ -13,8 +13,7 @@ import pytest
 
 from rlcore.contracts.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.run.batch_check import BatchCheck
-from rlcore.run.bounds_check import FIRST_BATCHES
+from rlcore.run.checks import FIRST_BATCHES, BatchCheck
 
 SLOTS = 3
 SPEC = BehaviorSpec(

@@ -8,10 +8,10 @@ import attrs
 import pytest
 
 from rlcore import BehaviorSection, TrainerSpec, hookimpl
-from rlcore.config.document import parse_document
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping, load_config
 from rlcore.config.problems import ConfigErrors
+from rlcore.config.reading import parse_document
 from rlcore.config.schema import json_schema
 from rlcore.errors import PluginError
 from rlcore.plugins.call import Plugins, load_plugins

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.config.document import Document, document_from_mapping
-from rlcore.config.plugins_block import load_plugins_for
+from rlcore.config.document import Document
+from rlcore.config.load import load_plugins_for
+from rlcore.config.reading import document_from_mapping
 from rlcore.plugins.call import Plugins, load_plugins
 from rlcore.plugins.discover import LOCAL_PREFIX
 from rlcore.plugins.select import Choice, Selection

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.config.plugins_block import recorded
+from rlcore.config.load import recorded
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins.call import Plugins, load_plugins
 from rlcore.plugins.discover import Plugin, handshake

@@ -13,7 +13,7 @@ import pytest
 
 from rlcore.contracts.saved_values import SharedPart
 from rlcore.errors import PluginError, RunStateError
-from rlcore.run import training
+from rlcore.run import boundaries
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.state import RunState
 from rlcore.storage import checkpoints as stored
@@ -105,7 +105,7 @@ def test_a_resumed_run_equals_the_run_that_waited(make_run: Any, files: Any, aba
     run = make_run(ASYNCHRONOUS)
     for _ in range(2):
         next(run)
-    run._training._settle_save()
+    run._training.boundaries.settle_save()
     abandon(run)
     make_run({**ASYNCHRONOUS, "checkpoint_settings.resume": True}).train()
     assert checkpoints(files()) == checkpoints(files("waiting"))
@@ -177,8 +177,8 @@ def test_a_state_that_cannot_be_saved_is_refused_where_the_save_begins(make_run:
 def test_a_checkpoint_that_is_too_large_to_copy_is_waited_for(
     make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "MOST_COPIED", 10)
-    monkeypatch.setattr(training, "BackgroundSave", None)
+    monkeypatch.setattr(boundaries, "MOST_COPIED", 10)
+    monkeypatch.setattr(boundaries, "BackgroundSave", None)
     make_run(ASYNCHRONOUS).train()
     assert files().steps[-1] == 200
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from rlcore import export_policies, hookimpl, hookspecs
-from rlcore.config.document import document_from_mapping
-from rlcore.config.load import load_config
-from rlcore.config.plugins_block import load_plugins_for
+from rlcore.config.load import load_config, load_plugins_for
+from rlcore.config.reading import document_from_mapping
 from rlcore.errors import EnvironmentFailed
 from rlcore.hookspecs import HOOKS
 from rlcore.plugins.call import Plugins
@@ -163,7 +162,7 @@ def test_a_start_that_fails(prepared: Any, monkeypatch: pytest.MonkeyPatch) -> N
         raise EnvironmentFailed("no simulator")
 
     run, calls = prepared()
-    monkeypatch.setattr("rlcore.run.state.make_environment", fail)
+    monkeypatch.setattr("rlcore.run.components.make_environment", fail)
     with pytest.raises(EnvironmentFailed):
         run.start()
     run.close()

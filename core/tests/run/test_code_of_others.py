@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.config.document import read_document
+from rlcore.config.reading import read_document
 from rlcore.errors import ConfigError
-from rlcore.run import code_of_others
+from rlcore.run import provenance
 from rlcore.run.saved import SavedRun
 
 NAMED = {
@@ -25,14 +25,14 @@ def test_ids_and_wrappers_of_environments_are_named(tmp_path: Path, case: str) -
     text, names = NAMED[case]
     file = tmp_path / "configuration.yaml"
     file.write_text(text)
-    assert code_of_others.environment_modules(read_document(file)) == names
+    assert provenance.environment_modules(read_document(file)) == names
 
 
 def test_a_run_of_another_user_is_opened_only_if_that_is_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "configuration.yaml").write_text("environment: {type: x, options: {wrappers: ['acme.w:wrap']}}")
-    monkeypatch.setattr(code_of_others, "written_by_this_user", lambda *paths: False)
+    monkeypatch.setattr(provenance, "written_by_this_user", lambda *paths: False)
     with pytest.raises(ConfigError, match=r"was written by another user.*'acme\.w:wrap'; --allow-local allows it"):
         SavedRun.open(tmp_path)
     with pytest.raises(ConfigError, match="behaviors: missing"):

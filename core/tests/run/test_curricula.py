@@ -13,8 +13,9 @@ from rlcore import hookimpl
 from rlcore.contracts.curriculum import Curriculum
 from rlcore.contracts.seeding import derive_generator, derive_seed
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.run.loop import PhaseTimes, learn
+from rlcore.run.loop import learn
 from rlcore.run.run import Run
+from rlcore.run.timers import PhaseTimes
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 PACED: dict[str, Any] = {
@@ -178,7 +179,7 @@ def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
 def test_without_any_part_of_its_state_a_resumed_run_differs(
     make_run: Any, files: Any, abandon: Any, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
-    from rlcore.run.run_curricula import RunCurricula
+    from rlcore.run.curricula.curricula import RunCurricula
 
     keywords = {"checkpoint_interval": 26, "keep_checkpoints": 0}
     changes = {**SAVED, "environment_parameters.pace.curriculum.every": 7}

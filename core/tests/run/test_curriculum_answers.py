@@ -13,9 +13,9 @@ import pytest
 
 from rlcore.contracts.curriculum import Changes, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError, RunStateError
+from rlcore.run.boundaries import Notifications
 from rlcore.run.curricula.checked import CheckedCurriculum
-from rlcore.run.curricula.parameter_feed import ParameterFeed
-from rlcore.run.notifications import Notifications
+from rlcore.run.curricula.parameters import ParameterFeed
 from rlcore.run.run import Run
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]

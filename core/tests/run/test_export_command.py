@@ -11,8 +11,8 @@ import pytest
 
 import rlcore.run.state
 from rlcore import export_policies
-from rlcore.config.document import document_from_mapping
-from rlcore.config.plugins_block import load_plugins_for
+from rlcore.config.load import load_plugins_for
+from rlcore.config.reading import document_from_mapping
 from rlcore.errors import (
     EXIT_CONFIG,
     EXIT_PLUGIN,
@@ -32,7 +32,7 @@ STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_
 def directory(make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory of a finished run without an ``export`` block; no environment can be made any more."""
     make_run({"plugins.local": STUBS}).train()
-    monkeypatch.setattr("rlcore.run.setup.make_environment", None)
+    monkeypatch.setattr("rlcore.run.components.make_environment", None)
     path: Path = files().path
     return path
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import rlcore.run.starting
+import rlcore.run.assemble
 from rlcore import StatsWriterSpec, hookimpl
 from rlcore.errors import (
     EnvironmentFailed,
@@ -22,7 +22,7 @@ from rlcore.errors import (
     repeating,
     traceback_hint,
 )
-from rlcore.run.writers import OpenWriter
+from rlcore.run.components import OpenWriter
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.files.status_file import read_status_file, write_status_file
 
@@ -178,7 +178,7 @@ def test_every_way_out_closes_the_writers(make_run: Any, monkeypatch: pytest.Mon
         run = make_run({**faulty(fault), "checkpoint_settings.run_id": f"run{len(fault)}"}, max_steps=50)
         run.plugins.register(writer, "cloud")
         opened = [OpenWriter(writer, "writer 'cloud'")]
-        monkeypatch.setattr(rlcore.run.starting, "make_writers", lambda *_, opened=opened: opened)
+        monkeypatch.setattr(rlcore.run.assemble, "make_writers", lambda *_, opened=opened: opened)
         with contextlib.suppress(EnvironmentFailed):
             run.train()
         assert writer.closed

@@ -21,7 +21,7 @@ import rlcore.run.training
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, RlcoreError, TrainingDiverged
 from rlcore.plugins.call import Plugins
-from rlcore.run.step_watch import StepWatch
+from rlcore.run.loop import StepWatch
 from rlcore_devkit.environments import ArrayEnvironment
 
 RESUME = {"checkpoint_settings.resume": True}

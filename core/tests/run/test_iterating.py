@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import rlcore.run.boundaries
 import rlcore.run.evaluate
 import rlcore.run.training
 from rlcore.cli.progress import _follow
@@ -239,7 +240,7 @@ def test_what_a_checkpoint_took_from_the_recorder_still_counts_in_its_epoch(make
 def test_checkpoints_are_the_loops_job_and_need_no_writer(make_run: Any, files: Any) -> None:
     run = make_run({"stats": {"console": False, "jsonl": False}})
     run.train()
-    assert run._training.summaries.writers == [] and files().steps == [40, 80, 120, 160, 200]
+    assert run._training.boundaries.writers == [] and files().steps == [40, 80, 120, 160, 200]
     assert not (files().path / "metrics.jsonl").exists()
 
 
@@ -325,7 +326,7 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
     """Lines of rlcore's that are executed in an epoch: the twelfth is not longer than the fourth."""
     import sys
 
-    from rlcore.run.bounds_check import FIRST_BATCHES
+    from rlcore.run.checks import FIRST_BATCHES
 
     lines = 0
 
@@ -355,7 +356,8 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
 
 
 def test_an_epoch_of_no_seconds_has_a_finite_speed(make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rlcore.run.training, "perf_counter", lambda: 5.0)
+    for module in (rlcore.run.training, rlcore.run.boundaries):
+        monkeypatch.setattr(module, "perf_counter", lambda: 5.0)
     for epoch in make_run():
         assert epoch.seconds == 0.0 and math.isfinite(epoch.steps_per_second)
     assert math.isfinite(files().result["steps_per_second"])
@@ -382,6 +384,7 @@ def test_the_time_of_evaluations_is_told_apart_and_does_not_lower_the_speed(
 
     monkeypatch.setattr(IdentityEnvironment, "step", stepping)
     monkeypatch.setattr(rlcore.run.evaluate, "play", play)
-    monkeypatch.setattr(rlcore.run.training, "perf_counter", lambda: now)
+    for module in (rlcore.run.training, rlcore.run.boundaries):
+        monkeypatch.setattr(module, "perf_counter", lambda: now)
     epoch = next(make_run({**IDENTITY, "evaluation": {"interval": 50}}))
     assert (epoch.seconds, epoch.evaluate_seconds, epoch.steps_per_second) == (125.0, 100.0, 2.0)

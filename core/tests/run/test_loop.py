@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from rlcore import hookimpl
+from rlcore.contracts.ranks import IdleGroups, OneRank
 from rlcore.errors import EnvironmentFailed
-from rlcore.ranks.ranks import OneRank
-from rlcore.ranks.step_count import IdleGroups
 from rlcore_devkit import TinyCorridor
 
 PAIR: dict[str, Any] = {"environment.type": "pair"}

@@ -130,7 +130,7 @@ def test_a_recorded_behavior_must_be_listed(offline: Any) -> None:
 
 
 def test_a_trainer_of_recorded_data_without_a_demo_path_is_told_what_to_derive_from(offline: Any) -> None:
-    with pytest.raises(PluginError, match=r"'pathless' .* have no demo_path; derive them from rlcore.settings.Offline"):
+    with pytest.raises(PluginError, match=r"'pathless' .* have no demo_path; declare this setting"):
         Run(offline(trainer_type="pathless", hyperparameters={})).train()
 
 

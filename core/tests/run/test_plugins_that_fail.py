@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from rlcore import hookimpl
-from rlcore.config.document import document_from_mapping
-from rlcore.config.plugins_block import load_plugins_for
+from rlcore.config.load import load_plugins_for
+from rlcore.config.reading import document_from_mapping
 from rlcore.errors import PluginError
 from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
@@ -271,7 +271,7 @@ def test_what_a_full_disk_costs_a_writer_costs_no_checkpoint(make_run: Any, file
         pytest.skip("there is no /dev/full")
     run = make_run()
     run.start()
-    (jsonl,) = run._training.summaries.writers
+    (jsonl,) = run._training.boundaries.writers
     jsonl.writer._file.close()
     jsonl.writer._file = open("/dev/full", "w")  # noqa: SIM115
     monkeypatch.setattr(WatchedDirectory, "lost", lambda *_: False)  # it would be created again

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import pytest
 
+from rlcore import Launch
 from rlcore.errors import RunStateError
-from rlcore.ranks.launch import Launch
-from rlcore.run.joining import directory_of_rank
+from rlcore.run.ranks.join import directory_of_rank
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.run_files import read_mark
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rlcore.config.document import read_document
+from rlcore.config.reading import read_document
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.run.boundaries import Boundaries
 from rlcore.run.run import Run
-from rlcore.run.training import Training
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoints import save_checkpoint
 from rlcore.storage.files.atomic import is_leftover
@@ -361,10 +361,10 @@ def test_checkpoints_that_restart_all_episodes_are_ten_minutes_apart_unless_a_nu
 ) -> None:  # fmt: skip
     """``warmup`` is the number of steps in a second up to step 200, ``speed`` that of later ones."""
 
-    def seconds(training: Training) -> float:
-        return min(training.state.steps, 200) / warmup + max(training.state.steps - 200, 0) / speed
+    def seconds(boundaries: Boundaries) -> float:
+        return min(boundaries._state.steps, 200) / warmup + max(boundaries._state.steps - 200, 0) / speed
 
-    monkeypatch.setattr(Training, "_wall_seconds", seconds)
+    monkeypatch.setattr(Boundaries, "wall_seconds", seconds)
     settings = {"max_steps": 2000, "keep_checkpoints": 0, "checkpoint_interval": given}
     make_run({"environment.type": environment}, **settings).train()
     assert files().steps == list(expected)
@@ -375,10 +375,10 @@ def test_a_resumed_run_keeps_the_interval_that_was_chosen(
 ) -> None:
     changes = {"environment.type": "identity"}
     settings = {"max_steps": 2000, "keep_checkpoints": 0, "checkpoint_interval": None}
-    monkeypatch.setattr(Training, "_wall_seconds", lambda training: training.state.steps / 1.0)
+    monkeypatch.setattr(Boundaries, "wall_seconds", lambda boundaries: boundaries._state.steps / 1.0)
     make_run(changes | WHOLE, **settings).train()
     kill_after(make_run(changes, **settings), 1100)
-    monkeypatch.setattr(Training, "_wall_seconds", lambda training: training.state.steps / 1000.0)
+    monkeypatch.setattr(Boundaries, "wall_seconds", lambda boundaries: boundaries._state.steps / 1000.0)
     make_run(changes | RESUME, **settings).train()
     assert files().steps == files("whole").steps == [500, 1000, 1500, 2000]
     for step in (1500, 2000):

@@ -91,8 +91,8 @@ class Purposes:
 
 
 def test_each_object_is_created_for_its_purpose(make_run: Any, files: Any) -> None:
-    from rlcore.config.document import read_document
     from rlcore.config.load import load_config
+    from rlcore.config.reading import read_document
     from rlcore.run.saved import SavedRun
 
     purposes = Purposes()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.config.seal import is_sealed, sealed
+from rlcore.config.dump import is_sealed, sealed
 from rlcore.errors import ConfigError
 from rlcore.run.run_data import read_saved_configuration
 from rlcore.storage.checkpoint import load_checkpoint

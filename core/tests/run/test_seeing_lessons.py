@@ -14,7 +14,7 @@ from rich.console import Console
 from rlcore import hookimpl
 from rlcore.cli.parameter_table import HEADINGS, parameter_rows, print_parameters
 from rlcore.cli.progress import _follow, progress_bar
-from rlcore.config.document import document_from_mapping
+from rlcore.config.reading import document_from_mapping
 from rlcore.contracts.curriculum import LessonChange
 from rlcore.run.run import Run
 

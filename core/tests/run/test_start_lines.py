@@ -17,15 +17,14 @@ import yaml
 
 from rlcore import __version__
 from rlcore.builtin.terminal_text import fitted
-from rlcore.cli.start import aligned
+from rlcore.cli.start import aligned, behavior_text, description_lines, environment_text
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.discover import Plugin
 from rlcore.run.behavior import BehaviorRun
-from rlcore.run.description import BehaviorDescription, EnvironmentDescription, RunDescription
-from rlcore.run.loop import PhaseTimes
-from rlcore.run.promise import ResumePromise
+from rlcore.run.description import BehaviorDescription, EnvironmentDescription, ResumePromise, RunDescription
 from rlcore.run.speed_advice import Setting, SpeedAdvice, speed_advice
+from rlcore.run.timers import PhaseTimes
 from rlcore.settings import BehaviorSettings
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -53,7 +52,7 @@ def test_the_description_of_a_run_has_what_the_configuration_and_the_environment
 @pytest.mark.parametrize(("workers", "shown"), [(1, "1 worker (processes)"), (2, "2 workers (processes)")])
 def test_the_workers_of_a_run_are_in_its_description(make_run: Any, workers: int, shown: str) -> None:
     with make_run({"environment.workers": workers, "plugins.enable": ["workers"]}) as run:
-        assert str(run.describe().environment) == f"corridor, 2 copies in {shown}"
+        assert environment_text(run.describe().environment) == f"corridor, 2 copies in {shown}"
         run.close()
 
 
@@ -104,8 +103,10 @@ def test_a_run_that_only_acts_promises_nothing(make_run: Any) -> None:
     make_run().train()
     with make_run({"checkpoint_settings.inference": True}) as run:
         found = run.describe()
-    assert found.resume is None and "resume" not in dict(found.lines())
-    assert dict(found.lines())["Agent"] == "numpy; 2 agents; observes 6; acts discrete 2; acts without learning"
+    assert found.resume is None and "resume" not in dict(description_lines(found))
+    assert (
+        dict(description_lines(found))["Agent"] == "numpy; 2 agents; observes 6; acts discrete 2; acts without learning"
+    )
 
 
 def behavior(network: NetworkSize | None = None, **spec: Any) -> BehaviorRun:
@@ -133,7 +134,7 @@ def seen(*shapes: tuple[int, ...]) -> tuple[ObservationSpec, ...]:
     ],
 )
 def test_a_behavior_in_words(made: BehaviorRun, text: str) -> None:
-    assert str(BehaviorDescription.of(made)) == text
+    assert behavior_text(BehaviorDescription.of(made)) == text
 
 
 def test_plugins_are_listed_by_version_and_local_ones_are_marked() -> None:
@@ -144,7 +145,7 @@ def test_plugins_are_listed_by_version_and_local_ones_are_marked() -> None:
         Plugin("core", "rlcore.builtin.plugin", "rlcore", "0.1.0"),
     )
     found = RunDescription(Path("results/a"), 1, plugins, "cpu", None, (), None)
-    lines = dict(found.lines())
+    lines = dict(description_lines(found))
     assert lines["plugins"] == "core, ppo (0.1.0), acme-rl/reward (2.1), visits (local)"
     assert lines["learns from"] == "recorded data"
 
@@ -152,7 +153,8 @@ def test_plugins_are_listed_by_version_and_local_ones_are_marked() -> None:
 def test_many_behaviors_are_counted_after_the_sixth() -> None:
     one = BehaviorDescription.of(behavior(observations=seen((4,)), discrete=(2,)))
     behaviors = tuple(attrs.evolve(one, name=f"B{number}") for number in range(9))
-    labels = [label for label, _ in RunDescription(Path("r"), 1, (), "cpu", None, behaviors, None).lines()]
+    found = RunDescription(Path("r"), 1, (), "cpu", None, behaviors, None)
+    labels = [label for label, _ in description_lines(found)]
     assert labels == ["run", "plugins", "device", "learns from", "B0", "B1", "B2", "B3", "B4", "B5", ""]
 
 

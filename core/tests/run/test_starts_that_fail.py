@@ -78,7 +78,7 @@ def test_a_start_that_is_interrupted_is_reported(make_run: Any, monkeypatch: pyt
         raise KeyboardInterrupt
 
     hears = Hears()
-    monkeypatch.setattr("rlcore.run.starting.make_writers", interrupt)
+    monkeypatch.setattr("rlcore.run.assemble.make_writers", interrupt)
     with pytest.raises(KeyboardInterrupt):
         start(make_run, hears)
     assert hears.heard == [("KeyboardInterrupt", "")]

@@ -27,7 +27,7 @@ from rlcore import (
     load_plugins,
     save_checkpoint,
 )
-from rlcore.config.document import parse_document
+from rlcore.config.reading import parse_document
 from rlcore_curriculum.lessons import Lessons, make_curriculum
 from rlcore_devkit.fixtures import installed_plugin
 

@@ -20,7 +20,8 @@ from rlcore import (
     load_config,
     load_plugins_for,
 )
-from rlcore.run.setup import make_environment, run_context
+from rlcore.run.components import make_environment
+from rlcore.run.prepare import run_context
 from rlcore_workers.supervisor import Restarts
 
 

@@ -8,8 +8,8 @@ from .policy_mix import PolicyStack as PolicyStack
 from .policy_mix import StackableSnapshot as StackableSnapshot
 from .records import OpponentSamplerSpec as OpponentSamplerSpec
 from .records import OpponentSpec as OpponentSpec
-from .samplers import Candidates as Candidates
-from .samplers import OpponentSampler as OpponentSampler
+from .selfplay.samplers import Candidates as Candidates
+from .selfplay.samplers import OpponentSampler as OpponentSampler
 from .settings import AgainstSettings as AgainstSettings
 from .settings import NoParameters as NoParameters
 from .settings import OpponentSettings as OpponentSettings

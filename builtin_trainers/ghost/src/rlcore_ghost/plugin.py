@@ -43,14 +43,14 @@ def rlcore_create_trainer(
 ) -> Trainer | None:
     if settings.sections.get("self_play") is None or run.inference:
         return None  # the trainer of the next plugin, or of rlcore
-    from rlcore_ghost.creation import create_ghost_trainer
+    from rlcore_ghost.selfplay.creation import create_ghost_trainer
 
     return create_ghost_trainer(spec, settings, behavior, run)
 
 
 @hookimpl
 def rlcore_report_status(run: RunContext) -> dict[str, Any] | None:
-    from rlcore_ghost.creation import status
+    from rlcore_ghost.selfplay.creation import status
 
     return status(run)
 
@@ -94,7 +94,7 @@ def rlcore_commands() -> list[CommandSpec]:
     return [
         CommandSpec(
             name="ratings",
-            target="rlcore_ghost.ratings_command:ratings_command",
+            target="rlcore_ghost.ratings.command:ratings_command",
             summary="Show how strong the players of a run with self-play are.",
         )
     ]
@@ -103,7 +103,7 @@ def rlcore_commands() -> list[CommandSpec]:
 def _sampler(name: str, target: str, settings: str, summary: str) -> OpponentSamplerSpec:
     return OpponentSamplerSpec(
         name=name,
-        target=f"rlcore_ghost.samplers:{target}Sampler",
+        target=f"rlcore_ghost.selfplay.samplers:{target}Sampler",
         settings=f"rlcore_ghost.settings:{settings}Parameters",
         summary=summary,
     )

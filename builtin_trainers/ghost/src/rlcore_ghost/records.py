@@ -38,7 +38,7 @@ class OpponentSamplerSpec(Record):
     """A way of choosing opponents, for ``self_play.opponents``.
 
     ``settings`` names the attrs class of ``self_play.opponents_parameters``. ``target(settings)``, called by keyword,
-    returns a :class:`rlcore_ghost.samplers.OpponentSampler`.
+    returns a :class:`rlcore_ghost.selfplay.samplers.OpponentSampler`.
 
     Attributes:
         settings: The settings class, as ``"package.module:Name"``.

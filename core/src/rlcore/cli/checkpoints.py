@@ -19,7 +19,7 @@ from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_DONE, EXIT_RUN_STATE
 
 if TYPE_CHECKING:
-    from rlcore.storage.pruning import StoredCheckpoint
+    from rlcore.storage.pruning import CheckpointDetails
 
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.checkpoints:list_command", "List the checkpoints of a run."),
@@ -61,11 +61,11 @@ def list_command(run: Path, as_json: bool) -> None:
     is what all of them take on disk, each shared file once.
     """
     from rlcore.run.run_data import find_run
-    from rlcore.storage.pruning import disk_usage, stored_checkpoints
+    from rlcore.storage.pruning import checkpoint_details, disk_usage
 
     show_log()
     directory = find_run(run)
-    found = stored_checkpoints(directory)
+    found = checkpoint_details(directory)
     on_disk, _ = disk_usage(found)
     if as_json:
         listed = [each.to_json() for each in found]
@@ -80,7 +80,7 @@ def list_command(run: Path, as_json: bool) -> None:
             echo(f"damaged: {each.problem}")
 
 
-def _print_table(found: list[StoredCheckpoint]) -> None:
+def _print_table(found: list[CheckpointDetails]) -> None:
     rows = [("STEP", "SIZE", "FREES", "AGE", "MEAN REWARD", "SCORE", "RESUME", "FORMAT", "")]
     now = time.time()
     newest = max((each.step for each in found if not (each.best or each.problem)), default=None)
@@ -142,12 +142,12 @@ def verify_command(run: Path, as_json: bool) -> int:
     from rlcore.run.run_data import find_run
     from rlcore.storage.checkpoint import damages, load_without_arrays
     from rlcore.storage.checkpoint_state import require_models, require_run
-    from rlcore.storage.pruning import stored_checkpoints
+    from rlcore.storage.pruning import checkpoint_details
 
     show_log()
     directory = find_run(run)
     rows: list[dict[str, Any]] = []
-    for each in stored_checkpoints(directory):
+    for each in checkpoint_details(directory):
         problems = damages(each.path)
         if not each.path.is_dir():
             continue  # the run is training, and has just deleted it

@@ -1,6 +1,6 @@
 """Ends the process when its command is done, even if a ``close()`` hangs or a thread is still running.
 
-``rlcore run`` and ``rlcore evaluate`` enter :func:`ends_within` around each ``close()``; :mod:`rlcore.run.closing`
+``rlcore run`` and ``rlcore evaluate`` enter :func:`ends_within` around each ``close()``; :mod:`rlcore.run.components`
 sets the seconds. :func:`end_in_order` gives threads and exit handlers that are left after the command ``EXIT_SECONDS``.
 """
 

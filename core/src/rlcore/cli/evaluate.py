@@ -100,11 +100,9 @@ def evaluate_command(
     if video is not None and video.is_dir() and any(video.iterdir()):
         raise ConfigError(f"--video {video}: is not empty; name an empty or new directory for the films")
     limit_threads()
-    from rlcore.config.collected import located
-    from rlcore.config.load import load_document
+    from rlcore.config.load import load_document, located
     from rlcore.config.overrides import apply_overrides
-    from rlcore.run.absent_plugins import naming_absent_plugins
-    from rlcore.run.code_of_others import refuse_code_of_others
+    from rlcore.run.provenance import naming_absent_plugins, refuse_code_of_others
     from rlcore.run.run_data import find_run, read_saved_configuration
     from rlcore.run.saved import SavedRun
     from rlcore.storage.run_files import require_outside_runs

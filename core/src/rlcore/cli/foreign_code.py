@@ -3,7 +3,7 @@
 A command that only reads does not run code that a file names. ``status``, ``validate``, ``evaluate`` and ``export``
 import a local file or module that only a configuration names only with ``--allow-local``; the user chose what ``-p`` or
 ``RLCORE_PLUGINS`` names. ``rlcore run CONFIG`` imports what CONFIG names, and resuming a run does so if this user wrote
-its directory; see :mod:`rlcore.run.code_of_others`.
+its directory; see :mod:`rlcore.run.provenance`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def allow_local_option(command: Command) -> Command:
 
 def warn_of_left_out(document: Document, plugins: Plugins) -> None:
     """Warns of each file and module that the configuration names and that was not imported."""
-    from rlcore.config.plugins_block import left_out
+    from rlcore.config.load import left_out
 
     for message in left_out(document, plugins):
         echo(f"warning: {message}", err=True)

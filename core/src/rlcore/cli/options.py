@@ -57,7 +57,7 @@ def plugins_for(
     Without ``allow_local``, local files and modules that only the document names are left out; see
     :mod:`rlcore.cli.foreign_code`. ``lenient``: plugins that only the document asks for may be missing or broken.
     """
-    from rlcore.config.plugins_block import load_plugins_for
+    from rlcore.config.load import load_plugins_for
 
     plugins = load_plugins_for(
         document,

@@ -43,7 +43,7 @@ def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[t
 
     A section of ML-Agents has only ``lesson_num``; a curriculum without lessons gives a range instead.
     """
-    from rlcore.config.parameter_blocks import with_parameter_blocks
+    from rlcore.config.document import with_parameter_blocks
 
     blocks = with_parameter_blocks(configuration).data.get("environment_parameters")
     blocks = blocks if isinstance(blocks, Mapping) else {}

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import sleep
 
+from rlcore.contracts.ranks import Launch
 from rlcore.errors import ConfigError, RlcoreError
-from rlcore.ranks.launch import Launch, launched
+from rlcore.run.ranks.launch import launched
 
 # For the first rank of a machine to print its error before torchrun ends it because another rank has ended.
 SECONDS_TO_REPORT = 10.0

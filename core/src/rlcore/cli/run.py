@@ -151,7 +151,7 @@ def train(
     from rlcore.cli.start import is_silent, show_start
     from rlcore.cli.stopping import interrupts
     from rlcore.contracts.finite import hide_overflow_warnings
-    from rlcore.ranks.launch import launched
+    from rlcore.run.ranks.launch import launched
 
     hide_overflow_warnings()
     launch = launched()
@@ -201,9 +201,9 @@ def make_run(
     plugin_flags: Mapping[str, Any],
 ) -> Run:
     """The run that the arguments describe, before it starts."""
-    from rlcore.config.document import read_document
     from rlcore.config.overrides import apply_overrides
-    from rlcore.run.code_of_others import refuse_code_of_others
+    from rlcore.config.reading import read_document
+    from rlcore.run.provenance import refuse_code_of_others
     from rlcore.run.run import Run
 
     if config is None:
@@ -283,7 +283,7 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
     """The configuration in the run's directory, to resume it without naming a file."""
     if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
         raise click.UsageError("CONFIG is missing; it may be left out only with --run-id and --resume or --inference")
-    from rlcore.config.names import name_problem
+    from rlcore.config.rules import name_problem
     from rlcore.run.run_data import read_saved_configuration, require_run_directory
 
     problem = name_problem("a run id", flags["run_id"])

@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING
 from rlcore.cli.terminal import cells, echo
 
 if TYPE_CHECKING:
+    from rlcore.plugins.discover import Plugin
+    from rlcore.run.description import BehaviorDescription, EnvironmentDescription, RunDescription
     from rlcore.run.run import Run
 
 FIRST_SIGN = 10.0  # seconds after the start; the time between two signs doubles
 LONGEST_PAUSE = 600.0  # seconds between two signs at most
 LONGEST_LABEL = 16  # a longer name of a behavior does not move the column of texts
+MOST_BEHAVIORS = 6  # lines of behaviors before the others are only counted
+MOST_OBSERVATIONS = 3  # shapes of observations in a line
 
 
 def is_silent(run: Run) -> bool:
@@ -32,9 +36,65 @@ def show_start(run: Run, shown: Callable[[str], str]) -> None:
     """Print what a run that has started trains. Lines are wrapped on a terminal, and complete elsewhere."""
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     width = shutil.get_terminal_size().columns - 1 if on_terminal else None
-    lines = [cells(label, shown(text)) for label, text in run.describe().lines()]
+    lines = [cells(label, shown(text)) for label, text in description_lines(run.describe())]
     for line in aligned([(label, text) for label, text in lines], width):
         echo(line, file=sys.stdout)  # without `file`, click writes past a progress bar
+
+
+def description_lines(run: RunDescription) -> list[tuple[str, str]]:
+    """A label and a text for each line of the description; the label of a behavior is its name."""
+    source = "recorded data" if run.environment is None else environment_text(run.environment)
+    found = [
+        ("run", f"{run.directory}, seed {run.seed}"),
+        ("plugins", _plugins(run.plugins)),
+        ("device", run.device),
+        ("learns from" if run.environment is None else "environment", source),
+    ]
+    if run.ranks > 1:
+        found.append(("ranks", f"{run.ranks}, which share the copies of the environment"))
+    found += [(each.name, behavior_text(each)) for each in run.behaviors[:MOST_BEHAVIORS]]
+    more = len(run.behaviors) - MOST_BEHAVIORS
+    if more > 0:
+        found.append(("", f"and {more} more behavior{'s' if more > 1 else ''}"))
+    if run.resume is not None:
+        found.append(("resume", str(run.resume)))
+    return found
+
+
+def environment_text(found: EnvironmentDescription) -> str:
+    """``gymnasium CartPole-v1, 8 copies in 2 workers (processes)``."""
+    copies = "1 copy" if found.num_envs == 1 else f"{found.num_envs} copies"
+    workers = "1 worker" if found.workers == 1 else f"{found.workers} workers"
+    where = f" in {workers} ({found.executor})" if found.workers else ""
+    return f"{' '.join(filter(None, (found.type, found.id)))}, {copies}{where}"
+
+
+def behavior_text(found: BehaviorDescription) -> str:
+    """``ppo; 8 agents; observes 4; acts discrete 2; network 2 x 64 tanh, 9,155 parameters; 100,000 steps``."""
+    parts = [" with ".join(filter(None, (found.trainer, ", ".join(found.sections))))]
+    if found.agents is not None:
+        parts.append("1 agent" if found.agents == 1 else f"{found.agents} agents")
+    shapes = ["x".join(map(str, shape)) or "1" for shape in found.observations.values()]
+    more = len(shapes) - MOST_OBSERVATIONS
+    seen = " + ".join(shapes[:MOST_OBSERVATIONS]) + (f" and {more} more" if more > 0 else "")
+    actions = [f"continuous {found.continuous}"] if found.continuous else []
+    if found.discrete:
+        actions.append(f"discrete {'x'.join(map(str, found.discrete))}")
+    parts += [f"observes {seen}", f"acts {' and '.join(actions) or 'nothing'}"]
+    if found.network is not None:
+        parts.append(f"network {found.network}")
+    end = "acts without learning" if found.max_steps is None else f"{found.max_steps:,} steps"
+    return "; ".join((*parts, end))
+
+
+def _plugins(plugins: Iterable[Plugin]) -> str:
+    """``core, ppo (0.1.0), acme-rl/reward (2.1), hooks (local)``: names of rlcore's packages are shortened."""
+    groups: dict[str, list[str]] = {}
+    for plugin in sorted(plugins, key=lambda each: (not each.essential, not each.distribution, each.label)):
+        ours = plugin.essential or plugin.distribution == f"rlcore-{plugin.name}"
+        name = plugin.name if ours or not plugin.distribution else plugin.label
+        groups.setdefault(plugin.version if plugin.distribution else "local", []).append(name)
+    return ", ".join(f"{', '.join(names)} ({version})" for version, names in groups.items())
 
 
 def aligned(lines: Sequence[tuple[str, str]], width: int | None) -> list[str]:

@@ -128,7 +128,7 @@ def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _promise(status: Mapping[str, Any]) -> str:
     """The promise of a resume from the last checkpoint, in words; empty before there is one."""
     from rlcore.contracts.saved_values import SavedValueError
-    from rlcore.run.promise import ResumePromise
+    from rlcore.run.description import ResumePromise
     from rlcore.storage.checkpoint_state import require_promise
     from rlcore.storage.status import metadata_of
 

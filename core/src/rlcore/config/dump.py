@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from rlcore.config.classes import settings_fields
-from rlcore.config.inherit import own_entries
+from rlcore.config.document import own_entries
 from rlcore.config.problems import shown
-from rlcore.config.seal import sealed
+from rlcore.config.structure import settings_fields
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.settings import RunConfig
 from rlcore.settings.fields import field_info
@@ -136,3 +136,31 @@ def _adds(base: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
         key not in own or (isinstance(value, Mapping) and isinstance(own[key], Mapping) and _adds(value, own[key]))
         for key, value in base.items()
     )
+
+
+_SEAL = "# Written by rlcore. SHA-256 of what follows: "
+
+
+def sealed(text: str) -> str:
+    """``text`` below a comment with its SHA-256, which :func:`is_sealed` checks."""
+    return f"{_SEAL}{_digest(text)}\n{text}"
+
+
+def content_sha256(text: str) -> str:
+    """The checksum of a configuration, in hexadecimal digits, without the line that :func:`sealed` adds."""
+    return _digest(text.partition("\n")[2] if text.startswith(_SEAL) else text)
+
+
+def is_sealed(text: str) -> bool:
+    """Whether ``text`` is, to the letter, what :func:`sealed` returned."""
+    first, _, rest = text.partition("\n")
+    return first == f"{_SEAL}{_digest(rest)}"
+
+
+def is_broken(text: str) -> bool:
+    """Whether ``text`` begins with a checksum that does not fit."""
+    return text.startswith(_SEAL) and not is_sealed(text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()

@@ -6,14 +6,18 @@ and samplers in files of their own.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.config.classes import settings_fields
-from rlcore.config.other_frameworks import OF_SB3, OTHER_KEYS, RLLIB_FILE, ZOO_FILE, is_of_rllib, is_of_zoo
-from rlcore.errors import KeyPath, PluginError, dotted
+import attrs
+
+from rlcore.config.document import value_at
+from rlcore.config.structure import settings_fields
+from rlcore.errors import ConfigError, KeyPath, PluginError, dotted
 from rlcore.settings import (
     BehaviorSettings,
     CheckpointSettings,
@@ -29,28 +33,15 @@ if TYPE_CHECKING:
 
 CONVERTER = "'python -m mlagents.trainers.upgrade_config' of ML-Agents converts old trainer files"
 OLD_SAMPLER = "sampler-type"
-OLD_SAMPLERS = (
-    "the format of ML-Agents up to 0.16; write environment_parameters: {NAME: {sampler_type: uniform, "
-    "sampler_parameters: {min_value: 0.5, max_value: 2}}}"
+ZOO_FILE = (
+    "a file of RL Zoo, whose keys have other names here: docs/how-to/stable-baselines3.md turns such a file into one "
+    "of rlcore, step by step"
+)
+RLLIB_FILE = (
+    "a file of RLlib, whose keys have other names here: write environment: {type: gymnasium, id: ...} and behaviors: "
+    "{NAME: {trainer_type: ppo, max_steps: ...}}; keys of RLlib in them are refused with the ones to write instead"
 )
 _LESSONS = "the format of ML-Agents up to 0.16; write lessons in environment_parameters: {NAME: {curriculum: [...]}}"
-_PATHS = (
-    "removed by ML-Agents: a run writes into the directory RUN_ID of checkpoint_settings.results_dir; delete this key"
-)
-
-# Keys that earlier versions of rlcore or ML-Agents had, and what to do about them.
-_REMOVED: Mapping[str, str] = MappingProxyType(
-    {
-        "framework": "removed: every trainer has its own framework; delete this key",
-        "parameter_randomization": "removed: write samplers in environment_parameters, beside lessons",
-        "trainer": "renamed by ML-Agents: write trainer_type",
-        "pretraining": "renamed by ML-Agents: write behavioral_cloning",
-        "use_recurrent": "removed by ML-Agents: delete this key; a block network_settings.memory replaces true",
-        "use_curiosity": "removed by ML-Agents: delete this key; a block reward_signals.curiosity replaces true",
-        **dict.fromkeys(("output_path", "summary_path", "model_path"), _PATHS),
-        **dict.fromkeys((OLD_SAMPLER, "resampling-interval"), OLD_SAMPLERS),
-    }
-)
 _BEHAVIOR = "belongs in behaviors, below the name of the behavior"
 _OLD_BEHAVIOR = (
     "the format of ML-Agents up to 0.16: behaviors are in behaviors and 'default' is default_settings; in each, keys "
@@ -64,57 +55,119 @@ _TRAINER_KEYS = (
     *("save_replay_buffer", "steps_per_update", "reward_signal_steps_per_update"),
 )
 _MEMORY_KEYS = ("memory_size", "sequence_length")  # of the block network_settings.memory
+_ANYONES = {"seed", "device", "verbose"}  # keys that do not say whose file it is
+_LINEAR = re.compile(r"lin_(\d[\d.]*(?:e[+-]?\d+)?)")
+_AUTO = re.compile(r"auto(?:_(\d[\d.]*(?:e[+-]?\d+)?))?")
+_FALLING = {
+    "learning_rate": "learning_rate_schedule: linear",
+    "epsilon": "epsilon_schedule: linear and final_epsilon: 0.0",
+    "beta": "beta_schedule: linear and final_beta: 0.0",
+}
 
 
-def hints_at_top(behaviors: Any, plugins: Plugins) -> dict[str, str]:
-    """Return the messages for keys that may stand at the top level by mistake. ``behaviors`` is the file's block."""
-    names = list(behaviors) if isinstance(behaviors, Mapping) else []
-    behavior = ("behaviors", next(iter(names), "NAME"))
-    blocks: dict[str, type] = {
-        "torch_settings": TorchSettings,
-        "environment": EnvironmentSettings,
-        "env_settings": EnvSettings,
-        "checkpoint_settings": CheckpointSettings,
-        dotted(behavior): BehaviorSettings,
-    }
-    inner = {key: dotted((*behavior, *block)) for key, block in _inner_places((), plugins).items()}
-    outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
-    return _messages(
-        {**dict.fromkeys(names, "behaviors"), **inner, **outer, "curriculum": "environment_parameters.NAME"}
-    )
+@lru_cache(maxsize=1)
+def foreign_keys() -> Mapping[str, Mapping[str, str]]:
+    """Messages about keys of other frameworks and of earlier versions of ML-Agents, by framework and key.
 
-
-def hints_in_behavior(
-    path: KeyPath, block: str | None, hyperparameters: Iterable[str], plugins: Plugins
-) -> dict[str, str]:
-    """Return the messages for keys that are unknown in a block of the behavior at ``path``; None is its own block.
-
-    ``hyperparameters`` are the keys of its trainer.
+    A key that rlcore has too means what it means in rlcore.
     """
-    here = dotted(path if block is None else (*path, block))
-    top = dict.fromkeys(settings_fields(RunConfig), "the top level of the file")
-    inner = {key: dotted((*path, *block)) for key, block in _inner_places(hyperparameters, plugins).items()}
-    own = {key: dotted(path) for key in settings_fields(BehaviorSettings)}
-    places = {**top, **inner, **own}
-    return _messages({key: place for key, place in places.items() if place != here})  # else: of another trainer
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("foreign_keys.toml").read_text(encoding="utf-8"))
+
+
+def _of_other_frameworks() -> dict[str, str]:
+    return {key: said for name, table in foreign_keys().items() if name != "ml_agents" for key, said in table.items()}
+
+
+class Hints:
+    """What is said about the unknown keys and wrong texts of one document."""
+
+    def __init__(self, data: Mapping[str, Any], plugins: Plugins) -> None:
+        self._data = data
+        self._plugins = plugins
+        self._messages: dict[KeyPath, Mapping[str, str]] = {}  # of unknown keys, by the path of their block
+
+    def completed(self, problem: str, path: KeyPath, unknown: bool, text: str | None, note: str) -> tuple[str, str]:
+        """Return the message about what is wrong at ``path``, and its note.
+
+        The note about an ``unknown`` key says which plugins may have claimed it. ``text`` is of the wrong type.
+        """
+        if not unknown:
+            return f"{problem}{value_hint(path, text or '')}", note
+        behavior, below = _split(path)
+        if below[0] == "reward_signals" and path[-1] in settings_fields(RewardSettings):
+            return f"unknown key; it belongs in {dotted((*path[:-1], 'extrinsic'))}", ""
+        if path[:-1] not in self._messages:
+            self._messages[path[:-1]] = self._messages_in(path[:-1], behavior, below[:-1])
+        known = self._messages[path[:-1]].get(str(path[-1]))
+        return known or problem, self._plugins.absent if not known and len(below) == 1 else ""
+
+    def keys_of_trainer(self, behavior: Any) -> Iterable[str]:
+        """Return the keys of ``hyperparameters``, as the trainer that a behavior names has them."""
+        name = attrs.fields(BehaviorSettings).trainer_type.default
+        name = behavior.get("trainer_type", name) if isinstance(behavior, Mapping) else name
+        with suppress(ConfigError, PluginError):
+            return settings_fields(self._plugins.trainer(name).resolve("settings")) if isinstance(name, str) else ()
+        return ()
+
+    def _messages_in(self, path: KeyPath, behavior: KeyPath, below: KeyPath) -> Mapping[str, str]:
+        """The messages about keys that are unknown in the block at ``path``; ``below`` is its path in a behavior."""
+        if not path:
+            return self._messages_at_top()
+        if path in (("environment",), ("evaluation", "environment")):
+            return _of_other_frameworks()
+        if not behavior or below not in ((), ("hyperparameters",), ("network_settings",)):
+            return {}
+        keys = () if below == ("hyperparameters",) else self.keys_of_trainer(value_at(self._data, map(str, behavior)))
+        top = dict.fromkeys(settings_fields(RunConfig), "the top level of the file")
+        inner = {key: dotted((*behavior, *block)) for key, block in _inner_places(keys, self._plugins).items()}
+        own = {key: dotted(behavior) for key in settings_fields(BehaviorSettings)}
+        places = {**top, **inner, **own}
+        return _messages({key: place for key, place in places.items() if place != dotted(path)})  # else: of another one
+
+    def _messages_at_top(self) -> Mapping[str, str]:
+        behaviors = self._data.get("behaviors")
+        names = list(behaviors) if isinstance(behaviors, Mapping) else []
+        behavior = ("behaviors", next(iter(names), "NAME"))
+        blocks: dict[str, type] = {
+            "torch_settings": TorchSettings,
+            "environment": EnvironmentSettings,
+            "env_settings": EnvSettings,
+            "checkpoint_settings": CheckpointSettings,
+            dotted(behavior): BehaviorSettings,
+        }
+        inner = {key: dotted((*behavior, *block)) for key, block in _inner_places((), self._plugins).items()}
+        outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
+        return _messages(
+            {**dict.fromkeys(names, "behaviors"), **inner, **outer, "curriculum": "environment_parameters.NAME"}
+        )
+
+
+def _split(path: KeyPath) -> tuple[KeyPath, KeyPath]:
+    """The path of the behavior that ``path`` is in, empty for none; and the path below it."""
+    depth = {"behaviors": 2, "default_settings": 1}.get(str(path[0]), 0)
+    return (path[:depth], path[depth:]) if len(path) > depth else ((), path)
 
 
 def _messages(places: Mapping[str, str]) -> dict[str, str]:
     belong = {key: f"unknown key; it belongs in {place}" for key, place in places.items()}
-    return {**OTHER_KEYS, **belong, **_REMOVED}
+    return {**_of_other_frameworks(), **belong, **foreign_keys()["ml_agents"]}
 
 
-def misplaced(data: Mapping[str, Any], hyperparameters: Iterable[str], plugins: Plugins) -> tuple[tuple[str, ...], str]:
+def misplaced(
+    data: Mapping[str, Any], keys_of_trainer: Callable[[Any], Iterable[str]], plugins: Plugins
+) -> tuple[tuple[str, ...], str]:
     """Return the keys to change in a behavior of ML-Agents up to 0.16, and one message about all of them.
 
     Both are empty for a behavior of the present format, whose misplaced keys are reported one by one.
     """
     if "trainer" not in data:
         return (), ""
-    places = _inner_places(hyperparameters, plugins)
+    places = _inner_places(keys_of_trainer(data), plugins)
     own = settings_fields(BehaviorSettings)
     moved = {key: places[key] for key in data if key in places and key not in own}
-    removed = [key for key in data if key in _REMOVED and key not in own and key != "trainer"]
+    removed = [key for key in data if key in foreign_keys()["ml_agents"] and key not in own and key != "trainer"]
     if data.get("use_recurrent") is not True:
         removed += [key for key in _MEMORY_KEYS if moved.pop(key, None)]
     parts = [_belonging(moved), "rename trainer to trainer_type", f"delete {', '.join(removed)}" if removed else ""]
@@ -160,14 +213,14 @@ def is_behavior(block: Any, plugins: Plugins) -> bool:
 def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool, plugins: Plugins) -> str:
     """The message about a block at the top level whose name is unknown; empty if its keys say nothing."""
     if OLD_SAMPLER in block:
-        return OLD_SAMPLERS
+        return foreign_keys()["ml_agents"][OLD_SAMPLER]
     if {"measure", "thresholds"} <= block.keys():
         return _LESSONS
     if "trainer_type" in block or "hyperparameters" in block:
         return _BEHAVIOR
-    if not has_behaviors and is_of_zoo(block):
+    if not has_behaviors and _is_of_zoo(block):
         return ZOO_FILE
-    if not has_behaviors and is_of_rllib(block):
+    if not has_behaviors and _is_of_rllib(block):
         return RLLIB_FILE
     places = {**_inner_places((), plugins), **dict.fromkeys(settings_fields(BehaviorSettings), ())}
     if "trainer" in block or (not has_behaviors and any(key in places for key in block)):
@@ -192,7 +245,9 @@ def _inner_places(hyperparameters: Iterable[str], plugins: Plugins) -> dict[str,
     """The block within a behavior that each key belongs in; ``hyperparameters`` are the keys of its trainer."""
     keys = tuple(hyperparameters)
     of_trainers = (*_TRAINER_KEYS, *_keys_of_trainers(plugins, "settings"))
-    foreign = {key for key in OF_SB3 if keys and key not in keys}  # n_steps is a key of some trainers
+    foreign = {
+        key for key in foreign_keys()["stable_baselines3"] if keys and key not in keys
+    }  # n_steps is a key of some trainers
     return {
         **dict.fromkeys((key for key in of_trainers if key not in foreign), ("hyperparameters",)),
         **dict.fromkeys(settings_fields(RewardSettings), ("reward_signals", "extrinsic")),
@@ -201,3 +256,27 @@ def _inner_places(hyperparameters: Iterable[str], plugins: Plugins) -> dict[str,
         **dict.fromkeys(_keys_of_trainers(plugins, "network"), ("network_settings",)),
         **dict.fromkeys(keys, ("hyperparameters",)),
     }
+
+
+def _is_of_zoo(keys: Iterable[str]) -> bool:
+    """Return whether a block at the top level with these keys is an entry of a file of RL Zoo."""
+    return not foreign_keys()["stable_baselines3"].keys().isdisjoint(set(keys) - _ANYONES)
+
+
+def _is_of_rllib(keys: Iterable[str]) -> bool:
+    """Return whether a block at the top level with these keys is an experiment of RLlib."""
+    keys = set(keys)
+    return "run" in keys and not keys.isdisjoint({"env", "config", "stop"})
+
+
+def value_hint(path: KeyPath, value: str) -> str:
+    """Return ``"; write 0.001 with learning_rate_schedule: linear"`` for ``lin_0.001`` of RL Zoo, and the like.
+
+    Empty for a text that no hyperparameter has in files of RL Zoo.
+    """
+    key = str(path[-1]) if "hyperparameters" in path[-2:-1] else ""
+    if key in _FALLING and (linear := _LINEAR.fullmatch(value)):
+        return f"; write {linear[1]} with {_FALLING[key]}"
+    if key == "init_entcoef" and (auto := _AUTO.fullmatch(value)):
+        return f"; write {auto[1] or '1.0'}, from which it is learned while learn_entcoef is true"
+    return ""

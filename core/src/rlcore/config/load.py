@@ -1,37 +1,54 @@
-"""From a document to a checked, complete RunConfig."""
+"""From a document to its plugins, and to a checked, complete RunConfig.
+
+The ``plugins`` block is read before any plugin is imported; :mod:`rlcore.plugins.select` decides which plugins are on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.blocks import Blocks
-from rlcore.config.collected import Problems
-from rlcore.config.data_source import check_data_source
-from rlcore.config.document import Document, document_from_mapping
-from rlcore.config.dump import plain
-from rlcore.config.inherit import inherit_defaults
-from rlcore.config.modify import modified_by_plugins
-from rlcore.config.parameter_blocks import with_parameter_blocks
-from rlcore.config.plugins_block import directory_of, recorded
-from rlcore.config.rules import (
-    check_behaviors,
-    check_blocks,
-    check_curricula,
-    check_exporters,
-    check_names,
-    check_routes,
-    check_start,
-    check_workers,
+from rlcore.config.choices import Choices, without_absent
+from rlcore.config.document import (
+    ALIAS,
+    NUM_ENVS,
+    PLACES,
+    Block,
+    Document,
+    Origin,
+    evaluation_block,
+    inherit_defaults,
+    placed,
+    placed_like,
+    to_int,
+    value_at,
+    with_parameter_blocks,
+    with_value,
+    without_origins,
 )
-from rlcore.errors import ConfigError
-from rlcore.settings import RunConfig
+from rlcore.config.dump import plain
+from rlcore.config.problems import ConfigErrors, Problems, shown
+from rlcore.config.reading import document_from_mapping
+from rlcore.config.rules import check_config, check_names, check_start
+from rlcore.config.structure import INVALID, build
+from rlcore.errors import ConfigError, KeyPath, NotInstalled, PluginError, dotted
+from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, anchored
+from rlcore.plugins.failures import failure
+from rlcore.plugins.select import Selection, block_problems, is_local, selection_from
+from rlcore.settings import EnvironmentSettings, PluginSettings, RunConfig
 
 if TYPE_CHECKING:
-    from rlcore.plugins.call import Plugins
     from rlcore.records import ExporterSpec
+
+HOOK = "rlcore_modify_config"
+_AFTER_OVERRIDES = 1 << 31  # the order among errors of values that plugins changed
+MAX_REFERENCES = 1_000
 
 
 def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
@@ -51,7 +68,7 @@ def load_document(
 ) -> tuple[RunConfig, Document]:
     """The checked, complete configuration, as plugins modify it, and the document that it was built from.
 
-    The document has what behaviors and evaluations inherit; with :func:`rlcore.config.collected.located` it gives a
+    The document has what behaviors and evaluations inherit; with :func:`located` it gives a
     place to errors that are found later.
 
     ``measuring`` is for :class:`rlcore.SavedRun`: plugins of rewards, statistics writers, exporters and
@@ -60,17 +77,17 @@ def load_document(
     """
     # Before, so that what a plugin adds to a behavior is not taken for the user's; after, for what it adds to defaults.
     document = inherit_defaults(modified_by_plugins(inherit_defaults(document), plugins))
-    problems = Problems(with_parameter_blocks(document))
-    config = Blocks(plugins, problems, measuring, exporter).run_config()
+    document = with_parameter_blocks(document)
+    choices = Choices(plugins, document, measuring)
+    if measuring:
+        document = without_absent(document, choices, exporter)
+    problems = Problems(document)
+    document = _with_num_envs(document, problems)
+    document = problems.document = _with_evaluation_environment(document, choices, problems)
+    checked_block(document.data.get("plugins", {}), problems)
+    config = build(RunConfig, document.data, (), problems, choices)
     if isinstance(config, RunConfig):
-        check_data_source(config, plugins, problems)
-        check_curricula(config, plugins, problems)
-        if not measuring:
-            check_blocks(config, plugins, problems)
-        check_exporters(config, plugins, problems)
-        check_routes(config, problems)
-        check_workers(config, plugins, problems)
-        check_behaviors(config, plugins, problems)
+        check_config(config, plugins, problems, measuring)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
     check_names(problems)
     check_start(problems)
@@ -81,4 +98,272 @@ def load_document(
             problems.add(error.key, error.message)
     problems.raise_any()
     assert isinstance(config, RunConfig)
-    return config, problems.document
+    return config, document
+
+
+def _with_num_envs(document: Document, problems: Problems) -> Document:
+    """The document with ML-Agents' ``env_settings.num_envs`` as ``environment.num_envs``, which is 1 by default."""
+    data = document.data
+    given, environment = data.get(ALIAS[0]), data.get(NUM_ENVS[0])
+    alias: Any = None
+    if isinstance(given, Block) and ALIAS[1] in given:
+        alias = Block([(ALIAS[1], given[ALIAS[1]], given.origins.get(ALIAS[1]))])
+        data = with_value(data, ALIAS[:1], lambda block: block.without(ALIAS[1]))
+        if build(EnvironmentSettings, alias, ALIAS[:1], problems) is INVALID or alias[ALIAS[1]] is None:
+            alias = None
+    if isinstance(environment, Block):
+        own = environment.get(NUM_ENVS[1])
+        if own is None:
+            value, origin = (1, None) if alias is None else (alias[ALIAS[1]], alias.origins.get(ALIAS[1]))
+            environment = environment.with_entry(NUM_ENVS[1], value, origin)
+            data = with_value(data, NUM_ENVS[:1], lambda _: environment)
+        elif alias is not None and to_int(own) not in (None, to_int(alias[ALIAS[1]])):
+            problems.add(NUM_ENVS, f"conflicts with {dotted(ALIAS)} ({to_int(alias[ALIAS[1]])}); set only one")
+    return attrs.evolve(document, data=data)
+
+
+def _with_evaluation_environment(document: Document, choices: Choices, problems: Problems) -> Document:
+    """The document with the complete environment of evaluations: its own entries, over ``environment``.
+
+    ``environment`` has its defaults then: they are decided once, so that the configuration that a run writes loads to
+    an equal one.
+    """
+    path = ("evaluation", "environment")
+    evaluation, base = document.data.get(path[0]), document.data.get("environment")
+    if not isinstance(evaluation, Block):
+        return document
+    own, complete = evaluation.get(path[1], Block()), None
+    if not isinstance(own, Block):
+        problems.add(path, f"must be a mapping, not {shown(own)}")
+    elif base is None and not own:
+        problems.add(path[:1], "there is no environment to evaluate in; give environment or evaluation.environment")
+    else:
+        built = INVALID
+        if isinstance(base, Block):
+            built = build(EnvironmentSettings, base, path[1:], Problems(document), choices)
+        if built is not INVALID:
+            base = placed_like(plain(built, path[1:], secrets=True), base)
+        if own or built is not INVALID:
+            complete = evaluation_block(own, base if isinstance(base, Block) else None)
+    evaluation = evaluation.without(path[1])
+    if complete is not None:
+        origin = document.data["evaluation"].origins.get(path[1])
+        evaluation = evaluation.with_entry(path[1], complete, origin)
+    return attrs.evolve(document, data=with_value(document.data, path[:1], lambda _: evaluation))
+
+
+def modified_by_plugins(document: Document, plugins: Plugins) -> Document:
+    """The document as the ``rlcore_modify_config`` of each plugin leaves it. Raises PluginError for unusable data."""
+    current = document
+
+    def changed(owner: Plugin, data: dict[str, Any]) -> None:
+        nonlocal current
+        try:
+            plain = document_from_mapping(data).data
+        except (ConfigError, RecursionError) as error:
+            raise failure(owner.described, f"in {HOOK}", error) from error
+        if plain.get("plugins") != current.data.get("plugins"):
+            raise PluginError(
+                f"{owner.described}: {HOOK} changed the plugins block, but plugins are chosen before the hook is "
+                "called; name plugins in the environment variable RLCORE_PLUGINS instead"
+            )
+        data_with_origins = _with_origins(plain, current.data, Origin(owner.described, _AFTER_OVERRIDES, ()))
+        current = attrs.evolve(current, data=data_with_origins)
+
+    plugins.modify_config(lambda: without_origins(current.data), changed)
+    return current
+
+
+def _with_origins(now: Mapping[str, Any], before: Block, at: Origin) -> Block:
+    """``now`` as a block: entries that equal those of ``before`` keep their origins, others have the origin ``at``."""
+    block = Block()
+    for key, value in now.items():
+        old, origin = before.get(key), at.below((key,))
+        if isinstance(value, Mapping) and isinstance(old, Block):
+            block.put(key, _with_origins(value, old, origin), before.origins.get(key))
+        elif key in before and repr(value) == repr(old):  # not ==: 1, 1.0 and true are equal in Python
+            block.put(key, old, before.origins.get(key))
+        else:
+            block.put(key, placed(value, origin), origin)
+    return block
+
+
+@contextmanager
+def located(document: Document) -> Iterator[None]:
+    """Raise a ConfigError of the block again, with the place of its ``key`` in ``document``.
+
+    For errors that are found after the configuration was read, such as those of an environment. An error without a key
+    stays as it is.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if not error.key:
+            raise
+        problems = Problems(_with_behavior(document, error.key))
+        problems.add(error.key, error.message, error.package if isinstance(error, NotInstalled) else None)
+        placed = problems.errors()
+        placed.repeats_cause = error.repeats_cause
+        raise placed from error
+
+
+def _with_behavior(document: Document, key: KeyPath) -> Document:
+    """The document with the behavior that ``key`` is about, if only the environment names it."""
+    behaviors = document.data.get("behaviors", Block())
+    if len(key) < 2 or key[0] != "behaviors" or not isinstance(behaviors, Block) or key[1] in behaviors:
+        return document
+    complete = behaviors.with_entry(str(key[1]), Block(), None)
+    data = document.data.with_entry("behaviors", complete, document.data.origins.get("behaviors"))
+    return inherit_defaults(attrs.evolve(document, data=data))
+
+
+# ---------------------------------------------------------------- the plugins block
+
+
+def load_plugins_for(
+    document: Document,
+    *,
+    dash_p: Sequence[str] = (),
+    no_plugins: bool = False,
+    strict: bool = False,
+    tolerate_errors: bool = False,
+    allow_local: bool = True,
+    lenient: bool = False,
+) -> Plugins:
+    """Load the plugins that a document, environment variables and the command line choose.
+
+    ``dash_p``, ``no_plugins`` and ``strict`` are the command line's options of these names. With ``tolerate_errors``, a
+    ``plugins`` block that cannot be used counts as empty: :func:`load_config` reports what is wrong with it. Without
+    ``allow_local``, files and modules that only the document names are not imported; :func:`local_references` lists
+    them. ``lenient``: a plugin that only the document asks for may be missing or broken, which is a warning.
+    """
+    try:
+        settings = plugin_settings(document)
+    except ConfigErrors:
+        if not tolerate_errors:
+            raise
+        settings = PluginSettings()
+    selection = selection_from(settings, os.environ, dash_p, no_plugins, used=used_references(document))
+    if not allow_local:
+        selection, _ = selection.without_local_of_config()
+    selection = attrs.evolve(selection, lenient=lenient)
+    return load_plugins(selection, strict=strict, config_dir=directory_of(document))
+
+
+def local_references(document: Document) -> tuple[str, ...]:
+    """The files and modules that the ``plugins`` block of a document names, without importing them."""
+    try:
+        settings = plugin_settings(document)
+    except ConfigErrors:  # reported by load_config
+        return ()
+    return selection_from(settings, {}, (), False).without_local_of_config()[1]
+
+
+def left_out(document: Document, plugins: Plugins) -> Iterator[str]:
+    """Yield a message for each file and module that the configuration names and that was not imported."""
+    loaded = {plugin.label for plugin in plugins.found if plugin.on}
+    for name in local_references(document):
+        if anchored(LOCAL_PREFIX + name, directory_of(document)) not in loaded:  # or -p names it too
+            what = f"{name} was not imported: looking at a configuration runs no code that it names"
+            yield f"{document.where(('plugins',))}: plugins: {what}; --allow-local imports it"
+
+
+def plugin_settings(document: Document) -> PluginSettings:
+    """The ``plugins`` block alone, read before any plugin is imported."""
+    problems = Problems(document)
+    settings = checked_block(document.data.get("plugins", {}), problems)
+    problems.raise_any()
+    assert isinstance(settings, PluginSettings)
+    return settings
+
+
+def checked_block(data: Any, problems: Problems) -> Any:
+    """The ``plugins`` block as settings, or INVALID; checks the names in the block too."""
+    settings = build(PluginSettings, data, ("plugins",), problems)
+    if isinstance(settings, PluginSettings):
+        _check_references(settings, problems)
+    return settings
+
+
+def _check_references(settings: PluginSettings, problems: Problems) -> None:
+    """Report what is wrong with the names in a ``plugins`` block, and lists that are too long."""
+    for key, references in (("enable", settings.enable), ("disable", settings.disable), ("local", settings.local)):
+        if len(references) > MAX_REFERENCES:
+            problems.add(("plugins", key), f"names {len(references)} plugins; at most {MAX_REFERENCES} are allowed")
+            return
+    for key, index, problem in block_problems(settings):
+        problems.add(("plugins", key, index), problem)
+
+
+def used_references(document: Document) -> tuple[str, ...]:
+    """The DIST/NAME references in a document. Their plugins are loaded even if autoload is off.
+
+    The document is not checked yet: wrong data is skipped, and refused later.
+    """
+
+    def block(*path: str) -> Mapping[str, Any]:
+        value = value_at(document.data, path)
+        return value if isinstance(value, Mapping) else {}
+
+    behaviors = [("default_settings",), *(("behaviors", name) for name in block("behaviors"))]
+    names: list[Any] = [block(*path).get("type") for path in (("environment",), ("evaluation", "environment"))]
+    names += [*block("stats"), *block("export")]
+    opponents = ("evaluation", "opponents")
+    names += [block(*opponents, name).get("type", name) for name in block(*opponents)]
+    for place in PLACES:
+        names += [block(*place, name, "curriculum").get("type") for name in block(*place)]
+    for path in behaviors:
+        names += [block(*path).get("trainer_type"), *block(*path, "reward_signals")]
+        hyperparameters = block(*path, "hyperparameters")
+        names += [block(*path, "hyperparameters", key).get("type") for key in ("replay_sampler", "optimizer")]
+        names += [name for key, name in hyperparameters.items() if key.endswith("_schedule")]
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and "/" in name))
+
+
+def directory_of(document: Document) -> Path | None:
+    """The directory that local files of a document are relative to; None is the working directory."""
+    return Path(document.path).parent if document.path is not None else None
+
+
+def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> PluginSettings:
+    """A ``plugins`` block that chooses the same plugins from any directory.
+
+    Local files, which are relative to the configuration's directory ``base``, become absolute paths. Plugins that only
+    environment variables or the command line chose are added, each as DISTRIBUTION/NAME.
+    """
+    selection = plugins.selection
+    if not _adds_to_the_file(selection):
+        return attrs.evolve(
+            settings,
+            enable=[anchored(text, base) for text in settings.enable],
+            disable=[anchored(text, base) for text in settings.disable],
+            local=[anchored(_local(text), base).removeprefix(LOCAL_PREFIX) for text in settings.local],
+        )
+    chosen = [
+        plugin
+        for plugin in plugins.found
+        if plugin.distribution and not plugin.essential and any(choice.matches(plugin) for choice in selection.choices)
+    ]
+    absent = [
+        choice.reference
+        for choice in selection.choices
+        if not choice.on and not any(map(choice.matches, plugins.found))
+    ]
+    local = {choice.reference: choice.on for choice in selection.choices if is_local(choice)}
+    return PluginSettings(
+        autoload=selection.autoload,
+        enable=[plugin.label for plugin in chosen if plugin.on],
+        disable=[plugin.label for plugin in chosen if not plugin.on]
+        + [reference for reference in dict.fromkeys(absent) if reference not in local],
+        local=[reference.removeprefix(LOCAL_PREFIX) for reference, on in local.items() if on],
+    )
+
+
+def _adds_to_the_file(selection: Selection) -> bool:
+    """Whether environment variables or the command line chose anything."""
+    said = {selection.autoload_why, *(choice.why for choice in selection.choices)}
+    return not said <= {"autoload", "config"}
+
+
+def _local(text: str) -> str:
+    return LOCAL_PREFIX + text.removeprefix(LOCAL_PREFIX)

@@ -8,11 +8,20 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import MAX_DEPTH, Document, parse_document
-from rlcore.config.export_block import with_export_block
-from rlcore.config.nodes import Block, Origin, placed, value_at, with_value, without_origins
-from rlcore.config.num_envs import ALIAS, NUM_ENVS
+from rlcore.config.document import (
+    ALIAS,
+    NUM_ENVS,
+    Block,
+    Document,
+    Origin,
+    placed,
+    value_at,
+    with_export_block,
+    with_value,
+    without_origins,
+)
 from rlcore.config.problems import ConfigErrors, shown
+from rlcore.config.reading import MAX_DEPTH, parse_document
 from rlcore.errors import ConfigError, did_you_mean, dotted
 
 AFTER_THE_FILE = 1 << 30  # the order of overrides among errors: after every line

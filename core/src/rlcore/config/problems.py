@@ -7,9 +7,13 @@ from typing import Any
 
 import attrs
 
-from rlcore.errors import ConfigError
+from rlcore.config.document import Document
+from rlcore.errors import ConfigError, KeyPath, PluginError, dotted
 
 MAX_PROBLEMS = 1_000  # collected before reading stops
+MAX_CALLS = 10 * MAX_PROBLEMS
+# Blocks that inherit, by the block they inherit from.
+_HEIRS = {"default_settings": "behaviors", "environment": "evaluation"}
 _LONG = 100  # letters of a text that messages show
 
 
@@ -72,3 +76,50 @@ class ConfigErrors(ConfigError):
             for index, problem in enumerate(self.problems)
         ]
         return (*lines[:-1], "; ".join((*lines[-1:], *self.notes)))
+
+
+class Problems:
+    """Collects the problems of one document.
+
+    A step that rewrites the document while it is checked replaces :attr:`document`, which says where values were
+    written.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self._found: dict[tuple[str, str], Problem] = {}
+        self._calls = 0
+
+    def add(self, path: KeyPath, message: str, package: str | None = None, note: str = "") -> None:
+        """Add a problem with the value at ``path``. A problem that several blocks inherit is kept once.
+
+        ``package`` is what ``pip install`` needs to fix the problem. ``note`` may be that of
+        several problems and is shown once.
+        """
+        origin = self.document.origin(path)
+        where = dotted(origin.path)
+        message = " ".join(message.split())
+        self._calls += 1
+        if self._calls > MAX_CALLS:
+            self.raise_any()
+        inherits = bool(origin.path and path and _HEIRS.get(str(origin.path[0])) == path[0])
+        if inherits and (where, message) in self._found:
+            return
+        heir = f" (inherited by {dotted(path[:2])})" if inherits else ""
+        self._found[where, message] = Problem(origin.place, where, message + heir, origin.order, package, note)
+        if len(self._found) >= MAX_PROBLEMS:  # the rest would be of the same kind
+            self.raise_any()
+
+    def plugin_error(self, path: KeyPath, message: str) -> PluginError:
+        """A PluginError with the place of ``path`` in the file: the plugin is wrong, not the file."""
+        origin = self.document.origin(path)
+        return PluginError(str(Problem(origin.place, dotted(origin.path), message)))
+
+    def raise_any(self) -> None:
+        """Raise :class:`ConfigErrors` if there is a problem."""
+        if self._found:
+            raise self.errors()
+
+    def errors(self) -> ConfigErrors:
+        """Return the error that has every problem, of which there must be one."""
+        return ConfigErrors(self._found.values())

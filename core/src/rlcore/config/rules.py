@@ -1,17 +1,16 @@
-"""Rules between blocks: each adds to the problems what is wrong with the configuration as a whole."""
+"""Rules between blocks, and for names: each adds to the problems what is wrong with the configuration as a whole."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rlcore.config.collected import OwnedProblems, Problems
-from rlcore.config.names import behavior_name_problems, name_problem
-from rlcore.config.nodes import value_at
+from rlcore.config.document import PLACES, value_at
 from rlcore.config.overrides import AFTER_THE_FILE
-from rlcore.config.parameter_blocks import PLACES
-from rlcore.errors import KeyPath, did_you_mean
+from rlcore.config.problems import Problems, shown
+from rlcore.errors import KeyPath, did_you_mean, dotted
 from rlcore.plugins.failures import blamed
 from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
 from rlcore.settings.trainers import AbsentRewardSettings
@@ -19,6 +18,86 @@ from rlcore.settings.trainers import AbsentRewardSettings
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
     from rlcore.records import EnvironmentSpec, Record
+
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+
+# Names beside a behavior's files in a run directory, and beside its entry in a checkpoint and in the status.
+_FILES = ("configuration.yaml", "metrics.jsonl", "metrics.jsonl.damaged", "result.json", "rlcore_run.json")
+RESERVED = frozenset({"run", "metadata", "checkpoints", "run_logs", *_FILES})
+
+
+def name_problem(what: str, name: str) -> str | None:
+    """Return the problem of a name that becomes part of a path, or None."""
+    if re.fullmatch(NAME_PATTERN, name) and ".." not in name:
+        return None
+    return (
+        f"{what} is 1 to 100 letters, digits, '.', '_' or '-', begins with a letter or digit and has no '..', "
+        f"not {shown(name)}"
+    )
+
+
+def behavior_name_problems(names: Iterable[str]) -> dict[str, str]:
+    """Return the problems of the names of one run's behaviors, by name; a valid name has no entry.
+
+    Files are named after behaviors, also on file systems that do not distinguish upper and lower case.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name.casefold(), []).append(name)
+    problems: dict[str, str] = {}
+    for folded, twins in alike.items():
+        for name in twins:
+            problem = name_problem("a behavior's name", name)
+            if folded in RESERVED:
+                problem = f"{name!r} is a name that rlcore uses itself in a run; give the behavior another name"
+            elif len(twins) > 1:
+                other = next(twin for twin in twins if twin != name)
+                problem = f"{name!r} and {other!r} differ only in upper and lower case, and files are named after them"
+            if problem is not None:
+                problems[name] = problem
+    return problems
+
+
+def learns_offline(config: RunConfig, plugins: Plugins) -> bool:
+    """Whether the trainers of ``config`` learn from recorded data, without an environment."""
+    return any(_is_offline(settings, plugins) for settings in config.behaviors.values())
+
+
+def check_data_source(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Refuse trainers of both kinds in one run, and recorded data without the name of its behavior."""
+    defaults = config.default_settings
+    if not config.behaviors and defaults is not None and _is_offline(defaults, plugins):
+        problems.add(
+            ("behaviors",),
+            f"trainer {defaults.trainer_type!r} learns from recorded data, and no environment names the behavior; list "
+            "the behavior here by the name it was recorded under",
+        )
+    offline = [name for name, settings in config.behaviors.items() if _is_offline(settings, plugins)]
+    online = [name for name in config.behaviors if name not in offline]
+    if offline and online:
+        name, other = offline[0], online[0]
+        problems.add(
+            ("behaviors", name, "trainer_type"),
+            f"{config.behaviors[name].trainer_type!r} learns from recorded data, but "
+            f"{config.behaviors[other].trainer_type!r} of {dotted(('behaviors', other))} learns in an environment; one "
+            "run cannot do both, so write a configuration for each",
+        )
+
+
+def _is_offline(settings: BehaviorSettings, plugins: Plugins) -> bool:
+    return plugins.trainer(settings.trainer_type).offline
+
+
+def check_config(config: RunConfig, plugins: Plugins, problems: Problems, measuring: bool) -> None:
+    """Check a whole configuration. ``measuring``: it is for measuring policies only."""
+    check_data_source(config, plugins, problems)
+    check_curricula(config, plugins, problems)
+    if not measuring:
+        check_blocks(config, plugins, problems)
+    check_exporters(config, plugins, problems)
+    check_routes(config, problems)
+    check_workers(config, plugins, problems)
+    check_behaviors(config, plugins, problems)
 
 
 def check_exporters(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
@@ -162,9 +241,9 @@ def check_blocks(config: RunConfig, plugins: Plugins, problems: Problems) -> Non
                 problems.add((*at, *below), message)
         for name, settings in behavior.sections.items():
             record, at = plugins.behavior_section(name), (*path, name)
-            owned = OwnedProblems(problems, record)
+            owner = record.described if record.plugin is None else record.plugin.described
             for below, message in _problems_of(settings, record.described, problems, at, behavior, config, plugins):
-                owned.add((*at, *below), message)
+                problems.add((*at, *below), f"{message}; section of {owner}")
 
 
 def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:

@@ -15,14 +15,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from rlcore.config.classes import chosen_by, default_of, field_types, settings_fields
+from rlcore.config.document import ALIAS, NUM_ENVS
 from rlcore.config.dump import plain
-from rlcore.config.names import NAME_PATTERN
-from rlcore.config.num_envs import ALIAS, NUM_ENVS
+from rlcore.config.rules import NAME_PATTERN
+from rlcore.config.structure import chosen_by, default_of, field_types, settings_fields
 from rlcore.errors import dotted
 from rlcore.plugins.known import LESSONS, PACKAGES
-from rlcore.settings import BehaviorSettings, EnvironmentSettings, EnvSettings, EvaluationSettings, RunConfig
-from rlcore.settings.fields import FieldInfo, field_info
+from rlcore.settings import (
+    BehaviorSettings,
+    CurriculumSettings,
+    EnvironmentParameter,
+    EnvironmentSettings,
+    EnvSettings,
+    EvaluationSettings,
+    RunConfig,
+)
+from rlcore.settings.fields import Choice, FieldInfo, field_info
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
@@ -59,70 +67,27 @@ class _SchemaWriter:
         self.definitions: dict[str, Schema] = {}
 
     def document(self) -> Schema:
-        properties = self._properties(RunConfig, leave_out=("sections",))
-        behavior = self._behavior()
-        properties["behaviors"] |= {
-            "additionalProperties": behavior,
-            "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
-        }
-        properties["default_settings"] |= _or_null(behavior)
-        properties["environment"] |= _or_null(self._environment())
-        parameter = self._parameter()
-        properties["environment_parameters"] |= {"additionalProperties": parameter}
-        properties["env_settings"] |= self._env_settings()
-        evaluation = self._object(EvaluationSettings)
-        del evaluation["properties"]["sections"]
-        evaluation["properties"] |= self._absent("evaluation")
-        for record in self.plugins.records("evaluation"):
-            evaluation["properties"] |= self._properties(record.resolve("settings"))
-        evaluation["properties"]["environment"] = _described(
-            {"type": "object"}, evaluation["properties"]["environment"]["description"]
-        )
-        evaluation["properties"]["environment_parameters"] |= {"additionalProperties": parameter}
-        properties["evaluation"] |= _or_null(self._define(EvaluationSettings, evaluation))
-        properties["stats"] |= {
-            "properties": {name: self._writer(record) for name, record in self._named("writer")},
-            "additionalProperties": False,
-        }
-        properties["export"] = self._exports(properties["export"]["description"])
-        for record in self.plugins.records("section"):
-            section = self._settings(record, "target")
-            properties[record.name] = _described(section, record.summary)
-        return {
-            "$schema": DIALECT,
-            "title": "rlcore configuration",
-            "type": "object",
-            "properties": properties,
-            "additionalProperties": False,
-            "anyOf": [{"required": ["behaviors"]}, {"required": ["default_settings"]}],
-            "$defs": self.definitions,
-        }
-
-    def _behavior(self) -> Schema:
-        schema = self._object(BehaviorSettings)
+        self._change(BehaviorSettings, {}, self._absent("behavior"))
+        number = self._properties(EnvironmentSettings)[NUM_ENVS[1]]
+        self._change(EnvSettings, {}, {ALIAS[1]: _described(number, f"Alias of {dotted(NUM_ENVS)}.")})
+        what_differs: Schema = {"type": "object"}
+        self._change(EvaluationSettings, {"environment": what_differs}, self._absent("evaluation"))
+        schema = self._object(RunConfig)
         properties = schema["properties"]
-        properties["trainer_type"] |= self._choice("trainer")
-        properties["hyperparameters"] |= {"type": ["object", "null"]}
-        networks = sorted({record.resolve("network") for _, record in self._named("trainer")}, key=_definition_name)
-        properties["network_settings"] |= {"anyOf": [self._class(cls) for cls in networks]} if networks else {}
-        properties["reward_signals"] |= {
-            "properties": {name: self._settings(record, "settings") for name, record in self._named("reward")},
-            "additionalProperties": False,
-        }
-        del properties["sections"]
-        properties |= self._absent("behavior")
-        for record in self.plugins.records("behavior"):
-            properties[record.name] = _described(_or_null(self._settings(record, "target")), record.summary)
-        rules = [
-            _rule("trainer_type", name, "hyperparameters", _or_null(self._settings(record, "settings")))
-            for name, record in self._named("trainer")
-        ]
-        rules += [
-            _rule("trainer_type", name, "network_settings", self._settings(record, "network"))
-            for name, record in self._named("trainer")
-        ]
-        schema |= {"allOf": rules} if rules else {}  # an empty allOf is not allowed
-        return self._define(BehaviorSettings, schema)
+        properties["behaviors"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
+        names: Schema = {"type": "array", "items": self._choice("exporter"), "uniqueItems": True}
+        properties["export"] = _described({"anyOf": [properties["export"], names]}, properties["export"]["description"])
+        listed = [{"required": ["behaviors"]}, {"required": ["default_settings"]}]
+        title = {"$schema": DIALECT, "title": "rlcore configuration"}
+        return title | schema | {"anyOf": listed, "$defs": self.definitions}
+
+    def _change(self, cls: type, instead: Mapping[str, Schema], also: Mapping[str, Schema]) -> None:
+        """Define a class whose blocks in a file differ from the class: keys ``instead`` of its own, and others."""
+        self._class(cls)
+        properties = self.definitions[_definition_name(cls)]["properties"]
+        for key, schema in instead.items():
+            properties[key] = _described(schema, properties[key]["description"])
+        properties |= {key: schema for key, schema in also.items() if key not in properties}
 
     def _absent(self, kind: str) -> dict[str, Schema]:
         """The keys that plugins of rlcore's repository claim, which are absent if nothing replaces these entries."""
@@ -132,74 +97,70 @@ class _SchemaWriter:
             if of == kind
         }
 
-    def _chosen(self, cls: type, properties: dict[str, Schema]) -> list[Schema]:
-        """The rules for fields whose class another key chooses; adds the names of records to the ``properties``."""
-        fields, rules = settings_fields(cls), []
+    def _choose(self, cls: type, properties: dict[str, Schema]) -> list[Schema]:
+        """Complete the ``properties`` of a class with the records that its blocks name, and return its rules."""
+        fields = settings_fields(cls)
+        rules: list[Schema] = []
         for key, attribute in fields.items():
             choice = field_info(attribute).chooses
             if choice is None:
                 continue
-            default = default_of(fields[choice.key])
-            able = [(name, record) for name, record in self._named(choice.kind) if choice.problem(record) is None]
-            properties[choice.key] |= {"enum": [*(name for name, _ in able), *([] if default else [None])]}
-            for name, record in able:
-                has_settings = getattr(record, "settings", None) is not None
-                allowed = _or_null(self._settings(record, "settings")) if has_settings else {"type": "null"}
-                condition = _has(choice.key, name, required=name != default)
-                rules.append({"if": condition, "then": {"properties": {key: allowed}}})
+            if choice.by == "key":
+                default = default_of(fields[choice.key])
+                able = [(name, record) for name, record in self._named(choice.kind) if choice.problem(record) is None]
+                properties[choice.key] |= {"enum": [*(name for name, _ in able), *([] if default else [None])]}
+                for name, record in able:
+                    condition = _has(choice.key, name, required=name != default)
+                    rules.append({"if": condition, "then": {"properties": {key: self._allowed(choice, record)}}})
+            elif choice.by == "name":
+                by_name = {name: self._entry(choice, record) for name, record in self._named(choice.kind)}
+                properties[key] |= {"properties": by_name, "additionalProperties": False}
+            else:
+                del properties[key]
+                for record in self.plugins.records(choice.kind):
+                    if choice.flat:
+                        properties |= self._properties(record.resolve(choice.attribute))
+                        continue
+                    block = self._settings(record, choice.attribute)
+                    block = block if choice.kind == "section" else _or_null(block)
+                    properties[record.name] = _described(block, record.summary)
         return rules
 
-    def _env_settings(self) -> Schema:
-        schema = self._object(EnvSettings)
-        number = self._properties(EnvironmentSettings)[NUM_ENVS[1]]
-        schema["properties"][ALIAS[1]] = _described(number, f"Alias of {dotted(NUM_ENVS)}.")
-        return self._define(EnvSettings, schema)
+    def _allowed(self, choice: Choice, record: Record) -> Schema:
+        """The settings that a field has if its choice is ``record``."""
+        if getattr(record, choice.attribute, None) is not None:
+            settings = self._settings(record, choice.attribute)
+            return {"type": "object", "additionalProperties": settings} if choice.each else _or_null(settings)
+        if choice.otherwise is not None:
+            return self._type(choice.otherwise)
+        return {"maxProperties": 0} if choice.each else {"type": "null"}
 
-    def _environment(self) -> Schema:
-        schema = self._object(EnvironmentSettings)
-        schema["properties"]["type"] |= self._choice("environment")
-        schema["properties"]["options"] |= {"type": "object"}
-        rules = [
-            _rule("type", name, "options", self._settings(record, "settings"))
-            for name, record in self._named("environment")
-            if getattr(record, "settings", None) is not None
-        ]
-        for name, record in self._named("environment"):
-            has_routes = getattr(record, "parameters", None) is not None
-            allowed = (
-                {"additionalProperties": self._settings(record, "parameters")} if has_routes else {"maxProperties": 0}
-            )
-            rules.append(_rule("type", name, "parameters", allowed))
-        schema |= {"allOf": rules} if rules else {}
-        return self._define(EnvironmentSettings, schema)
+    def _entry(self, choice: Choice, record: Record) -> Schema:
+        """The block of a record that is called by its name."""
+        settings: Schema = {"type": "object", "additionalProperties": False}
+        if getattr(record, choice.attribute) is not None:
+            settings = self._settings(record, choice.attribute)
+        return _described({"anyOf": [settings, {"const": False}]} if choice.switch else settings, record.summary)
 
     def _parameter(self) -> Schema:
         """A number, a sampler, ML-Agents' list of lessons, or the settings of a curriculum according to its type."""
-        block: Schema = {"type": "object", "properties": {"type": self._choice("curriculum")}}
-        rules = []
+        curriculum = self._typed_block(CurriculumSettings)
         lessons: Schema = {"type": "array"}
         for name, record in self._named("curriculum"):
-            settings = self._settings(record, "settings")
-            rules.append({"if": _has("type", name, required=name != LESSONS), "then": settings})
             if name == LESSONS:
-                definition = self.definitions[settings["$ref"].rpartition("/")[2]]
-                lessons = definition["properties"].get("lessons", lessons)
-        sampler = {"sampler_type": {"type": "string"}, "sampler_parameters": {"type": "object"}}
-        curriculum = {"curriculum": {"anyOf": [lessons, block | ({"allOf": rules} if rules else {})]}}
-        return {
-            "anyOf": [
-                {"type": "number"},
-                *(
-                    {
-                        "type": "object",
-                        "properties": properties,
-                        "required": list(properties)[:1],
-                        "additionalProperties": False,
-                    }
-                    for properties in (sampler, curriculum)
-                ),
-            ]
-        }
+                self._settings(record, "settings")
+                lessons = self.definitions[_definition_name(record.resolve("settings"))]["properties"].get(
+                    "lessons", lessons
+                )
+        shapes: list[dict[str, Schema]] = [
+            {"sampler_type": {"type": "string"}, "sampler_parameters": {"type": "object"}},
+            {"curriculum": {"anyOf": [lessons, curriculum]}},
+        ]
+        blocks = [
+            {"type": "object", "properties": each, "required": [*each][:1], "additionalProperties": False}
+            for each in shapes
+        ]
+        return {"anyOf": [{"type": "number"}, *blocks]}
 
     def _typed_block(self, base: Any, named: str | None = None) -> Schema:
         """A block that names its record itself. ``named``: the record of a block without the key."""
@@ -224,26 +185,6 @@ class _SchemaWriter:
             "additionalProperties": {**self._typed_block(base), "required": ["type"]},
         }
 
-    def _writer(self, record: Record) -> Schema:
-        empty: Schema = {"type": "object", "additionalProperties": False}
-        has_settings = getattr(record, "settings", None) is not None
-        settings = self._settings(record, "settings") if has_settings else empty
-        return _described({"anyOf": [settings, {"const": False}]}, record.summary)
-
-    def _exports(self, description: str) -> Schema:
-        """The names of exporters, or a mapping from names to settings."""
-        block: Schema = {
-            "type": "object",
-            "properties": {
-                name: _described(self._settings(record, "settings"), record.summary)
-                for name, record in self._named("exporter")
-            },
-            "additionalProperties": False,
-            "default": {},
-        }
-        names: Schema = {"type": "array", "items": self._choice("exporter"), "uniqueItems": True}
-        return _described({"anyOf": [block, names]}, description)
-
     def _named(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Records by each of their names: DIST/NAME, and NAME if only one plugin provides it."""
         records = self.plugins.records(kind) if kind in self.plugins.kinds else ()
@@ -266,14 +207,10 @@ class _SchemaWriter:
             self.definitions[name] = self._object(cls)
         return {"$ref": f"#/$defs/{name}"}
 
-    def _define(self, cls: type, schema: Schema) -> Schema:
-        self.definitions[_definition_name(cls)] = schema
-        return {"$ref": f"#/$defs/{_definition_name(cls)}"}
-
     def _object(self, cls: type) -> Schema:
         required = [key for key, attribute in settings_fields(cls).items() if attribute.default is attrs.NOTHING]
         properties = self._properties(cls)
-        rules = self._chosen(cls, properties)
+        rules = self._choose(cls, properties)
         schema: Schema = {
             "type": "object",
             "description": (cls.__doc__ or "").strip().partition("\n\n")[0],
@@ -282,13 +219,10 @@ class _SchemaWriter:
         }
         return schema | ({"required": required} if required else {}) | ({"allOf": rules} if rules else {})
 
-    def _properties(self, cls: type, leave_out: Sequence[str] = ()) -> dict[str, Schema]:
+    def _properties(self, cls: type) -> dict[str, Schema]:
         kinds = field_types(cls)
-        return {
-            key: self._field(attribute, kinds[attribute.name])
-            for key, attribute in settings_fields(cls).items()
-            if key not in leave_out
-        }
+        fields = settings_fields(cls)
+        return {key: self._field(attribute, kinds[attribute.name]) for key, attribute in fields.items()}
 
     def _field(self, attribute: attrs.Attribute[Any], kind: Any) -> Schema:
         info, default = field_info(attribute), default_of(attribute)
@@ -314,6 +248,8 @@ class _SchemaWriter:
 
     def _type(self, kind: Any) -> Schema:
         origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+        if kind is EnvironmentParameter:
+            return self._parameter()
         if chosen_by(kind) is not None:
             return self._typed_block(kind)
         if isinstance(kind, type) and attrs.has(kind):
@@ -349,11 +285,6 @@ def _described(schema: Schema, description: str) -> Schema:
 
 def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
-
-
-def _rule(key: str, value: str, dependent: str, schema: Schema) -> Schema:
-    """If ``key`` has this value, ``dependent`` follows ``schema``."""
-    return {"if": _has(key, value), "then": {"properties": {dependent: schema}}}
 
 
 def _has(key: str, value: str, required: bool = True) -> Schema:

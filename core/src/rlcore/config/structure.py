@@ -1,7 +1,8 @@
-"""Plain data into settings classes, strictly, with every error collected at its own line.
+"""Plain data into attrs classes with cattrs: strictly, with every error at the place of its value.
 
-The module replaces a library such as cattrs because each error needs the path and line of its value, numbers may be
-written as ``5e5`` or ``"5e5"``, and a settings class that refuses its values must not hide the errors of other blocks.
+cattrs reads classes, keys, lists and mappings, and collects errors with the path to each. The hooks here decide what
+rlcore accepts: numbers may be written as ``5e5`` or ``"5e5"``, fields have limits, and a field or a block may have the
+settings class of a record that a plugin registers (:class:`rlcore.Choice`). cattrs is imported on first use.
 """
 
 from __future__ import annotations
@@ -9,272 +10,643 @@ from __future__ import annotations
 import enum
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
-from rlcore.config.classes import chosen_by, default_of, field_types, settings_fields
-from rlcore.config.collected import INVALID, Invalid, Problems
-from rlcore.config.nodes import Block, Items, without_origins
-from rlcore.config.other_frameworks import value_hint
-from rlcore.config.problems import shown
-from rlcore.config.scalars import CONVERTERS, NAMES
+from rlcore.config.document import Block, Items, to_float, to_int, without_origins
+from rlcore.config.problems import Problems, shown
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, dotted, nearest
-from rlcore.settings.fields import SettingError, field_info
+from rlcore.plugins.failures import blamed
+from rlcore.settings.fields import Choice, SettingError, field_info
 
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+    from rlcore.records import Record
+
+MAX_NAMES = 1_000  # behaviors, reward signals, writers, exporters, environment parameters
 _SECRET = "; it is a secret, which the configuration.yaml of a run does not contain: give it again"
+_NO_KEY = "\0"  # before the name of a field that no file may have: cattrs takes it for another key
 
 
-def build(
-    cls: type,
-    data: Any,
-    path: KeyPath,
-    problems: Problems,
-    *,
-    ready: Mapping[str, Any] | None = None,
-    also_allowed: Iterable[str] = (),
-    no_keys: Iterable[str] = (),
-    hints: Callable[[], Mapping[str, str]] | None = None,
-    absent: str = "",
-) -> Any:
-    """An instance of the settings class ``cls`` from a mapping, or INVALID.
+class Invalid(enum.Enum):
+    INVALID = "data that was refused; its problems are collected"
 
-    ``ready`` has fields that the caller has built, INVALID among them. ``also_allowed`` names keys that the caller
-    handles, ``no_keys`` names fields that are not keys of a file. ``hints`` returns the messages for some
-    unknown keys. ``absent`` names plugins that may have claimed a key that is unknown without them.
+
+INVALID: Final = Invalid.INVALID
+
+
+class Refused(ConfigError):
+    """A value that is refused.
+
+    Attributes:
+        below: The path of what is wrong within the value.
+        unknown: The keys that are allowed, if the problem is an unknown key.
+        text: A text that is not what its setting takes.
+        fault: The error of a plugin, if the data is not wrong.
     """
-    if not isinstance(data, Mapping):
-        problems.add(path, f"must be a mapping of settings, not {shown(data)}")
-        return INVALID
-    fields = settings_fields(cls)
-    types_of = field_types(cls)
-    values: dict[str, Any] = dict(ready or {})
-    also_allowed = (*also_allowed, *values)
-    allowed = dict.fromkeys(key for key in (*fields, *also_allowed) if key not in no_keys)
-    unknown = [key for key in data if key not in allowed]
-    messages = hints() if hints is not None and unknown else {}
-    for key in unknown:
-        known = messages.get(key)
-        problems.add((*path, key), known or _unknown_key(key, allowed), note="" if known else absent)
-    missing = False
-    records: dict[str, Any] = {}
-    for key, attribute in fields.items():
-        if key in also_allowed:
-            continue
-        if field_info(attribute).chooses is not None and problems.records is not None:
-            values[key] = _chosen(key, fields, data, path, problems, records)
-        elif key in data:
-            values[key] = build_field(attribute, data[key], types_of[attribute.name], (*path, key), problems)
-        elif attribute.default is attrs.NOTHING:
-            problems.add((*path, key), f"missing; it has no default{_SECRET if field_info(attribute).secret else ''}")
-            missing = True
-    if missing or unknown or INVALID in values.values():
-        _check_rest(cls, values, unknown, path, problems)
-        return INVALID
-    if records and "records" in attrs.fields_dict(cls):
-        values["records"] = records
-    try:
-        return cls(**values)
-    except (ConfigError, ValueError, TypeError) as error:
-        _add_refusal(error, path, problems)
-        return INVALID
+
+    def __init__(
+        self,
+        problem: str,
+        *below: str | int,
+        package: str | None = None,
+        note: str = "",
+        unknown: Iterable[str] | None = None,
+        text: str | None = None,
+        fault: PluginError | None = None,
+    ) -> None:
+        super().__init__(problem)
+        self.problem, self.below, self.package, self.note = problem, below, package, note
+        self.unknown, self.text, self.fault = unknown, text, fault
 
 
-def _chosen(
-    key: str,
-    fields: Mapping[str, attrs.Attribute[Any]],
-    data: Mapping[str, Any],
-    path: KeyPath,
-    problems: Problems,
-    records: dict[str, Any],
-) -> Any:
-    """The settings of the record that a key beside ``key`` names, or INVALID. The record is added to ``records``."""
-    choice, find = field_info(fields[key]).chooses, problems.records
-    assert choice is not None
-    assert find is not None
-    name, given = data.get(choice.key, default_of(fields[choice.key])), data.get(key)
-    if name is None and given is not None:
-        problems.add((*path, key), f"nothing is chosen that could have settings; name it in {choice.key}")
-        return INVALID
-    if not isinstance(name, str):
-        return None  # a name that is not text is a problem of its own key
-    record = find.named(choice.kind, name, (*path, choice.key))
-    if record is INVALID or record is None:
-        return record
-    problem = choice.problem(record)
-    if problem is not None:
-        able = [each.name for each in find.of_kind(choice.kind) if choice.problem(each) is None]
-        others = f"choose {' or '.join(able)}" if able else "no plugin that is on has one that does"
-        problems.add((*path, choice.key), f"{problem}; {others}")
-        return INVALID
-    records[choice.key] = record
-    if record.settings is not None:
-        return find.settings(record, {} if given is None else given, (*path, key))
-    if given is None:
-        return None
-    problems.add((*path, key), f"{record.called or record.kind} {name!r} has no settings; leave it out")
-    return INVALID
+# The :class:`rlcore.config.choices.Choices` of the configuration that is read: cattrs passes nothing to its hooks.
+_RECORDS: ContextVar[Any] = ContextVar("records", default=None)
 
 
-def _check_rest(
-    cls: type, values: Mapping[str, Any], unknown: Sequence[str], path: KeyPath, problems: Problems
-) -> None:
-    """Add what the class itself has against the valid fields, so that one look shows all problems.
+def build(cls: Any, data: Any, path: KeyPath, problems: Problems, records: Any = None) -> Any:
+    """An instance of ``cls`` from data at ``path``, or INVALID after the problems were added.
 
-    The other fields have their defaults here. A refusal that names one of them, or names no field, may be about a
-    default and is left out.
+    Without ``records``, no record that the data names is looked for. Raises PluginError if a class of a plugin fails.
     """
-    fields = settings_fields(cls)
-    doubtful = {key for key in fields if values.get(key) is INVALID} | {nearest(key, fields) for key in unknown}
+    outer = _RECORDS.set(records)
     try:
-        cls(**{key: value for key, value in values.items() if value is not INVALID})
-    except SettingError as error:
-        if doubtful.isdisjoint({error.field, *error.others}):
-            _add_refusal(error, path, problems)
-    except Exception:  # the class cannot do with its defaults; the problems of the values are collected already
-        return
+        return converter().structure(data, cls)
+    except Exception as error:
+        for at, refused, owner in _leaves(error, path):
+            if isinstance(refused, PluginError):
+                placed = problems.plugin_error(at, str(refused))
+                raise placed from refused.__cause__ or refused
+            if not isinstance(refused, Refused):
+                raise refused from None
+            message, note = (refused.problem, "") if records is None else records.completed(refused, at)
+            problems.add(at, f"{message}; section of {owner}" if owner else message, refused.package, note)
+        return INVALID
+    finally:
+        _RECORDS.reset(outer)
 
 
-def _add_refusal(error: Exception, path: KeyPath, problems: Problems) -> None:
-    """Add the error of a settings class, at the field that the error names."""
-    if isinstance(error, SettingError):
-        problems.add((*path, error.field), error.problem)
+def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str], ...]]:
+    """An instance of the settings class ``cls`` from plain data, and what is wrong with the data.
+
+    The settings are None if anything is wrong. A problem is a path of keys and indices within the block, and a message.
+    The method ``problems`` of a curriculum's settings may yield it with the block's own path before it.
+    """
+    try:
+        return converter().structure(data, cls), ()
+    except Exception as error:
+        found = list(_leaves(error, ()))
+        for _, refused, _ in found:
+            if not isinstance(refused, Refused):
+                raise refused from None
+        return None, tuple((path, str(refused)) for path, refused, _ in found)
+
+
+def structured(cls: type, data: Any, place: str) -> Any:
+    """An instance of an attrs class from JSON that rlcore wrote; :func:`rlcore.config.dump.plain` is its inverse.
+
+    Raises ConfigError, which names ``place`` and everything that is wrong.
+    """
+    made, problems = read_settings(cls, data)
+    if problems:
+        raise ConfigError(f"{place}: " + "; ".join(f"{dotted(at)}: {said}" if at else said for at, said in problems))
+    return made
+
+
+def _leaves(error: Exception, path: KeyPath, owner: str = "") -> Iterator[tuple[KeyPath, Exception, str]]:
+    """Each error of a tree of cattrs' errors, with its path and the plugin that owns the block, if it is claimed."""
+    from cattrs import AttributeValidationNote, BaseValidationError, IterableValidationNote
+
+    owner = getattr(error, "owner", owner)
+    for note in getattr(error, "__notes__", ()):
+        if isinstance(note, IterableValidationNote):
+            path = (*path, note.index)
+        elif isinstance(note, AttributeValidationNote) and note.name:
+            path = (*path, note.name)
+    if isinstance(error, BaseValidationError):
+        for each in error.exceptions:
+            yield from _leaves(each, path, owner)
+    elif isinstance(error, Refused):
+        path = (*path, *error.below)
+        yield path, error.fault or error, owner
     else:
-        problems.add(path, str(error) or type(error).__name__)
+        yield path, error, owner
 
 
-def structure(value: Any, kind: Any, path: KeyPath, problems: Problems) -> Any:
-    """``value`` as the annotated type ``kind``, or INVALID."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any or kind is object:
-        return without_origins(value)
-    if origin in (typing.Union, types.UnionType):
-        return _union(value, arguments, path, problems)
-    if chosen_by(kind) is not None and problems.records is not None:
-        return problems.records.chosen_block(kind, value, path, problems)
-    if attrs.has(kind):
-        return build(kind, value, path, problems)
-    if origin is Literal:
-        if value in arguments and type(value) in {type(argument) for argument in arguments}:
-            return value
-        return _refuse(path, problems, value, one_of(arguments), arguments)
-    if _is_list(kind):
-        return _sequence(value, origin, arguments, path, problems)
-    if origin in (dict, Mapping):
-        return _mapping(value, arguments[1], path, problems)
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        choices = {member.value: member for member in kind}
-        if isinstance(value, str | int) and value in choices:
-            return choices[value]
-        return _refuse(path, problems, value, one_of(choices), choices)
-    convert = CONVERTERS.get(kind)
-    if convert is not None:
-        converted = convert(value)
-        return _refuse(path, problems, value, NAMES[kind]) if converted is INVALID else converted
-    if kind in (list, tuple, dict):
-        return structure(value, {list: list[Any], tuple: tuple[Any, ...], dict: dict[str, Any]}[kind], path, problems)
-    raise PluginError(f"{dotted(path)}: settings of type {kind!r} cannot be read from a file; use plain types")
+# ---------------------------------------------------------------- what a settings class declares
 
 
-def one_of(choices: Iterable[Any]) -> str:
-    """``one of a, b``."""
-    return f"one of {', '.join(map(str, choices))}"
+def chosen_by(cls: Any) -> Choice | None:
+    """What chooses the class of a block that is declared as ``cls``; None if it is ``cls``.
+
+    A class derived from one with a choice is the class of a record, and is itself.
+    """
+    choice = vars(cls).get("chosen") if isinstance(cls, type) else None
+    return choice if isinstance(choice, Choice) else None
 
 
-def build_field(attribute: attrs.Attribute[Any], raw: Any, kind: Any, path: KeyPath, problems: Problems) -> Any:
-    """The value of one field of a settings class, within its limits, or INVALID."""
-    info = field_info(attribute)
-    if info.not_supported is not None:
-        value = structure(raw, kind, path, Problems(problems.document))
-        if value is not INVALID and value == default_of(attribute):
-            return value
-        problems.add(path, f"not supported yet: {info.not_supported}")
-        return INVALID
-    value = structure(raw, kind, path, Problems(problems.document) if info.secret else problems)
-    if value is INVALID and info.secret:
-        problems.add(path, "is not of the right type; the value is a secret and is not shown")
-    if value is INVALID:
-        return INVALID
-    problem = info.problem(value)
-    if problem is not None and info.secret:
-        problems.add(path, problem)
-        return INVALID
-    if problem is not None:
-        hint = did_you_mean(value, map(str, info.choices)) if info.choices and isinstance(value, str) else ""
-        problems.add(path, f"{problem}, not {shown(raw)}{hint}")
-        return INVALID
-    if info.record is not None and isinstance(value, str) and problems.records is not None:
-        return INVALID if problems.records.named(info.record, value, path) is INVALID else value
-    return value
+def settings_fields(cls: type) -> dict[str, attrs.Attribute[Any]]:
+    """The fields of a settings class by the key they have in a file."""
+    if not attrs.has(cls):
+        raise PluginError(f"{cls.__module__}.{cls.__qualname__}: a settings class must be an attrs class")
+    own = (attribute for attribute in attrs.fields(cls) if attribute.init and field_info(attribute).key)
+    return {attribute.alias or attribute.name: attribute for attribute in own}
 
 
-def _unknown_key(key: str, allowed: Iterable[str]) -> str:
-    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
+@lru_cache(maxsize=256)
+def field_types(cls: type) -> Mapping[str, Any]:
+    """The types of a settings class by attribute, with string annotations resolved."""
+    try:
+        return typing.get_type_hints(cls)
+    except NameError as error:
+        raise PluginError(
+            f"{cls.__module__}.{cls.__qualname__}: {error}; a settings class needs its types at run time, "
+            "so import them outside TYPE_CHECKING"
+        ) from error
 
 
-def _refuse(path: KeyPath, problems: Problems, value: Any, expected: str, choices: Iterable[Any] = ()) -> Invalid:
-    hint = (did_you_mean(value, map(str, choices)) or value_hint(path, value)) if isinstance(value, str) else ""
+def default_of(attribute: attrs.Attribute[Any]) -> Any:
+    """The default of a field; attrs.NOTHING if the field has none."""
+    default: Any = attribute.default
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
+        return attrs.NOTHING if default.takes_self else default.factory()
+    return default
+
+
+# ---------------------------------------------------------------- the converter
+
+
+@lru_cache(maxsize=1)
+def converter() -> Converter:
+    """The one converter of configurations and of rlcore's JSON."""
+    from cattrs import Converter
+
+    made = Converter(detailed_validation=True, forbid_extra_keys=True, structure_fallback_factory=_unreadable)
+    for kind, (convert, expected) in SCALARS.items():
+        hook = partial(_scalar, convert, expected)
+        if kind is type(None):
+            made.register_structure_hook_func(lambda each: each is type(None), hook)
+        else:
+            made.register_structure_hook(kind, hook)
+    made.register_structure_hook_func(lambda kind: kind in (Any, object), lambda value, _: without_origins(value))
+    factories: dict[Callable[[Any], bool], Callable[[Any], Any]] = {
+        attrs.has: partial(_class, made),
+        lambda kind: chosen_by(kind) is not None: partial(_block_of_record, made),
+        lambda kind: typing.get_origin(kind) is Literal: lambda kind: partial(_one_of, dict(_pairs(kind))),
+        lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum): (
+            lambda kind: partial(_one_of, {each.value: each for each in kind})
+        ),
+        lambda kind: typing.get_origin(kind) in (typing.Union, types.UnionType): partial(_union, made),
+        _is_list: partial(_list, made),
+        lambda kind: kind is dict or typing.get_origin(kind) in (dict, Mapping): partial(_mapping, made),
+    }
+    for predicate, factory in factories.items():
+        made.register_structure_hook_factory(predicate, factory)
+    return made
+
+
+def _unreadable(kind: Any) -> Any:
+    raise PluginError(f"settings of type {kind!r} cannot be read from a file; use plain types")
+
+
+# The value as the type, or None; and the type as messages call it.
+SCALARS: Mapping[Any, tuple[Callable[[Any], Any], str]] = types.MappingProxyType(
+    {
+        bool: (lambda value: value if isinstance(value, bool) else None, "true or false"),
+        int: (to_int, "a whole number"),
+        float: (to_float, "a finite number"),
+        str: (lambda value: value if isinstance(value, str) else None, "text"),
+        Path: (lambda value: Path(value) if isinstance(value, str) else None, "text"),
+        type(None): (lambda value: None, "null"),
+    }
+)
+
+
+def _scalar(convert: Callable[[Any], Any], expected: str, value: Any, _: Any) -> Any:
+    converted = convert(value)
+    if converted is None and (value is not None or expected != "null"):
+        raise _wrong(value, expected)
+    return converted
+
+
+def _wrong(value: Any, expected: str, choices: Iterable[Any] = ()) -> Refused:
+    hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
     if expected == "text" and isinstance(value, bool | int | float):
         hint = "; put it in quotes"
-    problems.add(path, f"must be {expected}, not {shown(value)}{hint}")
-    return INVALID
+    text = value if isinstance(value, str) and not hint else None
+    return Refused(f"must be {expected}, not {shown(value)}{hint}", text=text)
 
 
-def _union(value: Any, members: tuple[Any, ...], path: KeyPath, problems: Problems) -> Any:
+def _pairs(kind: Any) -> Iterator[tuple[Any, Any]]:
+    return ((each, each) for each in typing.get_args(kind))
+
+
+def _one_of(members: Mapping[Any, Any], value: Any, _: Any) -> Any:
+    """A value that a Literal or an Enum has; of the very type, because 1, 1.0 and true are equal in Python."""
+    if isinstance(value, str | int | type(None)) and type(value) in map(type, members) and value in members:
+        return members[value]
+    raise _wrong(value, f"one of {', '.join(map(str, members))}", members)
+
+
+def _union(made: Converter, kind: Any) -> Any:
+    members = typing.get_args(kind)
     optional = type(None) in members
     others = [member for member in members if member is not type(None)]
-    if value is None and optional:
-        return None
-    plain_type = dict if isinstance(value, Block) else list if isinstance(value, Items) else type(value)
-    for member in others:  # a text stays a text in "float | str"
-        if member is plain_type:
-            return structure(value, member, path, problems)
     classes = [member for member in others if attrs.has(member)]
-    if isinstance(value, Mapping) and len(classes) == 1:  # so that its errors appear at their own keys
-        return structure(value, classes[0], path, problems)
     lists = [member for member in others if _is_list(member)]
-    if isinstance(value, list) and len(lists) == 1:
-        return structure(value, lists[0], path, problems)
-    if len(others) == 1:
-        return structure(value, others[0], path, problems)
-    for member in others:
-        result = structure(value, member, path, Problems(problems.document))
-        if result is not INVALID:
-            return result
-    expected = [_expected(member) for member in others]
-    return _refuse(path, problems, value, " or ".join(expected + ["null"] * optional))
+
+    def structure(value: Any, _: Any) -> Any:
+        from cattrs import BaseValidationError
+
+        if value is None and optional:
+            return None
+        plain_type = dict if isinstance(value, Block) else list if isinstance(value, Items) else type(value)
+        if plain_type in others:  # a text stays a text in "float | str"
+            return made.structure(value, plain_type)
+        if isinstance(value, Mapping) and len(classes) == 1:  # so that its errors appear at their own keys
+            return made.structure(value, classes[0])
+        if isinstance(value, list) and len(lists) == 1:
+            return made.structure(value, lists[0])
+        if len(others) == 1:
+            return made.structure(value, others[0])
+        for member in others:
+            try:
+                return made.structure(value, member)
+            except (BaseValidationError, Refused):
+                continue
+        raise _wrong(value, " or ".join([*map(_expected, others), *["null"] * optional]))
+
+    return structure
 
 
 def _expected(kind: Any) -> str:
     if attrs.has(kind):
         return "a mapping of settings"
-    return "a list" if _is_list(kind) else NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+    return "a list" if _is_list(kind) else SCALARS[kind][1] if kind in SCALARS else getattr(kind, "__name__", str(kind))
 
 
 def _is_list(kind: Any) -> bool:
-    return typing.get_origin(kind) in (list, Sequence, tuple, set, frozenset)
+    plain = (list, tuple, set, frozenset, Sequence)
+    return kind in plain or typing.get_origin(kind) in plain
 
 
-def _sequence(value: Any, origin: Any, arguments: tuple[Any, ...], path: KeyPath, problems: Problems) -> Any:
-    if not isinstance(value, list):
-        return _refuse(path, problems, value, "a list")
-    kinds: Sequence[Any] = arguments[:1] * len(value)
-    if origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):
-        if len(value) != len(arguments):
-            return _refuse(path, problems, value, f"a list of {len(arguments)} values")
-        kinds = arguments
-    elements = [
-        structure(element, kind, (*path, index), problems)
-        for index, (element, kind) in enumerate(zip(value, kinds, strict=True))
-    ]
-    if INVALID in elements:
-        return INVALID
-    return elements if origin in (list, Sequence) else origin(elements)
+def _list(made: Converter, kind: Any) -> Any:
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind) or (Any, ...)
+    fixed = origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis)
+
+    def structure(value: Any, _: Any) -> Any:
+        if not isinstance(value, list):
+            raise _wrong(value, "a list")
+        if fixed and len(value) != len(arguments):
+            raise _wrong(value, f"a list of {len(arguments)} values")
+        kinds = arguments if fixed else arguments[:1] * len(value)
+        built = _each(enumerate(value), lambda at, each: made.structure(each, kinds[at]))
+        return list(built.values()) if origin in (list, Sequence) else origin(built.values())
+
+    return structure
 
 
-def _mapping(value: Any, kind: Any, path: KeyPath, problems: Problems) -> Any:
+def _mapping(made: Converter, kind: Any) -> Any:
+    element = (typing.get_args(kind) or (str, Any))[1]
+    choice = chosen_by(element)
+
+    def structure(value: Any, _: Any) -> Any:
+        if attrs.has(element):
+            _require_names(value)
+        elif not isinstance(value, Mapping):
+            raise _wrong(value, "a mapping")
+        if choice is not None and _RECORDS.get() is not None:  # a block that does not name its record is named after it
+            return _each(value.items(), lambda name, block: _chosen_block(made, element, block, name))
+        return _each(value.items(), lambda _, each: made.structure(each, element))
+
+    return structure
+
+
+def _require_names(value: Any) -> None:
     if not isinstance(value, Mapping):
-        return _refuse(path, problems, value, "a mapping")
-    result = {key: structure(element, kind, (*path, key), problems) for key, element in value.items()}
-    return INVALID if any(element is INVALID for element in result.values()) else result
+        raise Refused(f"must be a mapping from names to settings, not {shown(value)}")
+    if len(value) > MAX_NAMES:
+        raise Refused(f"has {len(value):,} entries; at most {MAX_NAMES:,} are allowed")
+
+
+def _each(entries: Iterable[tuple[Any, Any]], structure: Callable[[Any, Any], Any]) -> dict[Any, Any]:
+    """``structure(key, value)`` of each entry, by key; raises the errors of all, with their keys."""
+    from cattrs import IterableValidationError, IterableValidationNote
+
+    built: dict[Any, Any] = {}
+    errors: list[Exception] = []
+    for at, value in entries:
+        try:
+            built[at] = structure(at, value)
+        except Exception as error:
+            error.__notes__ = [*getattr(error, "__notes__", ()), IterableValidationNote(f"at {at}", at, None)]
+            errors.append(error)
+    if errors:
+        raise IterableValidationError("in a list or mapping", errors, dict)
+    return built
+
+
+# ---------------------------------------------------------------- classes and their fields
+
+
+def _class(made: Converter, cls: type) -> Any:
+    """The hook of an attrs class: cattrs' own, with the choices of its fields and better errors."""
+    from cattrs import ClassValidationError
+    from cattrs.gen import make_dict_structure_fn_from_attrs, override
+
+    fields, kinds = settings_fields(cls), field_types(cls)
+    keys = {attribute.name: key for key, attribute in fields.items()}
+    choices = {key: choice for key, each in fields.items() if (choice := field_info(each).chooses) is not None}
+    claims = {key: choice for key, choice in choices.items() if choice.by == "claim"}
+    chosen = {key: choice for key, choice in choices.items() if choice.by == "key"}
+    attributes = []
+    for attribute in attrs.fields(cls):
+        hidden = attribute.name not in keys or keys[attribute.name] in claims
+        how = override(
+            rename=_NO_KEY + attribute.name if hidden else keys[attribute.name],
+            struct_hook=_field(made, attribute, kinds.get(attribute.name, Any)),
+            omit=not attribute.init,
+        )
+        attributes.append(attribute.evolve(type=typing.Annotated[Any, how]))
+    read: Callable[..., Any] = make_dict_structure_fn_from_attrs(
+        attributes, cls, made, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=True
+    )
+
+    def structure(data: Any, _: Any) -> Any:
+        records, allowed = _RECORDS.get(), [key for key in fields if key not in claims]
+        refused: list[Refused] = []
+        if records is not None:
+            data, refused = records.prepared(cls, data)
+        if not isinstance(data, Mapping):
+            raise Refused(f"must be a mapping of settings, not {shown(data)}")
+        if records is not None:
+            found: dict[str, Any] = {}
+            for key, choice in chosen.items():
+                data, problem = _with_choice(records, choice, key, data, default_of(fields[choice.key]), found)
+                refused += problem
+            for field, choice in claims.items():
+                claimed = records.claimed(choice, data)
+                allowed += claimed
+                own: dict[str, Any] = {}
+                for key in filter(data.__contains__, claimed):
+                    own[claimed[key]] = {**own.get(claimed[key], {}), key: data[key]} if choice.flat else data[key]
+                data = {**{key: data[key] for key in data if key not in claimed}, _NO_KEY + fields[field].name: own}
+            if found and "records" in attrs.fields_dict(cls) and "records" not in keys:
+                data = {**data, f"{_NO_KEY}records": found}
+        errors: list[Exception] = list(refused)
+        made_of = None
+        try:
+            made_of = read(data, cls)
+        except ClassValidationError as error:
+            errors += _errors_of_class(error, cls, data, allowed, bool(refused), read)
+        if errors:
+            raise ClassValidationError(cls.__name__, errors, cls)
+        return made_of
+
+    return structure
+
+
+def _errors_of_class(
+    error: Any, cls: type, data: Mapping[str, Any], allowed: Sequence[str], refused: bool, read: Callable[..., Any]
+) -> Iterator[Exception]:
+    """The errors of a class: of the blocks that records describe, of unknown keys, and of other fields.
+
+    If a field is wrong, the class is asked about the others too, so that one look shows all problems. It has defaults
+    in place of what is wrong then; a refusal that names such a field, or names no field, may be about a default and is
+    left out.
+    """
+    from cattrs import AttributeValidationNote, ClassValidationError, ForbiddenExtraKeysError
+
+    attributes = attrs.fields_dict(cls)
+    of_fields, of_class = error.group_exceptions()
+    wrong: set[str | None] = set()
+    found: list[tuple[bool, Exception]] = []
+    for each, note in of_fields:
+        attribute = attributes[note.name]
+        info = field_info(attribute)
+        key = "" if info.chooses is not None and info.chooses.by == "claim" else attribute.alias or attribute.name
+        if isinstance(each, KeyError) and key not in data:
+            each = Refused(f"missing; it has no default{_SECRET if info.secret else ''}")
+        each.__notes__ = [AttributeValidationNote(str(note), key, note.type)]
+        wrong.add(key or _NO_KEY + note.name)
+        found.append((info.chooses is not None, each))
+    yield from (each for chosen, each in found if chosen)
+    for each in of_class:
+        if isinstance(each, ForbiddenExtraKeysError):
+            for key in (key for key in data if key in each.extra_fields):
+                problem = f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
+                yield Refused(problem, key, unknown=allowed)
+                wrong |= {key, nearest(key, allowed)}
+    yield from (each for chosen, each in found if not chosen)
+    refusals = [each for each in of_class if not isinstance(each, ForbiddenExtraKeysError)]
+    if wrong:
+        try:
+            read({key: value for key, value in data.items() if key not in wrong}, cls)
+        except ClassValidationError as second:
+            refusals = second.group_exceptions()[1]
+    for each in refusals:
+        if isinstance(each, SettingError):
+            if not (wrong or refused) or wrong.isdisjoint({each.field, *each.others}):
+                yield Refused(each.problem, each.field)
+        elif not wrong and not refused and isinstance(each, ConfigError | ValueError | TypeError):
+            yield Refused(str(each) or type(each).__name__)
+        elif not wrong and not refused:
+            raise each
+
+
+def _field(made: Converter, attribute: attrs.Attribute[Any], kind: Any) -> Callable[[Any, Any], Any]:
+    """The hook of one field: its type or its choice, and its limits."""
+    info = field_info(attribute)
+
+    def structure(value: Any, _: Any) -> Any:
+        if not info.key:
+            return value
+        records = _RECORDS.get()
+        if info.chooses is not None and records is not None:
+            return _chosen_value(made, records, info.chooses, value)
+        if info.not_supported is not None:
+            return _default_only(made, attribute, kind, value)
+        try:
+            found = made.structure(value, kind)
+        except Exception:
+            if info.secret:
+                raise Refused("is not of the right type; the value is a secret and is not shown") from None
+            raise
+        problem = info.problem(found)
+        if problem is not None and info.secret:
+            raise Refused(problem)
+        if problem is not None:
+            hint = did_you_mean(found, map(str, info.choices)) if info.choices and isinstance(found, str) else ""
+            raise Refused(f"{problem}, not {shown(value)}{hint}")
+        if info.record is not None and isinstance(found, str) and records is not None:
+            records.named(info.record, found)
+        return found
+
+    return structure
+
+
+def _default_only(made: Converter, attribute: attrs.Attribute[Any], kind: Any, value: Any) -> Any:
+    with_problem = Refused(f"not supported yet: {field_info(attribute).not_supported}")
+    try:
+        found = made.structure(value, kind)
+    except Exception:
+        raise with_problem from None
+    if found != default_of(attribute):
+        raise with_problem
+    return found
+
+
+# ---------------------------------------------------------------- the records that data names
+
+
+@attrs.frozen
+class _Chosen:
+    """A value whose class the record has."""
+
+    record: Record | None
+    value: Any
+
+
+def _with_choice(
+    records: Any, choice: Choice, key: str, data: Mapping[str, Any], default: Any, found: dict[str, Any]
+) -> tuple[Mapping[str, Any], list[Refused]]:
+    """``data`` with the record for ``key``, which is also added to ``found``; and the problem of its name."""
+    name, value = data.get(choice.key, default), data.get(key)
+    if isinstance(name, str):
+        try:
+            record = records.named(choice.kind, name)
+            problem = None if record is None else choice.problem(record)
+        except Refused as refused:
+            refused.below = (choice.key,)
+            return {each: data[each] for each in data if each != key}, [refused]
+        if problem is not None:
+            able = [each.name for each in records.of_kind(choice.kind) if choice.problem(each) is None]
+            others = f"choose {' or '.join(able)}" if able else "no plugin that is on has one that does"
+            return {each: data[each] for each in data if each != key}, [Refused(f"{problem}; {others}", choice.key)]
+        if record is not None:
+            found[choice.key] = record
+        return {**data, key: _Chosen(record, value)}, []
+    rest = {each: data[each] for each in data if each != key}
+    if name is None and value is not None:
+        return rest, [Refused(f"nothing is chosen that could have settings; name it in {choice.key}", key)]
+    return rest, []  # a name that is not text is a problem of its own key
+
+
+def _chosen_value(made: Converter, records: Any, choice: Choice, value: Any) -> Any:
+    """The value of a field whose settings class a record has, or whose entries have the classes of records."""
+    if isinstance(value, _Chosen):
+        return _of_record(made, choice, value.record, value.value)
+    if choice.by == "name":
+        _require_names(value)
+    if choice.flat:  # there is one, whose keys are those of the block around it
+        return {
+            name: _structure_of(made, records.named(choice.kind, name), choice.attribute, block)
+            for name, block in value.items()
+        }
+    one = _named if choice.by == "name" else _claimed
+    return _each(value.items(), lambda name, block: one(made, records, choice, name, block))
+
+
+def _of_record(made: Converter, choice: Choice, record: Record | None, value: Any) -> Any:
+    if record is None:
+        return None
+    if getattr(record, choice.attribute, None) is None and choice.otherwise is None:
+        if value is None or (choice.each and not value):
+            return {} if choice.each else None
+        raise Refused(choice.refusal.format(record=f"{record.called or record.kind} {record.name!r}", name=record.name))
+    value = {} if value is None else value
+    if getattr(record, choice.attribute, None) is None:
+        return made.structure(value, choice.otherwise)
+    if not choice.each:
+        return _structure_of(made, record, choice.attribute, value)
+    _require_names(value)
+    return _each(value.items(), lambda _, block: _structure_of(made, record, choice.attribute, block))
+
+
+def _named(made: Converter, records: Any, choice: Choice, name: str, value: Any) -> Any:
+    """The settings of the record called ``name``; False if the file turns it off."""
+    record = records.named(choice.kind, name)
+    if record is None:
+        known = settings_fields(choice.absent) if choice.absent is not None else {}
+        return choice.absent and made.structure({key: value[key] for key in value if key in known}, choice.absent)
+    if choice.switch and value is False:
+        return False
+    if choice.switch and not isinstance(value, Mapping):
+        raise Refused(f"must be a mapping of settings, or false to turn it off, not {shown(value)}")
+    if getattr(record, choice.attribute) is not None:
+        return _structure_of(made, record, choice.attribute, value)
+    _each(value.items(), lambda *_: _refuse(f"unknown key; this {record.kind} has no settings"))
+    return None
+
+
+def _refuse(problem: str) -> Any:
+    raise Refused(problem)
+
+
+def _claimed(made: Converter, records: Any, choice: Choice, key: str, value: Any) -> Any:
+    record = records.named(choice.kind, key)
+    try:
+        return _structure_of(made, record, choice.attribute, value)
+    except Exception as error:
+        error.owner = records.owner(record)  # type: ignore[attr-defined]
+        raise
+
+
+def _block_of_record(made: Converter, cls: type) -> Any:
+    """The hook of a class whose blocks name their record."""
+    own = _class(made, cls)
+
+    def structure(value: Any, _: Any) -> Any:
+        return own(value, cls) if _RECORDS.get() is None else _chosen_block(made, cls, value)
+
+    structure.own = own  # type: ignore[attr-defined]
+    return structure
+
+
+def _chosen_block(made: Converter, base: Any, data: Any, named: str = "") -> Any:
+    """A block with the settings class of the record that it names; by default, of ``named``, or as ``base`` says."""
+    choice, records = chosen_by(base), _RECORDS.get()
+    assert choice is not None
+    assert records is not None
+    default = default_of(getattr(attrs.fields(base), choice.key))
+    name = data.get(choice.key, default) if isinstance(data, Mapping) else ""
+    name = named if name is None and default is None else name
+    if not name or not isinstance(name, str):
+        return _own_hook(made, base)(data, base)
+    try:
+        record = records.named(choice.kind, name)
+    except Refused as refused:
+        refused.below = (choice.key,) if choice.key in data else ()
+        raise
+    if record is None:
+        required = any(each.default is attrs.NOTHING for each in attrs.fields(base))
+        return None if required else base(**{choice.key: name})
+    cls = record.resolve("settings")
+    if not issubclass(cls, base):
+        wrong = f"{record.described}: its settings class {cls.__name__} is not of {base.__name__}"
+        raise PluginError(f"{wrong}, from which it must derive")
+    return _structure_of(made, record, "settings", {**data, choice.key: name})
+
+
+def _structure_of(made: Converter, record: Record, attribute: str, value: Any) -> Any:
+    """An instance of the class that ``attribute`` of a record names. An error in the class is its plugin's."""
+    from cattrs import BaseValidationError
+
+    cls = record.resolve(attribute)
+    with blamed(record.described, f"in its settings class {cls.__name__}"):
+        try:
+            return _own_hook(made, cls)(value, cls)
+        except BaseValidationError as error:
+            refused = error
+    raise refused
+
+
+def _own_hook(made: Converter, cls: type) -> Any:
+    hook = made.get_structure_hook(cls)
+    return getattr(hook, "own", hook)

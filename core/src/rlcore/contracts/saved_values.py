@@ -6,7 +6,7 @@ the entry. :class:`FrozenState` is for the parts of a ``state_dict`` that never 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from typing import Any
@@ -40,6 +40,9 @@ BAD_STATE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError
 STORED_DTYPES = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)) | {
     np.dtype(name) for name in ("bool", "float16", "float32", "float64")
 }
+
+
+TreePath = tuple[str | int, ...]  # keys of mappings, as texts, and indices of lists
 
 
 class SavedValueError(RunStateError):
@@ -120,6 +123,46 @@ def saved_bool(state: Mapping[str, Any], name: str) -> bool:
     return value
 
 
+# ---------------------------------------------------------------- trees of mappings and lists
+
+
+def _never(tree: Any, path: TreePath) -> bool:
+    return False
+
+
+def mapped(
+    tree: Any,
+    leaf: Callable[[Any, TreePath], Any],
+    whole: Callable[[Any, TreePath], bool] = _never,
+    path: TreePath = (),
+) -> Any:
+    """A copy of a tree of mappings and lists, with ``leaf(value, path)`` in the place of each other value.
+
+    A mapping for which ``whole(mapping, path)`` is true is given to ``leaf`` too. Keys become texts, tuples lists.
+    """
+    if isinstance(tree, Mapping) and not whole(tree, path):
+        return {str(key): mapped(item, leaf, whole, (*path, str(key))) for key, item in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [mapped(item, leaf, whole, (*path, index)) for index, item in enumerate(tree)]
+    return leaf(tree, path)
+
+
+def leaves(
+    tree: Any, whole: Callable[[Any, TreePath], bool] = _never, path: TreePath = ()
+) -> Iterator[tuple[TreePath, Any]]:
+    """The path and the value of each leaf of a tree of mappings and lists, in their order.
+
+    An empty mapping or list, and one for which ``whole(value, path)`` is true, is a leaf. Skips what is nested too deep
+    to be saved.
+    """
+    if not isinstance(tree, Mapping | list | tuple) or not tree or whole(tree, path):
+        yield path, tree
+    elif len(path) < MAX_DEPTH:
+        pairs = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
+        for key, item in pairs:
+            yield from leaves(item, whole, (*path, key if isinstance(tree, list | tuple) else str(key)))
+
+
 # ---------------------------------------------------------------- parts that never change
 
 
@@ -185,7 +228,7 @@ class FrozenState(Mapping[str, Any]):
     def is_finite(self) -> bool:
         """Return whether no number is a NaN or an infinity. The values are read at the first call only."""
         if self._finite is None:
-            self._finite = all(map(_is_finite, self._entries.values()))
+            self._finite = all(first_non_finite(value) is None for _, value in leaves(self._entries))
         return self._finite
 
 
@@ -217,7 +260,7 @@ class SharedPart(Mapping[str, Any]):
         return len(self._entries)
 
 
-def _frozen(value: Any, path: tuple[str, ...]) -> Any:
+def _frozen(value: Any, path: TreePath) -> Any:
     """A copy of ``value`` that cannot be changed; ``path`` is its place, for messages."""
     if isinstance(value, FrozenState):
         return value
@@ -227,7 +270,7 @@ def _frozen(value: Any, path: tuple[str, ...]) -> Any:
                 raise TypeError(f"{_place(path)}: the key {key!r} is not a string")
         return FrozenState._of({key: _frozen(item, (*path, key)) for key, item in value.items()})
     if isinstance(value, list | tuple):
-        return tuple(_frozen(item, (*path, str(index))) for index, item in enumerate(value))
+        return tuple(_frozen(item, (*path, index)) for index, item in enumerate(value))
     leaf = storable(value, path)
     if not isinstance(leaf, np.ndarray) or isinstance(leaf.base, bytes):
         return leaf
@@ -250,13 +293,7 @@ def _same(ours: Any, theirs: Any) -> bool:
     return type(ours) is type(theirs) and bool(ours == theirs or (ours != ours and theirs != theirs))
 
 
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, FrozenState):
-        return value.is_finite()
-    return all(map(_is_finite, value)) if isinstance(value, tuple) else first_non_finite(value) is None
-
-
-def storable(value: Any, path: Sequence[str]) -> Any:
+def storable(value: Any, path: TreePath) -> Any:
     """Return a leaf of a state as checkpoints hold it: an array, or a JSON value. Raises TypeError for others."""
     if isinstance(value, np.ndarray):
         if value.dtype not in STORED_DTYPES:
@@ -269,32 +306,36 @@ def storable(value: Any, path: Sequence[str]) -> Any:
     raise TypeError(f"{_place(path)}: {type(value).__name__} is neither an array nor a JSON value")
 
 
-def _place(path: Sequence[str]) -> str:
-    return f"state entry {'/'.join(path)!r}"
+def _place(path: TreePath) -> str:
+    return f"state entry {'/'.join(map(str, path))!r}"
 
 
-def plain(value: Any, path: str = "") -> Any:
+def plain(value: Any) -> Any:
     """A copy of ``value`` that holds only JSON values.
 
     Numpy's scalars become Python's, and numbers that are not finite null.
 
-    Raises TypeError, with the ``path`` to the value, for anything else, and RecursionError for a value that contains
-    itself.
+    Raises TypeError, with the path to the value, for anything else, and RecursionError for one that contains itself.
     """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, Mapping):
+
+    def place(path: TreePath) -> str:
+        return "".join(f"{key}: " for key in path)
+
+    def texts_only(value: Any, path: TreePath) -> bool:
         for key in value:
             if not isinstance(key, str):
-                raise TypeError(f"{path}the key {key!r} is not a text")
-        return {key: plain(each, f"{path}{key}: ") for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each, f"{path}{index}: ") for index, each in enumerate(value)]
-    raise TypeError(f"{path}{type(value).__name__} is not a JSON value")
+                raise TypeError(f"{place(path)}the key {key!r} is not a text")
+        return False
+
+    def leaf(value: Any, path: TreePath) -> Any:
+        value = value.item() if isinstance(value, np.generic) else value
+        if isinstance(value, float):
+            return value if isfinite(value) else None
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        raise TypeError(f"{place(path)}{type(value).__name__} is not a JSON value")
+
+    return mapped(value, leaf, texts_only)
 
 
 # ---------------------------------------------------------------- checks of whole states
@@ -305,16 +346,14 @@ def non_finite(state: Mapping[str, Any]) -> str | None:
 
     Values that are nested too deep to be saved are skipped. A FrozenState that was found finite is not read again.
     """
-    values: list[tuple[tuple[str, ...], Any]] = [((), state)]
-    while values:
-        path, value = values.pop()
-        if isinstance(value, FrozenState) and value.is_finite():
-            continue
-        if isinstance(value, Mapping | list | tuple):
-            pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
-            values += [((*path, str(key)), each) for key, each in pairs] if len(path) < MAX_DEPTH else []
-        elif any(part in LEARNED for part in path) and first_non_finite(value) is not None:
-            return "/".join(path)
+
+    def found_finite(value: Any, path: TreePath) -> bool:
+        return isinstance(value, FrozenState) and value.is_finite()
+
+    for path, value in reversed(list(leaves(state, found_finite))):
+        learned = any(part in LEARNED for part in path) and not isinstance(value, FrozenState)
+        if learned and first_non_finite(value) is not None:
+            return "/".join(map(str, path))
     return None
 
 

@@ -19,6 +19,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.contracts.saved_values import mapped
+
 __all__ = [
     "EpisodeSeeds",
     "EpisodeTable",
@@ -159,16 +161,12 @@ class EpisodeUniforms(EpisodeTable):
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
     """Return the generator's state as JSON data (plain integers and strings)."""
-    state: dict[str, Any] = _plain(generator.bit_generator.state)
+    state: dict[str, Any] = mapped(
+        generator.bit_generator.state, lambda value, path: int(value) if isinstance(value, np.integer) else value
+    )
     return state
 
 
 def restore_generator(generator: np.random.Generator, state: Mapping[str, Any]) -> None:
     """Restore a state of :func:`generator_state`."""
     generator.bit_generator.state = dict(state)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return int(value) if isinstance(value, np.integer) else value

@@ -36,6 +36,7 @@ from rlcore.records import (
 if TYPE_CHECKING:
     from rlcore.contracts.curriculum import LessonChange
     from rlcore.contracts.environment import BehaviorSpec
+    from rlcore.contracts.ranks import Launch, Ranks
     from rlcore.contracts.recordings import Recording
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.stats import StatSummary
@@ -344,6 +345,14 @@ class Plugins(Factories):
                 f"{hook} answered {answer!r}, so the status may be stored nowhere; a plugin returns True when it has "
                 f"stored it, None to leave that to others, a wrapper what it was given{self._answered_by(hook)}"
             )
+
+    def join_ranks(self, launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+        """Meet the other processes of the run through ``rlcore_join_ranks``; None if no plugin exchanges with them."""
+        hook = "rlcore_join_ranks"
+        joined = self._manager.first(
+            hook, lambda **_: None, launch=launch, config=config, stop_requested=stop_requested
+        )
+        return cast("Ranks | None", joined)
 
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:
         """Return the training status through ``rlcore_read_status``; None if none is stored."""

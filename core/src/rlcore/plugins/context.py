@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
 
 import attrs
 
+from rlcore.contracts.ranks import OneRank, Ranks
 from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace, dotted
 from rlcore.plugins.discover import PLUGIN_NAME, Plugin, canonical
-from rlcore.ranks.ranks import OneRank, Ranks
 from rlcore.storage.files.paths import pattern_problem, user_path, working_directory
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ class RunContext:
         video: Directory for films if the environment is to record them; None otherwise.
         working_directory: Directory that relative paths of the configuration are relative to.
         stash: The values that plugins keep for this run; evaluations within a run share it.
-        ranks: The processes of the run, and the exchange between them; see :mod:`rlcore.ranks`.
+        ranks: The processes of the run, and the exchange between them; see :class:`rlcore.Ranks`.
     """
 
     config: RunConfig

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+import rlcore
+
 if TYPE_CHECKING:
     import datetime
 
@@ -43,8 +45,33 @@ class Contract:
     number: int
     date: datetime.date
     moved: dict[str, str] = attrs.field(factory=dict)
+    flat: dict[str, list[str]] = attrs.field(factory=dict)
+    names: dict[str, list[str]] = attrs.field(factory=dict)
     removed: dict[str, str] = attrs.field(factory=dict)
     added: dict[str, str] = attrs.field(factory=dict)
+
+    def answer(self, name: str) -> tuple[str, str] | None:
+        """What became of ``name``: ``("moved", its new name)``, ``("removed", what to do instead)``, or None."""
+        parts = name.split(".")
+        for count in range(len(parts), 0, -1):  # the name, else the modules that it is in
+            prefix, rest = ".".join(parts[:count]), parts[count:]
+            if prefix in self.removed:
+                return "removed", self.removed[prefix]
+            if prefix in self.moved:
+                return "moved", ".".join([self.moved[prefix], *rest])
+            for package, names in self.names.items():
+                if parts[0] == "rlcore" and not rest and parts[-1] in names:
+                    return "moved", f"{package}.{parts[-1]}"
+            for package, modules in self.flat.items():
+                if (prefix in modules or f"{'.'.join(parts[: count - 1])}.*" in modules) and _is_in(package, rest):
+                    return "moved", ".".join([package, *rest])
+        return None
+
+
+def _is_in(package: str, rest: Sequence[str]) -> bool:
+    """Whether ``rest``, a name in a module or nothing, can be imported from a package."""
+    # Only the list of the core's own names is at hand: other packages may be absent.
+    return len(rest) <= 1 and (package != "rlcore" or all(name in dir(rlcore) for name in rest))
 
 
 @cache
@@ -114,14 +141,11 @@ def successor(name: str) -> str | None:
     """Return the sentence about a name that an earlier contract had; None for any other name."""
     now, since = name, 0
     for contract in contracts():
-        if now in contract.removed:
-            return f"{name} was removed in contract {contract.number}: {contract.removed[now]}"
-        parts = now.split(".")
-        for count in range(len(parts), 0, -1):  # the name, else the modules that it is in
-            renamed = contract.moved.get(".".join(parts[:count]))
-            if renamed is not None:
-                now, since = ".".join([renamed, *parts[count:]]), contract.number
-                break
+        kind, text = contract.answer(now) or ("", "")
+        if kind == "removed":
+            return f"{name} was removed in contract {contract.number}: {text}"
+        if kind == "moved":
+            now, since = text, contract.number
     return f"{name} was renamed to {now} in contract {since}" if since else None
 
 
@@ -143,7 +167,6 @@ def _missing(error: BaseException) -> Iterator[str]:
     if isinstance(error, ModuleNotFoundError):
         module = error.name or ""
         yield module
-        yield from (name for each in contracts() for name in each.moved if name.startswith(f"{module}."))
     elif isinstance(error, ImportError) and (found := _NAME_IN_MODULE.search(text)):
         yield f"{found[2]}.{found[1]}"
     elif isinstance(error, AttributeError) and error.name is not None:

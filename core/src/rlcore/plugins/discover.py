@@ -232,7 +232,7 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
             raise ValueError("no distribution")
         about = distribution.metadata  # every property of a distribution parses its file again
         name, version = str(about["Name"]), str(about["Version"])
-        contracts = declared(about["Keywords"])
+        contracts = declared(about.get("Keywords"))
         requirements = distribution.requires or ()
         requires = tuple(text for text in requirements if _ON_RLCORE.match(text))
         needs = tuple(filter(None, map(_needed, requirements)))

@@ -53,8 +53,8 @@ RECORDING_FORMAT = "minari"
 DEMONSTRATION_FORMAT = "mlagents"
 RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if it is installed"
 
-# The module of the class TorchRanks, with which the ranks of torchrun exchange.
-RANKS = "rlcore_torch.distributed"
+# The advice if no plugin exchanges between the processes that torchrun started.
+RANKS_ADVICE = "pip install rlcore-torch, or turn it on with -p torch if it is installed"
 
 # Examples in messages.
 ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"

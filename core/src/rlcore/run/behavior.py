@@ -19,7 +19,7 @@ from rlcore.contracts.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWA
 from rlcore.contracts.trainer import PlayingTrainer, Trainer
 from rlcore.errors import TrainingDiverged
 from rlcore.plugins.failures import blamed, trainer_named
-from rlcore.run.batch_check import BatchCheck
+from rlcore.run.checks import BatchCheck
 from rlcore.run.episode_statistics import EpisodeStatistics, FinishedEpisodes
 from rlcore.settings import BehaviorSettings
 from rlcore.settings.limits import MAX_STEPS
@@ -160,7 +160,7 @@ class BehaviorRun:
     def summary_due(self) -> bool:
         """Whether the steps passed a multiple of ``summary_freq`` or reached ``max_steps``.
 
-        :meth:`rlcore.run.summaries.RunSummaries.due` has the other cases.
+        :meth:`rlcore.run.boundaries.RunSummaries.due` has the other cases.
         """
         return self.learning and self.steps >= min(self.next_summary, self.settings.max_steps)
 

@@ -1,12 +1,15 @@
-"""The description of a run: plugins, device, environments, networks, and the promise of a resume.
+"""The description of a run: plugins, device, environment, behaviors, and the promise of a resume.
 
-``rlcore run`` prints the lines before the training, and :meth:`rlcore.Run.describe` returns the facts.
+:meth:`rlcore.Run.describe` returns it, and ``rlcore run`` prints it before the training. :func:`promise_of` is the one
+place that decides how a resumed run compares with one that is never stopped. An environment or a trainer whose results
+do not repeat says why in an optional attribute ``resume_limits``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, Literal, Self
 
 import attrs
 
@@ -14,14 +17,86 @@ from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.discover import Plugin
 from rlcore.run.behavior import BehaviorRun
-from rlcore.run.promise import ResumePromise
 from rlcore.run.state import RunState
 from rlcore.storage.fingerprint import device_of
 
-__all__ = ["BehaviorDescription", "EnvironmentDescription", "RunDescription"]
+__all__ = ["BehaviorDescription", "EnvironmentDescription", "ResumePromise", "RunDescription"]
 
-MOST_BEHAVIORS = 6  # lines of behaviors before the others are only counted
-MOST_OBSERVATIONS = 3  # shapes of observations in a line
+Kind = Literal["exact", "statistical", "weights only"]
+
+
+@attrs.frozen
+class ResumePromise:
+    """How a resumed run compares with one that is never stopped.
+
+    Attributes:
+        kind: ``"exact"``: equal, bit for bit, on the same machine with the same versions. ``"statistical"``: alike, but
+            not equal. ``"weights only"``: nothing but policies is saved, as in the checkpoints of the best evaluation.
+        reasons: What prevents an exact resume; empty if nothing does.
+        notes: Limits of an exact resume.
+    """
+
+    kind: Kind
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.kind == "exact":
+            return "; ".join(("exact", *self.notes))
+        return f"{self.kind}, because {' and '.join(self.reasons)}" if self.reasons else self.kind
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """The promise in a checkpoint, whose types were checked."""
+        return cls(found["promise"], tuple(found["reasons"]), tuple(found["notes"]))
+
+    def to_json(self) -> dict[str, Any]:
+        """``{"promise": "exact", "reasons": [], "notes": []}``, for checkpoints, the status and the result."""
+        return {"promise": self.kind, "reasons": list(self.reasons), "notes": list(self.notes)}
+
+    def after(self, differences: tuple[str, ...]) -> ResumePromise:
+        """The promise of a run that was resumed with these ``differences`` from its checkpoint."""
+        if not differences:
+            return self
+        reason = f"this process has {', '.join(differences)}"
+        return ResumePromise("statistical", (*self.reasons, reason))
+
+
+def promise_of(context: RunContext, state: RunState) -> ResumePromise:
+    """The promise that the configuration, the environment and the trainers of a run allow."""
+    reasons = tuple(dict.fromkeys(_reasons(context, state)))
+    return ResumePromise("statistical", reasons) if reasons else ResumePromise("exact", notes=_restarts(state))
+
+
+def _reasons(context: RunContext, state: RunState) -> Iterator[str]:
+    for name, behavior in state.behaviors.items():
+        if getattr(behavior.settings.hyperparameters, "save_replay_buffer", True) is False:
+            yield f"hyperparameters.save_replay_buffer of {name} is false"
+    device = device_of(context.config)
+    if not device.startswith("cpu") and not context.config.torch_settings.deterministic:
+        yield f"kernels of {device} may add numbers in another order (torch_settings.deterministic: true prevents it)"
+    yield from getattr(state.environment, "resume_limits", ())
+    for behavior in state.behaviors.values():
+        yield from getattr(behavior.trainer, "resume_limits", ())
+
+
+def _restarts(state: RunState) -> tuple[str, ...]:
+    """What it costs that the environment cannot save its state: how often all episodes restart."""
+    behaviors = [behavior for behavior in state.behaviors.values() if behavior.restarts]
+    if not behaviors:
+        return ()
+    often = min(behaviors, key=lambda behavior: behavior.checkpoint_interval)
+    interval, steps = f"{often.checkpoint_interval:,}", often.settings.max_steps
+    times = (steps - 1) // often.checkpoint_interval  # the last checkpoint cuts nothing that would be learned from
+    of = f" of {often.name}" if len(behaviors) > 1 else ""
+    why = "because the environment cannot save its state"
+    if often.interval_is_open:
+        return (f"all episodes restart about every 10 minutes, and never within {interval} steps{of}, {why}",)
+    if times == 0:
+        return (f"no checkpoint before the end, which would restart all episodes, {why}",)
+    return (
+        f"every {interval} steps{of} all episodes restart, {times} time{'s' if times > 1 else ''} in the run, {why}",
+    )
 
 
 @attrs.frozen
@@ -41,12 +116,6 @@ class EnvironmentDescription:
     num_envs: int
     workers: int | None = None
     executor: str | None = None
-
-    def __str__(self) -> str:
-        copies = "1 copy" if self.num_envs == 1 else f"{self.num_envs} copies"
-        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
-        where = f" in {workers} ({self.executor})" if self.workers else ""
-        return f"{' '.join(filter(None, (self.type, self.id)))}, {copies}{where}"
 
 
 @attrs.frozen
@@ -81,8 +150,8 @@ class BehaviorDescription:
     def of(cls, behavior: BehaviorRun, inference: bool = False, state: RunState | None = None) -> BehaviorDescription:
         """The description of a behavior that has started; ``inference``: the run only acts."""
         spec = behavior.spec
-        joined = None if state is None else state.joined
-        agents = spec.slots if joined is None else joined.behaviors[spec.name].share.total
+        exchange = None if state is None else state.exchange
+        agents = spec.slots if exchange is None else exchange.behaviors[spec.name].share.total
         size = getattr(behavior.trainer, "network_size", None)
         return cls(
             spec.name,
@@ -97,32 +166,10 @@ class BehaviorDescription:
             None if inference else behavior.settings.max_steps,
         )
 
-    def __str__(self) -> str:
-        parts = [" with ".join(filter(None, (self.trainer, ", ".join(self.sections))))]
-        if self.agents is not None:
-            parts.append("1 agent" if self.agents == 1 else f"{self.agents} agents")
-        parts += [f"observes {self._seen()}", f"acts {self._done()}"]
-        if self.network is not None:
-            parts.append(f"network {self.network}")
-        end = "acts without learning" if self.max_steps is None else f"{self.max_steps:,} steps"
-        return "; ".join((*parts, end))
-
-    def _seen(self) -> str:
-        shapes = list(self.observations.values())
-        texts = [str(shape[0]) if len(shape) == 1 else "x".join(map(str, shape)) or "1" for shape in shapes]
-        more = len(texts) - MOST_OBSERVATIONS
-        return " + ".join(texts[:MOST_OBSERVATIONS]) + (f" and {more} more" if more > 0 else "")
-
-    def _done(self) -> str:
-        parts = [f"continuous {self.continuous}"] if self.continuous else []
-        if self.discrete:
-            parts.append(f"discrete {'x'.join(map(str, self.discrete))}")
-        return " and ".join(parts) or "nothing"
-
 
 @attrs.frozen
 class RunDescription:
-    """The facts about a run that has started; :meth:`lines` is the text that ``rlcore run`` prints.
+    """The facts about a run that has started; ``rlcore run`` prints them.
 
     Attributes:
         directory: The run directory.
@@ -152,7 +199,7 @@ class RunDescription:
         settings = context.config.environment
         environment = None
         if state.environment is not None and settings is not None:
-            num_envs = context.num_envs if state.joined is None else state.joined.environment.num_envs
+            num_envs = context.num_envs if state.exchange is None else state.exchange.environment.num_envs
             executor = settings.executor
             in_workers = () if executor is None else (executor.count, executor.executor)
             environment = EnvironmentDescription(settings.type, settings.id, num_envs, *in_workers)
@@ -166,31 +213,3 @@ class RunDescription:
             None if context.inference else resume,
             context.ranks.size,
         )
-
-    def lines(self) -> list[tuple[str, str]]:
-        """A label and a text for each line; the label of a behavior is its name."""
-        found = [
-            ("run", f"{self.directory}, seed {self.seed}"),
-            ("plugins", _plugins(self.plugins)),
-            ("device", self.device),
-            ("learns from" if self.environment is None else "environment", str(self.environment or "recorded data")),
-        ]
-        if self.ranks > 1:
-            found.append(("ranks", f"{self.ranks}, which share the copies of the environment"))
-        found += [(each.name, str(each)) for each in self.behaviors[:MOST_BEHAVIORS]]
-        more = len(self.behaviors) - MOST_BEHAVIORS
-        if more > 0:
-            found.append(("", f"and {more} more behavior{'s' if more > 1 else ''}"))
-        if self.resume is not None:
-            found.append(("resume", str(self.resume)))
-        return found
-
-
-def _plugins(plugins: Iterable[Plugin]) -> str:
-    """``core, ppo (0.1.0), acme-rl/reward (2.1), hooks (local)``: names of rlcore's packages are shortened."""
-    groups: dict[str, list[str]] = {}
-    for plugin in sorted(plugins, key=lambda each: (not each.essential, not each.distribution, each.label)):
-        ours = plugin.essential or plugin.distribution == f"rlcore-{plugin.name}"
-        name = plugin.name if ours or not plugin.distribution else plugin.label
-        groups.setdefault(plugin.version if plugin.distribution else "local", []).append(name)
-    return ", ".join(f"{', '.join(names)} ({version})" for version, names in groups.items())

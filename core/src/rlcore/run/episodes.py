@@ -14,8 +14,8 @@ from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, Lineu
 from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
 from rlcore.plugins.failures import blame, policy_named
 from rlcore.recording.episode_recorder import EpisodeRecorder
-from rlcore.run.batch_check import BatchCheck
-from rlcore.run.curricula.parameter_feed import ParameterFeed
+from rlcore.run.checks import BatchCheck
+from rlcore.run.curricula.parameters import ParameterFeed
 from rlcore.run.episode_statistics import EpisodeStatistics
 from rlcore.run.played_environment import PlayedEnvironment
 

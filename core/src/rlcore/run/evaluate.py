@@ -21,12 +21,12 @@ from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.records import EvaluationSection
-from rlcore.run.batch_check import BatchCheck
-from rlcore.run.closing import closing
-from rlcore.run.curricula.parameter_feed import ParameterFeed, target_feed
+from rlcore.run.checks import BatchCheck
+from rlcore.run.components import closing, environment_name, make_environment
+from rlcore.run.curricula.curricula import make_curricula
+from rlcore.run.curricula.parameters import ParameterFeed, target_feed
 from rlcore.run.episodes import play, shares
 from rlcore.run.played_environment import checks_of
-from rlcore.run.setup import environment_name, make_curricula, make_environment
 from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.limits import MAX_EPISODE_STEPS
 

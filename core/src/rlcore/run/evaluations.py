@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from rlcore.contracts.ranks import OneRank, Ranks
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
 from rlcore.contracts.stats import (
     DRAW_RATE_AGAINST,
@@ -22,7 +23,6 @@ from rlcore.contracts.stats import (
     WIN_RATE_AGAINST,
 )
 from rlcore.plugins.failures import blamed, trainer_named
-from rlcore.ranks.ranks import OneRank, Ranks
 from rlcore.run.behavior import BehaviorRun
 from rlcore.run.episodes import Abandoned
 from rlcore.run.evaluate import Evaluator

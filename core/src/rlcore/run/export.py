@@ -13,15 +13,17 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import attrs
 
 from rlcore import __version__
-from rlcore.config.classes import settings_fields
-from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.document import Document
 from rlcore.config.overrides import apply_overrides
+from rlcore.config.reading import document_from_mapping
+from rlcore.config.structure import settings_fields
 from rlcore.contracts.environment import BehaviorSpec
 from rlcore.contracts.exporters import ChecksPolicies, ExportAbout, Exporter
 from rlcore.contracts.policy import Policy
@@ -32,9 +34,9 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, failure, trainer_named
 from rlcore.records import ExporterSpec
 from rlcore.run.behavior import BehaviorRun
+from rlcore.run.components import settings_of
 from rlcore.run.run_data import configuration_sha256
 from rlcore.run.saved import PolicySource, SavedRun
-from rlcore.run.setup import settings_of
 from rlcore.settings import ExportSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
@@ -44,6 +46,10 @@ from rlcore.storage.run_files import require_output
 from rlcore.storage.store import RunStore
 
 log = logging.getLogger(__name__)
+
+PROFILE = "profile"  # the setting of an exporter that --profile sets
+
+about_export = partial(ExportAbout, rlcore_version=__version__)  # the origin of a policy that this version exports
 
 
 @attrs.frozen(eq=False)
@@ -93,20 +99,6 @@ class OpenExporter:
             shutil.rmtree(empty, ignore_errors=True)
 
 
-def about_export(
-    run_id: str, step: int, behavior_steps: int, trainer_type: str, configuration_sha256: str
-) -> ExportAbout:
-    """The origin of a policy that this version of rlcore exports."""
-    return ExportAbout(
-        run_id=run_id,
-        step=step,
-        behavior_steps=behavior_steps,
-        trainer_type=trainer_type,
-        rlcore_version=__version__,
-        configuration_sha256=configuration_sha256,
-    )
-
-
 @contextmanager
 def _written(path: Path) -> Iterator[None]:
     """For a block that writes ``path``: raise ConfigError for an error of the operating system."""
@@ -136,7 +128,7 @@ def _problem_of_report(report: object) -> str | None:
     return f"returned {what}; a report is one line of text, or None"
 
 
-# ---------------------------------------------------------------- exports
+# ---------------------------------------------------------------- of a run that trains
 
 
 def make_exporters(
@@ -251,8 +243,13 @@ class RunExports:
         """
         path = self._directory.path / file
         policy = _policy_of(behavior)
-        trainer_type, checksum = behavior.settings.trainer_type, self._store.configuration_sha256
-        about = about_export(self._context.run_id, step, behavior.steps, trainer_type, checksum)
+        about = about_export(
+            run_id=self._context.run_id,
+            step=step,
+            behavior_steps=behavior.steps,
+            trainer_type=behavior.settings.trainer_type,
+            configuration_sha256=self._store.configuration_sha256,
+        )
         self._directory.declare_export(file, of)
         try:
             path.parent.mkdir(exist_ok=True)
@@ -266,10 +263,7 @@ class RunExports:
         return report
 
 
-# ---------------------------------------------------------------- export
-
-
-PROFILE = "profile"  # the setting of an exporter that --profile sets
+# ---------------------------------------------------------------- of a checkpoint
 
 
 def export_policies(
@@ -402,8 +396,13 @@ class Export:
         for path in files.values():
             path.parent.mkdir(exist_ok=True)
         for name, policy in saved.policies(specs).items():
-            trainer_type = settings_of(saved.config, name).trainer_type
-            about = about_export(saved.context.run_id, saved.step, saved.steps[name], trainer_type, self.checksum)
+            about = about_export(
+                run_id=saved.context.run_id,
+                step=saved.step,
+                behavior_steps=saved.steps[name],
+                trainer_type=settings_of(saved.config, name).trainer_type,
+                configuration_sha256=self.checksum,
+            )
             report = opened.write(policy, specs[name], files[name], about, files[name].parent)
             written[name] = WrittenExport(files[name], report)
         return written

@@ -1,56 +1,36 @@
 """The loop of training and the loop of ``--inference``: act, step the environment, observe, update.
 
-No Python code runs for each agent, and no hook is called for each step.
+No Python code runs for each agent, and no hook is called for each step. A :class:`StepWatch` says where a run waits if
+it takes no step for long: an environment that hangs looks like one that is slow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
-
-import attrs
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, perf_counter
+from weakref import WeakMethod
 
 from rlcore.contracts.environment import Actions, AgentBatch, SendsSteps
+from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.trainer import Trainer
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
 from rlcore.plugins.failures import blame, blamed, trainer_named
-from rlcore.ranks.step_count import IdleGroups
-from rlcore.run.action_check import check_all_actions
-from rlcore.run.batch_check import batch_of, no_batch
 from rlcore.run.behavior import BehaviorRun
+from rlcore.run.checks import check_actions, no_batch
 from rlcore.run.state import RunState
-from rlcore.run.timers import Timer
+from rlcore.run.timers import PhaseTimes
 
+log = logging.getLogger(__name__)
 
-@attrs.define
-class PhaseTimes:
-    """Seconds and counts of the phases of a loop: collecting, updating, evaluating."""
-
-    acting: float = 0.0
-    stepping: float = 0.0
-    recording: float = 0.0
-    updating: float = 0.0
-    evaluating: float = 0.0
-    environment_steps: int = 0
-    updates: int = 0
-    updating_now: bool = False
-
-    @property
-    def collecting(self) -> float:
-        return self.acting + self.stepping + self.recording
-
-    def plus(self, other: PhaseTimes, factor: int = 1) -> PhaseTimes:
-        """Add ``factor`` times the seconds and counts of ``other``."""
-        names = [name for name in attrs.fields_dict(PhaseTimes) if name != "updating_now"]
-        return PhaseTimes(**{name: getattr(self, name) + factor * getattr(other, name) for name in names})
-
-    def add_to(self, tree: Timer) -> None:
-        """Add the times to a run's timers, under ML-Agents' names."""
-        tree.add(self.collecting + self.updating)
-        tree.child("TorchPolicy.evaluate").add(self.acting, self.environment_steps)
-        tree.child("env_step").add(self.stepping, self.environment_steps)
-        tree.child("process_trajectory").add(self.recording, self.environment_steps)
-        tree.child("_update_policy").add(self.updating, self.updates)
+# Without a step for this long, a run says where it waits; again each time when that has doubled.
+QUIET_SECONDS = 60.0
+# The innermost frames that are shown.
+FRAMES = 4
 
 
 def learn(
@@ -76,8 +56,8 @@ def learn(
     acting = stepping = recording = 0.0  # local, because every step adds to them
     steps = 0
     checked = False  # whether the trainers' actions were checked since the latest update
-    if state.joined is not None:
-        state.joined.watch()
+    if state.exchange is not None:
+        state.exchange.watch()
     start = clock()
     try:
         while True:
@@ -86,7 +66,7 @@ def learn(
                 if idle is not None:
                     _note_who_acts(behaviors, idle)
                 if not checked:
-                    check_all_actions(behaviors, actions)
+                    _check_actions(behaviors, actions)
                     checked = True
                 acted = clock()
                 try:
@@ -100,7 +80,7 @@ def learn(
                         stepping -= times.updating - before
                         batches = ahead.receive()
                 except BaseException as error:
-                    check_all_actions(behaviors, actions)
+                    _check_actions(behaviors, actions)
                     blame(state.environment_name, "in step", error, EnvironmentFailed)
                 stepped = clock()
                 _observe(state, behaviors, batches, actions)
@@ -123,12 +103,12 @@ def learn(
                     updated_after = None
             if environment is None and not updated:
                 raise nothing_to_learn(behaviors)
-            if boundary and state.joined is not None:
-                state.joined.settle()
+            if boundary and state.exchange is not None:
+                state.exchange.settle()
             if (boundary and boundary_reached()) or stop_requested():
                 return
-            if boundary and state.joined is not None:
-                state.joined.watch()
+            if boundary and state.exchange is not None:
+                state.exchange.watch()
             if boundary or updated:
                 start = clock()
     finally:
@@ -171,6 +151,11 @@ def _act(behaviors: Sequence[BehaviorRun], actions: dict[str, Actions]) -> None:
             blame(trainer_named(behavior), "in act", error)
 
 
+def _check_actions(behaviors: Sequence[BehaviorRun], actions: Mapping[str, Actions]) -> None:
+    for each in behaviors:
+        check_actions(each.spec, actions[each.name], each.batch.needs_action, trainer_named(each), each.steps)
+
+
 def _note_who_acts(behaviors: Sequence[BehaviorRun], idle: IdleGroups) -> None:
     for number, behavior in enumerate(behaviors):
         acts = behavior.batch.needs_action
@@ -182,7 +167,7 @@ def _observe(
     state: RunState, behaviors: Sequence[BehaviorRun], batches: Mapping[str, AgentBatch], actions: dict[str, Actions]
 ) -> None:
     """Check what a step returned. Behaviors that learn observe it; curricula draw what the next episodes start with."""
-    curricula, joined = state.curricula, state.joined
+    curricula, exchange = state.curricula, state.exchange
     for behavior in behaviors:
         try:
             batch = behavior.batch = batches[behavior.name]
@@ -191,13 +176,13 @@ def _observe(
         try:
             behavior.checks.check(batch)
         except NonFiniteError as error:
-            check_all_actions(behaviors, actions)
+            _check_actions(behaviors, actions)
             raise state.with_parameters(error) from None
         if behavior.playing:
             finished = behavior.record(batch)
             if finished is not None:
-                if joined is not None:
-                    joined.add(behavior, finished)
+                if exchange is not None:
+                    exchange.add(behavior, finished)
                 else:
                     behavior.episodes_finished(finished)
                     if curricula is not None:
@@ -208,8 +193,8 @@ def _observe(
                 blame(trainer_named(behavior), "in observe", error)
         else:
             behavior.observe_frozen(batch)
-    if joined is not None:
-        joined.after_step(behaviors)
+    if exchange is not None:
+        exchange.after_step(behaviors)
     if curricula is not None and curricula.after_step():
         state.reset()
 
@@ -231,8 +216,7 @@ def infer(state: RunState, stop_requested: Callable[[], bool], times: PhaseTimes
             batches = environment.step(actions)
         stepped = perf_counter()
         for behavior in behaviors:
-            batch = behavior.batch = batch_of(batches, behavior.name, state.environment_name, "step")
-            state.check_batch(behavior, batch)
+            batch = behavior.batch = state.checked_batch(behavior, batches, "step")
             finished = behavior.episodes.record(batch)
             if finished is not None:
                 behavior.episodes_finished(finished)
@@ -252,3 +236,78 @@ def nothing_to_learn(behaviors: Sequence[BehaviorRun]) -> PluginError:
     names = ", ".join(repr(behavior.name) for behavior in behaviors if behavior.learning)
     trainers = ", ".join(repr(behavior.settings.trainer_type) for behavior in behaviors if behavior.learning)
     return PluginError(f"behavior {names}: trainer {trainers} has no data left to learn from before max_steps")
+
+
+class StepWatch:
+    """A thread that warns while :meth:`watching` lasts and ``progress`` has not changed for long.
+
+    A call of Python that does not return cannot be interrupted from within its process. A second thread can show where
+    it is: the frames of the thread that trains.
+
+    The loop does nothing for it: the thread reads ``progress`` four times within ``seconds``. It keeps nothing alive: a
+    run that a program forgets without closing it is freed, with its lock.
+    """
+
+    def __init__(self, progress: Callable[[], tuple[object, str]], seconds: float = QUIET_SECONDS) -> None:
+        """``progress``, a method, returns what changes with each step, and words for the message: ``"at step 60"``."""
+        self._progress = WeakMethod(progress)
+        self._seconds = seconds
+        self._watched: int | None = None  # identifier of the thread that trains
+        self._round = 0  # changes whenever watching begins
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the calling thread within the block."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="rlcore-step-watch", daemon=True)
+            self._thread.start()
+        yield from self._while(threading.get_ident())
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not watch within the block, in which no steps are taken: a checkpoint, an evaluation."""
+        yield from self._while(None)
+
+    def _while(self, watched: int | None) -> Iterator[None]:
+        before, self._watched = self._watched, watched
+        self._round += 1
+        try:
+            yield
+        finally:
+            self._watched = before
+            self._round += 1
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        seen: object = None
+        since, patience = monotonic(), self._seconds
+        while not self._closed.wait(self._seconds / 4):
+            watched, now, of_run = self._watched, monotonic(), self._progress()
+            if of_run is None:
+                return
+            progress, where = of_run()
+            del of_run
+            latest = (self._round, progress)
+            if watched is None or latest != seen:
+                seen, since, patience = latest, now, self._seconds
+            elif now - since >= patience:
+                log.warning("no step has ended for %.0f s, %s: the run waits in %s", now - since, where, _at(watched))
+                patience *= 2
+
+
+def _at(thread: int) -> str:
+    """The innermost frames of a thread, in one line: ``step (game.py:12), called from step_all (game.py:40)``."""
+    frame = sys._current_frames().get(thread)
+    frames: list[str] = []
+    while frame is not None and len(frames) < FRAMES:
+        code = frame.f_code
+        frames.append(f"{code.co_name} ({Path(code.co_filename).name}:{frame.f_lineno})")
+        frame = frame.f_back
+    return ", called from ".join(frames) or "a thread that has ended"

@@ -6,35 +6,27 @@ The words are explained in the glossary of the documentation's front page.
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator, Mapping
+from multiprocessing import current_process
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import attrs
-
-from rlcore.config.collected import located
-from rlcore.config.data_source import learns_offline
 from rlcore.config.document import Document
+from rlcore.config.load import located
 from rlcore.contracts.environment import Environment
 from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
+from rlcore.errors import RunStateError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext, Stop
-from rlcore.ranks.launch import launched
+from rlcore.run.assemble import assemble
 from rlcore.run.behavior import BehaviorRun
-from rlcore.run.closing import CloseDeadline
-from rlcore.run.control import Control
 from rlcore.run.description import RunDescription
 from rlcore.run.evaluations import Scores
-from rlcore.run.importing import refuse_while_main_is_imported
-from rlcore.run.joining import directory_of_rank, join_ranks
-from rlcore.run.rank_rules import refuse_in_ranks
-from rlcore.run.setup import resolve_config
-from rlcore.run.starting import Start
-from rlcore.run.timers import Timers
+from rlcore.run.prepare import CloseDeadline, prepare
 from rlcore.run.training import Outcome, Training, outcome_of
 from rlcore.settings import RunConfig
-from rlcore.storage.store import RunStore
 
 __all__ = ["BehaviorResult", "EpochResult", "Run", "RunContext"]
 
@@ -54,7 +46,6 @@ class Run:
     file has the file and the line, also if an environment or a trainer refuses the value.
 
     Attributes:
-        config: The complete configuration.
         plugins: The plugins of the run.
         directory: The run directory; its ``path`` is the path.
         timers: Durations of the parts of the run.
@@ -66,19 +57,13 @@ class Run:
         self, config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None = None
     ) -> None:
         """Check the configuration. Raises ConfigError. ``plugins`` are those that the configuration chooses if None."""
-        self.config, self.plugins, self._document = resolve_config(config, plugins)
-        self._launch = launched()
-        self.directory = directory_of_rank(self._launch, self.config.checkpoint_settings)
-        self.config = attrs.evolve(self.config, checkpoint_settings=self.directory.settings)
-        self.timers = Timers()
+        self._prepared = prepare(config, plugins)
+        self.plugins = self._prepared.plugins
+        self.directory = self._prepared.directory
+        self.timers = self._prepared.timers
+        self.offline = self._prepared.offline
         self.outcome: Outcome | None = None
-        self.offline = learns_offline(self.config, self.plugins)  # from recorded data: no environment is stepped
-        if self._launch is not None and self._launch.size > 1:
-            with located(self._document):
-                refuse_in_ranks(self.config, self.plugins, self.offline, self._launch.size)
-        self._store = RunStore(self.directory, self.plugins)
         self._training: Training | None = None
-        self._control = Control()
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +86,7 @@ class Run:
             if self.finished or self._started.agreed_to_stop():
                 self.close()
                 raise StopIteration
-            with located(self._document):
+            with located(self._prepared.document):
                 return self._started.train_epoch()
         except StopIteration:
             raise
@@ -116,26 +101,10 @@ class Run:
         """
         if self._training is not None:
             return
-        refuse_while_main_is_imported()
+        _refuse_while_main_is_imported()
         with self.timers.root.child("run_training.setup").measure():
-            ranks = join_ranks(self._launch, self.config, lambda: self._control.stop_requested)
-            try:
-                training = Start(
-                    self.config,
-                    self._document,
-                    self.plugins,
-                    self.directory,
-                    self._store,
-                    self.timers,
-                    self.offline,
-                    self._control,
-                    ranks,
-                ).training()
-            except BaseException as error:
-                ranks.close(error)
-                raise
+            training = assemble(self._prepared)
         training.started()
-        self.config = training.context.config
         self._training = training
 
     def train(self) -> Mapping[str, BehaviorResult]:
@@ -153,7 +122,7 @@ class Run:
         self.start()
         training = self._started
         policies = {name: behavior.policy for name, behavior in training.behaviors.items()}
-        with located(self._document):
+        with located(self._prepared.document):
             result = training.evaluation.evaluator.evaluate(lambda _: policies, episodes, seed, deterministic)
         self.plugins.evaluated(training.context, self.steps, result)
         return result
@@ -164,11 +133,11 @@ class Run:
         Safe in a signal handler. An update is finished first. An evaluation is abandoned; the resumed run plays it.
         ``result.json`` has ``reason`` and ``exit_code`` under ``stop``. The first request counts.
         """
-        self._control.stops.add(Stop(reason, exit_code))
+        self._prepared.stops.add(Stop(reason, exit_code))
 
     def stop_by_signal(self, number: int) -> None:
         """Request a stop because of the signal ``number``; the exit code is 128 + ``number``."""
-        self._control.stops.add(Stop(signal.Signals(number).name, 128 + number, by_signal=True))
+        self._prepared.stops.add(Stop(signal.Signals(number).name, 128 + number, by_signal=True))
 
     def close(self, outcome: Outcome | None = None, error: BaseException | None = None) -> None:
         """End the run, once: save a last checkpoint unless ``error`` ended it, write the result, and close everything.
@@ -201,6 +170,11 @@ class Run:
     # ------------------------------------------------------------ what can be looked at
 
     @property
+    def config(self) -> RunConfig:
+        """The complete configuration; it has the seed of the run when the run has started."""
+        return self._prepared.config
+
+    @property
     def epoch(self) -> int:
         """The number of epochs that this process has trained."""
         return 0 if self._training is None else self._training.epoch
@@ -218,7 +192,7 @@ class Run:
     @property
     def stop(self) -> Stop | None:
         """The first request to stop this run, by a signal, a plugin or :meth:`request_stop`; None without one."""
-        return self._control.stops.first
+        return self._prepared.stops.first
 
     @property
     def resumed_from(self) -> Path | None:
@@ -231,21 +205,21 @@ class Run:
 
         ``rlcore run`` sets one that ends the process.
         """
-        return self._control.close_deadline
+        return self._prepared.close_deadline
 
     @close_deadline.setter
     def close_deadline(self, deadline: CloseDeadline) -> None:
-        self._control.close_deadline = deadline
+        self._prepared.close_deadline = deadline
 
     @property
     def saved_step(self) -> int | None:
         """The agent steps at the last checkpoint; None before the first one."""
-        return self._store.saved_step
+        return self._prepared.store.saved_step
 
     @property
     def updating(self) -> bool:
         """Whether a trainer is in its update at this moment; may be read from another thread."""
-        return self._training is not None and self._training.times.updating_now
+        return self._training is not None and self._training.boundaries.times.updating_now
 
     @property
     def scores(self) -> Scores:
@@ -292,3 +266,16 @@ class Run:
         if self._training is None:
             raise RuntimeError("the run has not started; call start()")
         return self._training
+
+
+def _refuse_while_main_is_imported() -> None:
+    """Raise RunStateError in a process that imports the main module of the one that started it.
+
+    Workers do so, and processes that ``multiprocessing`` spawns. A run there would be that of the program once more.
+    """
+    if getattr(current_process(), "_inheriting", False):
+        program = sys.argv[0] or "the program"
+        raise RunStateError(
+            f"a new process, such as a worker, imports {program}, which starts a run when it is imported; "
+            'put the lines that start the run under `if __name__ == "__main__":`'
+        )

@@ -16,10 +16,10 @@ from typing import Any
 import attrs
 
 from rlcore.builtin.metrics_file import MAX_METRICS, METRICS_FILE
-from rlcore.config.document import MAX_BYTES, Document, parse_document, read_document
-from rlcore.config.nodes import without_origins
-from rlcore.config.plugins_block import load_plugins_for
-from rlcore.config.seal import content_sha256, is_sealed
+from rlcore.config.document import Document, without_origins
+from rlcore.config.dump import content_sha256, is_sealed
+from rlcore.config.load import load_plugins_for
+from rlcore.config.reading import MAX_BYTES, parse_document, read_document
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.call import Plugins
 from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat, load_without_arrays, verify_checkpoint
@@ -410,7 +410,7 @@ def _summary(line: bytes) -> SavedSummary | None:
     return SavedSummary(found["behavior"], found["step"], float(time), numbers)
 
 
-# ---------------------------------------------------------------- read other runs
+# ---------------------------------------------------------------- runs that a new run begins with
 
 
 def models_of_run(directory: RunDirectory, run_id: str) -> dict[str, Any]:

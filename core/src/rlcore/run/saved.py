@@ -14,9 +14,9 @@ from typing import Any, Self
 
 import attrs
 
-from rlcore.config.document import Document, read_document
-from rlcore.config.load import load_config
-from rlcore.config.plugins_block import left_out, load_plugins_for
+from rlcore.config.document import Document
+from rlcore.config.load import left_out, load_config, load_plugins_for
+from rlcore.config.reading import read_document
 from rlcore.contracts.environment import BehaviorSpec, Environment
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.recordings import RecordingAbout
@@ -29,21 +29,21 @@ from rlcore.plugins.failures import blamed
 from rlcore.plugins.recording_formats import recorded_to
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.records import ExporterSpec
-from rlcore.run.closing import CLOSE_ENVIRONMENT, CloseDeadline, closing, no_deadline
-from rlcore.run.code_of_others import refuse_code_of_others
-from rlcore.run.curricula.parameter_feed import target_feed
-from rlcore.run.evaluate import Evaluator, specs_mismatch
-from rlcore.run.played_environment import PlayedEnvironment
-from rlcore.run.run_data import find_run, find_state, read_saved_configuration
-from rlcore.run.setup import (
+from rlcore.run.components import (
+    CLOSE_ENVIRONMENT,
+    closing,
     environment_name,
     environment_settings,
-    make_curricula,
     make_environment,
-    run_context,
     settings_of,
-    with_seed,
 )
+from rlcore.run.curricula.curricula import make_curricula
+from rlcore.run.curricula.parameters import target_feed
+from rlcore.run.evaluate import Evaluator, specs_mismatch
+from rlcore.run.played_environment import PlayedEnvironment
+from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed
+from rlcore.run.provenance import refuse_code_of_others
+from rlcore.run.run_data import find_run, find_state, read_saved_configuration
 from rlcore.settings import RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models, specs_in
@@ -223,7 +223,7 @@ class SavedRun:
         return recorded_to(self.plugins, directory, behaviors, about, record_format)
 
 
-# ---------------------------------------------------------------- saved policies
+# ---------------------------------------------------------------- policies
 
 
 ENVIRONMENT_BLOCKS = ("environment", "environment_parameters", "evaluation")

@@ -10,7 +10,7 @@ import os
 
 import attrs
 
-from rlcore.run.loop import PhaseTimes
+from rlcore.run.timers import PhaseTimes
 
 log = logging.getLogger(__name__)
 

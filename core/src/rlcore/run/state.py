@@ -6,40 +6,29 @@ that is resumed, so both are equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.curriculum import LessonChange
-from rlcore.contracts.environment import AgentBatch, Environment, SavesState, SendsSteps
+from rlcore.contracts.environment import AgentBatch, Environment, SavesState
+from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import BehaviorResult
 from rlcore.contracts.saved_values import non_finite, state_taken_up
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.trainer import PortableTrainer
-from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
-from rlcore.plugins.call import Plugins
+from rlcore.errors import EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, trainer_named
-from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE, is_known
-from rlcore.ranks.step_count import IdleGroups
-from rlcore.run.batch_check import batch_of
+from rlcore.plugins.known import is_known
 from rlcore.run.behavior import BehaviorRun
-from rlcore.run.joined_episodes import JoinedEpisodes
-from rlcore.run.run_curricula import RunCurricula
-from rlcore.run.setup import (
-    environment_name,
-    environment_settings,
-    make_behavior_runs,
-    make_curricula,
-    make_environment,
-    recorded_behaviors,
-)
-from rlcore.settings import RunConfig
+from rlcore.run.checks import batch_of
+from rlcore.run.curricula.curricula import RunCurricula
+from rlcore.run.ranks.exchange import RankExchange
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import model_of, spec_state
 from rlcore.storage.checkpoints import model_of_path
@@ -49,73 +38,24 @@ from rlcore.storage.checkpoints import model_of_path
 class RunState:
     """The environment, its behaviors with their trainers, and the curricula of its parameters."""
 
-    seed: int
+    context: RunContext
     environment: Environment | None  # None where trainers learn from recorded data
     behaviors: dict[str, BehaviorRun]
     environment_name: str = "environment"  # for messages
     curricula: RunCurricula | None = None  # where the environment has parameters
-    first_env: int = 0  # the number, in the run, of the first environment
-    joined: JoinedEpisodes | None = None  # of all ranks, if there are several
+    exchange: RankExchange | None = None  # of all ranks, if there are several
     in_workers: bool = False  # whether workers step the environment
     updates_ahead: bool = False  # whether trainers update while a step is under way
     acting: IdleGroups | None = None  # which of several behaviors have agents that act
-
-    @classmethod
-    def make(
-        cls,
-        config: RunConfig,
-        plugins: Plugins,
-        context: RunContext,
-        offline: bool,
-        lesson_changed: Callable[[int, LessonChange], None],
-    ) -> Self:
-        """Create the state before the first episode.
-
-        ``offline``: the trainers learn from recorded data. ``lesson_changed`` is called with the run's step.
-        """
-        if offline and not context.inference:
-            specs = recorded_behaviors(config, plugins, context)
-            return cls(context.seed, None, make_behavior_runs(config, plugins, context, specs, offline))
-        environment = make_environment(config, plugins, context)
-        name = environment_name(environment_settings(config), plugins)
-        try:
-            context.ranks.wait_for_all("starting the environments")
-            behaviors = make_behavior_runs(config, plugins, context, environment.behaviors, offline)
-            state = cls(context.seed, environment, behaviors, name, first_env=context.first_env)
-            for behavior in behaviors.values():
-                behavior.restarts = not isinstance(environment, SavesState)
-            state.in_workers = environment_settings(config).executor is not None
-            state.updates_ahead = state.in_workers and isinstance(environment, SendsSteps)
-            if state.updates_ahead and not context.inference:
-                _require_updates_ahead(behaviors)
-            if len(behaviors) > 1:
-                state.acting = IdleGroups(context.ranks, len(behaviors))
-            if context.ranks.size > 1:
-                state.joined = JoinedEpisodes(context.ranks, environment, behaviors, context.first_env, config.num_envs)
-            if config.environment_parameters:
-                # Curricula see all environments of the run, and do the same in every rank.
-                everywhere = attrs.evolve(context, num_envs=config.num_envs, first_env=0)
-                curricula = make_curricula(config.environment_parameters, plugins, everywhere)
-                whole = state.joined
-                state.curricula = RunCurricula(
-                    curricula,
-                    environment if whole is None else whole.environment,
-                    behaviors if whole is None else whole.behaviors,
-                    lambda change: lesson_changed(state.steps, change),
-                    name,
-                )
-                if whole is not None:
-                    whole.curricula = state.curricula
-        except BaseException:
-            with suppress(Exception, SystemExit):  # the first error is the one to report
-                environment.close()
-            raise
-        return state
 
     @property
     def steps(self) -> int:
         """Agent steps of all behaviors."""
         return sum(behavior.steps for behavior in self.behaviors.values())
+
+    @property
+    def all_reached_max_steps(self) -> bool:
+        return all(behavior.steps >= behavior.settings.max_steps for behavior in self.behaviors.values())
 
     @property
     def ending(self) -> bool:
@@ -159,31 +99,35 @@ class RunState:
             self._begin_episodes(self.environment, self.environment.episodes + 1)
 
     def _begin_episodes(self, environment: Environment, episodes: NDArray[np.int64]) -> None:
-        everywhere = episodes if self.joined is None or self.curricula is None else self.joined.begin(episodes)
+        everywhere = episodes if self.exchange is None or self.curricula is None else self.exchange.begin(episodes)
         if self.curricula is not None:
             self.curricula.before_reset(everywhere)
         with blamed(self.environment_name, "in reset", EnvironmentFailed):
-            batches = environment.reset(EpisodeSeeds(self.seed, self.first_env), episodes)
+            batches = environment.reset(EpisodeSeeds(self.context.seed, self.context.first_env), episodes)
         if self.curricula is not None:
-            self.curricula.after_reset(environment.episodes if self.joined is None else everywhere)
-        for name, behavior in self.behaviors.items():
-            batch = batch_of(batches, name, self.environment_name, "reset")
-            self.check_batch(behavior, batch)
+            self.curricula.after_reset(environment.episodes if self.exchange is None else everywhere)
+        for behavior in self.behaviors.values():
+            batch = self.checked_batch(behavior, batches, "reset")
             with blamed(trainer_named(behavior), "in begin"):
                 behavior.begin(batch)
 
-    def check_batch(self, behavior: BehaviorRun, batch: AgentBatch) -> None:
-        """Raise EnvironmentFailed for a batch that breaks its contract, NonFiniteError for a NaN or an infinity."""
+    def checked_batch(self, behavior: BehaviorRun, batches: Mapping[str, AgentBatch], doing: str) -> AgentBatch:
+        """Return the batch of ``behavior`` that ``doing``, a method of the environment, returned in ``batches``.
+
+        Raises EnvironmentFailed for a batch that breaks its contract, NonFiniteError for a NaN or an infinity.
+        """
+        batch = batch_of(batches, behavior.name, self.environment_name, doing)
         try:
             behavior.checks.check(batch)
         except NonFiniteError as error:
             raise self.with_parameters(error) from None
+        return batch
 
     def with_parameters(self, error: NonFiniteError) -> NonFiniteError:
         """``error``, with the environment parameters that its episode started with, if there are any."""
         if self.curricula is None:
             return error
-        began = self.curricula.episode_of(self.first_env + error.env, error.latest)
+        began = self.curricula.episode_of(self.context.first_env + error.env, error.latest)
         return NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest)
 
     def settle_episodes(self) -> list[BehaviorRun]:
@@ -220,7 +164,7 @@ class RunState:
             with blamed(self.environment_name, "in state_dict", EnvironmentFailed):
                 where = environment.state_dict()
         state["run"] = {
-            "seed": self.seed,
+            "seed": self.context.seed,
             "steps": {name: behavior.steps for name, behavior in behaviors.items()},
             "episodes": None if environment is None else environment.episodes.copy(),
             "environment": where,
@@ -236,7 +180,7 @@ class RunState:
     def restore(self, saved: Mapping[str, Any], where: Path) -> None:
         """Restore everything that :meth:`capture` saved. ``where`` is the run directory, for messages."""
         state, environment, curricula = saved["run"], self.environment, self.curricula
-        checkpoint = f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
+        checkpoint = _checkpoint_in(state, where)
         _require_behaviors(state, self.behaviors, where)
         _require_environment(state, environment, where)
         _require_curricula(state, curricula, where)
@@ -246,8 +190,7 @@ class RunState:
             with state_taken_up(checkpoint, "environment_parameters"):
                 curricula.load_state_dict(state["curricula"])
         for name, behavior in self.behaviors.items():
-            trainer = f"behavior {name!r}: trainer {behavior.settings.trainer_type!r}"
-            with blamed(trainer_named(behavior), "in load_state_dict"), state_taken_up(checkpoint, trainer):
+            with _loading(behavior, "load_state_dict", checkpoint, trainer_named(behavior)):
                 behavior.trainer.load_state_dict(saved[name])
             with state_taken_up(checkpoint, f"behavior {name!r}"):
                 behavior.load_state_dict(state["behaviors"][name])
@@ -258,26 +201,21 @@ class RunState:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
             _require_workers(state["environment"], self.in_workers, where)
-            owner = self.environment_name.rstrip(",")
+            owner, doing = self.environment_name.rstrip(","), "load_state_dict"
             with blamed(owner, "in load_state_dict", EnvironmentFailed), state_taken_up(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
-            doing = "load_state_dict"
         else:
             if curricula is not None:
                 curricula.replay()
-            doing = "reset"
+            seeds, doing = EpisodeSeeds(int(state["seed"]), self.context.first_env), "reset"
             with blamed(self.environment_name, "in reset", EnvironmentFailed):
-                batches = environment.reset(
-                    EpisodeSeeds(int(state["seed"]), self.first_env), np.asarray(state["episodes"])
-                )
+                batches = environment.reset(seeds, np.asarray(state["episodes"]))
         if curricula is not None:
-            if self.joined is not None:
-                self.joined.begin(environment.episodes)
+            if self.exchange is not None:
+                self.exchange.begin(environment.episodes)
             curricula.resume()
-        for name, behavior in self.behaviors.items():
-            batch = batch_of(batches, name, self.environment_name, doing)
-            self.check_batch(behavior, batch)
-            behavior.batch = batch
+        for behavior in self.behaviors.values():
+            behavior.batch = self.checked_batch(behavior, batches, doing)
 
     def restore_learned(self, saved: Mapping[str, Any], where: Path, ranks: int) -> None:
         """Restore from a checkpoint of another number of ``ranks`` all but what belongs to environments and agents.
@@ -285,7 +223,7 @@ class RunState:
         ``run.episodes`` of ``saved`` is the number of the latest episode. New episodes start.
         """
         state, environment, curricula = saved["run"], self.environment, self.curricula
-        checkpoint = f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
+        checkpoint = _checkpoint_in(state, where)
         _require_behaviors(state, self.behaviors, where)
         _require_curricula(state, curricula, where)
         for behavior in self.behaviors.values():
@@ -298,8 +236,7 @@ class RunState:
             with state_taken_up(checkpoint, "environment_parameters"):
                 curricula.load_curricula(state["curricula"])
         for name, behavior in self.behaviors.items():
-            trainer = f"behavior {name!r}: trainer {behavior.settings.trainer_type!r}"
-            with blamed(trainer_named(behavior), "in load_learned"), state_taken_up(checkpoint, trainer):
+            with _loading(behavior, "load_learned", checkpoint, trainer_named(behavior)):
                 cast(PortableTrainer, behavior.trainer).load_learned(saved[name])
             with state_taken_up(checkpoint, f"behavior {name!r}"):
                 behavior.load_without_slots(state["behaviors"][name])
@@ -316,64 +253,35 @@ class RunState:
                 self.curricula.load_curricula(saved["run"]["curricula"])
         _require_behaviors(saved["run"], self.behaviors, where)
         for name, behavior in self.behaviors.items():
-            with blamed(trainer_named(behavior), "in load_model"), state_taken_up(checkpoint, f"behavior {name!r}"):
+            with _loading(behavior, "load_model", checkpoint, f"behavior {name!r}"):
                 behavior.trainer.load_model(saved[name]["model"])
             behavior.policy_steps = int(saved["run"]["steps"][name])
 
-    def load_models(self, context: RunContext, models: Mapping[str, Any] | None, origin: str) -> None:
+    def load_models(self, models: Mapping[str, Any] | None, origin: str) -> None:
         """Load weights from a behavior's ``init_path``, else from ``models`` of ``origin``, if there are any."""
         for name, behavior in self.behaviors.items():
             path = behavior.settings.init_path
             if path is not None:
                 taken_from = f"behaviors.{name}.init_path {path!r}"
-                model = model_of_path(context.absolute(path), name, taken_from)
+                model = model_of_path(self.context.absolute(path), name, taken_from)
             elif models is not None:
                 taken_from = origin
                 model = model_of(models, name, origin)
             else:
                 continue
-            with blamed(trainer_named(behavior), "in load_model"), state_taken_up(taken_from, f"behavior {name!r}"):
+            with _loading(behavior, "load_model", taken_from, f"behavior {name!r}"):
                 behavior.trainer.load_model(model)
 
 
-def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> str:
-    """The warning if checkpoints end the episodes of ``hidden`` before any of them ends by itself."""
-    shortest = min(behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
-    interval, slots, settings = shortest.checkpoint_interval, shortest.spec.slots, shortest.settings
-    even = settings.even_checkpoints and settings.keep_checkpoints > 0
-    advice = "lower keep_checkpoints, which even_checkpoints divides max_steps by" if even else "raise it"
-    return (
-        f"behavior {hidden.name!r}: no episode ended between two checkpoints, so the mean reward is unknown: this "
-        "environment cannot save itself, and every checkpoint begins new episodes. "
-        f"behaviors.{shortest.name}.checkpoint_interval is {interval} agent steps, {interval // slots} for each of "
-        f"{slots} agents; {advice}, so that it is many times the length of an episode"
-    )
+@contextmanager
+def _loading(behavior: BehaviorRun, method: str, origin: str, what: str) -> Iterator[None]:
+    """For a block that calls ``method`` of the trainer with ``what`` of ``origin``: errors name both."""
+    with blamed(trainer_named(behavior), f"in {method}"), state_taken_up(origin, what):
+        yield
 
 
-def endless_warning(behavior: BehaviorRun) -> str:
-    """The warning if no episode of ``behavior`` has ended after many steps."""
-    return (
-        f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps: the "
-        "mean reward is missing, and nothing that waits for the end of episodes happens; if they should end, have the "
-        "environment terminate or truncate them, for example with environment.max_episode_steps (reported once)"
-    )
-
-
-def idle_warning(behavior: BehaviorRun) -> str:
-    """The warning if the run ends without ``behavior``, because its agents do not act."""
-    return (
-        f"behavior {behavior.name!r}: its agents have not acted for {IdleGroups.window} steps of the environments, and "
-        f"the run does not wait for them: it ends with {behavior.steps} of {behavior.settings.max_steps} steps"
-    )
-
-
-def unlearned_warning(behavior: BehaviorRun) -> str:
-    """The warning if ``max_steps`` is reached before the trainer's first update."""
-    return (
-        f"behavior {behavior.name!r}: nothing was learned: {behavior.steps} steps were taken and the trainer was still "
-        "waiting for more before its first update; raise max_steps, or lower what it waits for, such as "
-        f"{FIRST_UPDATE_EXAMPLE}"
-    )
+def _checkpoint_in(state: Mapping[str, Any], where: Path) -> str:
+    return f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
 
 
 def _require_behaviors(state: Mapping[str, Any], behaviors: Mapping[str, BehaviorRun], where: Path) -> None:
@@ -403,17 +311,6 @@ def _require_sections(saved: Mapping[str, Any], behavior: BehaviorRun, where: Pa
             raise RunStateError(
                 f"{where}: behavior {behavior.spec.name!r} learned with {key}, this configuration has no such block; "
                 "resume with the block of the run, or start a new run with initialize_from"
-            )
-
-
-def _require_updates_ahead(behaviors: Mapping[str, BehaviorRun]) -> None:
-    """Raise ConfigError for a trainer that cannot update while a step is under way."""
-    for name, behavior in behaviors.items():
-        if not getattr(behavior.trainer, "updates_while_stepping", False):
-            raise ConfigError(
-                f"updates is for off-policy trainers such as sac; behavior {name!r} has trainer "
-                f"{behavior.settings.trainer_type!r}, which learns from complete steps: use half, or leave it out",
-                key=("environment", "workers", "overlap"),
             )
 
 

@@ -67,6 +67,37 @@ class Timer:
 
 
 @attrs.define
+class PhaseTimes:
+    """Seconds and counts of the phases of a loop: collecting, updating, evaluating."""
+
+    acting: float = 0.0
+    stepping: float = 0.0
+    recording: float = 0.0
+    updating: float = 0.0
+    evaluating: float = 0.0
+    environment_steps: int = 0
+    updates: int = 0
+    updating_now: bool = False
+
+    @property
+    def collecting(self) -> float:
+        return self.acting + self.stepping + self.recording
+
+    def plus(self, other: PhaseTimes, factor: int = 1) -> PhaseTimes:
+        """Add ``factor`` times the seconds and counts of ``other``."""
+        names = [name for name in attrs.fields_dict(PhaseTimes) if name != "updating_now"]
+        return PhaseTimes(**{name: getattr(self, name) + factor * getattr(other, name) for name in names})
+
+    def add_to(self, tree: Timer) -> None:
+        """Add the times to a run's timers, under ML-Agents' names."""
+        tree.add(self.collecting + self.updating)
+        tree.child("TorchPolicy.evaluate").add(self.acting, self.environment_steps)
+        tree.child("env_step").add(self.stepping, self.environment_steps)
+        tree.child("process_trajectory").add(self.recording, self.environment_steps)
+        tree.child("_update_policy").add(self.updating, self.updates)
+
+
+@attrs.define
 class Gauge:
     """The last value of something measured now and then, and its extremes."""
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import attrs
 
-from rlcore.settings.fields import setting
+from rlcore.settings.fields import Choice, setting
 from rlcore.settings.limits import MAX_CHECKPOINTS, MAX_STEPS
-from rlcore.settings.trainers import PolicySettings
+from rlcore.settings.trainers import AbsentRewardSettings, PolicySettings
 from rlcore.storage.files.paths import network_problem
 
 
@@ -17,10 +17,16 @@ class BehaviorSettings:
     """How one behavior learns: a block of ``behaviors``, or ``default_settings``."""
 
     trainer_type: str = setting("ppo", "Trainer of the behavior: a registered name, or DISTRIBUTION/NAME.")
-    hyperparameters: Any = setting(None, "The trainer's own settings.")
-    network_settings: Any = setting(factory=PolicySettings, description="Network of the policy and the critic.")
+    hyperparameters: Any = setting(None, "The trainer's own settings.", chooses=Choice("trainer", "trainer_type"))
+    network_settings: Any = setting(
+        factory=PolicySettings,
+        description="Network of the policy and the critic.",
+        chooses=Choice("trainer", "trainer_type", attribute="network"),
+    )
     reward_signals: dict[str, Any] = setting(
-        factory=dict, description="Rewards by provider name; by default, the environment's own (extrinsic)."
+        factory=dict,
+        description="Rewards by provider name; by default, the environment's own (extrinsic).",
+        chooses=Choice("reward", by="name", absent=AbsentRewardSettings),
     )
     init_path: str | None = setting(
         None,
@@ -46,4 +52,8 @@ class BehaviorSettings:
     threaded: bool = setting(
         False, "ML-Agents' scheduling of trainers in threads: accepted without effect, because results do not need it."
     )
-    sections: dict[str, Any] = setting(factory=dict, description="Plugins' own blocks of the behavior, by key.")
+    sections: dict[str, Any] = setting(
+        factory=dict,
+        description="Plugins' own blocks of the behavior, by key.",
+        chooses=Choice("behavior", by="claim", attribute="target"),
+    )

@@ -25,6 +25,8 @@ class CurriculumSettings:
     and indices within the block.
     """
 
+    chosen: ClassVar[Choice] = Choice("curriculum")
+
     type: str = setting("lessons", "Type of curriculum: a registered name, or DISTRIBUTION/NAME.")
 
 
@@ -35,7 +37,7 @@ class EnvironmentParameter:
     A file may have a number, a sampler or ML-Agents' list of lessons instead.
     """
 
-    curriculum: Any = setting(description="The curriculum's type and its own settings.")
+    curriculum: CurriculumSettings = setting(description="The curriculum's type and its own settings.")
 
 
 @attrs.frozen(kw_only=True)
@@ -75,11 +77,19 @@ class EnvironmentSettings:
         check=_workers_problem,
     )
     options: Any = setting(
-        factory=dict, description="Options of this type of environment, or arguments of its constructor."
+        factory=dict,
+        description="Options of this type of environment, or arguments of its constructor.",
+        chooses=Choice("environment", otherwise=dict[str, Any]),
     )
     parameters: dict[str, Any] = setting(
         factory=dict,
         description="How each of environment_parameters reaches the environment, for types that need to know.",
+        chooses=Choice(
+            "environment",
+            attribute="parameters",
+            each=True,
+            refusal="environments of type {name!r} take parameters by their names; delete this block",
+        ),
     )
 
     def __attrs_post_init__(self) -> None:
@@ -111,7 +121,7 @@ class EvaluationSettings:
     environment: EnvironmentSettings | None = setting(
         None, "What differs from the environment block, such as id, options or num_envs."
     )
-    environment_parameters: dict[str, Any] = setting(
+    environment_parameters: dict[str, EnvironmentParameter] = setting(
         factory=dict,
         description="Environment parameters in evaluations; by default, the values that their curricula train for.",
     )
@@ -129,5 +139,7 @@ class EvaluationSettings:
         maximum=MAX_STEPS,
     )
     sections: dict[str, Any] = setting(
-        factory=dict, description="The keys of plugins, as settings by the name of their section."
+        factory=dict,
+        description="The keys of plugins, as settings by the name of their section.",
+        chooses=Choice("evaluation", by="claim", flat=True),
     )

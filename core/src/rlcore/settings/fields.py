@@ -6,7 +6,7 @@ Error messages, the JSON schema and the generated reference use the same descrip
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -21,18 +21,35 @@ class Choice:
     """A record that decides which class the settings of a block have: a name in the file chooses the record.
 
     As the ``ClassVar`` ``chosen`` of a settings class, for blocks that name their record themselves, and as ``chooses``
-    of a field, whose record is named by another key beside it. A class with such fields may declare a field
-    ``records`` that is no key: it gets the chosen records by the keys that name them.
+    of a field. A class with such fields may declare a field ``records`` that is no key: it gets the chosen records by
+    the keys that name them.
 
     Attributes:
         kind: Kind of the record, such as ``"optimizer"``.
-        key: The key that names the record.
+        key: The key that names the record, in the block itself or beside the field.
         problem: Returns why a record of this kind cannot be chosen here, or None.
+        by: What names the record of a field: ``"key"`` for another key of the class, ``"name"`` for a mapping whose
+            keys name records, ``"claim"`` for blocks beside the field that belong to the records of their names.
+        attribute: The attribute of the record that names the class.
+        each: Whether the field is a mapping, each of whose entries has that class.
+        otherwise: The type of the settings if the record names no class; None refuses settings.
+        refusal: The message about such settings: ``{record}`` is the record, ``{name}`` its name.
+        flat: With ``by="claim"``: whether the keys of the settings class are beside the field, not in a block.
+        switch: With ``by="name"``: whether ``false`` turns a record off.
+        absent: The class of the settings if the configuration is loaded to measure policies, and the plugin is absent.
     """
 
     kind: str
     key: str = "type"
     problem: Callable[[Any], str | None] = lambda record: None
+    by: Literal["key", "name", "claim"] = attrs.field(default="key", kw_only=True)
+    attribute: str = attrs.field(default="settings", kw_only=True)
+    each: bool = attrs.field(default=False, kw_only=True)
+    otherwise: Any = attrs.field(default=None, kw_only=True)
+    refusal: str = attrs.field(default="{record} has no settings; leave it out", kw_only=True)
+    flat: bool = attrs.field(default=False, kw_only=True)
+    switch: bool = attrs.field(default=False, kw_only=True)
+    absent: type | None = attrs.field(default=None, kw_only=True)
 
 
 class SettingError(ConfigError):

@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 
 from rlcore.settings.behavior import BehaviorSettings
-from rlcore.settings.environment import EnvironmentSettings, EvaluationSettings
-from rlcore.settings.fields import setting
+from rlcore.settings.environment import EnvironmentParameter, EnvironmentSettings, EvaluationSettings
+from rlcore.settings.fields import Choice, setting
 from rlcore.settings.limits import MAX_THREADS
 from rlcore.settings.unity import EngineSettings, EnvSettings
 
@@ -106,7 +106,7 @@ class RunConfig:
     )
     env_settings: EnvSettings = setting(factory=EnvSettings, description="Seed, and settings of Unity players.")
     engine_settings: EngineSettings = setting(factory=EngineSettings, description="Settings of Unity players.")
-    environment_parameters: dict[str, Any] = setting(
+    environment_parameters: dict[str, EnvironmentParameter] = setting(
         factory=dict,
         description="Numbers the environment reads when an episode starts: each is a value, a sampler or a curriculum.",
     )
@@ -118,14 +118,20 @@ class RunConfig:
     stats: dict[str, Any] = setting(
         factory=dict,
         description="Statistics writers: settings by name, or false to turn a writer off (an rlcore block).",
+        chooses=Choice("writer", by="name", switch=True),
     )
     export: dict[str, Any] = setting(
         factory=dict,
         description="Exporters that write the policies for other programs when the run ends: settings by name, or a "
         "list of names (an rlcore block).",
+        chooses=Choice("exporter", by="name"),
     )
     debug: bool = setting(False, "Log more, such as every plugin that was loaded, and why.")
-    sections: dict[str, Any] = setting(factory=dict, description="Plugins' own blocks, by name.")
+    sections: dict[str, Any] = setting(
+        factory=dict,
+        description="Plugins' own blocks, by name.",
+        chooses=Choice("section", by="claim", attribute="target"),
+    )
 
     @property
     def num_envs(self) -> int:

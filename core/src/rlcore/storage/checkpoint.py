@@ -20,7 +20,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rlcore.contracts.saved_values import STORED_DTYPES, FrozenState, SharedPart, storable
+from rlcore.contracts.saved_values import STORED_DTYPES, FrozenState, SharedPart, TreePath, mapped, storable
 from rlcore.errors import RunStateError, repeating
 from rlcore.storage.files.atomic import fsync_directory, fsync_file
 from rlcore.storage.files.json_files import (
@@ -143,34 +143,40 @@ def _require_readable(text: str) -> None:
         raise TypeError(f"{STATE} {error}; keep numbers in numpy arrays, which go into files of their own") from error
 
 
-def _split(value: Any, path: tuple[str, ...], arrays: Arrays, frozen: FrozenFiles | None) -> Any:
-    """Returns the value with a mark in the place of each array, and puts the arrays into ``arrays`` by their path.
+def _split(tree: Any, path: TreePath, arrays: Arrays, frozen: FrozenFiles | None) -> Any:
+    """The tree at ``path`` with a mark in the place of each array, which is put into ``arrays`` by its path.
 
     ``frozen`` takes the arrays of each FrozenState and SharedPart; None within one, because its arrays are in one file.
     """
-    if isinstance(value, FrozenState | SharedPart) and frozen is not None:
-        own: Arrays = {}
-        mark = {_CONTENT: _split(value, ("/".join(path),), own, None)}
-        frozen.add(value, own, mark)
-        return mark
-    if isinstance(value, Mapping):
+
+    def is_part(value: Any, path: TreePath) -> bool:
+        if frozen is not None and isinstance(value, FrozenState | SharedPart):
+            return True
         for reserved in (_ARRAY, FILE_MARK):
             if reserved in value:
-                raise TypeError(f"state entry {'/'.join(path)!r}: the key {reserved} is reserved for rlcore")
-        return {str(key): _split(item, (*path, str(key)), arrays, frozen) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_split(item, (*path, str(index)), arrays, frozen) for index, item in enumerate(value)]
-    leaf = storable(value, path)
-    if not isinstance(leaf, np.ndarray):
-        return leaf
-    name = _array_name(path, arrays)
-    arrays[name] = np.ascontiguousarray(leaf).reshape(leaf.shape)  # ascontiguousarray makes a scalar 1-d
-    return {_ARRAY: name}
+                raise TypeError(f"state entry {'/'.join(map(str, path))!r}: the key {reserved} is reserved for rlcore")
+        return False
+
+    def leaf(value: Any, path: TreePath) -> Any:
+        if isinstance(value, FrozenState | SharedPart):
+            assert frozen is not None
+            own: Arrays = {}
+            mark = {_CONTENT: _split(dict(value), ("/".join(map(str, path)),), own, None)}
+            frozen.add(value, own, mark)
+            return mark
+        found = storable(value, path)
+        if not isinstance(found, np.ndarray):
+            return found
+        name = _array_name(path, arrays)
+        arrays[name] = np.ascontiguousarray(found).reshape(found.shape)  # ascontiguousarray makes a scalar 1-d
+        return {_ARRAY: name}
+
+    return mapped(tree, leaf, is_part, path)
 
 
-def _array_name(path: tuple[str, ...], taken: Container[str]) -> str:
+def _array_name(path: TreePath, taken: Container[str]) -> str:
     """The array's path within its file, made unique: keys may hold any text, slashes included."""
-    name = "/".join(path[1:])
+    name = "/".join(map(str, path[1:]))
     if not name.isprintable() or name == "__metadata__":  # lone surrogates, and safetensors' own key
         name = "array"
     while name in taken:
@@ -189,7 +195,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     try:
         for name, entry in state.items():
             file = file_name(name)
-            state[name] = join.value(entry, file, join.arrays(file) if file in verified else {})
+            state[name] = join.value(entry, file, _load_arrays(path / file) if file in verified else {})
     except DamagedFile as error:
         raise RunStateError(f"checkpoint {path}: {error}") from error
     return state
@@ -241,7 +247,7 @@ def _verified_manifest(path: Path) -> dict[str, tuple[int, str]]:
         what = "missing" if isinstance(error, FileNotFoundError) else f"damaged: {error}"
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is {what}") from error
     version, step, files = manifest.get("format_version"), manifest.get("step"), _listed(manifest.get("files"))
-    _require_not_newer(path, manifest)
+    require_format(path)
     if files is None or not is_whole(version) or not is_whole(step):
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is damaged: it does not list a checkpoint's files")
     if version not in READ_VERSIONS:
@@ -271,12 +277,17 @@ def _damages(path: Path, files: Mapping[str, tuple[int, str]]) -> Iterator[str]:
                 yield f"checkpoint {path}: {name} is damaged (its SHA-256 differs from the manifest)"
 
 
+def _manifest(path: Path) -> dict[str, Any]:
+    """The content of the checkpoint's manifest; empty if it cannot be read."""
+    try:
+        return read_object(path / MANIFEST, MAX_MANIFEST)
+    except (OSError, DamagedFile):
+        return {}
+
+
 def format_version(path: Path) -> int | None:
     """The version of the format that the manifest of the checkpoint at ``path`` states; None if it states none."""
-    try:
-        version = read_object(path / MANIFEST, MAX_MANIFEST).get("format_version")
-    except (OSError, DamagedFile):
-        return None
+    version = _manifest(path).get("format_version")
     return version if isinstance(version, int) and is_whole(version) else None
 
 
@@ -287,16 +298,8 @@ def created_at(path: Path) -> float:
 
 def require_format(path: Path) -> None:
     """Raises NewerFormat if the checkpoint at ``path`` was written by a newer rlcore; a damaged manifest passes."""
-    try:
-        manifest = read_object(path / MANIFEST, MAX_MANIFEST)
-    except (OSError, DamagedFile):
-        return
-    _require_not_newer(path, manifest)
-
-
-def _require_not_newer(path: Path, manifest: Mapping[str, Any]) -> None:
-    version = manifest.get("format_version")
-    if isinstance(version, int) and is_whole(version) and version > FORMAT_VERSION:
+    version = format_version(path)
+    if version is not None and version > FORMAT_VERSION:
         raise NewerFormat(
             f"checkpoint {path}: format version {version} is of a newer rlcore; this one reads {FORMAT_VERSION}; "
             "upgrade rlcore"
@@ -332,21 +335,18 @@ class _Join:
 
     def value(self, value: Any, file: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
         """``value`` with ``arrays``, which are those in ``file``. Raises DamagedFile for an array that is missing."""
-        if isinstance(value, dict):
-            if value.keys() == {_ARRAY}:
-                name = str(value[_ARRAY])
-                if name not in arrays:
-                    raise DamagedFile(f"{file} has no array {name!r}")
-                return arrays[name]
-            if value.keys() == {FILE_MARK, _CONTENT}:
-                return self._frozen_state(value[FILE_MARK], value[_CONTENT])
-            return {key: self.value(item, file, arrays) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.value(item, file, arrays) for item in value]
-        return value
 
-    def arrays(self, file: str) -> dict[str, np.ndarray[Any, Any]]:
-        return _load_arrays(self._path / file)
+        def leaf(value: Any, path: TreePath) -> Any:
+            if not isinstance(value, dict):
+                return value
+            if FILE_MARK in value:
+                return self._frozen_state(value[FILE_MARK], value[_CONTENT])
+            name = str(value[_ARRAY])
+            if name not in arrays:
+                raise DamagedFile(f"{file} has no array {name!r}")
+            return arrays[name]
+
+        return mapped(value, leaf, lambda each, path: each.keys() in ({_ARRAY}, {FILE_MARK, _CONTENT}))
 
     def _frozen_state(self, file: Any, tree: Any) -> FrozenState:
         if not isinstance(tree, dict):
@@ -356,7 +356,7 @@ class _Join:
         if not isinstance(file, str) or file not in self._verified:
             raise DamagedFile(f"{STATE} has a frozen part with the file {str(file)[:90]!r}, which is not a file of it")
         if file not in self._frozen:
-            self._frozen[file] = FrozenState(self.arrays(file))
+            self._frozen[file] = FrozenState(_load_arrays(self._path / file))
         state = FrozenState(self.value(tree, file, self._frozen[file]))
         state.checksum = checksum_in(file)
         return state
@@ -372,10 +372,7 @@ def own_files(path: Path) -> set[Path]:
     the name of a checkpoint's file.
     """
     files = [entry for entry in path.iterdir() if entry.is_file() and not entry.is_symlink()]
-    try:
-        listed = _listed(read_object(path / MANIFEST, MAX_MANIFEST).get("files"))
-    except (OSError, DamagedFile):
-        listed = None
+    listed = _listed(_manifest(path).get("files"))
     if listed is None:
         try:
             names = {file_name(name) for name in load_without_arrays(path)}

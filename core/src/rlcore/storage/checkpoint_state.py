@@ -139,7 +139,7 @@ def _require_finite(behavior: str, state: Mapping[str, Any]) -> None:
         raise SavedValueError(f"{behavior}/{found} is not finite; the training had diverged")
 
 
-# ---------------------------------------------------------------- saved specs
+# ---------------------------------------------------------------- what agents see and do
 
 
 ENTRY = "specs"  # in the entry of the run
@@ -228,7 +228,7 @@ def _list(state: Mapping[str, Any], name: str) -> Sequence[Any]:
     return value
 
 
-# ---------------------------------------------------------------- saved models
+# ---------------------------------------------------------------- models
 
 
 def models_in(state: Mapping[str, Any]) -> dict[str, Any]:

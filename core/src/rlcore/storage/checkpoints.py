@@ -307,7 +307,7 @@ def remove_checkpoint(path: Path) -> None:
     shutil.rmtree(_set_aside(path))
 
 
-def remove_checkpoints(directory: Path, checkpoints: list[Checkpoint]) -> None:
+def remove_checkpoints(directory: Path, checkpoints: Sequence[Checkpoint]) -> None:
     """Deletes ``checkpoints`` of ``directory``. Raises RunStateError if that fails."""
     try:
         for checkpoint in checkpoints:
@@ -353,7 +353,7 @@ def rotate(
     return stay[::-1], []
 
 
-# ---------------------------------------------------------------- best
+# ---------------------------------------------------------------- best evaluation
 
 
 def rank(score: float, step: int) -> tuple[float, int]:

@@ -11,10 +11,11 @@ import os
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import attrs
 
-from rlcore.config.names import name_problem
+from rlcore.config.rules import name_problem
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
@@ -63,33 +64,17 @@ class RunDirectory:
         self.read_only = read_only
         self.working_directory = working_directory()  # which an environment may change later
         self.path = self.working_directory / user_path(settings.results_dir) / settings.run_id
+        self.configuration = self.path / CONFIGURATION
+        self.checkpoints = self.path / CHECKPOINTS
+        self.best = self.checkpoints / BEST  # the policies of the best evaluation
+        self.logs = self.path / LOGS
+        self.result = self.path / RESULT
         self._lock = RunLock(self.path)
         self._job = job
         self._mark: Mark | None = None  # once this run has begun to write
         self._replaced = ReplacedRuns(self.path)
         self._starting = False  # the new run has begun to write and may still fail to start
         self._rewind_to: int | None = None  # the step to resume from, if there are later checkpoints
-
-    @property
-    def configuration(self) -> Path:
-        return self.path / CONFIGURATION
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / CHECKPOINTS
-
-    @property
-    def best(self) -> Path:
-        """The directory of the best evaluation's policies, beside the checkpoints of the run."""
-        return self.checkpoints / BEST
-
-    @property
-    def logs(self) -> Path:
-        return self.path / LOGS
-
-    @property
-    def result(self) -> Path:
-        return self.path / RESULT
 
     # ------------------------------------------------------------ opening
 
@@ -256,13 +241,9 @@ class RunDirectory:
     def declare_files(self, files: Iterable[str]) -> None:
         """Add patterns of files that plugins write to the mark, if this process has one. Raises RunStateError."""
         known = () if self._mark is None else tuple(dict.fromkeys((*self._mark.files, *files)))
-        if self._mark is None or known == self._mark.files:
-            return
-        self.require()
-        try:
-            self._set_mark(attrs.evolve(self._mark, files=known))
-        except OSError as error:
-            raise RunStateError(f"{self.path / MARK}: {error.strerror or error}") from error
+        if self._mark is not None and known != self._mark.files:
+            self.require()
+            self._change_mark(files=known)
 
     def write_holds(self, steps: list[int]) -> None:
         """Write for other processes which checkpoints this process holds; the file is there while it holds some."""
@@ -301,7 +282,7 @@ class RunDirectory:
         if taken or is_declared(relative, self._mark):
             raise RunStateError(f"{path}: is a file that this run did not export; move it away")
         if self._mark.exports.get(relative, -1) != step:
-            self._set_exports({**self._mark.exports, relative: step})
+            self._change_mark(exports={**self._mark.exports, relative: step})
 
     def remove_exports(self, steps: Container[int]) -> None:
         """Delete the exported policies beside checkpoints, except for those of ``steps``.
@@ -313,19 +294,18 @@ class RunDirectory:
         if not gone:
             return
         self.require()
-        for relative in gone:
-            path = self.path / relative
+        for path in map(self.path.joinpath, gone):
             try:
                 if not path.is_dir():
                     path.unlink(missing_ok=True)
             except OSError as error:
                 raise RunStateError(f"{path}: cannot be deleted: {error.strerror or error}") from error
-        self._set_exports({name: step for name, step in self._mark.exports.items() if name not in gone})
+        self._change_mark(exports={name: step for name, step in self._mark.exports.items() if name not in gone})
 
-    def _set_exports(self, exports: Mapping[str, int | None]) -> None:
+    def _change_mark(self, **changes: Any) -> None:
         assert self._mark is not None
         try:
-            self._set_mark(attrs.evolve(self._mark, exports=exports))
+            self._set_mark(attrs.evolve(self._mark, **changes))
         except OSError as error:
             raise RunStateError(f"{self.path / MARK}: {error.strerror or error}") from error
 

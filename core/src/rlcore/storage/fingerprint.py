@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
@@ -27,7 +27,8 @@ import attrs
 from rlcore import __version__
 from rlcore.config.dump import dump_config
 from rlcore.config.problems import shown
-from rlcore.errors import KeyPath, dotted
+from rlcore.contracts.saved_values import TreePath, leaves, mapped
+from rlcore.errors import dotted
 from rlcore.plugins.call import Plugins
 from rlcore.records import ConfigSection
 from rlcore.settings import RunConfig
@@ -38,13 +39,7 @@ ENTRY = "fingerprint"  # of a checkpoint's run
 ANOTHER_CONFIGURATION = "another configuration"
 # Blocks that no number of a training depends on. The section `plugins` says which plugins were loaded.
 _WITHOUT_EFFECT = ("checkpoint_settings", "evaluation", "stats", "export", "plugins", "debug")
-_NAMED = {
-    "libraries": "{name}",
-    "environment": "{name}",
-    "plugins": "plugin {name!r}",
-    "computing": "{name}",
-    "processes": "{name}",
-}
+_SECTIONS = ("libraries", "environment", "plugins", "computing", "processes")
 _COMPARED_ELSEWHERE = "ranks"  # by the start of a run, which restores less of a checkpoint of another number
 
 
@@ -106,12 +101,13 @@ def differences(saved: Fingerprint, now: Fingerprint) -> list[str]:
     Sections that an older checkpoint lacks are not compared.
     """
     found = []
-    for section, named in _NAMED.items():
+    for section in _SECTIONS:
         before, after = saved.get(section, {}), now.get(section, {})
         for name in sorted(before.keys() | after.keys() if before else ()):
             if name != _COMPARED_ELSEWHERE and before.get(name) != after.get(name):
                 was, is_now = (side.get(name, "not loaded") or "without a version" for side in (before, after))
-                found.append(f"{named.format(name=name)} {is_now} instead of {was}")
+                what = f"plugin {name!r}" if section == "plugins" else name
+                found.append(f"{what} {is_now} instead of {was}")
     if saved.get("configuration", now["configuration"]) != now["configuration"]:
         found.append(ANOTHER_CONFIGURATION)
     return found
@@ -127,15 +123,11 @@ def learning_part(data: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
 
 
 def _digest(data: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(_canonical(data), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(mapped(data, _canonical), sort_keys=True).encode()).hexdigest()
 
 
-def _canonical(value: Any) -> Any:
-    """``value`` with equal numbers written alike: 1.0 in a file and 1 in another one configure the same."""
-    if isinstance(value, Mapping):
-        return {key: _canonical(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_canonical(each) for each in value]
+def _canonical(value: Any, path: TreePath) -> Any:
+    """Equal numbers are written alike: 1.0 in a file and 1 in another one configure the same."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -158,8 +150,8 @@ class Change:
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
     """The keys whose values differ, without those that only say how the run is started."""
-    left, right = dict(_flat(before, ())), dict(_flat(now, ()))
-    keys = [key for key in {**left, **right} if key[:1] != _START and left.get(key) != right.get(key)]
+    left, right = dict(leaves(before, _is_list)), dict(leaves(now, _is_list))
+    keys = [key for key in left | right if key[:1] != _START and left.get(key) != right.get(key)]
     return [Change(dotted(key), _shown(left, key), _shown(right, key)) for key in keys]
 
 
@@ -169,13 +161,9 @@ def described(found: list[Change], most: int = 5) -> str:
     return ", ".join(texts) + (f" and {len(found) - most} more" if len(found) > most else "")
 
 
-def _shown(values: Mapping[KeyPath, Any], key: KeyPath) -> str:
+def _shown(values: Mapping[TreePath, Any], key: TreePath) -> str:
     return shown(values[key]) if key in values else MISSING
 
 
-def _flat(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
-    if isinstance(value, Mapping) and value:
-        for key, each in value.items():
-            yield from _flat(each, (*path, str(key)))
-    else:
-        yield path, value
+def _is_list(value: Any, path: TreePath) -> bool:
+    return isinstance(value, list)

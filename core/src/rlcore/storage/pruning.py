@@ -34,11 +34,9 @@ from rlcore.storage.status import status_in_checkpoints
 
 
 @attrs.frozen
-class StoredCheckpoint:
+class CheckpointDetails(Checkpoint):
     """A checkpoint of a run, read without verifying its files."""
 
-    step: int
-    path: Path
     best: bool  # in checkpoints/best: the policies of an evaluation
     format_version: int | None  # None if the manifest cannot be read
     created: float  # seconds since 1970
@@ -56,7 +54,7 @@ class StoredCheckpoint:
         return attrs.asdict(self) | {"path": str(self.path)}
 
 
-def stored_checkpoints(directory: Path) -> list[StoredCheckpoint]:
+def checkpoint_details(directory: Path) -> list[CheckpointDetails]:
     """The checkpoints of the run in ``directory``, oldest first, then those of the best evaluations."""
     places = [(directory / CHECKPOINTS, False), (directory / CHECKPOINTS / BEST, True)]
     held = _held(directory)
@@ -64,13 +62,13 @@ def stored_checkpoints(directory: Path) -> list[StoredCheckpoint]:
     for place, best in places:
         for checkpoint in find_checkpoints(place):
             try:
-                found.append(_stored(checkpoint.step, checkpoint.path, best, not best and checkpoint.step in held))
+                found.append(_details(checkpoint.step, checkpoint.path, best, not best and checkpoint.step in held))
             except FileNotFoundError:
                 continue  # the run is training, and has just deleted it
     return found
 
 
-def disk_usage(found: Iterable[StoredCheckpoint]) -> tuple[int, int]:
+def disk_usage(found: Iterable[CheckpointDetails]) -> tuple[int, int]:
     """Bytes on disk of the files of checkpoints, each shared file once, and bytes that deleting all of these frees.
 
     A file that another checkpoint, or a link elsewhere, shares is not freed.
@@ -104,7 +102,7 @@ def _held(directory: Path) -> frozenset[int]:
     return frozenset(filter(is_whole, steps)) if isinstance(steps, list) else frozenset()
 
 
-def _stored(step: int, path: Path, best: bool, held: bool) -> StoredCheckpoint:
+def _details(step: int, path: Path, best: bool, held: bool) -> CheckpointDetails:
     run: Mapping[str, Any] = {}
     problem = ""
     try:
@@ -122,7 +120,7 @@ def _stored(step: int, path: Path, best: bool, held: bool) -> StoredCheckpoint:
         created = created_at(path)
     except OSError:
         created = path.stat().st_mtime
-    return StoredCheckpoint(
+    return CheckpointDetails(
         step,
         path,
         best,
@@ -158,15 +156,15 @@ def _mean(values: Sequence[float]) -> float | None:
 class PrunePlan:
     """The checkpoints that a pruning deletes, and why the others stay."""
 
-    delete: list[StoredCheckpoint]
+    delete: list[CheckpointDetails]
     stay: dict[int, str]  # by step of a regular checkpoint: the reason
-    newest: StoredCheckpoint | None  # that is intact; None without checkpoints
+    newest: CheckpointDetails | None  # that is intact; None without checkpoints
     freed: int = 0  # bytes on disk that deleting them frees; files that other checkpoints share stay
 
 
 def prune_plan(
-    found: Sequence[StoredCheckpoint],
-    is_intact: Callable[[StoredCheckpoint], bool],
+    found: Sequence[CheckpointDetails],
+    is_intact: Callable[[CheckpointDetails], bool],
     keep: int | None,
     older_than: float | None,
     now: float,
@@ -207,9 +205,6 @@ def prune_plan(
     return plan
 
 
-# ---------------------------------------------------------------- pruning
-
-
 def prune(
     directory: Path,
     keep: int | None,
@@ -229,22 +224,21 @@ def prune(
         checkpoints = directory / CHECKPOINTS
         require_no_links(directory, mark)
         require_no_newer(checkpoints)
-        found = stored_checkpoints(directory)
+        found = checkpoint_details(directory)
         plan = prune_plan(found, _is_usable, keep, older_than, time.time())
         plan = attrs.evolve(plan, freed=disk_usage(plan.delete)[1])
         if dry_run or not plan.delete:
             return plan
-        remove_checkpoints(checkpoints, [Checkpoint(each.step, each.path) for each in plan.delete])
+        remove_checkpoints(checkpoints, plan.delete)
         _remove_exports(directory, plan)
         if plan.newest is not None:
-            checkpoint = Checkpoint(plan.newest.step, plan.newest.path)
-            state = load_without_arrays(checkpoint.path)
-            write_status(status_in_checkpoints(checkpoint, state, final=outcome_in(directory) == "done"))
+            state = load_without_arrays(plan.newest.path)
+            write_status(status_in_checkpoints(plan.newest, state, final=outcome_in(directory) == "done"))
     return plan
 
 
-def _is_usable(checkpoint: StoredCheckpoint) -> bool:
-    return not checkpoint.problem and is_intact(Checkpoint(checkpoint.step, checkpoint.path))
+def _is_usable(checkpoint: CheckpointDetails) -> bool:
+    return not checkpoint.problem and is_intact(checkpoint)
 
 
 @contextmanager

@@ -187,7 +187,7 @@ def _move_foreign_files(path: Path, mark: Mark, successor: Path) -> None:
             foreign.rename(place)
 
 
-# ---------------------------------------------------------------- rewinding
+# ---------------------------------------------------------------- resuming from an earlier checkpoint
 
 
 _NOT_COPIED = (LOCK, MARK, RESULT, f"{LOGS}/{STATUS}")  # of the run as it was at its end

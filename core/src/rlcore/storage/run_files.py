@@ -237,7 +237,7 @@ def _relative(directory: Path, path: Path) -> str:
     return path.relative_to(directory).as_posix()
 
 
-# ---------------------------------------------------------------- exported files
+# ---------------------------------------------------------------- exported policies
 
 
 @attrs.frozen
@@ -272,7 +272,7 @@ def _owner(name: str, behaviors: Iterable[str]) -> str | None:
     return max((each for each in behaviors if name.startswith(f"{each}.")), key=len, default=None)
 
 
-# ---------------------------------------------------------------- output files
+# ---------------------------------------------------------------- output of commands
 
 
 def require_output(

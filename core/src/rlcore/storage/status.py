@@ -20,7 +20,7 @@ from rlcore.storage.checkpoint import created_at, load_without_arrays
 from rlcore.storage.checkpoint_state import RUN, require_run
 from rlcore.storage.checkpoints import Checkpoint, find_checkpoints
 from rlcore.storage.files.json_files import is_number, is_whole
-from rlcore.storage.fingerprint import Fingerprint, fingerprint_in
+from rlcore.storage.fingerprint import fingerprint_in
 from rlcore.storage.run_files import ExportedFiles
 
 log = logging.getLogger(__name__)
@@ -37,32 +37,14 @@ class ListedCheckpoint:
     entries: Mapping[str, Mapping[str, Any]]  # by behavior
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, state: Mapping[str, Any]) -> Self:
-        """``state`` is the checkpoint's state, with or without its arrays."""
-        run, created = state[RUN], created_at(checkpoint.path)
+    def of(cls, checkpoint: Checkpoint, run: Mapping[str, Any]) -> Self:
+        """``run`` is the checkpoint's entry of the run."""
+        created = created_at(checkpoint.path)
         entries = {
             name: _entry(name, checkpoint, int(steps), run["behaviors"][name]["recent"], created)
             for name, steps in run["steps"].items()
         }
         return cls(checkpoint.step, entries)
-
-
-@attrs.frozen
-class SavedStatus:
-    """The part of the training status that every checkpoint contains in its state."""
-
-    listed: ListedCheckpoint
-    sections: Mapping[str, Any]  # of plugins and environment parameters
-    fingerprint: Fingerprint
-    evaluation: Mapping[str, Any] | None  # scores
-    resume: Mapping[str, Any] | None  # the promise of a resume; None in an older checkpoint
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint, state: Mapping[str, Any]) -> Self:
-        """``state`` is the checkpoint's state, with or without its arrays."""
-        run = state[RUN]
-        listed = ListedCheckpoint.of(checkpoint, state)
-        return cls(listed, run["sections"], fingerprint_in(run), run.get("evaluation"), run.get("resume"))
 
 
 def listed_before(step: int, checkpoints: Sequence[Checkpoint]) -> list[ListedCheckpoint]:
@@ -77,38 +59,45 @@ def listed_before(step: int, checkpoints: Sequence[Checkpoint]) -> list[ListedCh
         try:
             state = load_without_arrays(checkpoint.path)
             require_run(checkpoint.path, state)
-            listed.append(ListedCheckpoint.of(checkpoint, state))
+            listed.append(ListedCheckpoint.of(checkpoint, state[RUN]))
         except (RunStateError, OSError) as error:  # OSError: the run is training, and has just deleted it
             log.debug("%s; the training status does not list it", error)
     return listed
 
 
 def training_status(
-    newest: SavedStatus, older: Sequence[ListedCheckpoint], exported: ExportedFiles, final: bool = False
+    run: Mapping[str, Any],
+    newest: ListedCheckpoint,
+    older: Sequence[ListedCheckpoint],
+    exported: ExportedFiles,
+    final: bool = False,
 ) -> dict[str, Any]:
-    """The status of a run at its newest checkpoint, with the older ones listed; ``final`` if its training is done."""
-    status = dict(newest.sections)
-    for name in newest.listed.entries:
-        listed = [each for each in (*older, newest.listed) if name in each.entries]
+    """The status of a run at its ``newest`` checkpoint, with the older ones listed.
+
+    ``run`` is the checkpoint's entry of the run. ``final``: the training is done.
+    """
+    status = dict(run["sections"])
+    for name in newest.entries:
+        listed = [each for each in (*older, newest) if name in each.entries]
         entries = [_with_files(each.entries[name], exported.of_checkpoint(name, each.step)) for each in listed]
         section: dict[str, Any] = {"checkpoints": entries}
         if final:
-            last = newest.listed
-            files = exported.of_end(name, last.step, last.entries) or exported.of_checkpoint(name, last.step)
-            section["final_checkpoint"] = _with_files(last.entries[name], files)
+            files = exported.of_end(name, newest.step, newest.entries) or exported.of_checkpoint(name, newest.step)
+            section["final_checkpoint"] = _with_files(newest.entries[name], files)
         shared = status.get(name)  # what a plugin adds
         status[name] = section | (dict(shared) if isinstance(shared, Mapping) else {})
-    libraries = {f"{name}_version": version for name, version in newest.fingerprint.get("libraries", {}).items()}
+    made_with = fingerprint_in(run)
+    libraries = {f"{name}_version": version for name, version in made_with.get("libraries", {}).items()}
     metadata = {
         "stats_format_version": STATS_FORMAT_VERSION,
         **libraries,
-        "plugins": dict(newest.fingerprint.get("plugins", {})),
-        "run_steps": newest.listed.step,
+        "plugins": dict(made_with.get("plugins", {})),
+        "run_steps": newest.step,
     }
-    if newest.evaluation is not None and newest.evaluation["score"] is not None:
-        metadata["evaluation"] = newest.evaluation
-    if newest.resume is not None:
-        metadata["resume"] = newest.resume
+    if (run.get("evaluation") or {}).get("score") is not None:
+        metadata["evaluation"] = run["evaluation"]
+    if run.get("resume") is not None:  # an older checkpoint has none
+        metadata["resume"] = run["resume"]
     return status | {"metadata": metadata}
 
 
@@ -119,7 +108,7 @@ def status_in_checkpoints(checkpoint: Checkpoint, state: Mapping[str, Any], fina
     """
     older = listed_before(checkpoint.step, find_checkpoints(checkpoint.path.parent))
     exported = ExportedFiles.read(checkpoint.path.parent.parent)
-    return training_status(SavedStatus.of(checkpoint, state), older, exported, final)
+    return training_status(state[RUN], ListedCheckpoint.of(checkpoint, state[RUN]), older, exported, final)
 
 
 def _with_files(entry: Mapping[str, Any], exported: Sequence[str]) -> Mapping[str, Any]:

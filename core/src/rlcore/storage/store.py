@@ -11,9 +11,8 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import parse_document, read_document
-from rlcore.config.dump import config_text
-from rlcore.config.seal import content_sha256, sealed
+from rlcore.config.dump import config_text, content_sha256, sealed
+from rlcore.config.reading import parse_document, read_document
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import FACTORIES, RunContext
@@ -47,10 +46,10 @@ from rlcore.storage.fingerprint import (
 from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
 from rlcore.storage.frozen_files import FlushedFiles
 from rlcore.storage.run_files import TIMERS, outcome_in
-from rlcore.storage.status import ListedCheckpoint, SavedStatus, listed_before, training_status
+from rlcore.storage.status import ListedCheckpoint, listed_before, training_status
 
-# Entries of a checkpoint's run that its status shows.
-SHOWN = ("steps", "behaviors", "sections", FINGERPRINT, "evaluation", "resume")
+# Entries of a checkpoint's run that its status shows; an older rlcore has written `versions`.
+SHOWN = ("steps", "behaviors", "sections", FINGERPRINT, "versions", "evaluation", "resume")
 
 
 Kept = tuple[list[Checkpoint], list[Checkpoint]]  # those that stay and those that were deleted, oldest first
@@ -119,7 +118,8 @@ class RunStore:
         self.plugins = plugins
         self.removed: list[Checkpoint] = []  # deleted when the last checkpoint was saved
         self.saved_step: int | None = None  # agent steps of the checkpoint last written or read
-        self._newest: SavedStatus | None = None  # of that checkpoint
+        self._newest: ListedCheckpoint | None = None  # that checkpoint
+        self._run: Mapping[str, Any] = {}  # its entry of the run
         self._older: list[ListedCheckpoint] = []  # the checkpoints before it in the directory
         self._configuration = ""  # as checkpoints hold it
         self._fingerprint: Fingerprint = {}  # of this process
@@ -150,7 +150,8 @@ class RunStore:
             self.directory.rewind(step)
         self._whole[checkpoint.step] = True
         self.saved_step = checkpoint.step
-        self._newest = SavedStatus.of(checkpoint, state)
+        self._run = _shown(state)
+        self._newest = ListedCheckpoint.of(checkpoint, self._run)
         self._older = listed_before(checkpoint.step, found)
         return state
 
@@ -245,7 +246,7 @@ class RunStore:
             return PendingSave(step, path)
         self.directory.require()
         failure: PluginError | None = None
-        sections = {} if self._newest is None else self._newest.sections
+        sections = self._run.get("sections", {})
         try:
             sections = self.plugins.report_status(context, parameters, behaviors)
         except PluginError as error:
@@ -261,8 +262,7 @@ class RunStore:
             settle_best(self.directory.best, best)
             return rotate(path.parent, keep, step, self._is_whole, context.held_checkpoints)
 
-        shown = {key: state[RUN][key] for key in SHOWN if key in state[RUN]}
-        self._pending = PendingSave(step, path, save, delete_old, shown, failure)
+        self._pending = PendingSave(step, path, save, delete_old, _shown(state), failure)
         return self._pending
 
     def saved(self, pending: PendingSave) -> Path:
@@ -272,8 +272,8 @@ class RunStore:
         if self.directory.read_only:
             return path
         if self._newest is not None:
-            self._older.append(self._newest.listed)
-        self._newest = SavedStatus.of(Checkpoint(step, path), {RUN: pending.shown})
+            self._older.append(self._newest)
+        self._run, self._newest = pending.shown, ListedCheckpoint.of(Checkpoint(step, path), pending.shown)
         kept = {checkpoint.step for checkpoint in pending.stay}
         self._older = [each for each in self._older if each.step in kept - {step}]
         with _status_after(step):
@@ -314,7 +314,7 @@ class RunStore:
 
     def _status(self, final: bool = False) -> dict[str, Any]:
         assert self._newest is not None, "no checkpoint was written or read"
-        return training_status(self._newest, self._older, self.directory.exported_files(), final)
+        return training_status(self._run, self._newest, self._older, self.directory.exported_files(), final)
 
     def forget_result(self) -> None:
         """Deletes the result of an earlier process, because the run continues. Raises RunStateError."""
@@ -332,6 +332,10 @@ class RunStore:
         except OSError as error:
             what = error.filename2 or error.filename or self.directory.path
             raise RunStateError(f"{what}: the result cannot be written: {error.strerror or error}") from error
+
+
+def _shown(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: state[RUN][key] for key in SHOWN if key in state[RUN]}
 
 
 @contextmanager

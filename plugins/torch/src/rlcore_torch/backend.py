@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from rlcore import ConfigError, Ranks, RunContext
-from rlcore.ranks.launch import launched
+from rlcore.run.ranks.launch import launched
 from rlcore_torch.cpu.acting import NumpyActor, numpy_actor
 from rlcore_torch.cpu.dense import fused_dense
 from rlcore_torch.cpu.flat_adam import FlatAdam

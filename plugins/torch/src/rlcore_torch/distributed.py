@@ -25,9 +25,8 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from rlcore import OneRank, Ranks, RanksFailed, one_line
-from rlcore.ranks.launch import Launch
-from rlcore.ranks.messages import decoded, encoded
+from rlcore import Launch, OneRank, Ranks, RanksFailed, one_line
+from rlcore_torch.messages import decoded, encoded
 
 __all__ = ["TorchRanks", "start_store", "sum_over_ranks"]
 

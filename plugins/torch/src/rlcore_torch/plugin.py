@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from rlcore_torch.records import ActionDistributionSpec, EncoderSpec, OptimizerS
 if TYPE_CHECKING:
     from pluggy import PluginManager
 
-    from rlcore import BehaviorSettings, RunContext
+    from rlcore import BehaviorSettings, Launch, Ranks, RunConfig, RunContext
 
 
 @hookimpl
@@ -127,3 +127,11 @@ def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: Ru
     if settings.sections.get("behavioral_cloning") is None or run.inference or trainer is None:
         return trainer
     return import_module("rlcore_torch.imitation").imitating(trainer, run)
+
+
+@hookimpl
+def rlcore_join_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks:
+    ranks: Ranks = import_module("rlcore_torch.distributed").TorchRanks(
+        launch, config.torch_settings.rank_timeout, stop_requested
+    )
+    return ranks

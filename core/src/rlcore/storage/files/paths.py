@@ -38,7 +38,7 @@ def working_directory() -> Path:
         return Path()
 
 
-# ---------------------------------------------------------------- patterns
+# ---------------------------------------------------------------- files of plugins
 
 
 def pattern_problem(pattern: str) -> str | None:
@@ -51,7 +51,7 @@ def pattern_problem(pattern: str) -> str | None:
     return None
 
 
-# ---------------------------------------------------------------- ml agents
+# ---------------------------------------------------------------- files of ML-Agents
 
 
 DEMONSTRATION = ".demo"

@@ -44,7 +44,7 @@ from rlcore import (
     save_checkpoint,
     selection_from,
 )
-from rlcore.run.run_curricula import RunCurricula
+from rlcore.run.curricula.curricula import RunCurricula
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 

@@ -1,0 +1,332 @@
+"""Standings of a run: ratings of all players, the learner's rating over time, who beats whom, and cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, Final
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore_ghost.ratings.fits import BradleyTerry, Skill, bradley_terry, seated_pairs, weng_lin
+from rlcore_ghost.selfplay.elo import EloTable, expected_score
+from rlcore_ghost.selfplay.match_log import Matches, MatchLog, snapshot_parts
+
+__all__ = ["Cycle", "PayOff", "PlayerStanding", "RatingPoint", "Standings", "default_anchor", "nash_average"]
+
+# A player beats another one with this share of this many games; the share must also be two standard errors above 0.5.
+BEATS_SHARE: Final = 0.55
+BEATS_GAMES: Final = 50
+# Games, as the Bradley-Terry fit predicts them, that each pair has besides its own when Nash averaging weighs it.
+PRIOR_GAMES: Final = 10.0
+# Players of a pay-off matrix: cycles and Nash averaging look at all triples, and at all pairs.
+MOST_PLAYERS: Final = 64
+MOST_CYCLES: Final = 10
+
+
+@attrs.frozen
+class PlayerStanding:
+    """The results of one player.
+
+    Attributes:
+        name: The player; ``"Player@20000+"`` is the learner after its snapshot of step 20,000.
+        games: Games against other players.
+        share: Share of its games that it won; draws count as half a win.
+        elo: Its live rating; for a learner, that of now. None if there are no live ratings.
+        bradley_terry: Its rating by the fit of all matches; None if no chain of matches connects it to the anchor.
+        skill: Its rating by OpenSkill.
+    """
+
+    name: str
+    games: int
+    share: float
+    elo: float | None
+    bradley_terry: float | None
+    skill: Skill
+
+
+@attrs.frozen
+class RatingPoint:
+    """The rating of a learner at one of its snapshots, or at the end of the log.
+
+    Attributes:
+        learner: The name of the learner.
+        step: The step of the snapshot.
+        elo: The live rating of the snapshot; None if there are no live ratings.
+        bradley_terry: The rating of the snapshot by the fit; None for a snapshot without matches.
+    """
+
+    learner: str
+    step: int
+    elo: float | None
+    bradley_terry: float | None
+
+
+@attrs.frozen
+class Cycle:
+    """Three players of which each beats the next one, and the last one the first.
+
+    Attributes:
+        players: The names.
+        shares: The share of its games that each won against the next one, without what the fit explains by the teams.
+    """
+
+    players: tuple[str, str, str]
+    shares: tuple[float, float, float]
+
+
+@attrs.frozen(eq=False)
+class PayOff:
+    """The results between generations: a snapshot together with the learner after it, or a fixed opponent.
+
+    Of more than 64 players, the newest generations and the fixed opponents are here. G is their number.
+
+    Attributes:
+        names: The G players: the generations, each under the name of its snapshot, and then the fixed opponents.
+        games: [G, G] games between two players.
+        wins: [G, G] wins of the player of the row against the one of the column.
+        draws: [G, G] draws.
+        cycles: At most ten cycles, the clearest first. A player beats another one with at least 55% of at least 50
+            games (a draw is half a win), if that is more than half by two standard errors. What the fit explains by the
+            teams that they played does not count.
+        nash: Nash averaging: the mixture of players that no player beats in the mean, by name. Of several, the one
+            whose largest probability is smallest. A single player means that it beats or equals all; several mean that
+            no order of strength describes them. Empty for snapshots of several behaviors, which do not play each
+            other; None without scipy.
+    """
+
+    names: tuple[str, ...]
+    games: NDArray[np.int64]
+    wins: NDArray[np.int64]
+    draws: NDArray[np.int64]
+    cycles: tuple[Cycle, ...]
+    nash: Mapping[str, float] | None
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """[G, G] share of the games that the player of the row won, draws as half; NaN if two never met."""
+        return _shares(self.wins + self.draws / 2.0, self.games)
+
+
+@attrs.frozen(eq=False)
+class Standings:
+    """All that the match log of a run says.
+
+    Attributes:
+        anchor: The player whose Bradley-Terry rating is fixed at ``initial``.
+        initial: The rating of the anchor.
+        advantages: Rating points of each team over the average of the teams, by the fit; empty without matches.
+        players: Fixed opponents, snapshots and the newest version of each learner, the strongest first.
+        curve: The ratings of each learner by step.
+        pay_off: Who beats whom.
+        matches: Number of matches.
+        self_matches: How many of them one player played alone; they change no rating.
+        not_zero_sum: How many of them had results that did not add up to zero. Ratings only use the order of results.
+    """
+
+    anchor: str | None
+    initial: float
+    advantages: tuple[float, ...]
+    players: tuple[PlayerStanding, ...]
+    curve: tuple[RatingPoint, ...]
+    pay_off: PayOff
+    matches: int
+    self_matches: int
+    not_zero_sum: int
+
+    @classmethod
+    def of(
+        cls, log: MatchLog, elo: EloTable | None = None, anchor: str | None = None, initial: float | None = None
+    ) -> Standings:
+        """Compute the standings of a log, with its live ratings if there are any.
+
+        ``anchor`` is :func:`default_anchor` by default, and ``initial`` the initial rating of ``elo``. Raises
+        ValueError for an unknown anchor.
+        """
+        matches = log.matches()
+        anchor = default_anchor(matches) if anchor is None else anchor
+        initial = (1200.0 if elo is None else elo.initial) if initial is None else initial
+        fitted = BradleyTerry({}, ()) if anchor is None else bradley_terry(matches, anchor, initial)
+        fit = fitted.ratings
+        alone = (matches.players == matches.players[:, :1]).all(axis=1)
+        return cls(
+            anchor=anchor,
+            initial=initial,
+            advantages=fitted.advantages,
+            players=_players(log, matches, elo, fit),
+            curve=_curve(log, elo, fit),
+            pay_off=_pay_off(matches, fitted),
+            matches=int(matches.count.sum()),
+            self_matches=int(matches.count[alone].sum()),
+            not_zero_sum=log.not_zero_sum,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the standings as JSON values; a share of players that never met is None."""
+        pay_off = self.pay_off
+        shares = [[None if np.isnan(each) else float(each) for each in row] for row in pay_off.shares]
+        return {
+            "anchor": self.anchor,
+            "initial": self.initial,
+            "advantages": list(self.advantages),
+            "matches": self.matches,
+            "self_matches": self.self_matches,
+            "not_zero_sum": self.not_zero_sum,
+            "players": [
+                {**attrs.asdict(each, filter=lambda field, _: field.name != "skill"), **each.skill._asdict()}
+                for each in self.players
+            ],
+            "curve": [attrs.asdict(each) for each in self.curve],
+            "pay_off": {
+                "names": list(pay_off.names),
+                "games": pay_off.games.tolist(),
+                "wins": pay_off.wins.tolist(),
+                "draws": pay_off.draws.tolist(),
+                "shares": shares,
+            },
+            "cycles": [attrs.asdict(each) for each in pay_off.cycles],
+            "nash": None if pay_off.nash is None else dict(pay_off.nash),
+        }
+
+
+def default_anchor(matches: Matches) -> str | None:
+    """Return the first snapshot that has games; without one, the player with most games. None without games."""
+    games = matches.games.sum(axis=1)
+    if not games.any():
+        return None
+    snapshots = [name for name, played in zip(matches.names, games, strict=True) if played and snapshot_parts(name)]
+    return snapshots[0] if snapshots else matches.names[int(games.argmax())]
+
+
+def nash_average(advantages: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probabilities [G] of the symmetric Nash equilibrium of a zero-sum game between players.
+
+    ``advantages`` [G, G] is antisymmetric: what the player of the row wins of the player of the column in the mean. No
+    player wins of the mixture. Of several equilibria, it is one whose largest probability is smallest, so that equal
+    players share their weight. See Balduzzi et al., "Re-evaluating evaluation" (NeurIPS 2018).
+    """
+    from scipy.optimize import linprog
+
+    size = len(advantages)
+    cost = np.append(np.zeros(size), 1.0)  # the last variable is the largest probability
+    at_most = np.block(
+        [[advantages, np.zeros((size, 1))], [np.eye(size), -np.ones((size, 1))]]
+    )  # no row wins; no probability is larger
+    # The value of an antisymmetric game is 0; the slack is for rounding.
+    limits = np.append(np.full(size, 1e-9), np.zeros(size))
+    found = linprog(cost, at_most, limits, np.append(np.ones(size), 0.0)[None], [1.0], bounds=(0.0, 1.0))
+    return np.clip(np.asarray(found.x[:size], np.float64), 0.0, 1.0)
+
+
+def _players(
+    log: MatchLog, matches: Matches, elo: EloTable | None, fit: Mapping[str, float]
+) -> tuple[PlayerStanding, ...]:
+    skills = weng_lin(matches)
+    games = matches.games.sum(axis=1)
+    points = (matches.wins + matches.draws / 2.0).sum(axis=1)
+    newest = {name: index for index, name in enumerate(matches.names[len(log.names) :], len(log.names))}
+    learners = {(snapshot_parts(name.removesuffix("+")) or ("", 0))[0]: (name, at) for name, at in newest.items()}
+    shown = [(name, index, index) for index, name in enumerate(log.names)]
+    shown += [(name, at, log.names.index(learner)) for learner, (name, at) in learners.items()]
+    found = [
+        PlayerStanding(
+            name,
+            int(games[at]),
+            float(points[at] / games[at]),
+            _live(elo, rated),
+            fit.get(name),
+            skills[name],
+        )
+        for name, at, rated in shown
+        if games[at] and not (name in learners and at == rated)  # the learner before its first snapshot
+    ]
+    return tuple(
+        sorted(found, key=lambda each: -float("inf") if each.bradley_terry is None else each.bradley_terry)[::-1]
+    )
+
+
+def _curve(log: MatchLog, elo: EloTable | None, fit: Mapping[str, float]) -> tuple[RatingPoint, ...]:
+    points = []
+    for index, name in enumerate(log.names):
+        learner, step = snapshot_parts(name) or ("", 0)
+        if learner in log.names:
+            points.append(RatingPoint(learner, step, _live(elo, index), fit.get(name)))
+    return tuple(sorted(points, key=lambda point: (point.learner, point.step)))
+
+
+def _live(elo: EloTable | None, index: int) -> float | None:
+    return None if elo is None or index >= len(elo) else elo.rating(index)
+
+
+def _pay_off(matches: Matches, fitted: BradleyTerry) -> PayOff:
+    generations = matches.by_generation()
+    played = np.flatnonzero(generations.games.any(axis=1))
+    snapshots = [index for index in played if snapshot_parts(generations.names[index])]
+    fixed = [index for index in played if not snapshot_parts(generations.names[index])]
+    kept = snapshots[-max(1, MOST_PLAYERS - len(fixed)) :] + fixed[:MOST_PLAYERS]
+    names = tuple(generations.names[index] for index in kept)
+    at = np.ix_(kept, kept)
+    wins, draws, games = generations.wins[at], generations.draws[at], generations.games[at]
+    points = wins + draws / 2.0 - _by_teams(generations, fitted)[at]
+    learners = {(snapshot_parts(name) or ("",))[0] for name in names} - {""}
+    return PayOff(
+        names,
+        games,
+        wins,
+        draws,
+        _cycles(names, np.clip(_shares(points, games), 0.0, 1.0), games),
+        {} if len(learners) > 1 else _nash(names, points, games, fitted.ratings),
+    )
+
+
+def _by_teams(matches: Matches, fitted: BradleyTerry) -> NDArray[np.float64]:
+    """[P, P] points that each player owes to the teams that it played against each other one, by the fit."""
+    owed = np.zeros(matches.games.shape)
+    if fitted.advantages:
+        one, other, first, second, _, games = seated_pairs(matches, np.arange(len(owed)))
+        ratings = np.array([fitted.ratings.get(name, 0.0) for name in matches.names])
+        difference, advantages = ratings[one] - ratings[other], np.array(fitted.advantages)
+        more = expected_score(difference + advantages[first] - advantages[second]) - expected_score(difference)
+        np.add.at(owed, (one, other), games * more)
+        np.add.at(owed, (other, one), -games * more)
+    return owed
+
+
+def _shares(points: NDArray[np.float64], games: NDArray[np.int64]) -> NDArray[np.float64]:
+    shares = np.full(games.shape, np.nan)
+    np.divide(points, games, out=shares, where=games > 0)
+    return shares
+
+
+def _cycles(names: tuple[str, ...], shares: NDArray[np.float64], games: NDArray[np.int64]) -> tuple[Cycle, ...]:
+    certain = shares - 0.5 > 2.0 * 0.5 / np.sqrt(np.maximum(games, 1))
+    beats = (shares >= BEATS_SHARE) & (games >= BEATS_GAMES) & certain
+    found = np.argwhere(beats[:, :, None] & beats[None, :, :] & beats.T[:, None, :])
+    cycles = []
+    for first, second, third in found.tolist():
+        if first < min(second, third):  # each cycle is found from each of its players
+            won = float(shares[first, second]), float(shares[second, third]), float(shares[third, first])
+            cycles.append(Cycle((names[first], names[second], names[third]), won))
+    return tuple(sorted(cycles, key=lambda cycle: -min(cycle.shares))[:MOST_CYCLES])
+
+
+def _nash(
+    names: tuple[str, ...], points: NDArray[np.float64], games: NDArray[np.int64], fit: Mapping[str, float]
+) -> dict[str, float] | None:
+    """Nash averaging of the players that have a rating; pairs with few games are weighed with what it predicts."""
+    if find_spec("scipy") is None:
+        return None
+    rated = [index for index, name in enumerate(names) if name in fit]
+    if not rated:
+        return {}
+    ratings = np.array([fit[names[index]] for index in rated])
+    at = np.ix_(rated, rated)
+    predicted = expected_score(ratings[:, None] - ratings)
+    advantages = (points[at] + PRIOR_GAMES * predicted) / (games[at] + PRIOR_GAMES) - 0.5
+    return {
+        names[index]: float(each)
+        for index, each in zip(rated, nash_average((advantages - advantages.T) / 2.0), strict=True)
+        if each > 1e-6
+    }

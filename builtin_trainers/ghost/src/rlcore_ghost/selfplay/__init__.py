@@ -1,0 +1,1 @@
+"""Self-play: agents of one team learn, and the others play as earlier policies."""

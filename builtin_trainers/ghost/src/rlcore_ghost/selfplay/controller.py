@@ -1,0 +1,471 @@
+"""The part that all trainers of a run share: the team that learns, the games that are open, and the ratings.
+
+The trainers of all behaviors with self-play share one controller. They call it in a fixed order, so a run that was
+resumed continues with the same calls.
+
+A *game* of an environment is over when every agent with self-play has ended its episode. Its result is a number for
+each team, the mean over those of its agents that have a number; more is better, and equal numbers are a draw. A game
+is not rated if an agent's episode was aborted or cut, or, by default, truncated, or if a team has no number.
+
+With several ranks, each has the games of its own N environments. The learning team, the match log and the ratings are
+the same in all: games are exchanged where they are rated.
+
+Shapes: N environments, T teams, B behaviors, S slots of a behavior, M games that ended in one environment step. An
+exploiter of a league is a behavior here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import (
+    IdleGroups,
+    OneRank,
+    Ranks,
+    SavedValueError,
+    StashKey,
+    saved_array,
+    saved_bool,
+    saved_count,
+    saved_entry,
+    saved_float,
+    saved_mapping,
+)
+from rlcore_ghost.selfplay.elo import EloTable
+from rlcore_ghost.selfplay.finished_games import FinishedGames, Games
+from rlcore_ghost.selfplay.match_log import MatchLog
+
+__all__ = ["CONTROLLER", "Controller"]
+
+log = logging.getLogger("rlcore.plugin.ghost")
+
+MEMORY_OF_RESULTS = 0.99  # by how much a game's weight shrinks with each later game against the same opponent
+ARRAYS = ("team", "game", "_open", "_value", "_counted", "_players", "_void")  # attributes [N, ...] of the state
+UNRATED_GAMES = 100  # of a game that is not zero-sum, or that a time limit ends, before the run says so
+
+
+class Controller:
+    """The learning team, the open games and the ratings of a run.
+
+    Attributes:
+        teams: The T teams, ascending.
+        learning_team: Index in ``teams`` of the team that learns in games that begin from now on; -1: none of them.
+        changes: How often the learning team changed.
+        team: [N] index of the team that learns in the latest game of each environment.
+        log: The match log.
+        elo: The live ratings.
+        exchange: The processes of the run.
+        acting: Which teams act. A team that is idle does not learn while another one can.
+        first: The behavior whose trainer saves the controller.
+        first_env: Number, in the run, of the first of the N environments.
+        games: [B, players] rated games of learning policies against each player as a ghost of each behavior, in the
+            order of their names; later games count more.
+        score: [B, players] sum of the results of these games, 1 for a game that the learning policy won.
+    """
+
+    def __init__(
+        self,
+        teams: Iterable[int],
+        agents: NDArray[np.int64],
+        initial_elo: float,
+        elo_k: float,
+        sides: Sequence[int] = (),
+        exchange: Ranks | None = None,
+        first_env: int = 0,
+    ) -> None:
+        """``agents`` [N] is the number of agents with self-play of each environment.
+
+        With ``sides`` [T], the live ratings estimate advantages of teams: see :class:`EloTable`.
+        ``exchange`` has the other processes of the run, None without any; ``first_env`` is the number, in the run, of
+        the first environment.
+        """
+        self.exchange: Ranks = exchange or OneRank()
+        self.first_env = first_env
+        self.teams = tuple(sorted(teams))
+        self.learning_team = 0
+        self.changes = 0
+        self.retired: list[int] = []  # indices of teams whose trainers have reached max_steps
+        envs, count = len(agents), len(self.teams)
+        self.acting = IdleGroups(self.exchange, count)
+        self._named_idle = np.zeros(count, np.bool_)  # in the log of this process
+        self.first = ""
+        self.team = np.zeros(envs, np.int64)  # [N]
+        self.game = np.zeros(envs, np.int64)  # [N] number of the latest game
+        self.resets = 0  # of all environments at once
+        self.log = MatchLog(count)
+        self.elo = EloTable(initial_elo, elo_k, sides)
+        self._sides = tuple(sides)
+        self.games = np.zeros((0, 0))
+        self.score = np.zeros((0, 0))
+        self._agents = agents
+        self._open = agents.copy()  # [N] agents that have not ended their episode of the latest game
+        self._value = np.zeros((envs, count))  # sums over the agents that have
+        self._counted = np.zeros((envs, count), np.int64)  # agents in these sums
+        self._owner = np.zeros((envs, count), np.int64)  # behavior of each team, by its place among the names
+        self._players = np.zeros((envs, count), np.int64)  # in the match log
+        self._void = np.zeros(envs, np.bool_)  # not to be rated
+        self._reported: dict[str, NDArray[np.bool_]] = {}  # by behavior, [S] slots that are part of these sums
+        self._envs: dict[str, NDArray[np.int64]] = {}  # by behavior, [S]
+        self._teams: dict[str, NDArray[np.int64]] = {}  # by behavior, [S] indices in `teams`
+        self._steps: dict[int, Callable[[], int]] = {}  # agent steps of the trainer of each player that learns
+        self._finished = FinishedGames(count, self.exchange, first_env)  # games since `settle`
+        self._results: dict[int, tuple[float, int]] = {}  # by player that learns: sum and number, since `results`
+        self.rated = 0  # games
+        self.not_zero_sum = 0  # of them
+        self._warned = False
+        self._cut_off = 0  # games of this process that a time limit ended, so that they were not rated; -1: reported
+
+    def join(self, name: str, env_index: NDArray[np.int64], team: NDArray[np.int64], steps: Callable[[], int]) -> int:
+        """Add the behavior called ``name``, whose slots have these environments [S]. Returns its player.
+
+        ``team`` [S] are indices in :attr:`teams`; ``steps`` returns the agent steps of its trainer.
+        """
+        self._reported[name] = np.zeros(len(env_index), np.bool_)
+        self._envs[name], self._teams[name] = env_index, team
+        self.first = self.behaviors[0]
+        for owner, behavior in enumerate(self.behaviors):
+            self._owner[self._envs[behavior], self._teams[behavior]] = owner
+        self.games, self.score = (np.zeros((len(self._reported), self.games.shape[1])) for _ in range(2))
+        player = self.player(name)
+        self._steps[player] = steps
+        return player
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The players that learn, by the names of their behaviors."""
+        return tuple(self.log.names[player] for player in self._steps)
+
+    @property
+    def behaviors(self) -> list[str]:
+        """The B behaviors by name, sorted."""
+        return sorted(self._reported)
+
+    def player(self, name: str, like: int | None = None) -> int:
+        """The index of a player in the log; a new one begins with the rating of the player ``like``.
+
+        All ranks add it at the same step.
+        """
+        if name in self.log.names:
+            return self.log.player(name)
+        self.settle()
+        index = self.log.player(name)
+        self.elo.add(index, None if like is None else self.elo.rating(like))
+        self.games, self.score = (np.pad(counts, ((0, 0), (0, 1))) for counts in (self.games, self.score))
+        return index
+
+    # ------------------------------------------------------------ who learns
+
+    def change_team(self) -> None:
+        """Let the next team that acts learn, in games that begin from now on."""
+        left = [team for team in range(len(self.teams)) if team not in self.retired]
+        left = [team for team in left if not self.acting.idle[team]] or left
+        after = [team for team in left if team > self.learning_team]
+        self.learning_team = -1 if not left else after[0] if after else left[0]
+        self.changes += 1
+
+    def retire(self, teams: Iterable[int]) -> None:
+        """Leave out the teams with these numbers, which learn nothing any more."""
+        self.retired = sorted({*self.retired, *(self.teams.index(team) for team in teams)})
+        if self.learning_team in self.retired:
+            self.change_team()
+
+    def reset(self, resets: int, game: NDArray[np.int64]) -> None:
+        """All environments were reset, for the time ``resets`` as one of the behaviors counts; nothing is rated.
+
+        ``game`` [N], the number of the game that the behavior is in, is overwritten.
+        """
+        if resets > self.resets:  # the first behavior to say so
+            self.resets = resets
+            self.game += 1
+            self.team[:] = self.learning_team
+            self._clear(np.ones(len(self.game), np.bool_))
+        game[:] = self.game
+
+    def next_game(self, over: NDArray[np.bool_], game: NDArray[np.int64]) -> None:
+        """All agents of one behavior have ended their game in the environments ``over`` [N].
+
+        ``game`` [N], the number of the game that the behavior is in, is counted up. If no other behavior has begun the
+        next game, the team that learns in it is decided here.
+        """
+        game[over] += 1
+        begun = game > self.game
+        self.game[begun] = game[begun]
+        self.team[begun] = self.learning_team
+
+    # ------------------------------------------------------------ results
+
+    def observed(self, name: str) -> None:
+        """The behavior ``name`` observed a step of the environments; games that end in it are reported after this."""
+        self._finished.step += 1
+        if name != self.first or not self.acting.after_step():
+            return
+        idle = self.acting.idle
+        if self.learning_team >= 0 and idle[self.learning_team] and not idle.all():
+            self.change_team()
+        for team in np.flatnonzero(idle & ~self._named_idle).tolist():
+            self._named_idle[team] = True
+            if team not in self.retired and not self.exchange.rank:
+                behavior = next(name for name, teams in self._teams.items() if (teams == team).any())
+                log.warning(
+                    "self-play: the agents of team %d, behavior %r, have not acted for %d steps of the environments; "
+                    "other teams learn until they act (reported once)",
+                    self.teams[team], behavior, self.acting.window,
+                )  # fmt: skip
+
+    def report(
+        self,
+        name: str,
+        slots: NDArray[np.int64],
+        team: NDArray[np.int64],
+        player: NDArray[np.int64],
+        value: NDArray[np.float64],
+        void: NDArray[np.bool_],
+        cut_off: NDArray[np.bool_],
+    ) -> None:
+        """The episodes of these ``slots`` [K] of a behavior ended; all arguments are [K].
+
+        ``team`` is an index in :attr:`teams`, ``player`` an index in the log, ``value`` the result for the agent, NaN
+        for none. A game with an episode that is ``void``, or ``cut_off`` by a time limit, is not rated. Games that are
+        over wait for :meth:`settle`.
+        """
+        reported = self._reported[name]
+        new = ~reported[slots]
+        slots, team, player, value = slots[new], team[new], player[new], value[new]
+        void, cut_off = void[new], cut_off[new]
+        reported[slots] = True
+        env = self._envs[name][slots]
+        number = ~np.isnan(value)
+        np.add.at(self._value, (env[number], team[number]), value[number])
+        np.add.at(self._counted, (env[number], team[number]), 1)
+        self._players[env, team] = player
+        np.logical_or.at(self._void, env, void | cut_off)
+        self._open -= np.bincount(env, minlength=len(self._open))
+        over = (self._open == 0) & (self._agents > 0)
+        if not over.any():
+            return
+        rated = over & ~self._void & self._counted.all(1)
+        if not self.rated and self._cut_off >= 0 and cut_off.any():
+            self._note_cut_off(int(np.count_nonzero(over[np.unique(env[cut_off])])))
+        players, owners = self._players[rated], self._owner[rated]
+        values = self._value[rated] / self._counted[rated]
+        self._clear(over)
+        if len(players):
+            ranks = (values[:, None, :] > values[:, :, None]).sum(2)  # [M, T] teams that did better
+            uneven = np.abs(values.sum(1)) > 1e-6 * np.maximum(1.0, np.abs(values).max(1))
+            self._finished.add(np.flatnonzero(rated), players, ranks, owners, uneven)
+
+    def _clear(self, over: NDArray[np.bool_]) -> None:
+        self._open[over] = self._agents[over]
+        self._value[over] = 0.0
+        self._counted[over] = 0
+        self._void[over] = False
+        for name, reported in self._reported.items():
+            reported[over[self._envs[name]]] = False
+
+    def _note_cut_off(self, games: int) -> None:
+        """Note ``games`` that a time limit ended; nothing has been rated in this run."""
+        self._cut_off += games
+        if self._cut_off < UNRATED_GAMES or len(self._finished):
+            return
+        if not self.exchange.rank:
+            log.warning(
+                "self-play: no game has been rated: a time limit ended %d games, and such games are not rated; set "
+                "self_play.truncated_games: rate if their results are to count (reported once)",
+                self._cut_off,
+            )  # fmt: skip
+        self._cut_off = -1
+
+    def _note_zero_sum(self, uneven: NDArray[np.bool_]) -> None:
+        self.rated += len(uneven)
+        wrong = int(np.count_nonzero(uneven))
+        if wrong:
+            self.not_zero_sum += wrong
+            self.log.note_not_zero_sum(wrong)
+        if not self._warned and self.not_zero_sum >= UNRATED_GAMES and 2 * self.not_zero_sum > self.rated:
+            self._warned = True
+            if self.exchange.rank:
+                return
+            log.warning(
+                "self-play: in %d of %d games, the results of the teams do not add up to 0. Ratings compare who got "
+                "more, and cannot tell a better policy in a game in which all teams may win",
+                self.not_zero_sum, self.rated,
+            )  # fmt: skip
+
+    def settle(self) -> None:
+        """Rate and log the games that are over, and remember how learning policies did against each opponent.
+
+        Called where a trainer was updated, and before players are added: many games at once cost little more than one.
+        All ranks call it at the same step, and rate the games of all.
+        """
+        finished = self._finished.take_of_all()
+        if not len(finished):
+            return
+        players, ranks, owners = finished.players, finished.ranks, finished.owners
+        self._note_zero_sum(finished.uneven)
+        self.elo.update(players, ranks)
+        learns = np.isin(players, list(self._steps))  # [M, T]
+        learner = players[np.arange(len(players)), learns.argmax(1)]  # the first one, where there is one
+        for player in np.unique(learner).tolist():
+            of_player = learner == player
+            learning = [self._steps[player]] if player in self._steps else self._steps.values()
+            self.log.add(max(steps() for steps in learning), players[of_player], ranks[of_player])
+            self.log.flush()
+        for us in range(players.shape[1]):
+            for them in range(players.shape[1]):
+                chosen = learns[:, us] & ~learns[:, them]
+                if us != them and chosen.any():
+                    result = 0.5 * (1 + np.sign(ranks[chosen, them] - ranks[chosen, us]))
+                    self._note(players[chosen, us], players[chosen, them], owners[chosen, them], result)
+
+    def take_games(self) -> Games:
+        """The games of these N environments that are over since :meth:`settle` or the last call."""
+        return self._finished.take()
+
+    def _note(
+        self, us: NDArray[np.int64], them: NDArray[np.int64], owner: NDArray[np.int64], result: NDArray[np.float64]
+    ) -> None:
+        """Learning players ``us`` [K] had these results against the players ``them`` [K], ghosts of each ``owner``."""
+        shape = self.games.shape
+        played_as = owner * shape[1] + them
+        played = np.bincount(played_as, minlength=self.games.size).reshape(shape)
+        weight = MEMORY_OF_RESULTS**played
+        self.games = self.games * weight + played
+        self.score = self.score * weight + np.bincount(played_as, result, minlength=self.games.size).reshape(shape)
+        for player in np.unique(us).tolist():
+            total, count = self._results.get(player, (0.0, 0))
+            of_player = result[us == player]
+            self._results[player] = total + float(of_player.sum()), count + len(of_player)
+
+    def results_against(self, name: str, players: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Rated games [K] of learning policies against these K ``players`` as ghosts of the behavior ``name``.
+
+        Returns their number, where later games count more, and the mean result, from 0 to 1; 0.5 without games.
+        """
+        owner = self.behaviors.index(name)
+        games, score = self.games[owner, players], self.score[owner, players]
+        return games, np.where(games > 0, score / np.maximum(games, 1e-12), 0.5)
+
+    def results(self, player: int) -> tuple[float, int]:
+        """Sum of a learning player's results against others, 0 to 1 each, and their number, since the last call."""
+        return self._results.pop(player, (0.0, 0))
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, ratings included, and the games that :meth:`settle` has not rated yet."""
+        return {
+            "pending": self._finished.state_dict(),
+            "results": {str(player): list(result) for player, result in self._results.items()},
+            "log": self.log.state_dict(),
+            "elo": self.elo.state_dict(),
+            "teams": list(self.teams),
+            "learning_team": self.learning_team + 1,
+            "changes": self.changes,
+            "resets": self.resets,
+            "team": self.team.copy(),
+            "game": self.game.copy(),
+            "games": self.games.copy(),
+            "score": self.score.copy(),
+            "open": self._open.copy(),
+            "value": self._value.copy(),
+            "counted": self._counted.copy(),
+            "players": self._players.copy(),
+            "void": self._void.copy(),
+            "reported": {name: reported.copy() for name, reported in self._reported.items()},
+            "rated": self.rated,
+            "not_zero_sum": self.not_zero_sum,
+            "warned": self._warned,
+            "acting": self.acting.state_dict(),
+        }
+
+    def saved(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The attributes that a :meth:`state_dict` describes, by name. Raises SavedValueError if it does not fit."""
+        learned, behaviors = self.saved_learned(state), saved_mapping(state, "reported")
+        players = len(learned["log"].names)
+        arrays = {
+            name: saved_array(state, name.lstrip("_"), array.dtype, array.shape).copy()
+            for name, array in vars(self).items()
+            if name in ARRAYS
+        }
+        acting = IdleGroups(self.exchange, len(self.teams))
+        if "acting" in state:  # of earlier versions without
+            acting.load_state_dict(saved_mapping(state, "acting"))
+        playing = arrays["_players"]
+        if playing.size and not 0 <= playing.min() <= playing.max() < players:
+            raise SavedValueError("the entry 'players' has a player without a name")
+        return {
+            "finished": self._finished.saved(saved_mapping(state, "pending"), len(self._reported), players),
+            **learned,
+            **arrays,
+            "acting": acting,
+            "_reported": {
+                name: saved_array(behaviors, name, np.bool_, array.shape).copy()
+                for name, array in self._reported.items()
+            },
+        }
+
+    def saved_learned(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """As :meth:`saved`, of what does not belong to environments and agents."""
+        teams = saved_entry(state, "teams")
+        if teams != list(self.teams):
+            raise SavedValueError(
+                f"the games of the run have the teams {teams}, and those of this environment {list(self.teams)}"
+            )
+        behaviors = saved_mapping(state, "reported")
+        if behaviors.keys() != self._reported.keys():
+            raise SavedValueError(
+                f"the run had self_play in the behaviors {', '.join(sorted(behaviors))}, this configuration in "
+                f"{', '.join(sorted(self._reported))}; resume with the blocks of the run"
+            )
+        log, elo = MatchLog(len(self.teams)), EloTable(self.elo.initial, self.elo.k, self._sides)
+        log.load_state_dict(saved_mapping(state, "log"))
+        elo.load_state_dict(saved_mapping(state, "elo"))
+        players = len(log.names)
+        if any(player >= players or log.names[player] != self.log.names[player] for player in self._steps):
+            raise SavedValueError(f"the players {', '.join(log.names)} are not those of this configuration")
+        if len(elo) != players:
+            raise SavedValueError(f"there are {len(elo)} ratings for {players} players")
+        learning_team = saved_count(state, "learning_team") - 1
+        if learning_team >= len(self.teams):
+            raise SavedValueError(f"the entry 'learning_team' names team {learning_team + 1} of {len(self.teams)}")
+        counts = (len(self._reported), players)
+        return {
+            "log": log,
+            "elo": elo,
+            "learning_team": learning_team,
+            "changes": saved_count(state, "changes"),
+            "resets": saved_count(state, "resets"),
+            "games": saved_array(state, "games", np.float64, counts).copy(),
+            "score": saved_array(state, "score", np.float64, counts).copy(),
+            "rated": saved_count(state, "rated"),
+            "not_zero_sum": saved_count(state, "not_zero_sum"),
+            "_results": _saved_results(saved_mapping(state, "results"), players),
+            "_warned": saved_bool(state, "warned"),
+        }
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Take over what :meth:`saved` returned."""
+        for name, value in saved.items():
+            if name == "finished":
+                self._finished.load(*value)
+            else:
+                setattr(self, name, value)
+
+
+def _saved_results(results: Mapping[str, Any], players: int) -> dict[int, tuple[float, int]]:
+    """The sum and number of the results of each player that learns."""
+    found = {}
+    for key, pair in results.items():
+        if not (key.isdecimal() and int(key) < players and isinstance(pair, list) and len(pair) == 2):
+            raise SavedValueError(f"the entry 'results' has {pair!r} for the player {key!r} of {players}")
+        both = {"sum": pair[0], "number": pair[1]}
+        found[int(key)] = (saved_float(both, "sum"), saved_count(both, "number"))
+    return found
+
+
+CONTROLLER = StashKey[Controller]()

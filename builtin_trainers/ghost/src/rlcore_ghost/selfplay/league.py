@@ -1,0 +1,231 @@
+"""A league: several policies of one behavior that learn side by side, each in environments of its own.
+
+The *main* policy is the one that the run is about: its steps are those of the run, and it is what checkpoints, exports
+and evaluations read. *Main exploiters* learn to beat the main policy as it is; *league exploiters* learn to beat the
+snapshots of all. Each leaves snapshots behind for the others to play against, and starts again from its first
+weights when it wins or takes too long.
+
+Source: Vinyals et al. 2019, Grandmaster level in StarCraft II using multi-agent reinforcement learning, "Methods",
+section "Populating the league". There, exploiters start again from a policy that imitates people.
+
+Shapes: S slots of the behavior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import (
+    Actions,
+    AgentBatch,
+    FrozenState,
+    RunStateError,
+    SavedValueError,
+    TrainerWrapper,
+    saved_count,
+    saved_float,
+    saved_mapping,
+)
+from rlcore_ghost.selfplay.pool import Member
+from rlcore_ghost.selfplay.samplers import Candidates, PrioritizedSampler
+from rlcore_ghost.selfplay.trainer import RESULT, GhostTrainer
+from rlcore_ghost.settings import LeagueSettings, PrioritizedParameters
+
+__all__ = ["League", "MainExploiterSampler", "shares"]
+
+ENTRY = "league"  # of a trainer's state
+WEIGHT = 0.2  # of an update's results in the running mean of an exploiter
+FEW_WINS = 0.2  # below it, a main exploiter plays against older snapshots too
+
+Slots = NDArray[np.int64]
+
+
+def shares(settings: LeagueSettings, envs: int) -> list[NDArray[np.int64]] | None:
+    """The environments of the main policy and of each exploiter; None if ``envs`` are too few for all."""
+    exploiters = settings.main_exploiters + settings.league_exploiters
+    each = max(1, int(settings.share * envs))
+    if envs - exploiters * each < 1:
+        return None
+    bounds = [0, *(envs - each * left for left in range(exploiters, -1, -1))]
+    return [np.arange(first, last) for first, last in pairwise(bounds)]
+
+
+class MainExploiterSampler:
+    """The main policy as it is; while it wins nearly always, its older snapshots too, so that there is a way up."""
+
+    def __init__(self) -> None:
+        self._older = PrioritizedSampler(PrioritizedParameters(weighting="variance"))
+
+    def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Implement :meth:`OpponentSampler.sample`; the last candidate is the main policy as it is."""
+        games = candidates.games.sum()
+        result = 0.5 if games == 0 else float(candidates.score @ candidates.games / games)
+        if result >= FEW_WINS or len(candidates.names) == 1:
+            return np.full(count, len(candidates.names) - 1)
+        return self._older.sample(candidates, count, generator)
+
+
+@attrs.define(eq=False)
+class Exploiter:
+    """One exploiter: its trainer, and when it starts again.
+
+    Attributes:
+        trainer: The trainer.
+        first_model: The weights that it begins with.
+        reset_at: Steps of the trainer when it last began.
+        result: Running mean of the results of its games since then.
+        resets: How often it started again.
+    """
+
+    trainer: GhostTrainer
+    first_model: FrozenState
+    reset_at: int = 0
+    result: float = 0.0
+    resets: int = 0
+
+
+class League(TrainerWrapper):
+    """The main policy's trainer, and the exploiters beside it.
+
+    Attributes:
+        exploiters: The exploiters by name.
+    """
+
+    trainer: GhostTrainer
+
+    def __init__(
+        self,
+        main: GhostTrainer,
+        exploiters: Mapping[str, GhostTrainer],
+        slots: Sequence[Slots],
+        settings: LeagueSettings,
+        reset_steps: int,
+    ) -> None:
+        """``slots`` are those of the main policy and of each exploiter; together they are all S of the behavior."""
+        super().__init__(main)
+        self._settings, self._reset_steps, self._slots = settings, reset_steps, list(slots)
+        self.exploiters = {
+            name: Exploiter(trainer, FrozenState(trainer.state_dict()["model"])) for name, trainer in exploiters.items()
+        }
+        self._trainers = [main, *exploiters.values()]
+        self._parts: list[AgentBatch] = []  # of `_parts_of`, for each trainer
+        self._parts_of: AgentBatch | None = None
+
+    @property
+    def learning_slots(self) -> NDArray[np.bool_]:
+        """[S] the slots of the main policy whose open episodes are learned from."""
+        learning = np.zeros(sum(map(len, self._slots)), np.bool_)
+        learning[self._slots[0]] = self.trainer.learning_slots
+        return learning
+
+    def _split(self, batch: AgentBatch) -> list[AgentBatch]:
+        if self._parts_of is not batch:
+            self._parts, self._parts_of = [batch.take(slots) for slots in self._slots], batch
+        return self._parts
+
+    def begin(self, batch: AgentBatch) -> None:
+        """Begin a new game in every environment."""
+        for trainer, part in zip(self._trainers, self._split(batch), strict=True):
+            trainer.begin(part)
+
+    def act(self, batch: AgentBatch) -> Actions:
+        """Actions of all slots."""
+        parts = zip(self._slots, self._trainers, self._split(batch), strict=True)
+        return Actions.joined([(slots, trainer.act(part)) for slots, trainer, part in parts])
+
+    def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        """Pass on to each trainer what its slots saw."""
+        for slots, trainer, part in zip(self._slots, self._trainers, self._split(batch), strict=True):
+            trainer.observe(actions.take(slots), part)
+
+    def ready(self) -> bool:
+        """Whether any of the trainers can be updated."""
+        return any(trainer.ready() for trainer in self._trainers)
+
+    def update(self) -> Mapping[str, float | Sequence[float]]:
+        """Update the trainers that are ready; statistics of exploiters have their names before the tags."""
+        stats: dict[str, float | Sequence[float]] = {}
+        if self.trainer.ready():
+            stats.update(self.trainer.update())
+        for name, exploiter in self.exploiters.items():
+            if exploiter.trainer.ready():
+                own = exploiter.trainer.update()
+                self._restart_if_due(exploiter, own)
+                tags = {tag: value for tag, value in own.items() if tag.startswith("Self-play/")}
+                stats |= {f"League/{name}/{tag.removeprefix('Self-play/')}": value for tag, value in tags.items()}
+                stats[f"League/{name}/Resets"] = float(exploiter.resets)
+        return stats
+
+    def _restart_if_due(self, exploiter: Exploiter, stats: Mapping[str, Any]) -> None:
+        if RESULT in stats:
+            exploiter.result += WEIGHT * (float(stats[RESULT]) - exploiter.result)
+        steps = exploiter.trainer.steps
+        if exploiter.result >= self._settings.reset_result or steps - exploiter.reset_at >= self._reset_steps:
+            exploiter.trainer.restart(exploiter.first_model)
+            exploiter.reset_at, exploiter.result = steps, 0.0
+            exploiter.resets += 1
+
+    def stop_learning(self) -> None:
+        """Let all agents play as ghosts from now on."""
+        for trainer in self._trainers:
+            trainer.stop_learning()
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the main policy's trainer, with an entry for the exploiters."""
+        own = {
+            name: {
+                "trainer": exploiter.trainer.state_dict(),
+                "first": exploiter.first_model,
+                "reset_at": exploiter.reset_at,
+                "result": exploiter.result,
+                "resets": exploiter.resets,
+            }
+            for name, exploiter in self.exploiters.items()
+        }
+        return {**self.trainer.state_dict(), ENTRY: own}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""
+        if ENTRY not in state:
+            raise SavedValueError("the checkpoint was saved without a league; remove the block, or start a new run")
+        own = saved_mapping(state, ENTRY)
+        counts = {
+            name: (
+                FrozenState(saved_mapping(saved, "first")), saved_count(saved, "reset_at"),
+                saved_float(saved, "result"), saved_count(saved, "resets"),
+            )
+            for name in self.exploiters
+            for saved in [saved_mapping(own, name)]
+        }  # fmt: skip
+        states = [state, *(saved_mapping(own[name], "trainer") for name in self.exploiters)]
+        before = [trainer.state_dict() for trainer in self._trainers]
+        try:
+            for trainer, saved in zip(self._trainers, states, strict=True):
+                trainer.load_state_dict(saved)
+        except RunStateError:
+            for trainer, old in zip(self._trainers, before, strict=True):
+                trainer.load_state_dict(old)
+            raise
+        for name, exploiter in self.exploiters.items():
+            exploiter.first_model, exploiter.reset_at, exploiter.result, exploiter.resets = counts[name]
+
+    def load_model(self, model: Mapping[str, Any]) -> None:
+        """Let all begin with these weights, now and whenever they start again."""
+        for trainer in self._trainers:
+            trainer.load_model(model)
+        for exploiter in self.exploiters.values():
+            exploiter.first_model = FrozenState(model)
+
+
+def main_exploiter_guests(main: GhostTrainer) -> list[Member]:
+    """The snapshots of the main policy, then the policy as it is."""
+    latest = main.latest
+    return [*(member for member in main.snapshots if member.player != latest.player), latest]

@@ -1,0 +1,309 @@
+"""Reading a YAML file into plain data that remembers the line of every key.
+
+The reader is stricter than YAML: no duplicate keys (the last one would win silently), no tags beyond plain data, text
+keys only, and limits on size and depth. Anchors, aliases and merge keys (``<<``) are expanded, and what they expand to
+has the limits of a file without them: a small file could stand for gigabytes. A value that an alias repeats keeps the
+line it is written on, and has the path it is used at.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlcore.config.document import Block, Document, Items, Origin, placed, with_export_block
+from rlcore.config.dump import is_broken
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, shown
+from rlcore.errors import ConfigError, KeyPath, dotted, nearest
+from rlcore.storage.files.json_files import DamagedFile, read_regular
+
+if TYPE_CHECKING:
+    import yaml
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 1_000_000
+MAX_DEPTH = 40
+MAX_VALUES = 50_000  # keys, values and blocks of one file; the largest real configurations have some hundred
+MAX_WHOLE = 2**64  # no setting takes a larger number
+
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = {_TAG + kind for kind in ("null", "bool", "int", "float")}
+_TEXTS = {_TAG + "str", _TAG + "timestamp"}  # no setting is a date: 2026-01-01 is a name
+
+
+def read_document(path: Path | None) -> Document:
+    """Read a file; None gives an empty document. Raises ConfigErrors with file and line."""
+    if path is None:
+        return Document(None)
+    text = _read_text(path)
+    if is_broken(text):
+        log.warning(
+            "%s: was edited or is damaged: its first line does not fit the rest (delete it after an edit)", path
+        )
+    return parse_document(text, str(path))
+
+
+def parse_document(text: str, name: str) -> Document:
+    """Parse the text of a file called ``name``. Raises ConfigErrors with file and line."""
+    import yaml
+
+    loader_class = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    reader = _Reader(name)
+    try:
+        reader.check_events(yaml.parse(text, Loader=loader_class))
+        loader = loader_class(text)
+        try:
+            root = loader.get_single_node()
+            data = Block() if root is None else reader.read(loader, root)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        found = "a tab; indent with spaces" if _is_tab(text, mark) else error.problem or error.context
+        raise _refused(f"{name}:{mark.line + 1}" if mark else name, f"not valid YAML: {found}") from None
+    except UnicodeEncodeError:
+        raise _refused(name, "not UTF-8 text") from None
+    except yaml.YAMLError as error:
+        raise _refused(name, f"not valid YAML: {' '.join(str(error).split())}") from None
+    if reader.problems:
+        raise ConfigErrors(reader.problems)
+    return Document(name, with_export_block(data))
+
+
+def document_from_mapping(data: Mapping[str, Any]) -> Document:
+    """A document without a file, from plain data made in Python."""
+    return Document(None, with_export_block(placed(_plain_mapping(data, ()), Origin("", 0, ()))))
+
+
+def _refused(place: str, message: str) -> ConfigErrors:
+    return ConfigErrors([Problem(place, "", message)])
+
+
+def _read_text(path: Path) -> str:
+    try:
+        content = read_regular(path, MAX_BYTES)
+    except FileNotFoundError:
+        raise _refused(f"{path}", f"no such file{_nearest_file(path)}") from None
+    except DamagedFile as error:
+        problem = f"{str(error).removeprefix(f'{path}: ')}; this is not a configuration file"
+        if (path / "configuration.yaml").is_file():
+            problem = f"is a run; resume it with --resume --run-id {path.name}"
+        raise _refused(f"{path}", problem) from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _refused(f"{path}:{line}", "not UTF-8 text; save the file as UTF-8") from None
+
+
+def _nearest_file(path: Path) -> str:
+    """``"; did you mean 'examples/cartpole.yaml'?"`` if a configuration of such a name is beside it or in examples."""
+    for place in (path.parent, Path("examples")):
+        with suppress(OSError):
+            found = [each for each in place.iterdir() if each.suffix in (".yaml", ".yml")]
+            close = nearest(path.stem, [each.stem for each in found])
+            if close:
+                return f"; did you mean {str(next(each for each in found if each.stem == close))!r}?"
+    return ""
+
+
+def _is_tab(text: str, mark: yaml.Mark | None) -> bool:
+    """Whether YAML stopped at a tab, which its own message does not show."""
+    return mark is not None and mark.index < len(text) and text[mark.index] == "\t"
+
+
+class _Reader:
+    """Turns the YAML nodes of one file into nodes with origins, and collects problems."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.problems: list[Problem] = []
+        self._values = 0  # read so far; an alias counts as often as it is used
+        self._letters = 0
+        self._reported: set[tuple[int, str]] = set()
+        self._open: set[int] = set()  # the blocks around the value that is read, by identity
+
+    def check_events(self, events: Iterator[yaml.Event]) -> None:
+        """Refuse bottomless nesting, too many values and anchors of one name before anything is built."""
+        import yaml
+
+        depth = 0
+        anchors: dict[str, int] = {}
+        for count, event in enumerate(events):
+            if count > MAX_VALUES:
+                raise _refused(self._place(event), f"holds more than {MAX_VALUES:,} values; no configuration does")
+            anchor = None if isinstance(event, yaml.AliasEvent) else getattr(event, "anchor", None)
+            if anchor in anchors:
+                raise _refused(
+                    self._place(event),
+                    f"the anchor &{anchor} is on line {anchors[anchor]} already; give one of them another name",
+                )
+            if anchor is not None:
+                anchors[anchor] = _line(event)
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MAX_DEPTH:
+                    raise _refused(self._place(event), f"nested deeper than {MAX_DEPTH} levels")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+
+    def read(self, loader: yaml.SafeLoader, root: yaml.Node) -> Block:
+        import yaml
+
+        if isinstance(root, yaml.ScalarNode) and root.tag == _TAG + "null":
+            return Block()
+        data = self._value(loader, root, ()) if isinstance(root, yaml.MappingNode) else None
+        if isinstance(data, Block):
+            return data
+        if self.problems:
+            raise ConfigErrors(self.problems)
+        raise _refused(self._place(root), "the file must be a mapping such as 'behaviors: ...'")
+
+    def _value(self, loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath) -> Any:
+        import yaml
+
+        self._count(node, path)
+        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            with self._inside(node, path):
+                return self._mapping(loader, node, path)
+        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            paths = [(*path, index) for index in range(len(node.value))]
+            with self._inside(node, path):
+                return Items(
+                    (self._value(loader, child, at), self._origin(child, at))
+                    for child, at in zip(node.value, paths, strict=True)
+                )
+        if isinstance(node, yaml.ScalarNode):
+            if node.tag in _TEXTS or (node.tag in _SCALARS and ":" in node.value):  # 1:30 is not ninety
+                return node.value
+            if node.tag in _SCALARS:
+                try:
+                    value = loader.construct_object(node)
+                    if isinstance(value, int) and abs(value) > MAX_WHOLE:
+                        raise ValueError("too large")
+                    return value
+                except (ValueError, LookupError):  # "!!int abc", "!!bool abc", or more digits than int() takes
+                    self._problem(node, path, f"{shown(node.value)} is not a valid {node.tag.removeprefix(_TAG)}")
+                    return None
+        self._problem(node, path, f"YAML tag {node.tag.replace(_TAG, '!!')} is not allowed; write plain values")
+        return None
+
+    def _count(self, node: yaml.Node, path: KeyPath) -> None:
+        """Refuse what aliases expand to beyond the limits of a file without aliases."""
+        self._values += 1
+        self._letters += len(node.value) if isinstance(node.value, str) else 0
+        too_many = self._values > MAX_VALUES or self._letters > MAX_BYTES
+        if too_many or len(path) > MAX_DEPTH:
+            what = f"nested deeper than {MAX_DEPTH} levels" if not too_many else "more than a configuration holds"
+            limits = f"; at most {MAX_VALUES:,} values of {MAX_BYTES:,} letters are allowed" if too_many else ""
+            raise _refused(self._place(node), f"{dotted(path[:3])}: aliases (*) expand this to {what}{limits}")
+
+    @contextmanager
+    def _inside(self, node: yaml.Node, path: KeyPath) -> Iterator[None]:
+        """Refuse a block that an alias puts into itself, while the block is read."""
+        if id(node) in self._open:
+            raise _refused(self._place(node), f"{dotted(path[:3])}: an alias (*) inside this block repeats the block")
+        self._open.add(id(node))
+        yield
+        self._open.discard(id(node))
+
+    def _mapping(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: KeyPath) -> Block:
+        merges = [(key_node, value) for key_node, value in node.value if key_node.tag == _TAG + "merge"]
+        for key_node, _ in merges[1:]:
+            message = f"duplicate key << (first on line {_line(merges[0][0])}); write <<: [*first, *second]"
+            self._problem(key_node, path, message)
+        own = self._own_keys(loader, node, path)
+        if not merges:
+            return own
+        block = self._merged(loader, merges[0][1], path)
+        for key, value, origin in own.entries():
+            block.put(key, value, origin)
+        return block
+
+    def _merged(self, loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath) -> Block:
+        """The entries that a merge key adds. Of several mappings the first one wins, as in YAML."""
+        import yaml
+
+        block = Block()
+        for each in reversed(node.value if isinstance(node, yaml.SequenceNode) else [node]):
+            found = self._value(loader, each, path) if isinstance(each, yaml.MappingNode) else None
+            if not isinstance(found, Block):
+                self._problem(each, path, "a merge key (<<) needs a mapping, such as <<: *name, or a list of them")
+                continue
+            for key, value, origin in found.entries():
+                block.put(key, value, origin)
+        return block
+
+    def _own_keys(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: KeyPath) -> Block:
+        block = Block()
+        for key_node, value_node in node.value:
+            if key_node.tag == _TAG + "merge":
+                continue
+            key = getattr(key_node, "value", None)
+            if key_node.tag not in _TEXTS or not isinstance(key, str):
+                hint = f"; write '{key}'" if isinstance(key, str) else ""
+                self._problem(key_node, path, f"keys must be text{hint}")
+                continue
+            self._letters += len(key)
+            child = (*path, key)
+            if key in block:
+                first = block.origins[key].order
+                self._problem(key_node, child, f"duplicate key (first on line {first})")
+                continue
+            block.put(key, self._value(loader, value_node, child), self._origin(key_node, child))
+        return block
+
+    def _origin(self, node: yaml.Node, path: KeyPath) -> Origin:
+        return Origin(self._place(node), _line(node), path)
+
+    def _problem(self, node: yaml.Node, path: KeyPath, message: str) -> None:
+        """Add a problem, once if aliases repeat the node."""
+        if (id(node), message) in self._reported:
+            return
+        self._reported.add((id(node), message))
+        self.problems.append(Problem(self._place(node), dotted(path), message, _line(node)))
+        if len(self.problems) >= MAX_PROBLEMS:
+            raise ConfigErrors(self.problems)
+
+    def _place(self, marked: yaml.Node | yaml.Event) -> str:
+        return f"{self.name}:{_line(marked)}"
+
+
+def _line(marked: yaml.Node | yaml.Event) -> int:
+    return (marked.start_mark.line if marked.start_mark else 0) + 1
+
+
+def _plain_mapping(data: Mapping[Any, Any], path: KeyPath) -> dict[str, Any]:
+    for key in data:
+        if not isinstance(key, str):
+            raise ConfigError(f"{dotted(path)}: keys must be text, not {shown(key)}".lstrip(": "))
+    return {key: _plain(value, (*path, key)) for key, value in data.items()}
+
+
+def _plain(value: Any, path: KeyPath) -> Any:
+    if type(value) is int and abs(value) > MAX_WHOLE:
+        raise ConfigError(f"{dotted(path)}: {shown(value)} is too large a whole number")
+    if value is None or type(value) in (bool, int, float, str):  # exact: numpy's float64 is a float, but not plain
+        return value
+    if isinstance(value, Mapping):
+        return _plain_mapping(value, path)
+    if isinstance(value, list | tuple):
+        return [_plain(element, (*path, index)) for index, element in enumerate(value)]
+    raise ConfigError(
+        f"{dotted(path)}: must be plain data (null, true, number, text, list or mapping), not {shown(value)}; "
+        f"the configuration is written to a file{object_hint(value)}"
+    )
+
+
+def object_hint(value: Any) -> str:
+    """Return how a configuration names an environment, if ``value`` is one, or its class; else an empty string."""
+    if not (hasattr(value, "reset") and hasattr(value, "step")):
+        return ""
+    return (
+        "; name the environment, so that every process can make it: environment: {type: gymnasium, id: "
+        "'my_module:Name-v0'}, for a class that my_module registers with gymnasium.register"
+    )

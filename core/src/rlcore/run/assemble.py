@@ -1,0 +1,228 @@
+"""Makes a training, new or resumed, from a prepared run: all that is created, restored and reported at the start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Any
+
+import attrs
+
+from rlcore.config.load import located
+from rlcore.contracts.environment import SavesState
+from rlcore.contracts.ranks import Ranks
+from rlcore.errors import EnvironmentFailed, PluginError
+from rlcore.run.boundaries import Boundaries, Notifications
+from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, make_state, make_writers
+from rlcore.run.evaluate import Evaluator
+from rlcore.run.evaluations import RunEvaluation
+from rlcore.run.export import make_exporters
+from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
+from rlcore.run.ranks.join import join_ranks
+from rlcore.run.ranks.state import PARTS, latest_episode, number_of_ranks, scatter_state
+from rlcore.run.run_data import models_of_run, status_of_run
+from rlcore.run.training import Training, outcome_of
+from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION, described
+
+log = logging.getLogger(__name__)
+
+
+def assemble(run: PreparedRun) -> Training:
+    """Join the ranks, create the run directory, environment, trainers and writers, and restore a resumed run.
+
+    An error closes what was opened.
+    """
+    ranks = join_ranks(run.launch, run.config, run.plugins, lambda: run.stop_requested)
+    try:
+        return _assembled(run, ranks)
+    except BaseException as error:
+        ranks.close(error)
+        raise
+
+
+def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
+    """Environments are closed last: the process may be ended because one hangs, and the directory must be in order."""
+    files: Callable[[], list[str]] = list
+    reported = False
+
+    def close_directory() -> None:
+        run.directory.close(files())
+
+    def report_failure(kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if error is not None and not reported and ranks.rank == 0:
+            with suppress(PluginError):  # plugins are strict; the first error is the one to report
+                run.plugins.run_failed_to_start(run.config, run.directory.path, error)
+
+    with ExitStack() as opened:
+        opened.push(report_failure)
+        environments = opened.enter_context(ExitStack())
+        run.directory.open()
+        opened.callback(close_directory)
+        with located(run.document):
+            saved = _saved_state(run, ranks)
+            training = _create(run, ranks, saved, environments)
+            context, boundaries = training.context, training.boundaries
+            files = partial(plugin_files, context, tuple(training.behaviors))
+            _restore(training, saved)
+            behaviors = training.behaviors.values()
+            boundaries.exports.exporters = make_exporters(run.config, run.plugins, context, behaviors)
+            boundaries.writers = make_writers(run.config, run.plugins, context)
+        for writer in reversed(boundaries.writers):
+            close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, run.deadline)
+        reported = True
+        _report_start(training)
+        training.opened = opened.pop_all()
+    return training
+
+
+def _saved_state(run: PreparedRun, ranks: Ranks) -> dict[str, Any] | None:
+    """The state of the checkpoint to continue from, as this rank saved it. Rank 0 reads the file."""
+    settings, store = run.config.checkpoint_settings, run.store
+    continues = ranks.share(settings.resume or settings.inference)
+    read = store.newest_state() if continues and ranks.rank == 0 else None
+    if read is not None and not settings.inference and number_of_ranks(read) != ranks.size:
+        before = {"size": number_of_ranks(read)}
+        if read["run"]["episodes"] is not None:
+            read["run"]["episodes"] = latest_episode(read)
+        read["run"][PARTS] = before
+    saved = scatter_state(read, ranks) if continues else None
+    if saved is not None and ranks.rank:
+        store.saved_step = sum(saved["run"]["steps"].values())
+    return saved
+
+
+def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, environments: ExitStack) -> Training:
+    """Create all but exporters and writers. The configuration of ``run`` has the seed of the run from here on."""
+    plugins = run.plugins
+    config = with_seed(run.config, None if saved is None else int(saved["run"]["seed"]))
+    seed = ranks.share(config.env_settings.seed)
+    config = run.config = attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
+    run.configure(ranks.size)
+    resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
+    place, start = run.directory.path, run.directory.working_directory
+    context = run_context(config, plugins, place, start, resumed, run.stops, ranks)
+    if saved is not None:
+        context.factories.require(saved["run"])
+    context.held_checkpoints.changed = run.directory.write_holds
+    plugins.check_config(config)
+    notifications = Notifications(plugins, context)
+    state = make_state(context, plugins, notifications.lesson_changed)
+
+    def close(environment: Any, name: str) -> None:
+        close_at_exit(environments, environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, run.deadline)
+
+    if state.environment is not None:
+        close(state.environment, state.environment_name)
+    specs = {name: behavior.spec for name, behavior in state.behaviors.items()}
+    evaluator = Evaluator(config, plugins, context, specs)
+    close(evaluator, "the environment of evaluations")
+    evaluation = RunEvaluation(config.evaluation, evaluator, run.store, ranks)
+    return Training(run, context, state, Boundaries(run, context, state, evaluation, notifications))
+
+
+def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
+    """Restore the training from ``saved``, the state of a checkpoint; if it is None, start the first episodes."""
+    run, context, state, evaluation = training.run, training.context, training.state, training.evaluation
+    directory, store, ranks = run.directory, run.store, training.context.ranks
+    if saved is None:
+        _load_from_other_runs(training)
+        state.begin()
+    elif context.inference:
+        state.load_policies(saved, directory.path)
+        store.restore_status(context)
+        state.begin()
+    else:
+        saved_by, of_other_ranks = number_of_ranks(saved), PARTS in saved["run"]
+        if of_other_ranks:
+            state.restore_learned(saved, directory.path, saved_by)
+            log.warning("%s", other_ranks_warning(saved_by, ranks.size))
+        else:
+            state.restore(saved, directory.path)
+        training.boundaries.seconds_before = float(saved["run"]["wall_seconds"])
+        store.restore_status(context)
+        evaluation.load_state_dict(saved["run"].get("evaluation"))
+        evaluation.overdue = saved["run"].get("overdue")
+        training.resumed_from = directory.checkpoints / str(store.saved_step)
+        run.configure(ranks.size, state.behaviors.values())
+        training.differences = _differences(training, saved)
+        if of_other_ranks:
+            training.differences += (f"{in_words(ranks.size)} instead of {in_words(saved_by)}",)
+    for behavior in state.behaviors.values():
+        behavior.set_boundaries()
+    evaluation.restore_boundaries(state.behaviors)
+    training.nothing_left = training.resumed_from is not None and training.finished
+    if not (context.inference or training.nothing_left):
+        evaluation.begin(state.steps)
+    directory.begin(training.nothing_left)
+    if saved is None:
+        store.write_configuration()
+
+
+def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...]:
+    """The differences from the checkpoint, in words; one warning says this, and what it does to the promise."""
+    found = training.run.store.differences(saved)
+    if isinstance(training.state.environment, SavesState) and saved["run"]["environment"] is None:
+        found.append("an environment that saves its state, instead of one that begins new episodes")
+    # Changes of the configuration alone are reported when the run has started.
+    if any(not each.startswith(ANOTHER_CONFIGURATION) for each in found):
+        promise, after = training.promise.kind, training.promise.after(tuple(found)).kind
+        weakened = after if after == promise else f"{after} instead of {promise}"
+        path = training.run.directory.path
+        log.warning("%s: resumes with %s; this resume is %s", path, ", ".join(found), weakened)
+    return tuple(found)
+
+
+def _load_from_other_runs(training: Training) -> None:
+    """Load the weights and lessons that a new run starts with."""
+    config, directory, state = training.run.config, training.run.directory, training.state
+    run_id, other = config.checkpoint_settings.initialize_from, config.checkpoint_settings.initialize_lessons_from
+    models = None if run_id is None else models_of_run(directory, run_id)
+    state.load_models(models, f"checkpoint_settings.initialize_from {run_id!r}")
+    if other is not None and state.curricula is not None:
+        origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
+        loaded = state.curricula.load_status(status_of_run(directory, training.run.plugins, other, origin))
+        lessons = ", ".join(f"{name} {number:g}" for name, number in loaded.items())
+        if loaded:
+            log.info("%s: begins with the lessons %s, counted from 0", origin, lessons)
+        else:
+            names = ", ".join(config.environment_parameters)
+            log.warning("%s: its status has no lesson of %s; all begin with their first", origin, names)
+
+
+def _report_start(training: Training) -> None:
+    """Report the start to plugins, and mark the run directory as started."""
+    run, context = training.run, training.context
+    for plugin in run.plugins.loaded:
+        log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.because)
+    try:
+        if context.ranks.rank == 0:
+            run.plugins.run_started(context)
+        if not context.inference:
+            run.directory.started(plugin_files(context, training.behaviors))
+        if training.resumed_from is not None and not training.nothing_left:
+            changed = run.store.configuration_changes()
+            if changed:
+                log.info("%s: resumes with another configuration: %s", run.directory.path, described(changed))
+            run.store.forget_result()
+            run.store.write_configuration()
+    except BaseException as error:  # plugins that got the start get the end too
+        with suppress(Exception):
+            if context.ranks.rank == 0:
+                run.plugins.run_finished(context, outcome_of(error), error, training.state.results())
+        raise
+
+
+def other_ranks_warning(saved_by: int, size: int) -> str:
+    """The warning of a run that is resumed with another number of ranks."""
+    return (
+        f"the checkpoint was saved by {in_words(saved_by)} and is resumed by {in_words(size)}: weights, optimizers, "
+        "counters and lessons continue, open episodes, rollouts and replay buffers start empty; the run is not equal "
+        "to one that was never stopped"
+    )
+
+
+def in_words(ranks: int) -> str:
+    """``one process`` or ``2 ranks``."""
+    return "one process" if ranks == 1 else f"{ranks} ranks"

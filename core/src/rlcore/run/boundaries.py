@@ -1,0 +1,387 @@
+"""What happens between two steps of a run, in order.
+
+At a boundary between two summaries: the checkpoint that is being written is settled, an evaluation that is due is
+played, and a checkpoint that is due is saved. A summary ends the epoch: the evaluation of the same step was played
+before it, and the checkpoint of this step is saved after it.
+
+A checkpoint ends open episodes, unless the environment can save itself: every environment starts its next episode, and
+open episodes bootstrap as if truncated. A run that is never stopped does the same, and is therefore equal, bit for bit,
+to a run that was stopped and resumed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Thread
+from time import perf_counter
+from typing import Any
+
+import attrs
+
+from rlcore.contracts.curriculum import LessonChange
+from rlcore.contracts.environment import ReportsStats
+from rlcore.contracts.ranks import Ranks
+from rlcore.contracts.results import BehaviorResult, EvaluationResult
+from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary
+from rlcore.errors import PluginError, RanksFailed
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import FACTORIES, RunContext
+from rlcore.run.behavior import BehaviorRun
+from rlcore.run.components import OpenWriter
+from rlcore.run.description import ResumePromise, promise_of
+from rlcore.run.evaluations import RunEvaluation
+from rlcore.run.export import RunExports
+from rlcore.run.prepare import PreparedRun, plugin_files
+from rlcore.run.ranks.state import gather_state
+from rlcore.run.state import RunState
+from rlcore.run.timers import PhaseTimes, Timer, gauge_name
+from rlcore.storage.store import PendingSave
+
+log = logging.getLogger(__name__)
+
+# A checkpoint of which more is to be copied is written while the training waits.
+MOST_COPIED = 2 << 30  # bytes
+
+
+class Notifications:
+    """Calls the hooks of a run's events, in rank 0. ``failure`` is the first error of a plugin that is to end the run.
+
+    Such an error, raised only if plugins are strict or a plugin wants the process to end, waits until everything that
+    was learned is saved.
+    """
+
+    def __init__(self, plugins: Plugins, context: RunContext) -> None:
+        self.failure: PluginError | None = None
+        self._plugins = plugins
+        self._context = context
+
+    @contextmanager
+    def failing_later(self) -> Iterator[None]:
+        """Keep a PluginError of the block as the ``failure`` unless there is one."""
+        try:
+            yield
+        except PluginError as failure:
+            self.failure = self.failure or failure
+
+    def notify(self, hook: Callable[..., None], *event: Any) -> None:
+        """Call ``hook``, a method of :class:`rlcore.Plugins`, with the run and the ``event``."""
+        if self._context.ranks.rank == 0:
+            with self.failing_later():
+                hook(self._context, *event)
+
+    def lesson_changed(self, step: int, change: LessonChange) -> None:
+        """Log a change of a lesson, and notify plugins."""
+        if self._context.ranks.rank == 0:
+            log.info(
+                "environment parameter %r: lesson %d (%s) after %d (%s) at step %d",
+                change.parameter, change.lesson, change.name, change.previous, change.previous_name, step,
+            )  # fmt: skip
+        self.notify(self._plugins.lesson_changed, step, change)
+
+    def processed_summary(self, behavior: str, step: int, stats: dict[str, StatSummary]) -> dict[str, StatSummary]:
+        """The summary as plugins change it; as it was if one of them fails and is to end the run."""
+        if self._context.ranks.rank == 0:
+            with self.failing_later():
+                return self._plugins.process_summary(self._context, behavior, step, stats)
+        return stats
+
+
+class BackgroundSave:
+    """A checkpoint that a thread writes while the training continues. ``regular`` as in :meth:`Boundaries.save`.
+
+    The thread that trains waits for it before the next summary, evaluation or checkpoint and before the run ends, so
+    that everything that follows a checkpoint happens at the same step in every run.
+    """
+
+    def __init__(self, pending: PendingSave, regular: bool) -> None:
+        self.pending = pending
+        self.regular = regular
+        self._error: BaseException | None = None
+        pending.detach()
+        self._thread = Thread(target=self._write, name=f"checkpoint of step {pending.step}")
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until the checkpoint is written. Raises what writing it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _write(self) -> None:
+        try:
+            self.pending.write()
+        except BaseException as error:
+            self._error = error
+
+
+class Boundaries:
+    """Makes summaries, evaluations, checkpoints and exports of a run when they are due, and notifies plugins."""
+
+    def __init__(
+        self,
+        run: PreparedRun,
+        context: RunContext,
+        state: RunState,
+        evaluation: RunEvaluation,
+        notifications: Notifications,
+    ) -> None:
+        self.evaluation = evaluation
+        self.exports = RunExports(run.plugins, context, run.directory, run.store)
+        self.notifications = notifications
+        self.writers: list[OpenWriter] = []  # set before the first step
+        self.times = PhaseTimes()  # of the epoch
+        self.evaluated: EvaluationResult | None = None  # in this epoch, latest
+        self.ending = False  # the run ends: no step follows
+        self.seconds_before = 0.0  # of earlier processes of this run
+        self.started_at = perf_counter()
+        self._run = run
+        self._context = context
+        self._state = state
+        self._store = run.store
+        self._reporting = state.environment if isinstance(state.environment, ReportsStats) else None
+        self._saving: BackgroundSave | None = None
+        self._warned_of_cuts = False
+
+    @property
+    def promise(self) -> ResumePromise:
+        """How a resume from this run's checkpoints compares with a run that is never stopped."""
+        return promise_of(self._context, self._state)
+
+    def wall_seconds(self) -> float:
+        """Seconds of the run, with those of earlier processes."""
+        return self.seconds_before + perf_counter() - self.started_at
+
+    def stopping(self) -> bool:
+        """Whether a stop was requested, or a plugin's failure is to end the run."""
+        return self._run.stop_requested or self.notifications.failure is not None
+
+    def begin_epoch(self) -> PhaseTimes:
+        """Begin an epoch. Returns its times, for the loop to add to."""
+        self.times = PhaseTimes()
+        self.evaluated = None
+        for behavior in self._state.behaviors.values():
+            behavior.begin_epoch()
+        return self.times
+
+    def reached(self) -> bool:
+        """Do what is due between two summaries. Returns whether a summary is due, or the run ends here."""
+        self.settle_save()
+        evaluation, state = self.evaluation, self._state
+        ending = state.ending
+        if evaluation.due(state.steps, ending) and not self._evaluate():
+            return True
+        evaluation.overdue = None
+        if ending or any(map(self._summary_due, state.behaviors.values())):
+            return True
+        if self._checkpoint_due():
+            self.save()
+        evaluation.watch(state.behaviors, state.steps)
+        return False
+
+    def end_epoch(self, steps_per_second: float) -> dict[str, BehaviorResult]:
+        """Make the summaries and the checkpoint that are due. Returns the results of the epoch, by behavior."""
+        behaviors = self._state.behaviors.values()
+        results = {}
+        for behavior in behaviors:
+            due = self._summary_due(behavior)
+            results[behavior.name] = behavior.result(self._summarize(behavior, steps_per_second) if due else {})
+        self._run.directory.declare_files(plugin_files(self._context, self._state.behaviors))
+        if self.evaluation.overdue is None:  # else everything that is due at this step is left to the resumed run
+            if self._checkpoint_due():
+                self.save()
+            for behavior in behaviors:
+                behavior.set_boundaries()
+        return results
+
+    # ------------------------------------------------------------ summaries
+
+    def _summary_due(self, behavior: BehaviorRun) -> bool:
+        """Whether a summary of ``behavior`` is due at this step.
+
+        It is due when the behavior's steps pass a multiple of ``summary_freq`` or reach ``max_steps``, and when an
+        evaluation reaches ``stop_at``, which ends the run. With ``--inference`` it is due at the end of every epoch.
+        It is not due while an evaluation is overdue, because the resumed run makes both at this step.
+        """
+        if self.evaluation.overdue is not None:
+            return False
+        if self._context.inference or (self.evaluation.scores.stopped and behavior.learning):
+            return True
+        return behavior.summary_due
+
+    def _summarize(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
+        """One summary of ``behavior``, of everything since the one before, for writers, plugins and curricula."""
+        inference, curricula, plugins = self._context.inference, self._state.curricula, self._run.plugins
+        # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
+        step = behavior.inferred if inference else min(behavior.next_summary, behavior.steps)
+        behavior.window.add({STEPS_PER_SECOND: steps_per_second, IS_TRAINING: float(not inference)})
+        if curricula is not None:
+            behavior.window.add(curricula.stats())
+        if self._reporting is not None:
+            behavior.window.add(self._reporting.stats())
+        measured = behavior.window.summarize()
+        stats = self.notifications.processed_summary(behavior.name, step, measured)
+        for tag, summary in stats.items():
+            self._run.timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
+        for writer in self.writers:
+            with self.notifications.failing_later():
+                writer.write(behavior.name, step, stats, plugins.strict)
+        self.notifications.notify(plugins.summary_written, behavior.name, step, stats)
+        if curricula is not None and not inference:
+            measured = shared_summary(measured, self._context.ranks)  # seconds differ
+            curricula.summarised(behavior.name, measured)  # what plugins show must not change what is learned
+        return stats
+
+    # ------------------------------------------------------------ evaluations
+
+    def _evaluate(self) -> bool:
+        """Evaluate the policies. Returns whether the evaluation was played to its end."""
+        started, state = perf_counter(), self._state
+        step = state.steps
+        about = {"seed": self._context.seed, FACTORIES: self._context.factories.to_json()}
+        self.evaluated = self.evaluation.evaluate(state.behaviors, step, about, self.stopping)
+        seconds = perf_counter() - started
+        self.times.evaluating += seconds
+        self._run.timers.root.child("Evaluator.evaluate").add(seconds)
+        if self.evaluated is None:
+            return False
+        self.notifications.notify(self._run.plugins.evaluated, step, self.evaluated)
+        return True
+
+    # ------------------------------------------------------------ checkpoints
+
+    def _checkpoint_due(self) -> bool:
+        """Whether a checkpoint is due. The first ones that are due fix an interval that was left to the run."""
+        behaviors, ranks = self._state.behaviors.values(), self._context.ranks
+        for behavior in behaviors:
+            if behavior.checkpoint_due and behavior.interval_is_open:
+                behavior.choose_interval(ranks.share(self.wall_seconds()))
+                if behavior.interval_is_open:
+                    continue
+                log.info(
+                    "behavior %r: a checkpoint every %s steps, about ten minutes: each restarts all episodes, because "
+                    "the environment cannot save its state; checkpoint_interval sets another number",
+                    behavior.name, f"{behavior.checkpoint_interval:,}",
+                )  # fmt: skip
+                self._run.configure(ranks.size, behaviors)
+                self._store.write_configuration()
+        return any(behavior.checkpoint_due for behavior in behaviors)
+
+    def save(self, regular: bool = True) -> None:
+        """End open episodes if the environment cannot save itself, then write everything.
+
+        After a ``regular`` checkpoint, of an interval or of the run's end, the earlier run that this run replaces is
+        deleted. After the checkpoint of a stopped run it is not: a user who stops a run may have seen a mistake.
+        """
+        self.settle_save()
+        state, store = self._state, self._store
+        if state.exchange is not None:
+            state.exchange.settle()
+        with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
+            # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
+            hidden = [] if store.saved_step == state.steps else state.settle_episodes()
+            if hidden and not self.ending and not self._warned_of_cuts:
+                self._warned_of_cuts = True
+                log.warning("%s", cut_warning(state.behaviors, hidden[0]))
+            captured = state.capture(self.evaluation.state_dict(), self.wall_seconds())
+            captured["run"] |= {"overdue": self.evaluation.overdue, "resume": self.promise.to_json()}
+            captured = gather_state(captured, self._context.ranks)
+            parameters = {} if state.curricula is None else state.curricula.status()
+            settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
+            pending = store.begin_save(state.steps, captured, settings, self._context, parameters)
+            for behavior in state.behaviors.values():
+                behavior.checkpoint_saved()
+            if self._continues_while_saving(pending):
+                self._saving = BackgroundSave(pending, regular)
+            else:
+                pending.write()
+                self._saved(pending, regular, timer)
+
+    def save_unless_saved(self, regular: bool) -> None:
+        """Save a checkpoint unless the last one is of this step."""
+        if self._store.saved_step != self._state.steps:
+            self.save(regular)
+
+    def _continues_while_saving(self, pending: PendingSave) -> bool:
+        """Whether the training continues while a checkpoint is written."""
+        return (
+            self._context.config.checkpoint_settings.asynchronous
+            and not self.ending
+            and not self._state.all_reached_max_steps  # else it would wait too
+            and not self.exports.at_checkpoints  # which export the policies of this step
+            and pending.nbytes <= MOST_COPIED
+        )
+
+    def settle_save(self) -> None:
+        """Wait for the checkpoint that is being written, if there is one, and do what follows it."""
+        saving, self._saving = self._saving, None
+        if saving is None:
+            return
+        with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
+            try:
+                saving.wait()
+            except KeyboardInterrupt:
+                self._saving = saving
+                raise
+            except BaseException:
+                self._store.not_saved()
+                raise
+            self._saved(saving.pending, saving.regular, timer)
+
+    def _saved(self, pending: PendingSave, regular: bool, timer: Timer) -> None:
+        """Do what follows a checkpoint: the status, exports, and notifications."""
+        path, plugins = self._store.saved(pending), self._run.plugins
+        if regular:
+            self._run.directory.regular_checkpoint_written()
+        self._export(self.exports.at_checkpoint, pending.step, timer)
+        self.notifications.notify(plugins.checkpoint_saved, pending.step, path)
+        for removed in self._store.removed:
+            self.notifications.notify(plugins.checkpoint_removed, removed.step, removed.path)
+
+    # ------------------------------------------------------------ exports, failures
+
+    def export_at_end(self) -> None:
+        """Export the policies to the run directory."""
+        self._export(self.exports.at_end, self._state.steps, self._run.timers.root)
+
+    def _export(self, export: Callable[[int, Iterable[BehaviorRun]], None], step: int, timer: Timer) -> None:
+        """Export the policies of ``step`` within what ``timer`` measures; an error that is to end the run waits."""
+        started = perf_counter()
+        with self.notifications.failing_later():
+            export(step, self._state.behaviors.values())
+        if self.exports.exporters:
+            timer.child("Exporter.export").add(perf_counter() - started)
+
+    def raise_failure(self) -> None:
+        """Save a checkpoint and raise the error of a writer or a notification, if it is to end the run."""
+        failure = self.notifications.failure
+        reason = self._context.ranks.share(None if failure is None else str(failure))
+        if reason is None:
+            return
+        self.settle_save()
+        if not self._context.inference:
+            self.save_unless_saved(regular=False)
+        raise failure or RanksFailed(f"rank 0 failed: {reason}")
+
+
+def shared_summary(stats: dict[str, StatSummary], ranks: Ranks) -> dict[str, StatSummary]:
+    """The summary of rank 0."""
+    if ranks.size == 1:
+        return stats
+    shared = ranks.share({tag: attrs.asdict(summary) for tag, summary in stats.items()})
+    return {tag: StatSummary(**{**each, "values": tuple(each["values"])}) for tag, each in shared.items()}
+
+
+def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> str:
+    """The warning if checkpoints end the episodes of ``hidden`` before any of them ends by itself."""
+    shortest = min(behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
+    interval, slots, settings = shortest.checkpoint_interval, shortest.spec.slots, shortest.settings
+    even = settings.even_checkpoints and settings.keep_checkpoints > 0
+    advice = "lower keep_checkpoints, which even_checkpoints divides max_steps by" if even else "raise it"
+    return (
+        f"behavior {hidden.name!r}: no episode ended between two checkpoints, so the mean reward is unknown: this "
+        "environment cannot save itself, and every checkpoint begins new episodes. "
+        f"behaviors.{shortest.name}.checkpoint_interval is {interval} agent steps, {interval // slots} for each of "
+        f"{slots} agents; {advice}, so that it is many times the length of an episode"
+    )

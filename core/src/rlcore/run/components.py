@@ -1,0 +1,338 @@
+"""What a run is made of: creates its environment, trainers, curricula and writers, and closes them.
+
+An error of a ``close()`` is reported, and keeps nothing else open. How long a ``close()`` may take is set here too;
+:mod:`rlcore.cli.ending` ends the process at these deadlines.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from types import TracebackType
+from typing import Any, cast
+
+import attrs
+import numpy as np
+
+from rlcore.config.rules import behavior_name_problems, behaviors_problem, workers_problem
+from rlcore.contracts.curriculum import LessonChange
+from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment, SavesState, SendsSteps
+from rlcore.contracts.ranks import IdleGroups, share_environments
+from rlcore.contracts.stats import StatSummary, StatsWriter
+from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
+from rlcore.plugins.factories import call_target, require_protocol
+from rlcore.plugins.failures import failure
+from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
+from rlcore.records import StatsWriterSpec
+from rlcore.run.behavior import BehaviorRun
+from rlcore.run.curricula.curricula import RunCurricula, make_curricula
+from rlcore.run.prepare import CloseDeadline, no_deadline
+from rlcore.run.ranks.exchange import RankExchange
+from rlcore.run.ranks.join import refuse_wrappers
+from rlcore.run.state import RunState
+from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExecutorSettings, RunConfig
+
+log = logging.getLogger(__name__)
+
+# Seconds that a close() may take under `rlcore run` and `rlcore evaluate`; a writer may still have data to send.
+CLOSE_ENVIRONMENT = 5.0
+CLOSE_WRITER = 30.0
+
+
+def environment_settings(config: RunConfig) -> EnvironmentSettings:
+    """The ``environment`` block, which a run cannot do without."""
+    if config.environment is None:
+        raise ConfigError(
+            f"missing; say which environment to train or act in, for example {ENVIRONMENT_EXAMPLE}",
+            key=("environment",),
+        )
+    return config.environment
+
+
+def environment_name(settings: EnvironmentSettings, plugins: Plugins) -> str:
+    """The name of an environment in messages: its type, the plugin that makes it, and its id."""
+    described = plugins.environment(settings.type).described
+    return f"{described}, id {settings.id!r}," if settings.id else described
+
+
+def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment:
+    """The ``context.num_envs`` environments of ``config``."""
+    settings = environment_settings(config)
+    spec = plugins.environment(settings.type)
+    unnamed = behaviors_problem(spec, config)
+    if unnamed:
+        raise ConfigError(unnamed, key=("behaviors",))
+    environment = _in_workers(config, plugins, context) or plugins.create_environment(spec, settings, context)
+    unusable = behavior_name_problems(environment.behaviors)
+    problem = ""
+    if unusable:
+        problem = f"has a behavior whose name cannot be used: {next(iter(unusable.values()))}"
+    elif not environment.behaviors:
+        problem = "has no behaviors; at least one is required"
+    elif environment.num_envs != context.num_envs:
+        problem = f"was made with num_envs {environment.num_envs} where run.num_envs is {context.num_envs}"
+    if problem:
+        with suppress(Exception, SystemExit):  # the first error is the one to report
+            environment.close()
+        raise EnvironmentFailed(f"environment {settings.id or settings.type!r}: {problem}")
+    return environment
+
+
+def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment | None:
+    """The environments of a run in workers; None without workers, and for what is measured or filmed."""
+    chosen = environment_settings(config).executor
+    if chosen is None or context.purpose == "evaluate" or context.video is not None:
+        return None
+    problem = workers_problem(config)
+    if problem:
+        raise ConfigError(problem, key=("environment", "workers"))
+    ranks = context.ranks.size
+    fewest = share_environments(config.num_envs, ranks - 1, ranks).count
+    if chosen.count > fewest:
+        raise ConfigError(
+            f"each of the {ranks} ranks starts {chosen.count} workers, and has as few as {fewest} of the "
+            f"{config.num_envs} environments (environment.num_envs); each worker needs one or more",
+            key=("environment", "workers"),
+        )
+    spec = plugins.executor(chosen.executor)
+    if type(chosen) is ExecutorSettings:  # of a program that gives the number of workers
+        chosen = spec.resolve("settings")(executor=chosen.executor, count=chosen.count)
+    environment = call_target(spec, "ExecutorSpec.target", settings=chosen, run=context)
+    require_protocol(environment, Environment, spec.described)
+    return cast(Environment, environment)
+
+
+def settings_of(config: RunConfig, behavior: str) -> BehaviorSettings:
+    """A behavior's block, or ``default_settings`` for one that is not listed."""
+    settings = config.behaviors.get(behavior, config.default_settings)
+    if settings is None:
+        raise ConfigError(
+            f"the environment has a behavior {behavior!r}, which the configuration does not list"
+            f"{did_you_mean(behavior, config.behaviors)}; add it, or default_settings for all that are not listed",
+            key=("behaviors",),
+        )
+    return settings
+
+
+def recorded_behaviors(config: RunConfig, plugins: Plugins, context: RunContext) -> dict[str, BehaviorSpec]:
+    """Return the behaviors that the recorded data of a run without an environment has."""
+    specs = {}
+    for name, settings in config.behaviors.items():
+        demo_path = getattr(settings.hyperparameters, "demo_path", None)
+        if demo_path is None:
+            raise PluginError(
+                f"trainer {settings.trainer_type!r} learns from recorded data, but its hyperparameters have no "
+                "demo_path; declare this setting in their class"
+            )
+        specs[name] = context.recorded_behavior(demo_path, name)
+    return specs
+
+
+def make_behavior_runs(
+    config: RunConfig, plugins: Plugins, context: RunContext, specs: Mapping[str, BehaviorSpec]
+) -> dict[str, BehaviorRun]:
+    """A trainer for every behavior of the environment, or of the recorded data that the run learns from."""
+    offline = context.offline
+    context.behaviors = dict(specs)
+    chosen = {name: settings_of(config, name) for name in specs}
+    for idle in sorted(set(config.behaviors) - set(specs)):
+        log.warning(
+            "behaviors.%s: has no effect, because the environment has no such behavior; it has %s%s",
+            idle, ", ".join(sorted(specs)), did_you_mean(idle, specs),
+        )  # fmt: skip
+    runs = {}
+    for name, spec in specs.items():
+        settings = chosen[name]
+        record = plugins.trainer(settings.trainer_type)
+        if record.offline != offline:
+            raise ConfigError(
+                f"the environment has a behavior {name!r}, which trainer {settings.trainer_type!r} of "
+                "default_settings would learn from recorded data; list it with a trainer that learns in an environment",
+                key=("behaviors",),
+            )
+        trainer = plugins.create_trainer(record, settings, spec, context)
+        if context.ranks.size > 1:
+            refuse_wrappers(trainer, name)
+        runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed, offline)
+        if not record.turns and not context.inference:
+            runs[name].checks.takes_no_turns = record.described
+    return runs
+
+
+def empty_batch(spec: BehaviorSpec) -> AgentBatch:
+    """The batch of a behavior before its first reset: all zeros."""
+    return AgentBatch(
+        observations={o.name: np.zeros((spec.slots, *o.shape), o.dtype) for o in spec.observations},
+        reward=np.zeros(spec.slots, np.float32),
+        terminated=np.zeros(spec.slots, np.bool_),
+        truncated=np.zeros(spec.slots, np.bool_),
+    )
+
+
+def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[int, LessonChange], None]) -> RunState:
+    """Create the environment, trainers and curricula of a run, before the first episode.
+
+    There is no environment if the trainers learn from recorded data. ``lesson_changed`` is called with the run's step.
+    """
+    config = context.config
+    if context.offline and not context.inference:
+        specs = recorded_behaviors(config, plugins, context)
+        return RunState(context, None, make_behavior_runs(config, plugins, context, specs))
+    environment = make_environment(config, plugins, context)
+    name = environment_name(environment_settings(config), plugins)
+    try:
+        context.ranks.wait_for_all("starting the environments")
+        behaviors = make_behavior_runs(config, plugins, context, environment.behaviors)
+        state = RunState(context, environment, behaviors, name)
+        for behavior in behaviors.values():
+            behavior.restarts = not isinstance(environment, SavesState)
+        state.in_workers = environment_settings(config).executor is not None
+        state.updates_ahead = state.in_workers and isinstance(environment, SendsSteps)
+        if state.updates_ahead and not context.inference:
+            _require_updates_ahead(behaviors)
+        if len(behaviors) > 1:
+            state.acting = IdleGroups(context.ranks, len(behaviors))
+        if context.ranks.size > 1:
+            state.exchange = RankExchange(context.ranks, environment, behaviors, context.first_env, config.num_envs)
+        if config.environment_parameters:
+            # Curricula see all environments of the run, and do the same in every rank.
+            everywhere = attrs.evolve(context, num_envs=config.num_envs, first_env=0)
+            whole = state.exchange
+            state.curricula = RunCurricula(
+                make_curricula(config.environment_parameters, plugins, everywhere),
+                environment if whole is None else whole.environment,
+                behaviors if whole is None else whole.behaviors,
+                lambda change: lesson_changed(state.steps, change),
+                name,
+            )
+            if whole is not None:
+                whole.report = state.curricula.episodes_finished
+    except BaseException:
+        with suppress(Exception, SystemExit):  # the first error is the one to report
+            environment.close()
+        raise
+    return state
+
+
+def _require_updates_ahead(behaviors: Mapping[str, BehaviorRun]) -> None:
+    """Raise ConfigError for a trainer that cannot update while a step is under way."""
+    for name, behavior in behaviors.items():
+        if not getattr(behavior.trainer, "updates_while_stepping", False):
+            raise ConfigError(
+                f"updates is for off-policy trainers such as sac; behavior {name!r} has trainer "
+                f"{behavior.settings.trainer_type!r}, which learns from complete steps: use half, or leave it out",
+                key=("environment", "workers", "overlap"),
+            )
+
+
+@attrs.define(eq=False)
+class OpenWriter:
+    """A statistics writer. If it fails, the run continues without it, or ends where plugins are strict.
+
+    ``described`` names the writer with its plugin, distribution and version.
+    """
+
+    writer: StatsWriter
+    described: str
+    missed: int = 0  # summaries since it failed, including the first
+
+    def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary], strict: bool) -> None:
+        """Write one summary, unless the writer has failed before.
+
+        A failure is a warning. It is a PluginError if ``strict`` (``--strict-plugins``), or if the writer raised
+        SystemExit; the caller keeps the error until a checkpoint is saved.
+        """
+        if self.missed:
+            self.missed += 1
+            return
+        try:
+            self.writer.write(behavior, step, stats)
+        except (Exception, SystemExit) as error:
+            failed = failure(self.described, f"at step {step}", error)
+            if strict or isinstance(error, SystemExit):
+                raise failed from error
+            self.missed = 1
+            log.warning("%s; the run continues without it", failed)
+            log.debug("the traceback of it:", exc_info=failed)
+
+    def close(self) -> None:
+        """Close the writer, and report how many summaries it missed."""
+        if self.missed:
+            log.warning("%s missed %d %s", self.described, self.missed, "summary" if self.missed == 1 else "summaries")
+        self.writer.close()
+
+
+def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> list[OpenWriter]:
+    """The writers that are on by default and not turned off, and those the ``stats`` block names."""
+    configured = {plugins.stats_writer(reference): settings for reference, settings in config.stats.items()}
+    chosen: dict[StatsWriterSpec, Any] = {
+        record: None
+        for record in plugins.records("writer")
+        if isinstance(record, StatsWriterSpec) and record.default_on and record not in configured
+    }
+    chosen |= {spec: settings for spec, settings in configured.items() if settings is not False}
+    writers: list[OpenWriter] = []
+    if context.ranks.rank:
+        return writers
+    try:
+        for spec, settings in chosen.items():
+            if context.inference and not spec.inference:
+                continue
+            if settings is None and spec.settings is not None:
+                settings = spec.resolve("settings")()
+            writer = plugins.create_stats_writer(spec, settings, context)
+            writers.append(OpenWriter(writer, spec.described))
+    except BaseException:
+        for opened in writers:
+            with suppress(Exception, SystemExit):  # the first error is the one to report
+                opened.close()
+        raise
+    return writers
+
+
+def close_at_exit(
+    stack: ExitStack,
+    closable: Any,
+    what: str,
+    kind: type[RlcoreError],
+    seconds: float,
+    deadline: CloseDeadline = no_deadline,
+) -> None:
+    """Have ``stack`` close ``closable``, which messages call ``what`` and blame with an error of ``kind``.
+
+    ``deadline`` is entered around ``close()`` and decides what happens after ``seconds``.
+
+    An exception of ``close()`` is logged: as a warning, or for debugging if the stack is left by an error. A SystemExit
+    must not end the process unnoticed: it is raised as an error of ``kind`` unless an error is reported already.
+    """
+
+    def close(raised: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        try:
+            with deadline(what, seconds):
+                closable.close()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
+            failed = problem if isinstance(problem, RlcoreError) else failure(what, "to close", problem, kind)
+            if error is None and isinstance(failed.__cause__, SystemExit):
+                raise failed from failed.__cause__
+            log.log(logging.WARNING if error is None else logging.DEBUG, "%s", failed)
+
+    stack.push(close)
+
+
+@contextmanager
+def closing(
+    closable: Any,
+    what: str,
+    kind: type[RlcoreError],
+    seconds: float = CLOSE_ENVIRONMENT,
+    deadline: CloseDeadline = no_deadline,
+) -> Iterator[None]:
+    """Close ``closable`` after the block, as :func:`close_at_exit` says."""
+    with ExitStack() as stack:
+        close_at_exit(stack, closable, what, kind, seconds, deadline)
+        yield

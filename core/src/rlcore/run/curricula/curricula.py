@@ -1,0 +1,339 @@
+"""The curricula of a run: ended episodes are reported to them, and they choose what the next ones start with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.contracts.curriculum import NO_CHANGES, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
+from rlcore.contracts.environment import Environment
+from rlcore.contracts.saved_values import plain, saved_mapping
+from rlcore.contracts.stats import (
+    CUMULATIVE_REWARD,
+    EPISODE_LENGTH,
+    EVALUATION_LENGTH,
+    EVALUATION_REWARD,
+    GROUP_REWARD,
+    IS_TRAINING,
+    LESSON_NUMBER,
+    PARAMETER,
+    STEPS_PER_SECOND,
+    StatSummary,
+    lesson_numbers,
+)
+from rlcore.errors import RunStateError
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext
+from rlcore.records import CurriculumSpec
+from rlcore.run.behavior import BehaviorRun
+from rlcore.run.curricula.checked import CheckedCurriculum
+from rlcore.run.curricula.parameters import AgentEpisodes, Beginnings, ParameterFeed
+from rlcore.run.episode_statistics import FinishedEpisodes
+from rlcore.run.ranks.exchange import BehaviorOfRanks, EnvironmentOfRanks
+from rlcore.settings import EnvironmentParameter
+
+log = logging.getLogger(__name__)
+
+# Tags of summaries that are not for curricula to give.
+_TAKEN = frozenset(
+    {CUMULATIVE_REWARD, GROUP_REWARD, EPISODE_LENGTH, EVALUATION_REWARD, EVALUATION_LENGTH, IS_TRAINING}
+    | {STEPS_PER_SECOND}
+)
+
+
+# A behavior of one process, or of all ranks together.
+CurriculumBehavior = BehaviorRun | BehaviorOfRanks
+
+
+class RunCurricula:
+    """All curricula of a run, by type, side by side: P is the number of parameters of all together."""
+
+    def __init__(
+        self,
+        curricula: Mapping[str, Curriculum],
+        environment: Environment | EnvironmentOfRanks,
+        behaviors: Mapping[str, BehaviorRun] | Mapping[str, BehaviorOfRanks],
+        lesson_changed: Callable[[LessonChange], None],
+        environment_name: str = "environment",
+    ) -> None:
+        self._curricula = {kind: CheckedCurriculum.of(curriculum, kind) for kind, curriculum in curricula.items()}
+        self._behaviors = behaviors
+        self._lesson_changed = lesson_changed
+        self._columns: dict[str, slice] = {}
+        names: list[str] = []
+        for kind, curriculum in self._curricula.items():
+            self._columns[kind] = slice(len(names), len(names) + len(curriculum.parameters))
+            names += curriculum.parameters
+        first, *others = self._curricula.values()
+        self._feed = ParameterFeed(environment, names, self._draw if others else first.draw, environment_name)
+        self._agents = {
+            name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
+        }
+        self._pairs = tuple((behavior, self._agents[name]) for name, behavior in behaviors.items())
+        # By behavior, environments with an episode that was so long that it was not waited for, in the whole run.
+        self._not_waited_for: dict[str, list[int]] = {}
+        # What ended in the environment step that `after_step` is yet to close.
+        self._finished: list[tuple[CurriculumBehavior, FinishedEpisodes, Beginnings]] = []
+        # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
+        self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
+
+    # ------------------------------------------------------------ episodes
+
+    def before_reset(self, episodes: NDArray[np.int64]) -> None:
+        """Every environment c is about to start episode ``episodes[c]``."""
+        self._feed.before_reset(episodes)
+
+    def after_reset(self, episodes: NDArray[np.int64]) -> None:
+        """The ``episodes`` [N] of all environments have started, and an episode of every agent."""
+        self._feed.after_reset(episodes)
+        for agents in self._agents.values():
+            agents.begin_all()
+
+    def episodes_finished(self, behavior: CurriculumBehavior, finished: FinishedEpisodes) -> None:
+        """Episodes of ``behavior`` ended in an environment step; :meth:`after_step` follows, once for all behaviors."""
+        beginnings = self._agents[behavior.name].beginnings(finished.slots)
+        self._finished.append((behavior, finished, beginnings))
+
+    def after_step(self) -> bool:
+        """Report the episodes that ended in the last environment step, and draw what the next ones start with.
+
+        Returns whether all environments are to start their next episode now.
+        """
+        began = self._feed.after_step()
+        any_began = False
+        for behavior, agents in self._pairs:
+            batch = behavior.batch
+            if began.size or batch.ended.size or batch.aborted is not None:
+                agents.begin(began, batch.ended, batch.aborted)
+                any_began = True
+        if not any_began:
+            for each in self._curricula.values():
+                if each.every_step:
+                    return self._advance(None)
+            return False
+        if self._finished:
+            for behavior, finished, beginnings in self._finished:
+                self._report(behavior, finished, beginnings)
+            self._finished = []
+        return self._advance(began)
+
+    def after_frozen_step(self) -> None:
+        """Draw what the next episodes start with after an environment step in which nothing learned."""
+        began = self._feed.after_step()
+        if began.size:
+            self._feed.restage(began)
+
+    def _report(self, behavior: CurriculumBehavior, finished: FinishedEpisodes, of: Beginnings) -> None:
+        slots, shared, agents = finished.slots, finished.group_returns, self._agents[behavior.name]
+        env_index, settled = behavior.spec.env_index.take(slots), agents.settled
+        late = agents.not_waited_for
+        if late.size:
+            self._note_late(behavior, behavior.spec.env_index[late].tolist(), agents.patience)
+        if shared is None:
+            shared = np.zeros(len(slots))
+        alone = len(self._curricula) == 1
+        for kind, curriculum in self._curricula.items():
+            columns = self._columns[kind]
+            values, draw_id = (of.values, of.draw_id) if alone else (of.values[:, columns], of.draw_id[:, columns])
+            curriculum.episodes_ended(
+                EndedEpisodes(
+                    behavior.name, slots, env_index, of.numbers, settled, finished.returns, shared, finished.lengths,
+                    values, draw_id,
+                )
+            )  # fmt: skip
+
+    def _note_late(self, behavior: CurriculumBehavior, envs: list[int], patience: int) -> None:
+        known = self._not_waited_for.get(behavior.name, [])
+        if not self._not_waited_for:
+            log.warning(
+                "behavior %r: an episode of environment %d has not ended while %d later ones began; lessons and other "
+                "curricula go on without it, and count it when it ends; if it should end, have the environment "
+                "terminate or truncate it, for example with environment.max_episode_steps (reported once)",
+                behavior.name, envs[0], patience,
+            )  # fmt: skip
+        self._not_waited_for[behavior.name] = sorted({*known, *envs})
+
+    def _advance(self, began: NDArray[np.int64] | None) -> bool:
+        """``began`` are environments [K] that need a new draw whether or not anything changes; None: none do."""
+        steps = MappingProxyType({name: behavior.steps for name, behavior in self._behaviors.items()})
+        lessons: list[LessonChange] = []
+        redraw = reset = False
+        for curriculum in self._curricula.values():
+            if began is None and not curriculum.every_step:
+                continue
+            changes = curriculum.advance(steps)
+            if changes is NO_CHANGES:
+                continue
+            lessons += changes.lessons
+            redraw, reset = redraw or changes.redraw, reset or changes.reset
+        if redraw:
+            self._feed.restage()
+        elif began is not None:
+            self._feed.restage(began)
+        if lessons:
+            self.lessons = {**self.lessons, **{change.parameter: change.lesson for change in lessons}}
+        for change in lessons:
+            self._lesson_changed(change)
+        return reset
+
+    def _draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        """The draws of several curricula, side by side."""
+        drawn = [curriculum.draw(env_index, episodes) for curriculum in self._curricula.values()]
+        return EpisodeDraw(
+            np.concatenate([each.values for each in drawn], axis=1),
+            np.concatenate([each.draw_id for each in drawn], axis=1),
+        )
+
+    # ------------------------------------------------------------ summaries and status
+
+    def stats(self) -> dict[str, float]:
+        """Scalars of the curricula for every summary, by tag, and the mean of each parameter over environments."""
+        tags: dict[str, float] = {}
+        owners: dict[str, CheckedCurriculum] = {}
+        for curriculum in self._curricula.values():
+            stats = curriculum.stats()
+            for tag in stats:
+                _refuse_foreign_tag(tag, curriculum, owners.get(tag))
+                owners[tag] = curriculum
+            tags |= stats
+        means = self._feed.values.mean(axis=0).tolist()
+        return tags | {f"{PARAMETER}{name}": mean for name, mean in zip(self._feed.names, means, strict=True)}
+
+    def episode_of(self, env: int, latest: bool) -> str:
+        """Describe the values of an environment's episode for messages: ``length 0.5, gravity 9.8``.
+
+        Within the step that ends an episode, that is the one which has just started if ``latest``, else the one before.
+        """
+        return self._feed.described(env, latest)
+
+    def summarised(self, behavior: str, stats: dict[str, StatSummary]) -> None:
+        for curriculum in self._curricula.values():
+            curriculum.summarised(behavior, MappingProxyType(stats))
+
+    def status(self) -> dict[str, Mapping[str, Any]]:
+        """A section of JSON values for each parameter, by its name; what is not finite is null.
+
+        ``not_waited_for`` in it has environments by behavior: an episode there was so long that it was not waited for.
+        """
+        sections: dict[str, Mapping[str, Any]] = {}
+        late = self._not_waited_for
+        for curriculum in self._curricula.values():
+            for name, section in curriculum.status().items():
+                try:
+                    sections[name] = plain({**section, "not_waited_for": late} if late else section)
+                except (TypeError, RecursionError) as error:
+                    curriculum.refuse("status", f"returned a section {name!r} that is not JSON: {error}")
+        return sections
+
+    def load_status(self, sections: Mapping[str, Any]) -> Mapping[str, float]:
+        """Begin with the lessons of another run's status, or of ML-Agents, and return them."""
+        for curriculum in self._curricula.values():
+            curriculum.load_status(sections)
+        self.lessons = lesson_numbers(self.stats())
+        given = {name for name, each in sections.items() if isinstance(each, Mapping) and "lesson_num" in each}
+        return {name: number for name, number in self.lessons.items() if name in given}
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        states = {
+            kind: {
+                "reference": curriculum.reference,
+                "parameters": list(curriculum.parameters),
+                "state": curriculum.state_dict(),
+            }
+            for kind, curriculum in self._curricula.items()
+        }
+        agents = {name: each.state_dict() for name, each in self._agents.items()}
+        return {
+            "curricula": states,
+            "feed": self._feed.state_dict(),
+            "agents": agents,
+            "not_waited_for": {name: list(envs) for name, envs in self._not_waited_for.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load everything; :meth:`replay` or :meth:`resume` follows. Raises RunStateError for other parameters."""
+        self.load_curricula(state)
+        self._feed.load_state_dict(saved_mapping(state, "feed"))
+        for name, agents in self._agents.items():
+            agents.load_state_dict(saved_mapping(saved_mapping(state, "agents"), name))
+        late = (
+            saved_mapping(state, "not_waited_for") if "not_waited_for" in state else {}
+        )  # of earlier versions without
+        self._not_waited_for = {name: [int(env) for env in envs] for name, envs in late.items()}
+
+    def load_curricula(self, state: Mapping[str, Any]) -> None:
+        """Load the curricula alone, without the episodes that were open."""
+        # Compare resolved references: `lessons` equals `rlcore-curriculum/lessons`.
+        states = {each["reference"]: each["state"] for each in state["curricula"].values()}
+        saved = {name: each["reference"] for each in state["curricula"].values() for name in each["parameters"]}
+        ours = {name: each.reference for each in self._curricula.values() for name in each.parameters}
+        if saved != ours:
+            raise RunStateError(f"{_difference(saved, ours)}; resume with the configuration of the run")
+        for curriculum in self._curricula.values():
+            curriculum.load_state_dict(states[curriculum.reference])
+        self.lessons = lesson_numbers(self.stats())
+
+    def replay(self) -> None:
+        """Every environment is about to start again the episode it is in; :meth:`resume` follows."""
+        self._feed.replay()
+
+    def resume(self) -> None:
+        """Every environment is in the episode it was in when the state was saved."""
+        self._feed.resume()
+
+
+def make_curricula(
+    parameters: Mapping[str, EnvironmentParameter], plugins: Plugins, context: RunContext
+) -> dict[str, Curriculum]:
+    """The curricula that ``parameters`` name, each with all of its parameters, by the name it was first given.
+
+    Parameters are in the order of their names, whatever the file's, so that a state fits the file in any order.
+    """
+    blocks: dict[str, dict[str, Any]] = {}
+    specs: dict[str, CurriculumSpec] = {}
+    for name, parameter in sorted(parameters.items()):
+        spec = plugins.curriculum(parameter.curriculum.type)
+        kind = next((known for known, other in specs.items() if other is spec), parameter.curriculum.type)
+        specs[kind] = spec
+        blocks.setdefault(kind, {})[name] = parameter.curriculum
+    return {
+        kind: cast(
+            Curriculum,
+            CheckedCurriculum(
+                plugins.create_curriculum(spec, blocks[kind], context),
+                tuple(blocks[kind]),
+                spec.described,
+                spec.reference,
+            ),
+        )
+        for kind, spec in specs.items()
+    }
+
+
+def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedCurriculum | None) -> None:
+    """PluginError for a tag that says something else already: of rlcore, of another parameter or curriculum."""
+    if tag in _TAKEN or tag.startswith(PARAMETER):
+        curriculum.refuse("stats", f"returned the tag {tag!r}, which is rlcore's own; call it something else")
+    if tag.startswith(LESSON_NUMBER) and tag.removeprefix(LESSON_NUMBER) not in curriculum.parameters:
+        curriculum.refuse("stats", f"returned the tag {tag!r}, but has {', '.join(curriculum.parameters)} only")
+    if other is not None:
+        curriculum.refuse("stats", f"returned the tag {tag!r}, as {other.described} does; call it something else")
+
+
+def _difference(saved: Mapping[str, str], ours: Mapping[str, str]) -> str:
+    """What differs between the parameters of a checkpoint and of a configuration, each with its curriculum's name."""
+    if saved.keys() != ours.keys():
+        there, here = (", ".join(sorted(names)) or "none" for names in (saved, ours))
+        return f"environment_parameters: the checkpoint has {there}, this configuration {here}"
+    name = next(name for name, kind in saved.items() if ours[name] != kind)
+    return (
+        f"environment_parameters.{name}: the checkpoint is of the curriculum {saved[name]!r}, this configuration has "
+        f"{ours[name]!r}"
+    )

@@ -1,0 +1,242 @@
+"""Feeds parameters to environments, one episode ahead, and keeps what each agent's open episode began with.
+
+The parameters of an environment's next episode are *staged* before the current one ends, because an environment resets
+itself within the step that ends an episode. S slots, N environments, P parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.contracts.curriculum import Curriculum, EpisodeDraw
+from rlcore.contracts.environment import Environment, Parameters
+from rlcore.contracts.saved_values import fill, saved_count
+from rlcore.errors import EnvironmentFailed
+from rlcore.plugins.failures import blame
+from rlcore.run.ranks.exchange import EnvironmentOfRanks
+
+# An open episode is not waited for after this many later ones began: for each agent, and in all at least.
+WAITS = 64
+WAITS_AT_LEAST = 256
+
+# Environments [K] and episode numbers [K] to the draws of all P parameters.
+Draw = Callable[[NDArray[np.int64], NDArray[np.int64]], EpisodeDraw]
+
+
+class ParameterFeed:
+    """Keeps the parameters of every environment's current and next episode, and sets them."""
+
+    def __init__(
+        self,
+        environment: Environment | EnvironmentOfRanks,
+        names: Sequence[str],
+        draw: Draw,
+        named: str = "environment",
+    ) -> None:
+        """``names`` [P] are the columns of what ``draw`` gives; ``named`` is what messages call the environment."""
+        self._environment = environment
+        self._named = named
+        self._draw = draw
+        self.names = tuple(names)
+        num_envs, columns = environment.num_envs, len(self.names)
+        self._env_index: NDArray[np.int64] = _read_only(np.arange(num_envs))
+        self._none: NDArray[np.int64] = self._env_index[:0]
+        self.playing: NDArray[np.int64] = np.full(num_envs, -1, np.int64)  # [N] the episode of each environment
+        self.values: NDArray[np.float64] = np.zeros((num_envs, columns))  # [N, P] of that episode
+        self.draw_id: NDArray[np.int64] = np.zeros((num_envs, columns), np.int64)  # [N, P]
+        self._next_values: NDArray[np.float64] = np.zeros((num_envs, columns))  # [N, P] of the next episode
+        self._next_draw_id: NDArray[np.int64] = np.zeros((num_envs, columns), np.int64)
+        # Read-only views of what is staged.
+        self._staged: Parameters = self._columns(self._next_values)
+
+    def before_reset(self, episodes: NDArray[np.int64]) -> None:
+        """Every environment is about to start an episode, with the numbers ``episodes`` [N]."""
+        self._stage(self._env_index, episodes.copy())
+
+    def after_reset(self, episodes: NDArray[np.int64]) -> None:
+        """The ``episodes`` [N] of all environments have started."""
+        self.playing[:] = episodes
+        self.values[:] = self._next_values
+        self.draw_id[:] = self._next_draw_id
+        self._stage(self._env_index, episodes + 1)
+
+    def after_step(self) -> NDArray[np.int64]:
+        """Return the environments [K] that started their next episode; :meth:`restage` draws what follows."""
+        episodes = self._environment.episodes
+        if episodes.tobytes() == self.playing.tobytes():  # as in most steps; a fifth of the time of what follows
+            return self._none
+        began: NDArray[np.int64] = (episodes != self.playing).nonzero()[0]
+        if began.size:
+            rows = as_slice(began)
+            self.playing[rows] = episodes[rows]
+            self.values[rows] = self._next_values[rows]
+            self.draw_id[rows] = self._next_draw_id[rows]
+        return began
+
+    def episode_of(self, env: int, latest: bool) -> NDArray[np.float64]:
+        """Values [P] of an environment's episode; if ``latest``, of one started since the last :meth:`after_step`."""
+        began = self._environment.episodes[env] != self.playing[env]
+        values: NDArray[np.float64] = (self._next_values if latest and began else self.values)[env]
+        return values
+
+    def described(self, env: int, latest: bool) -> str:
+        """Describe the values of an episode for messages: ``length 0.5, gravity 9.8``; see :meth:`episode_of`."""
+        values = self.episode_of(env, latest).tolist()
+        return ", ".join(f"{name} {value:g}" for name, value in zip(self.names, values, strict=True))
+
+    def restage(self, env_index: NDArray[np.int64] | None = None) -> None:
+        """Draw the next episodes of these environments, or of all."""
+        env_index = self._env_index if env_index is None else env_index
+        if env_index.size:
+            self._stage(_read_only(env_index), self.playing[as_slice(env_index)] + 1)
+
+    def _stage(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> None:
+        drawn, rows = self._draw(env_index, episodes), as_slice(env_index)
+        self._next_values[rows] = drawn.values
+        self._next_draw_id[rows] = drawn.draw_id
+        self._set(self._staged)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "playing": self.playing.copy(),
+            "values": self.values.copy(),
+            "stamp": self.draw_id.copy(),
+            "next_values": self._next_values.copy(),
+            "next_stamp": self._next_draw_id.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load the state; :meth:`replay` or :meth:`resume` sets the parameters in the environment."""
+        fill(self.playing, state, "playing")
+        fill(self.values, state, "values")
+        fill(self.draw_id, state, "stamp")
+        fill(self._next_values, state, "next_values")
+        fill(self._next_draw_id, state, "next_stamp")
+
+    def replay(self) -> None:
+        """Every environment is about to start again the episode it is in; :meth:`resume` follows."""
+        self._set(self._columns(self.values.copy()))
+
+    def resume(self) -> None:
+        """Every environment is in the episode it was in when the state was saved."""
+        self._set(self._staged)
+
+    def _columns(self, values: NDArray[np.float64]) -> Parameters:
+        """Read-only columns of ``values`` [N, P], by name."""
+        return {name: _read_only(values[:, column]) for column, name in enumerate(self.names)}
+
+    def _set(self, parameters: Parameters) -> None:
+        try:
+            self._environment.set_parameters(parameters)
+        except BaseException as error:
+            blame(self._named, "in set_parameters", error, EnvironmentFailed)
+
+
+@attrs.frozen
+class Beginnings:
+    """The draws of K agents' episodes."""
+
+    numbers: NDArray[np.int64]  # [K]
+    values: NDArray[np.float64]  # [K, P]
+    draw_id: NDArray[np.int64]  # [K, P]
+
+
+class AgentEpisodes:
+    """The draw of the open episode of each agent of a behavior, and its number among all of the behavior."""
+
+    def __init__(self, env_index: NDArray[np.int64], feed: ParameterFeed) -> None:
+        """``env_index`` [S] says in which environment each agent is."""
+        self._feed = feed
+        self._env_index = env_index
+        slots, columns = len(env_index), len(feed.names)
+        # With one agent in each environment, both started with the same parameters: the arrays are shared.
+        self._alone = np.array_equal(self._env_index, np.arange(len(feed.playing)))
+        self._values = feed.values if self._alone else np.zeros((slots, columns))  # [S, P]
+        self._draw_id = feed.draw_id if self._alone else np.zeros((slots, columns), np.int64)  # [S, P]
+        self._numbers: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S]
+        self._begun = 0  # episodes, ever
+        self.patience = max(WAITS_AT_LEAST, WAITS * slots)  # episodes that may begin while one is waited for
+
+    @property
+    def settled(self) -> int:
+        """All episodes with smaller numbers are over, or :attr:`not_waited_for`."""
+        oldest, waited_for = int(np.minimum.reduce(self._numbers)), self._begun - self.patience
+        if oldest >= waited_for:
+            return oldest
+        return int(self._numbers[self._numbers >= waited_for].min(initial=self._begun))
+
+    @property
+    def not_waited_for(self) -> NDArray[np.intp]:
+        """Agents [K] with an open episode that more than :attr:`patience` later ones have outrun, ascending."""
+        return np.flatnonzero(self._numbers < self._begun - self.patience)
+
+    def beginnings(self, rows: NDArray[np.intp]) -> Beginnings:
+        """Return the draws of the episodes of agents ``rows`` [K], before :meth:`begin` replaces them."""
+        return Beginnings(self._numbers.take(rows), self._values.take(rows, 0), self._draw_id.take(rows, 0))
+
+    def begin_all(self) -> None:
+        """All agents start an episode."""
+        self._begin(np.arange(len(self._numbers)))
+
+    def begin(self, env_index: NDArray[np.int64], ended: NDArray[np.intp], aborted: NDArray[np.bool_] | None) -> None:
+        """Start an episode for every agent whose environment started one, and for those in ``ended`` or ``aborted``."""
+        if self._alone and aborted is None and ended.tolist() == env_index.tolist():
+            self._begin(env_index)
+            return
+        fresh = np.zeros(len(self._feed.playing), np.bool_)
+        fresh[env_index] = True
+        fresh = fresh[self._env_index]
+        fresh[ended] = True
+        if aborted is not None:
+            fresh |= aborted
+        self._begin(fresh.nonzero()[0])
+
+    def _begin(self, rows: NDArray[np.intp]) -> None:
+        self._numbers[as_slice(rows)] = np.arange(self._begun, self._begun + len(rows))
+        self._begun += len(rows)
+        if not self._alone:
+            env_index = self._env_index[rows]
+            self._values[rows] = self._feed.values[env_index]
+            self._draw_id[rows] = self._feed.draw_id[env_index]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "values": self._values.copy(),
+            "stamp": self._draw_id.copy(),
+            "numbers": self._numbers.copy(),
+            "begun": self._begun,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        fill(self._values, state, "values")
+        fill(self._draw_id, state, "stamp")
+        fill(self._numbers, state, "numbers")
+        self._begun = saved_count(state, "begun")
+
+
+def target_feed(curricula: Sequence[Curriculum], environment: Environment, named: str) -> ParameterFeed:
+    """Feeds an environment to evaluate in, which messages call ``named``, with the task that training is for."""
+
+    def draw(env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        values = np.concatenate([curriculum.draw_target(env_index, episodes) for curriculum in curricula], axis=1)
+        return EpisodeDraw(values, np.zeros(values.shape, np.int64))
+
+    return ParameterFeed(environment, [name for each in curricula for name in each.parameters], draw, named)
+
+
+def as_slice(rows: NDArray[np.intp]) -> NDArray[np.intp] | slice:
+    """Return an index for ``rows``: a slice for one row, which takes a third of the time of an array."""
+    if len(rows) != 1:
+        return rows
+    row = int(rows[0])
+    return slice(row, row + 1)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,175 @@
+"""A run before it starts: a checked configuration, its plugins and its directory; nothing is created yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from rlcore.config.document import Document
+from rlcore.config.dump import dump_config
+from rlcore.config.load import load_document, load_plugins_for, located, recorded
+from rlcore.config.problems import shown
+from rlcore.config.reading import document_from_mapping, object_hint, read_document
+from rlcore.config.rules import learns_offline
+from rlcore.contracts.ranks import Launch, OneRank, Ranks, share_environments
+from rlcore.contracts.seeding import fresh_seed
+from rlcore.errors import ConfigError
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.context import RunContext, StopRequests
+from rlcore.run.behavior import BehaviorRun
+from rlcore.run.provenance import directory_to_continue, naming_absent_plugins
+from rlcore.run.ranks.join import directory_of_rank, refuse_in_ranks
+from rlcore.run.ranks.launch import launched
+from rlcore.run.timers import Timers
+from rlcore.settings import RunConfig
+from rlcore.storage.directory import RunDirectory
+from rlcore.storage.store import RunStore
+
+# Entered around one close(), with what is closed and how many seconds that may take.
+CloseDeadline = Callable[[str, float], AbstractContextManager[None]]
+
+
+def no_deadline(what: str, seconds: float) -> AbstractContextManager[None]:
+    """Wait as long as it takes: a run that a program makes does not end the process."""
+    return nullcontext()
+
+
+@attrs.define(eq=False)
+class PreparedRun:
+    """A checked configuration, and what a run of it has from its beginning to its end.
+
+    A run and its training share it. The training does not know the run: no cycle keeps a dropped run, and its lock.
+
+    Attributes:
+        config: The complete configuration; without a seed, it has one when the run has started.
+        document: The places of the values of the configuration, for errors.
+        offline: Whether trainers learn from recorded data: no environment is created.
+        launch: How ``torchrun`` started the process; None if it did not.
+        close_deadline: Entered around each ``close()`` of an environment or a writer.
+    """
+
+    config: RunConfig
+    document: Document
+    plugins: Plugins
+    offline: bool
+    launch: Launch | None
+    directory: RunDirectory
+    store: RunStore
+    timers: Timers = attrs.field(factory=Timers)
+    stops: StopRequests = attrs.field(factory=StopRequests)
+    close_deadline: CloseDeadline = no_deadline
+
+    @property
+    def stop_requested(self) -> bool:
+        return self.stops.first is not None
+
+    def deadline(self, what: str, seconds: float) -> AbstractContextManager[None]:
+        """A :data:`CloseDeadline`: the one that is set when something is closed."""
+        return self.close_deadline(what, seconds)
+
+    def configure(self, ranks: int, behaviors: Iterable[BehaviorRun] = ()) -> None:
+        """Have checkpoints of ``ranks`` processes state the configuration that starts this run again.
+
+        It has no ``resume``, ``checkpoint``, ``force`` and ``inference``, and states the intervals of checkpoints that
+        the run chose for ``behaviors``, so that a new run with it does the same.
+        """
+        config = self.config
+        start = attrs.evolve(config.checkpoint_settings, resume=False, checkpoint=None, force=False, inference=False)
+        chosen = {
+            each.name: attrs.evolve(each.settings, checkpoint_interval=each.chosen_interval)
+            for each in behaviors
+            if each.chosen_interval is not None and each.settings.checkpoint_interval is None
+        }
+        config = attrs.evolve(config, checkpoint_settings=start, behaviors={**config.behaviors, **chosen})
+        self.store.configure(config, ranks)
+
+
+def prepare(config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None) -> PreparedRun:
+    """Check the configuration. Loads the plugins that it chooses if ``plugins`` is None. Raises ConfigError."""
+    config, plugins, document = _checked(config, plugins)
+    offline, launch = learns_offline(config, plugins), launched()
+    directory = directory_of_rank(launch, config.checkpoint_settings)
+    config = attrs.evolve(config, checkpoint_settings=directory.settings)
+    if launch is not None and launch.size > 1:
+        with located(document):
+            refuse_in_ranks(config, plugins, offline, launch.size)
+    return PreparedRun(config, document, plugins, offline, launch, directory, RunStore(directory, plugins))
+
+
+def _checked(
+    config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None
+) -> tuple[RunConfig, Plugins, Document]:
+    """A checked configuration, the plugins it was checked with, and the document that gives errors their place."""
+    if isinstance(config, RunConfig):
+        if plugins is None:
+            plugins = load_plugins_for(document_from_mapping(dump_config(config)))
+            config = attrs.evolve(config, plugins=recorded(config.plugins, None, plugins))
+        return config, plugins, Document(None)
+    if isinstance(config, Mapping):
+        config = document_from_mapping(config)
+    if not isinstance(config, Document | str | PathLike):
+        raise ConfigError(
+            f"a run is made from a configuration: a mapping, the path of a file, or a RunConfig, not {shown(config)}"
+            + object_hint(config)
+        )
+    document = config if isinstance(config, Document) else read_document(Path(config))
+    if plugins is None:
+        plugins = load_plugins_for(document)
+    with naming_absent_plugins(directory_to_continue(document), plugins):
+        loaded, document = load_document(document, plugins)
+    return loaded, plugins, document
+
+
+def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
+    """The configuration with the run's seed in it: ``seed`` of a resumed run, the configured one, or a fresh one."""
+    configured = config.env_settings.seed
+    if seed is None:
+        seed = configured if configured >= 0 else fresh_seed()
+    elif configured not in (-1, seed):
+        raise ConfigError(
+            f"the run was started with seed {seed}, not {configured}; leave the seed out to resume",
+            key=("env_settings", "seed"),
+        )
+    return attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
+
+
+def run_context(
+    config: RunConfig,
+    plugins: Plugins,
+    directory: Path,
+    working_directory: Path,
+    resumed_steps: Mapping[str, int] | None = None,
+    stops: StopRequests | None = None,
+    ranks: Ranks | None = None,
+) -> RunContext:
+    """The run as plugins see it, with the environments of this rank."""
+    ranks = ranks or OneRank()
+    share = share_environments(config.num_envs, ranks.rank, ranks.size)
+    return RunContext(
+        config=config,
+        plugins=plugins,
+        directory=directory,
+        seed=config.env_settings.seed,
+        num_envs=share.count,
+        first_env=share.first,
+        ranks=ranks,
+        purpose="inference" if config.checkpoint_settings.inference else "train",
+        resumed_steps=dict(resumed_steps or {}),
+        offline=learns_offline(config, plugins),
+        working_directory=working_directory,
+        stops=StopRequests() if stops is None else stops,
+    )
+
+
+def plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
+    """Patterns of the files that plugins write, one for each behavior if a pattern names it."""
+    return [
+        pattern.replace("{behavior}", name)
+        for pattern in context.files
+        for name in (behaviors if "{behavior}" in pattern else ("",))
+    ]

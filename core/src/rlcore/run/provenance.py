@@ -1,0 +1,136 @@
+"""What a run of another machine or user needs: plugins that are not installed, and code that its configuration names.
+
+An environment id such as ``module:Name``, or a wrapper such as ``module:function``, has the module imported. Whoever
+measures, resumes or plays a run of another user must allow this.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from rlcore.config.document import Document
+from rlcore.config.problems import ConfigErrors
+from rlcore.errors import ConfigError, RlcoreError
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.discover import canonical
+from rlcore.settings import CheckpointSettings
+from rlcore.storage.files.paths import user_path
+from rlcore.storage.run_files import LOGS
+from rlcore.storage.status import metadata_of
+
+_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def refuse_code_of_others(document: Document, directory: Path, local: bool) -> None:
+    """Raises ConfigError if another user wrote the run directory and its configuration names code to import.
+
+    With ``local``, files and modules of plugins count too, not only those of environments.
+    """
+    if written_by_this_user(directory, Path(document.path or directory)):
+        return
+    named = [f"environment {each!r}" for each in environment_modules(document)]
+    if local:
+        from rlcore.config.load import local_references
+
+        named += [f"plugin {name!r}" for name in local_references(document)]
+    if named:
+        raise ConfigError(
+            f"{directory}: was written by another user, and its configuration has code imported: {', '.join(named)}; "
+            "--allow-local allows it"
+        )
+
+
+def written_by_this_user(*paths: Path) -> bool:
+    """Whether a run directory and its configuration belong to this user; true on systems without owners of files."""
+    getuid = getattr(os, "getuid", None)
+    if getuid is None:
+        return True
+    try:
+        return all(path.stat().st_uid == getuid() for path in paths)
+    except OSError:
+        return False
+
+
+def environment_modules(document: Document) -> list[str]:
+    """The environment ids that name a module, as in ``module:Name``, and wrappers such as ``module:function``."""
+    evaluation = document.data.get("evaluation")
+    played = evaluation.get("environment") if isinstance(evaluation, Mapping) else None
+    blocks: list[Any] = [document.data.get("environment"), played]
+    named: dict[str, None] = {}
+    for block in blocks:
+        if isinstance(block, Mapping):
+            env_id = str(block.get("id"))
+            named |= dict.fromkeys([env_id] if ":" in env_id else [])
+            named |= dict.fromkeys(_targets(block.get("options")))
+    return list(named)
+
+
+def _targets(value: Any) -> Iterator[str]:
+    """The texts in nested options that are written as ``module:function``."""
+    if isinstance(value, Mapping):
+        for each in value.values():
+            yield from _targets(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _targets(each)
+    elif isinstance(value, str) and _TARGET.fullmatch(value):
+        yield value
+
+
+@contextmanager
+def naming_absent_plugins(directory: Path | None, plugins: Plugins) -> Iterator[None]:
+    """Add to an error about an unknown name the plugins that are not installed and with which a run was made.
+
+    ``directory`` is that of the run; None if there is none yet.
+    """
+    try:
+        yield
+    except ConfigErrors as error:
+        unknown = any(problem.message.startswith("unknown ") for problem in error.problems)
+        note = absent_plugins(directory, plugins) if unknown and directory is not None else ""
+        if not note:
+            raise
+        raise ConfigErrors(error.problems, (note,)) from error
+
+
+def absent_plugins(directory: Path, plugins: Plugins) -> str:
+    """``the run was made with plugin acme (acme-rl 1.0), which is not installed``; empty if none is missing.
+
+    The status of the run in ``directory`` lists its plugins. Empty too if it cannot be read.
+    """
+    try:
+        made_with = metadata_of(plugins.read_status(directory / LOGS)).get("plugins")
+    except RlcoreError:
+        return ""
+    installed = {(plugin.name, canonical(plugin.distribution)) for plugin in plugins.found}
+    absent = [
+        f"{name} ({release})"
+        for name, release in (made_with.items() if isinstance(made_with, Mapping) else ())
+        if isinstance(release, str) and release and (name, canonical(release.split()[0])) not in installed
+    ]
+    if not absent:
+        return ""
+    many = len(absent) > 1
+    return (
+        f"the run was made with {'plugins' if many else 'plugin'} {', '.join(absent)}, which "
+        f"{'are' if many else 'is'} not installed"
+    )
+
+
+def directory_to_continue(document: Document) -> Path | None:
+    """The directory of the run that a configuration continues, before it is checked; None for a new run."""
+    block = document.data.get("checkpoint_settings")
+    given = block if isinstance(block, Mapping) else {}
+    if True not in (given.get("resume"), given.get("inference")):
+        return None
+    defaults = attrs.fields(CheckpointSettings)
+    results_dir = given.get("results_dir", defaults.results_dir.default)
+    run_id = given.get("run_id", defaults.run_id.default)
+    return user_path(results_dir) / run_id if isinstance(results_dir, str) and isinstance(run_id, str) else None

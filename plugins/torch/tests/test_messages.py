@@ -1,0 +1,36 @@
+"""Messages between ranks: trees of arrays and JSON values as bytes, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlcore_torch.messages import decoded, encoded
+
+
+def test_a_message_is_the_tree_that_was_sent() -> None:
+    tree = {
+        "empty": np.zeros((0, 3), np.float32),
+        "scalar": np.array(2.5),
+        "flags": np.array([True, False]),
+        "list": [1, None, "text", {"deep": np.arange(6).reshape(2, 3)}],
+        "number": np.int64(7),
+        "nothing": {},
+    }
+    back = decoded(encoded(tree))
+    assert back["list"][:3] == [1, None, "text"]
+    assert (back["number"], back["nothing"]) == (7, {})
+    for sent, received in (
+        (tree["flags"], back["flags"]),
+        (tree["empty"], back["empty"]),
+        (tree["scalar"], back["scalar"]),
+    ):
+        assert (received.dtype, received.shape) == (sent.dtype, sent.shape)  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(received, sent)
+    np.testing.assert_array_equal(back["list"][3]["deep"], np.arange(6).reshape(2, 3))
+    back["flags"][0] = False  # received arrays can be written to
+
+
+def test_an_object_is_not_sent() -> None:
+    with pytest.raises(TypeError, match="neither an array nor a JSON value"):
+        encoded({"policy": object()})
