@@ -4,8 +4,6 @@ from .backend import choose_backend as choose_backend
 from .distributed import TorchRanks as TorchRanks
 from .distributed import start_store as start_store
 from .distributed import sum_over_ranks as sum_over_ranks
-from .minibatch_trainer import GradientStep as GradientStep
-from .minibatch_trainer import MinibatchTrainer as MinibatchTrainer
 from .networks.actions import LARGEST_LOGIT as LARGEST_LOGIT
 from .networks.actions import LEAST_LOGIT as LEAST_LOGIT
 from .networks.actions import MASKED_LOGIT as MASKED_LOGIT
@@ -37,6 +35,8 @@ from .networks.normalizer import RunningNormalizer as RunningNormalizer
 from .networks.recurrent import Recurrent as Recurrent
 from .networks.saved_networks import load_model_state as load_model_state
 from .networks.saved_networks import model_state as model_state
+from .off_policy.minibatch_trainer import GradientStep as GradientStep
+from .off_policy.minibatch_trainer import MinibatchTrainer as MinibatchTrainer
 from .off_policy.offline import OfflineTrainer as OfflineTrainer
 from .off_policy.offline import recorded_transitions as recorded_transitions
 from .off_policy.replay import ReplayBuffer as ReplayBuffer

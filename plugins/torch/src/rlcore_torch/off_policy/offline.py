@@ -1,6 +1,6 @@
 """The offline template: gradient steps on recorded data, with no environment in the loop.
 
-A subclass provides a network, optimizers and one gradient step (see :mod:`rlcore_torch.minibatch_trainer`). The data is
+A subclass provides a network, optimizers and one gradient step (see ``minibatch_trainer.py``). The data is
 read once into the arrays of a replay buffer and never changes. ``steps`` counts gradient steps.
 """
 
@@ -24,8 +24,8 @@ from rlcore import (
 )
 from rlcore.recording.episode_recorder import one_slot
 from rlcore_torch.allocation import require_memory
-from rlcore_torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore_torch.networks.actions import ActionLayout
+from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore_torch.off_policy.replay import ReplayBuffer, Rows
 from rlcore_torch.off_policy.replay_rings import CLOSED, LEAST_ROWS, TERMINATED, TRUNCATED
 from rlcore_torch.off_policy.transition_batch import BatchReader

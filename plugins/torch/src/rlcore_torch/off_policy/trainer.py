@@ -1,6 +1,6 @@
 """The off-policy template: store transitions, and take gradient steps on samples of them.
 
-A subclass provides a network, optimizers and one gradient step (see :mod:`rlcore_torch.minibatch_trainer`), and may
+A subclass provides a network, optimizers and one gradient step (see ``minibatch_trainer.py``), and may
 change how it explores. The replay buffer, the random beginning, the ratio of gradient steps to agent steps, the
 normalizer and state live here.
 """
@@ -31,9 +31,9 @@ from rlcore import (
     share_slots,
 )
 from rlcore.plugins.known import UNIFORM
-from rlcore_torch.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.networks.actions import ActionNoise, masked
 from rlcore_torch.networks.networks import to_numpy
+from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
 from rlcore_torch.off_policy.replay_sampler import JoinedReplay, UniformSampler, create_replay_sampler
