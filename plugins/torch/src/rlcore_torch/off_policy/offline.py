@@ -20,9 +20,9 @@ from rlcore import (
     Recording,
     RunContext,
     RunStateError,
+    one_slot,
     spec_mismatch,
 )
-from rlcore.recording.episode_recorder import one_slot
 from rlcore_torch.allocation import require_memory
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer
