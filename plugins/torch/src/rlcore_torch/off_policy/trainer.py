@@ -30,7 +30,6 @@ from rlcore import (
     saved_mapping,
     share_slots,
 )
-from rlcore.plugins.known import UNIFORM
 from rlcore_torch.networks.actions import ActionNoise, masked
 from rlcore_torch.networks.networks import to_numpy
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
@@ -250,7 +249,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     def _sampler_type(self) -> str:
         """The name of the replay sampler without its distribution, which may change."""
         chosen = self.hyperparameters.replay_sampler
-        return UNIFORM if chosen is None else chosen.type.rpartition("/")[2]
+        return "uniform" if chosen is None else chosen.type.rpartition("/")[2]
 
     def _update_rewards(self) -> dict[str, float]:
         found: list[tuple[str, float]] = []
