@@ -24,6 +24,7 @@ SOURCES = {
     "rlcore_torch": ROOT / "plugins/torch/src",
     "rlcore_devkit": ROOT / "plugins/devkit/src",
     "rlcore_gymnasium": ROOT / "plugins/gymnasium/src",
+    "rlcore_offline": ROOT / "plugins/offline/src",
     "rlcore_onnx": ROOT / "plugins/onnx/src",
     "rlcore_ppo": ROOT / "builtin_trainers/ppo/src",
     "rlcore_workers": ROOT / "plugins/workers/src",
@@ -82,7 +83,7 @@ PAGES: Mapping[str, Page] = {
         "Recordings",
         "Recorded episodes, and the contract of file formats for them. See "
         "[Record episodes and read recordings](../../how-to/recordings.md).",
-        ("rlcore.contracts.recordings", "rlcore.recording"),
+        ("rlcore.contracts.recordings", "rlcore_offline"),
     ),
     "exporters": Page(
         "Exporters",

@@ -15,7 +15,6 @@ from rlcore import (
     EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
-    RecordingFormatSpec,
     RewardProviderSpec,
     RunOptionSpec,
     StatsWriterSpec,
@@ -23,6 +22,7 @@ from rlcore import (
     hookimpl,
 )
 from rlcore_ghost import OpponentSpec
+from rlcore_offline import RecordingFormatSpec
 from rlcore_torch import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
 
 
@@ -257,6 +257,13 @@ def rlcore_join_ranks(launch, config, stop_requested):
     from acme_rl.mpi import MpiRanks  # has the methods of rlcore.Ranks
 
     return MpiRanks(launch.rank, launch.size, config.torch_settings.rank_timeout, stop_requested)
+
+
+@hookimpl
+def rlcore_create_recordings(plugins):
+    from acme_rl.archive import Archive  # the company's own store of episodes, beside the files of every format
+
+    return Archive(plugins)
 
 
 @hookimpl

@@ -20,6 +20,7 @@ from minari.data_collector import EpisodeBuffer
 from rlcore import EXIT_CONFIG, EXIT_DONE, EXIT_RUN_STATE, BehaviorSpec, EnvironmentSettings
 from rlcore.cli.main import main
 from rlcore_gymnasium.environment import make_environment
+from rlcore_offline import recording_problem
 from rlcore_offline.minari_format import MinariFormat
 
 CONFIGURATION = """\
@@ -65,7 +66,7 @@ def test_the_recorded_episodes_are_those_that_were_counted(evaluate: Any, how: l
     printed = json.loads(evaluate("--episodes", "21", "--record", "to", "--json", *how).out)["behaviors"]["Agent"]
     assert os.listdir("to") == ["Agent"]
     recording = MinariFormat().read(Path("to/Agent"), "Agent")
-    assert recording.problem() is None
+    assert recording_problem(recording) is None
     assert recording.episodes == printed["episodes"] == 21
     returns = recording.returns
     assert (returns.mean(), returns.std()) == (printed["mean_reward"], printed["std_reward"])

@@ -22,6 +22,7 @@ from unity_demos import (
 )
 
 from rlcore import ConfigError, Recording
+from rlcore_offline import recording_problem
 from rlcore_offline.mlagents_format import MLAgentsFormat
 
 
@@ -29,7 +30,7 @@ def read(path: Path) -> Recording:
     made = MLAgentsFormat()
     assert made.reads(path)
     recording = made.read(path, "Walker")
-    assert recording.problem() is None and recording.behavior.name == "Walker"
+    assert recording_problem(recording) is None and recording.behavior.name == "Walker"
     described = made.behavior(path, "Walker")
     assert described.observations == recording.behavior.observations
     assert (described.continuous, described.discrete) == (recording.behavior.continuous, recording.behavior.discrete)

@@ -18,10 +18,11 @@ import yaml
 from pages import Block, RunPage, blocks, commands_of, lines_of_code, names_of, run_python_of
 from workspace import ROOT
 
-from rlcore import Plugins, Run, RunStateError, load_plugins, load_policies, read_recording, selection_from
+from rlcore import Plugins, Run, RunStateError, load_plugins, load_policies, selection_from
 from rlcore.cli.main import main
 from rlcore_devkit.scaffold.names import new_package
 from rlcore_devkit.scaffold.writing import write_plugin
+from rlcore_offline import read_recording
 from rlcore_torch import ActorPolicy
 
 pytestmark = pytest.mark.documentation

@@ -33,22 +33,14 @@ import attrs
 import numpy as np
 import yaml
 
-from rlcore import (
-    ConfigError,
-    Run,
-    RunStateError,
-    apply_overrides,
-    load_checkpoint,
-    load_config,
-    load_plugins,
-    read_recording,
-)
+from rlcore import ConfigError, Run, RunStateError, apply_overrides, load_checkpoint, load_config, load_plugins
 from rlcore.cli.main import main as rlcore_command
 from rlcore.config.reading import parse_document
 from rlcore.storage.checkpoint import damages
 from rlcore.storage.checkpoint_state import require_run
 from rlcore.storage.checkpoints import newest_intact
 from rlcore.storage.pruning import checkpoint_details
+from rlcore_offline import read_recording
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECONDS = 10.0

@@ -7,6 +7,7 @@ from typing import Any
 
 from rlcore import RecordingAbout, RunContext, config_from_mapping, load_plugins
 from rlcore_devkit.conformance.recordings import record
+from rlcore_offline import InstalledRecordings
 
 SAC = {
     "trainer_type": "sac",
@@ -96,6 +97,6 @@ def record_cartpole(path: Path) -> None:
     context = RunContext(config, plugins, path.parent, seed=1, num_envs=1)
     environment = plugins.create_environment(plugins.environment("gymnasium"), config.environment, context)
     recording = record(environment, 1500)
-    writer = plugins.recording_format().resolve()().writer(path, recording.behavior, RecordingAbout())
+    writer = InstalledRecordings(plugins).format().resolve()().writer(path, recording.behavior, RecordingAbout())
     writer.write(recording)
     writer.close()

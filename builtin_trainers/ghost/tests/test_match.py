@@ -12,9 +12,9 @@ from table_game import Always, Table, odd_one_out
 
 from rlcore.contracts.environment import Actions, BehaviorSpec
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
-from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.run.episodes import Abandoned, play, shares
 from rlcore_ghost import Match, RandomPolicy
+from rlcore_offline import SlotRecorder
 
 DUEL = {"A": [0, 1]}
 LEARNED, OTHER = 1, 0  # the options that the two policies always take
@@ -168,7 +168,7 @@ def test_results_of_behaviors_are_those_of_the_learned_agents() -> None:
 
 def test_only_the_episodes_of_learned_agents_are_recorded() -> None:
     table, written = Table(2, DUEL), []
-    recorder = EpisodeRecorder(table.behaviors["A"], written.append)
+    recorder = SlotRecorder(table.behaviors["A"], written.append)
     match = Match("it", {"A": Always(0)}, table.behaviors, shares(2, 6))
     play({"A": Always(1)}, table, 6, 0, True, {"A": recorder}, lineup=match)
     assert len(written) == 6 and all((recording.actions.discrete == 1).all() for recording in written)

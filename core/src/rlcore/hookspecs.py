@@ -45,7 +45,6 @@ from rlcore.records import (
     ExecutorSpec,
     ExporterSpec,
     Record,
-    RecordingFormatSpec,
     RewardProviderSpec,
     RunOptionSpec,
     StatsWriterSpec,
@@ -56,11 +55,12 @@ if TYPE_CHECKING:
     from rlcore.contracts.curriculum import LessonChange
     from rlcore.contracts.environment import BehaviorSpec, Environment
     from rlcore.contracts.ranks import Launch, Ranks
+    from rlcore.contracts.recordings import Recordings
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatSummary, StatsWriter
     from rlcore.contracts.trainer import Trainer
-    from rlcore.plugins.context import RunContext
+    from rlcore.plugins.context import RunContext, RunPlugins
     from rlcore.settings.behavior import BehaviorSettings
     from rlcore.settings.environment import EnvironmentSettings
     from rlcore.settings.run import RunConfig
@@ -197,15 +197,6 @@ def rlcore_exporters() -> Iterable[ExporterSpec]:
     """
 
 
-@_registry(RecordingFormatSpec)
-def rlcore_recording_formats() -> Iterable[RecordingFormatSpec]:
-    """The file formats of recorded episodes that this plugin reads and writes.
-
-    Called once per loading of plugins, when a trainer asks for recorded episodes or ``rlcore evaluate --record`` writes
-    them. Must not import torch or numpy.
-    """
-
-
 @_registry(CommandSpec)
 def rlcore_commands() -> Iterable[CommandSpec]:
     """The commands that this plugin adds to ``rlcore``.
@@ -310,6 +301,15 @@ def rlcore_join_ranks(launch: Launch, config: RunConfig, stop_requested: Callabl
     Called once per run in each of several processes, before anything is created. ``launch`` says which of them this one
     is. Raise :class:`rlcore.RanksFailed` if another one does not come, or if ``stop_requested`` returns True meanwhile.
     Core has no answer of its own: without one of a plugin, the run is refused.
+    """
+
+
+@_hook("factory")
+def rlcore_create_recordings(plugins: RunPlugins) -> Recordings | None:
+    """Create what reads recorded episodes and records them. rlcore-offline answers, with all formats of ``plugins``.
+
+    Called once for each recording that a trainer, a reward or a run without an environment asks for, and once in
+    ``rlcore evaluate --record``. Core has no answer of its own: without one of a plugin, there are no recordings.
     """
 
 

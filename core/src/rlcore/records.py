@@ -284,21 +284,6 @@ class ExporterSpec(Record):
     suffix: str = attrs.field(validator=_check_suffix)
 
 
-@attrs.frozen(kw_only=True)
-class RecordingFormatSpec(Record):
-    """A file format of recorded episodes. ``target()`` returns a :class:`rlcore.RecordingFormat`.
-
-    Attributes:
-        on_request: ``--record`` writes the format only if ``--record-format`` names it, even where it is the only one.
-    """
-
-    on_request: bool = False
-
-    kind: ClassVar[str] = "recording"
-    called: ClassVar[str] = "recording format"
-    key: ClassVar[str] = "--record-format"
-
-
 def _check_command(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
     if not isinstance(value, str) or not _COMMAND.fullmatch(value):
         raise ValueError(f"{type(record).__name__}: name {value!r} must match {_COMMAND.pattern}")

@@ -165,18 +165,6 @@ def test_defaults_of_the_options_class_are_decided_once(
     assert config_from_mapping(dump_config(config), plugins) == config
 
 
-def test_mistakes_are_at_their_own_lines_and_inherited_ones_are_reported_once(errors: Errors) -> None:
-    found = errors(
-        "behaviors: {B: {}}\nenvironment:\n  type: grid\n  options:\n    sise: 3\n"
-        "evaluation:\n  interval: 9\n  environment:\n    num_env: 2\n    options:\n      size: 1\n"
-    )
-    assert [message.partition(": must")[0].partition(": unknown")[0] for message in found] == [
-        "c.yaml:5: environment.options.sise",
-        "c.yaml:9: evaluation.environment.num_env",
-        "c.yaml:11: evaluation.environment.options.size",
-    ]
-
-
 def test_an_inherited_value_that_only_evaluations_refuse_is_reported_where_it_is_written(
     errors: Errors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,11 +185,3 @@ def test_an_inherited_value_that_only_evaluations_refuse_is_reported_where_it_is
     assert errors(text) == [
         "c.yaml:5: environment.options.low: must be at most high (4) (inherited by evaluation.environment)"
     ]
-
-
-def test_a_rule_of_two_inherited_and_own_fields_without_a_name_is_at_the_block(errors: Errors) -> None:
-    found = errors(
-        "behaviors: {B: {}}\nenvironment_parameters: {size: 1}\nenvironment:\n  type: grid\n  parameters:\n"
-        "    size: {cell: 4}\nevaluation:\n  interval: 9\n  environment:\n    parameters:\n      size: {wall: north}\n"
-    )
-    assert found == ["c.yaml:11: evaluation.environment.parameters.size: give either cell or wall"]

@@ -52,37 +52,6 @@ def test_set_reads_its_value_as_yaml_and_makes_missing_blocks(load: Load) -> Non
     assert config.debug is True
 
 
-def test_an_error_in_an_override_names_the_option(errors: Errors) -> None:
-    assert errors(FILE, ["behaviors.B.max_step=1"])[0].startswith(
-        "--set behaviors.B.max_step: unknown key; did you mean 'max_steps'?"
-    )
-    assert errors(FILE, [], {SEED: -2}) == ["--seed: env_settings.seed: must be at least -1, not -2"]
-    assert errors(FILE, ["behaviors.B.network_settings={num_layers: -1}"]) == [
-        "--set behaviors.B.network_settings: behaviors.B.network_settings.num_layers: must be at least 0, not -1"
-    ]
-    assert errors(FILE, [], {("checkpoint_settings", "run_id"): "../x"})[0].startswith(
-        "--run-id: checkpoint_settings.run_id: a run id is"
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("env_settings.seed", "--set env_settings.seed: write --set PATH=VALUE"),
-        ("=1", "--set =1: write --set PATH=VALUE"),
-        ("a..b=1", "write --set PATH=VALUE"),
-        ("a=[1", "--set a=[1: the value must be plain YAML"),
-        ("a=*x", "the value must be plain YAML: not valid YAML: found undefined alias"),
-        ("a=\udcff", "--set a=?: the value must be plain YAML: not UTF-8 text"),
-        ("a=1\nb: 2", "the value must be one YAML value"),
-        ("env_settings.seed.deeper=1", "--set env_settings.seed.deeper: env_settings.seed is 5, so nothing can be set"),
-    ],
-)
-def test_a_malformed_set_is_refused(errors: Errors, text: str, message: str) -> None:
-    (found,) = errors(FILE, [text])
-    assert message in found and "\n" not in found
-
-
 def test_the_document_itself_is_left_alone() -> None:
     document = parse_document(FILE, "c.yaml")
     changed = apply_overrides(document, ["behaviors.B.max_steps=1"], {})
@@ -125,14 +94,6 @@ def test_an_override_reaches_behaviors_through_default_settings(load: Load, erro
     assert errors("behaviors: {B: {}}", ["default_settings.max_steps=0"]) == [
         "--set default_settings.max_steps: must be at least 1, not 0"
     ]
-
-
-def test_a_key_at_the_top_that_belongs_in_a_block_names_the_block(errors: Errors) -> None:
-    (message,) = errors(FILE, ["max_steps=1"])
-    assert message == "--set max_steps: unknown key; it belongs in behaviors.B"
-    assert "it belongs in behaviors.NAME" in errors("default_settings: {}", ["max_steps=1"])[0]
-    assert "it belongs in env_settings" in errors(FILE, ["seed=1"])[0]
-    assert "it belongs in behaviors.B.hyperparameters" in errors(FILE, ["batch_size=1"])[0]
 
 
 def test_a_set_adds_no_behavior_to_those_a_file_lists(load: Load, errors: Errors) -> None:

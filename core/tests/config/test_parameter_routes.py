@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping
 from rlcore.settings import RunConfig
@@ -21,27 +19,6 @@ def test_each_entry_is_an_object_of_the_class_that_the_environments_type_declare
     size, heat = config.environment.parameters["size"], config.environment.parameters["heat"]
     assert (size.cell, size.wall, heat.cell, heat.wall) == (4, None, None, "north")
     assert config_from_mapping(dump_config(config), plugins) == config
-
-
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        ("{size: {cel: 1}}", "size.cel: unknown key; did you mean 'cell'? (allowed: cell, wall)"),
-        ("{size: {cell: -1}}", "size.cell: must be at least 0, not -1"),
-        ("{size: {cell: 1, wall: north}}", "size: give either cell or wall"),
-        ("{size: wall}", "size: must be a mapping of settings, not 'wall'"),
-        ("{sise: {cell: 1}}", "sise: environment_parameters has no 'sise'; did you mean 'size'?"),
-    ],
-)
-def test_a_wrong_entry_is_one_line_with_its_place(errors: Callable[[str], list[str]], block: str, message: str) -> None:
-    text = START + f"environment:\n  type: grid\n  parameters:\n    {block}\n"
-    assert errors(text) == [f"c.yaml:7: environment.parameters.{message}"]
-
-
-def test_a_block_that_is_not_a_mapping_is_refused(errors: Callable[[str], list[str]]) -> None:
-    assert errors(START + "environment: {type: grid, parameters: [size]}\n") == [
-        "c.yaml:4: environment.parameters: must be a mapping from names to settings, not ['size']"
-    ]
 
 
 def test_a_type_of_environment_without_a_class_refuses_the_block(

@@ -69,61 +69,6 @@ def test_numbers_and_samplers_have_only_one_lesson(plugins: Any) -> None:
     assert config.lone_lessons == {"speed", "wind", "alone"}
 
 
-def test_a_parameter_may_not_have_the_name_of_rlcores_section_of_the_status(plugins: Any) -> None:
-    message = r"environment_parameters\.metadata: a parameter may not have the name of rlcore's"
-    with pytest.raises(ConfigErrors, match=message):
-        config_from_mapping({"behaviors": {"B": {}}, "environment_parameters": {"metadata": 1.0}}, plugins)
-
-
-TEXT = """\
-behaviors: {B: {}}
-environment_parameters:
-  wind:
-    curriculum:
-      type: wheel
-      spokes: [3, 0]
-  gust:
-    curriculum:
-      type: wheel
-      spokes: [3, 10]
-      behavior: C
-  mist:
-    curriculum: {type: weel}
-  haze: foggy
-  hail:
-    sampler: {}
-  rime: {curriculum: {type: 3}}
-  sleet: {curriculum: {name: a, value: 1}}
-"""
-
-
-def test_each_mistake_is_reported_where_it_is_written(plugins: Any) -> None:
-    assert messages(TEXT, plugins) == (
-        "c.yaml:6: environment_parameters.wind.curriculum.spokes: each must be at least 1, not [3, 0]",
-        "c.yaml:13: environment_parameters.mist.curriculum.type: unknown curriculum 'weel'; did you mean 'wheel'?",
-        "c.yaml:14: environment_parameters.haze: must be a number, a sampler ({sampler_type: ..., sampler_parameters: "
-        "...}), or curriculum: with a list of lessons or the settings of another curriculum, not 'foggy'",
-        "c.yaml:15: environment_parameters.hail.curriculum: missing; it has no default",
-        "c.yaml:16: environment_parameters.hail.sampler: unknown key (allowed: curriculum)",
-        "c.yaml:17: environment_parameters.rime.curriculum.type: must be text, not 3; put it in quotes",
-        "c.yaml:18: environment_parameters.sleet.curriculum: must be a list of lessons, each of which begins with "
-        "'- name:', or the settings of a curriculum with its type",
-    )
-
-
-def test_a_curriculum_checks_the_whole_configuration(plugins: Any) -> None:
-    text = "\n".join(line for number, line in enumerate(TEXT.splitlines(), 1) if number in (1, 2, 7, 8, 9, 10, 11))
-    assert messages(text, plugins) == (
-        "c.yaml:6: environment_parameters.gust.curriculum.spokes[1]: is longer than 9",
-        "c.yaml:7: environment_parameters.gust.curriculum.behavior: unknown behavior 'C'",
-    )
-
-
-def test_a_mistake_in_a_shorter_shape_is_reported_in_that_shape(plugins: Any) -> None:
-    text = "behaviors: {B: {}}\nenvironment_parameters:\n  wind:\n    curriculum:\n    - name: a\n    - 3\n"
-    assert messages(text, plugins) == ("c.yaml:6: environment_parameters.wind.curriculum[1]: must be a mapping, not 3",)
-
-
 def messages(text: str, plugins: Any) -> tuple[str, ...]:
     with pytest.raises(ConfigErrors) as caught:
         load_config(parse_document(text, "c.yaml"), plugins)

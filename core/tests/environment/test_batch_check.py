@@ -13,7 +13,7 @@ import pytest
 
 from rlcore.contracts.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.run.checks import FIRST_BATCHES, BatchCheck
+from rlcore.run.behaviors.checks import FIRST_BATCHES, BatchCheck
 
 SLOTS = 3
 SPEC = BehaviorSpec(

@@ -14,7 +14,7 @@ import pytest
 from rlcore.contracts.saved_values import SharedPart
 from rlcore.errors import PluginError, RunStateError
 from rlcore.run import boundaries
-from rlcore.run.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.state import RunState
 from rlcore.storage import checkpoints as stored
 from rlcore.storage import store

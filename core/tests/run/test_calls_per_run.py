@@ -16,8 +16,8 @@ from rlcore.errors import EnvironmentFailed
 from rlcore.hookspecs import HOOKS
 from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
-from rlcore.run.run_data import read_run
-from rlcore.run.saved import SavedRun
+from rlcore.run.saved.data import read_run
+from rlcore.run.saved.run import SavedRun
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 SETTINGS: dict[str, Any] = {

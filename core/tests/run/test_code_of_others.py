@@ -9,7 +9,7 @@ import pytest
 from rlcore.config.reading import read_document
 from rlcore.errors import ConfigError
 from rlcore.run import provenance
-from rlcore.run.saved import SavedRun
+from rlcore.run.saved.run import SavedRun
 
 NAMED = {
     "id": ("environment: {id: 'acme:World-v0'}", ["acme:World-v0"]),

@@ -12,10 +12,10 @@ import yaml
 
 from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording
-from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.run.episodes import play
 from rlcore_devkit.environments import ArrayEnvironment, IdentityEnvironment
 from rlcore_devkit.fixtures import RunRlcore
+from rlcore_offline import SlotRecorder, recording_problem
 
 
 class Guesses:
@@ -99,11 +99,11 @@ def test_a_limit_that_no_episode_reaches_changes_nothing(limit: int | None) -> N
 
 def test_what_is_cut_is_recorded_as_truncated() -> None:
     caught: list[Recording] = []
-    recorder = EpisodeRecorder(Counting([[0]]).behaviors["A"], caught.append)
+    recorder = SlotRecorder(Counting([[0]]).behaviors["A"], caught.append)
     result, _ = returns([[0, 3, 9]], 2, 5, {"A": recorder})
     assert [float(each.reward.sum()) for each in caught] == list(result.returns) == [15.0, 6.0]
     endless, whole = caught
-    assert endless.problem() is None and whole.problem() is None
+    assert recording_problem(endless) is None and recording_problem(whole) is None
     assert endless.truncated.tolist() == [False] * 4 + [True] and not endless.terminated.any()
     assert endless.observations["step"][:, 0].tolist() == [0, 1, 2, 3, 4, 5]
     assert whole.terminated.tolist() == [False, False, True]

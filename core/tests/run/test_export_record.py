@@ -12,7 +12,7 @@ import pytest
 
 from rlcore.errors import RunStateError
 from rlcore.run.run import Run
-from rlcore.run.run_data import read_run
+from rlcore.run.saved.data import read_run
 from rlcore.storage.run_files import ExportedFiles
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import rlcore.run.behavior
+import rlcore.run.behaviors.behavior
 import rlcore.run.training
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, RlcoreError, TrainingDiverged
@@ -228,7 +228,7 @@ def test_returns_of_rewards_that_fit_are_finite(train: Any) -> None:
 def test_an_environment_that_never_ends_an_episode_is_warned_of_once(
     train: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, ends: bool, warned: int
 ) -> None:
-    monkeypatch.setattr(rlcore.run.behavior, "ENDLESS_STEPS", 30)
+    monkeypatch.setattr(rlcore.run.behaviors.behavior, "ENDLESS_STEPS", 30)
     train(Steering(ends), checkpoint_interval=1000)
     found = [text for text in caplog.messages if "no episode ended within" in text]
     assert len(found) == warned

@@ -14,6 +14,7 @@ from rich.console import Console
 
 import rlcore.run.boundaries
 import rlcore.run.evaluate
+import rlcore.run.timers
 import rlcore.run.training
 from rlcore.cli.progress import _follow
 from rlcore.contracts.results import BehaviorEvaluation, BehaviorResult, EpochResult, EvaluationResult
@@ -326,7 +327,7 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
     """Lines of rlcore's that are executed in an epoch: the twelfth is not longer than the fourth."""
     import sys
 
-    from rlcore.run.checks import FIRST_BATCHES
+    from rlcore.run.behaviors.checks import FIRST_BATCHES
 
     lines = 0
 
@@ -337,6 +338,7 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
         lines += event == "line"
         return trace
 
+    monkeypatch.setattr(rlcore.run.timers, "MEASURED_SECONDS", math.inf)  # the advice ends after this time
     run = make_run({**IDENTITY, "stats": {"jsonl": False}}, max_steps=1152, summary_freq=96, checkpoint_interval=10_000)
     while run.steps < FIRST_BATCHES * 2:  # slots; these are looked at more closely
         next(run)

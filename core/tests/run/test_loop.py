@@ -140,7 +140,7 @@ def test_a_finished_behavior_keeps_acting_and_learns_no_more(make_run: Any, file
     run = make_run({**PAIR, "behaviors.Left.max_steps": 30}, **BOTH, max_steps=400)
     run.train()
     left = run.behaviors["Left"]
-    assert left.trainer.steps == 30 and left.frozen_steps == (400 - 60) // 4
+    assert left.trainer.steps == 30 and left._player is not None and left._player.steps == (400 - 60) // 4
     assert left.episodes.finished == 2  # of two slots with episodes of eight steps, in fifteen steps
     assert left.window.state_dict() == {}
 

@@ -12,7 +12,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.errors import PluginError, RunStateError
 from rlcore.run.run import Run
-from rlcore.run.saved import load_policies
+from rlcore.run.saved.run import load_policies
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_state import require_models, require_run
 from rlcore.storage.files.status_file import read_status_file

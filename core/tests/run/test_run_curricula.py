@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.contracts.environment import AgentBatch
+from rlcore.run.behaviors.episode_statistics import EpisodeStatistics
 from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.run.curricula.episodes_in_order import EpisodesInOrder
-from rlcore.run.episode_statistics import EpisodeStatistics
 
 
 class Copies:

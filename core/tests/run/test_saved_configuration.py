@@ -13,7 +13,7 @@ import yaml
 
 from rlcore.config.dump import is_sealed, sealed
 from rlcore.errors import ConfigError
-from rlcore.run.run_data import read_saved_configuration
+from rlcore.run.saved.data import read_saved_configuration
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore

@@ -21,10 +21,9 @@ from rlcore.cli.start import aligned, behavior_text, description_lines, environm
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.discover import Plugin
-from rlcore.run.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.description import BehaviorDescription, EnvironmentDescription, ResumePromise, RunDescription
-from rlcore.run.speed_advice import Setting, SpeedAdvice, speed_advice
-from rlcore.run.timers import PhaseTimes
+from rlcore.run.timers import PhaseTimes, Setting, SpeedAdvice, speed_advice
 from rlcore.settings import BehaviorSettings
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -315,7 +314,7 @@ def test_times_are_measured_after_the_first_update_and_over_epochs(caplog: pytes
 def test_a_run_that_mostly_waits_for_its_environments_says_so_once(
     make_run: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("rlcore.run.speed_advice.MEASURED_SECONDS", 0.05)
+    monkeypatch.setattr("rlcore.run.timers.MEASURED_SECONDS", 0.05)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     caplog.set_level("INFO")
     make_run({"environment.options": {"seconds": 0.004}, "environment.num_envs": 2}, max_steps=120).train()

@@ -20,7 +20,6 @@ from rlcore import (
     BehaviorSpec,
     Plugins,
     Recording,
-    RecordingFormatSpec,
     RunContext,
     TrainerSpec,
     Transitions,
@@ -29,6 +28,7 @@ from rlcore import (
     load_plugins,
     selection_from,
 )
+from rlcore_offline import RecordingFormatSpec
 
 DISTRIBUTION = "rlcore-intrinsic"
 NAMES = ("curiosity", "gail", "rnd")

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 
 from rlcore import ConfigError, NotInstalled, Recording, UnsupportedSpace
-from rlcore_offline import containment
+from rlcore_offline import containment, recording_problem
 from rlcore_offline.minari_format import MinariFormat
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(eval_env|env_spec) is:UserWarning")
@@ -104,7 +104,7 @@ def test_episodes_are_those_that_were_played(create: CreateDataset, env_id: str)
         episodes.append((steps, observation))
     path = create("ours/played-v0", environment.observation_space, environment.action_space, episodes)
     recording = MinariFormat().read(path, "Agent")
-    assert recording.problem() is None and recording.behavior.name == "Agent"
+    assert recording_problem(recording) is None and recording.behavior.name == "Agent"
     assert recording.lengths.tolist() == [len(steps) for steps, _ in episodes]
     actions = recording.actions.discrete if env_id == "CartPole-v1" else recording.actions.continuous
     assert actions is not None
@@ -135,7 +135,7 @@ def test_observations_hold_what_gymnasium_flattens(create: CreateDataset, name: 
     space, done = SEEN[name], spaces.Discrete(2)
     episodes = sampled(space, done, [3, 1])
     recording = MinariFormat().read(create("seen-v0", space, done, episodes), "A")
-    assert recording.problem() is None
+    assert recording_problem(recording) is None
     for (seen, _), (steps, final) in zip(raw(recording), episodes, strict=True):
         for row, value in enumerate([*(step[0] for step in steps), final]):
             ours = np.concatenate([array[row].ravel() for array in seen.values()])
@@ -161,7 +161,7 @@ def test_actions_are_the_parts_of_their_space(create: CreateDataset, name: str) 
     seen = spaces.Box(-1, 1, (2,))
     episodes = sampled(seen, space, [3, 1])
     recording = MinariFormat().read(create("done-v0", seen, space, episodes), "A")
-    assert recording.problem() is None
+    assert recording_problem(recording) is None
     given = [step[1] for steps, _ in episodes for step in steps]
     for row, action in enumerate(given):
         continuous, discrete = parts(action)
@@ -209,7 +209,7 @@ def test_an_end_in_the_midst_makes_two_episodes_that_share_what_was_seen_there(c
         [flagged("", "t", "c", "", "t"), flagged("", ""), flagged("tc"), flagged("t", "", "t")],
     )  # fmt: skip
     recording = MinariFormat().read(path, "A")
-    assert recording.problem() is None
+    assert recording_problem(recording) is None
     assert recording.lengths.tolist() == [2, 1, 2, 2, 1, 1, 2]
     seen = [episode["observation"].ravel().tolist() for episode, _ in raw(recording)]
     assert seen == [[0, 1, 2], [2, 3], [3, 4, 5], [0, 1, 2], [0, 1], [0, 1], [1, 2, 3]]

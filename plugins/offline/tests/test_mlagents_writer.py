@@ -12,6 +12,7 @@ import pytest
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Recording, RecordingAbout, load_plugins
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_gymnasium.spaces import OBSERVATION
+from rlcore_offline import read_recording, recording_problem
 from rlcore_offline.mlagents_file import BRAIN_START, DemonstrationFile
 from rlcore_offline.mlagents_format import MLAgentsFormat
 
@@ -43,7 +44,7 @@ def test_what_was_written_comes_back_in_units_of_ml_agents(
     behavior = BEHAVIORS[name]
     parts = [random_recording(behavior, [3, 1, 5], masked), random_recording(behavior, [2], masked)]
     wanted, found = Recording.joined(parts), write(tmp_path / "Walker", *parts)
-    assert found.problem() is None and found.nameless
+    assert recording_problem(found) is None and found.nameless
     for which in ("reward", "terminated", "truncated", "lengths"):
         np.testing.assert_array_equal(getattr(found, which), getattr(wanted, which))
     for one, other in zip(behavior.observations, found.behavior.observations, strict=True):
@@ -126,7 +127,7 @@ def test_evaluate_records_demonstrations_on_request_and_bc_learns_from_them(
     run(*record, str(tmp_path / "demos"), "--record-format", "mlagents")
     assert [path.name for path in (tmp_path / "demos/Pole").iterdir()] == ["Pole.demo"]
     plugins = load_plugins()
-    one, other = (plugins.read_recording(tmp_path / data, "Pole") for data in ("minari", "demos"))
+    one, other = (read_recording(plugins, tmp_path / data, "Pole") for data in ("minari", "demos"))
     assert other.nameless and not one.nameless
     np.testing.assert_array_equal(one.observations[OBSERVATION], other.observations[OBSERVATION])
     np.testing.assert_array_equal(one.actions.discrete, other.actions.discrete)

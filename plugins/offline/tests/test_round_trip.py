@@ -16,6 +16,7 @@ from minari.dataset.minari_storage import MinariStorage
 
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Recording, RecordingAbout
 from rlcore_gymnasium.spaces import OBSERVATION
+from rlcore_offline import recording_problem
 from rlcore_offline.minari_format import MinariFormat
 
 pytestmark = pytest.mark.smoke
@@ -79,7 +80,7 @@ def test_every_behavior_comes_back_exactly(tmp_path: Path, random_recording, wri
     made = write("A", recording)
     same(made.read(tmp_path / "A", "A"), recording)
     same_behavior(made.behavior(tmp_path / "A", "A"), behavior)
-    assert recording.problem() is None
+    assert recording_problem(recording) is None
 
 
 @settings(deadline=None)

@@ -15,7 +15,7 @@ import pettingzoo
 import pytest
 
 from rlcore import EnvironmentFailed
-from rlcore.run.checks import BatchCheck
+from rlcore.run.behaviors.checks import BatchCheck
 from rlcore_devkit.playing import check_batch, play
 
 CLASSIC = sorted(name for name in pettingzoo.aec_registry if name.startswith("classic/"))

@@ -60,7 +60,7 @@ def list_command(run: Path, as_json: bool) -> None:
     FREES what deleting the checkpoint alone would free, because checkpoints share files that are equal. The last line
     is what all of them take on disk, each shared file once.
     """
-    from rlcore.run.run_data import find_run
+    from rlcore.run.saved.data import find_run
     from rlcore.storage.pruning import checkpoint_details, disk_usage
 
     show_log()
@@ -139,7 +139,7 @@ def _age(seconds: float) -> str:
 def verify_command(run: Path, as_json: bool) -> int:
     """Compare every file of every checkpoint of RUN with its SHA-256. The exit code is 5 if any is damaged."""
     from rlcore.errors import RunStateError
-    from rlcore.run.run_data import find_run
+    from rlcore.run.saved.data import find_run
     from rlcore.storage.checkpoint import damages, load_without_arrays
     from rlcore.storage.checkpoint_state import require_models, require_run
     from rlcore.storage.pruning import checkpoint_details
@@ -197,7 +197,7 @@ def prune_command(
     """
     if keep is None and older_than is None:
         raise click.UsageError("say what to delete: --keep N, --older-than AGE, or both")
-    from rlcore.run.run_data import find_run, read_saved_configuration
+    from rlcore.run.saved.data import find_run, read_saved_configuration
     from rlcore.storage.pruning import prune
     from rlcore.storage.run_files import LOGS
 

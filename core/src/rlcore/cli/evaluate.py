@@ -103,8 +103,8 @@ def evaluate_command(
     from rlcore.config.load import load_document, located
     from rlcore.config.overrides import apply_overrides
     from rlcore.run.provenance import naming_absent_plugins, refuse_code_of_others
-    from rlcore.run.run_data import find_run, read_saved_configuration
-    from rlcore.run.saved import SavedRun
+    from rlcore.run.saved.data import find_run, read_saved_configuration
+    from rlcore.run.saved.run import SavedRun
     from rlcore.storage.run_files import require_outside_runs
 
     for option, place in (("--video", video), ("--record", record)):

@@ -62,8 +62,8 @@ def export_command(
     """
     limit_threads()
     from rlcore.config.overrides import apply_overrides
-    from rlcore.run.export import Export, chosen_exporter, with_profile
-    from rlcore.run.saved import PolicySource
+    from rlcore.run.saved.export import Export, chosen_exporter, with_profile
+    from rlcore.run.saved.run import PolicySource
 
     show_log()
     source = PolicySource.find(run)

@@ -26,7 +26,7 @@ from rlcore.storage.files.paths import user_path
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
-    from rlcore.run.behavior import BehaviorRun
+    from rlcore.run.behaviors.behavior import BehaviorRun
     from rlcore.run.run import Run
 
 
@@ -284,7 +284,7 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
     if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
         raise click.UsageError("CONFIG is missing; it may be left out only with --run-id and --resume or --inference")
     from rlcore.config.rules import name_problem
-    from rlcore.run.run_data import read_saved_configuration, require_run_directory
+    from rlcore.run.saved.data import read_saved_configuration, require_run_directory
 
     problem = name_problem("a run id", flags["run_id"])
     if problem:

@@ -36,7 +36,7 @@ def status_command(
     run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool, allow_local: bool
 ) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
-    from rlcore.run.run_data import find_run, read_saved_configuration, run_data
+    from rlcore.run.saved.data import find_run, read_saved_configuration, run_data
     from rlcore.storage.status import metadata_of
 
     show_log()

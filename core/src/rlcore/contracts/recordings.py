@@ -1,25 +1,23 @@
 """Recorded episodes: observations, actions and rewards of agents, for training without an environment.
 
-A *recording* contains whole episodes of one behavior's agents, one after another. A *recording format* from a plugin
-reads and writes recordings as files of one kind. This module is the contract: :mod:`rlcore.recording` makes recordings
-while episodes are played. Shapes: N transitions in E episodes.
+A *recording* contains whole episodes of one behavior's agents, one after another. A plugin, such as rlcore-offline,
+reads and writes recordings, and records what is played. Shapes: N transitions in E episodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, BehaviorSpec
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.storage.files.paths import user_path
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
 
-__all__ = ["Recording", "RecordingAbout", "RecordingFormat", "RecordingWriter", "Searchable"]
+__all__ = ["EpisodeRecorder", "Recording", "RecordingAbout", "Recordings", "one_slot"]
 
 
 @attrs.frozen(eq=False)
@@ -120,50 +118,6 @@ class Recording:
         starts = np.cumsum(self.lengths) - self.lengths
         return np.add.reduceat(self.reward, starts, dtype=np.float64) if self.episodes else np.empty(0)
 
-    def problem(self) -> str | None:
-        """Return the first mistake in the arrays in one line, or None. rlcore checks every recording that it reads."""
-        n, e = self.transitions, self.episodes
-        wanted: dict[str, tuple[NDArray[Any] | None, tuple[int, ...]]] = {
-            "reward": (self.reward, (n,)),
-            "terminated": (self.terminated, (n,)),
-            "truncated": (self.truncated, (n,)),
-        }
-        for spec in self.behavior.observations:
-            wanted[f"observation {spec.name!r}"] = (self.observations.get(spec.name), (n + e, *spec.shape))
-        if self.behavior.continuous:
-            wanted["continuous actions"] = (self.actions.continuous, (n, self.behavior.continuous))
-        if self.behavior.discrete:
-            wanted["discrete actions"] = (self.actions.discrete, (n, len(self.behavior.discrete)))
-        if self.action_mask is not None:
-            wanted["action mask"] = (self.action_mask, (n + e, self.behavior.mask_size))
-        for what, (array, shape) in wanted.items():
-            if array is None:
-                return f"{what}: missing"
-            if array.shape != shape:
-                return f"{what}: shape {list(array.shape)}, expected {list(shape)}"
-        if not e or (self.lengths < 1).any() or self.lengths.sum() != n:
-            return f"{n} transitions do not make {e} episodes of at least one transition each"
-        last = np.zeros(n, np.bool_)
-        last[np.cumsum(self.lengths) - 1] = True
-        if not np.array_equal(self.terminated ^ self.truncated, last) or (self.terminated & self.truncated).any():
-            return "the last transition of an episode, and no other, must be either terminated or truncated"
-        return self._value_problem()
-
-    def _value_problem(self) -> str | None:
-        floats: dict[str, NDArray[Any]] = {"reward": self.reward}
-        if self.actions.continuous is not None:
-            floats["continuous actions"] = self.actions.continuous
-        floats |= {f"observation {name!r}": a for name, a in self.observations.items() if a.dtype.kind == "f"}
-        for what, array in floats.items():
-            if not np.isfinite(array).all():
-                row = int(np.argwhere(~np.isfinite(array))[0, 0])
-                return f"{what} is NaN or infinite in row {row}"
-        if self.actions.discrete is not None:
-            options = np.array(self.behavior.discrete)
-            if ((self.actions.discrete < 0) | (self.actions.discrete >= options)).any():
-                return f"discrete actions lie outside their branches, which have {list(self.behavior.discrete)} options"
-        return None
-
 
 @attrs.frozen
 class RecordingAbout:
@@ -184,105 +138,57 @@ class RecordingAbout:
     description: str = ""
 
 
+class EpisodeRecorder(Protocol):
+    """Records the episodes of one behavior while they are played."""
+
+    def begin(self) -> None:
+        """Begin an episode in all slots: the environment was reset."""
+        ...
+
+    def act(self, batch: AgentBatch, actions: Actions) -> None:
+        """Record the ``actions`` chosen after ``batch``; called before the environment's next step."""
+        ...
+
+    def observe(self, batch: AgentBatch, counted: NDArray[np.intp]) -> None:
+        """Record what the step led to. Of the episodes that ended in it, those of the rows ``counted`` are kept."""
+        ...
+
+    def cut(self, batch: AgentBatch, rows: NDArray[np.intp]) -> None:
+        """End the open episodes of ``rows`` after ``batch``, and keep them as truncated."""
+        ...
+
+
 @runtime_checkable
-class RecordingWriter(Protocol):
-    """Writes one recording. The final path does not exist before ``close``, and is complete afterwards."""
+class Recordings(Protocol):
+    """Reads and writes recorded episodes. The hook ``rlcore_create_recordings`` creates it."""
 
-    def write(self, recording: Recording) -> None:
-        """Add whole episodes of the writer's behavior."""
+    def read(self, path: str | Path, behavior: str, start: Path) -> Recording:
+        """Return the whole recording that ``path``, relative to ``start``, names.
+
+        Raises ConfigError if it is missing or unsound.
+        """
         ...
 
-    def close(self) -> None:
-        """Make the recording visible; called once, after at least one episode."""
+    def behavior(self, path: str | Path, behavior: str, start: Path) -> BehaviorSpec:
+        """Return the behavior of the recording that ``path``, relative to ``start``, names; episodes are not read."""
         ...
 
-    def discard(self) -> None:
-        """Delete what was written; called instead of ``close`` if recording failed or was interrupted."""
-        ...
+    def record(
+        self,
+        directory: Path,
+        behaviors: Mapping[str, BehaviorSpec],
+        about: Mapping[str, RecordingAbout],
+        reference: str | None = None,
+    ) -> AbstractContextManager[Mapping[str, EpisodeRecorder]]:
+        """Return the recorders, by behavior, for a block that plays episodes.
 
-
-@runtime_checkable
-class RecordingFormat(Protocol):
-    """Reads and writes recordings as files of one kind.
-
-    Files that cannot be read or written raise a :class:`~rlcore.ConfigError` or an OSError. Spaces that a
-    BehaviorSpec cannot describe raise an :class:`~rlcore.UnsupportedSpace`.
-    """
-
-    def reads(self, path: Path) -> bool:
-        """Return whether ``path`` is a recording of this format. Called for any path; must be fast."""
-        ...
-
-    def stored(self) -> Mapping[str, Path]:
-        """Return recordings in the format's own directory by the names that users may write; usually none."""
-        ...
-
-    def behavior(self, path: Path, name: str) -> BehaviorSpec:
-        """Return the recorded behavior with one slot and the name ``name``, without reading episodes."""
-        ...
-
-    def read(self, path: Path, name: str) -> Recording:
-        """Return all episodes at ``path``, with ``name`` as the name of their behavior."""
-        ...
-
-    def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> RecordingWriter:
-        """Return a writer for a new recording at ``path``. Raises ConfigError if the path exists."""
+        When the block ends, ``directory/<behavior>`` are recordings; when it fails, nothing is left there. ``about`` is
+        by behavior too. ``reference`` names the format; None takes the only installed one. Raises ConfigError if
+        something exists there already, and RunStateError if a recording cannot be written.
+        """
         ...
 
 
-class Searchable(Protocol):
-    """The part of :class:`RecordingFormat` that finds recordings."""
-
-    def reads(self, path: Path) -> bool:
-        """Return whether ``path`` is a recording of this format."""
-        ...
-
-    def stored(self) -> Mapping[str, Path]:
-        """Return recordings in the format's own directory by name."""
-        ...
-
-
-F = TypeVar("F", bound=Searchable)
-
-
-def find_recording(path: str | Path, behavior: str, formats: Sequence[F], start: Path) -> tuple[F, Path]:
-    """Return the path of a behavior's recording, and the format that reads it.
-
-    The path is ``path`` itself, or else ``path/behavior``, or else a recording that a format stores under this name. A
-    relative path is relative to ``start``. Raises ConfigError with the existing recordings if there is none.
-    """
-    given = start / user_path(path)
-    for candidate in (given, given / behavior):
-        for each in formats:
-            if each.reads(candidate):
-                return each, candidate
-    stored = {name: (each, at) for each in formats for name, at in each.stored().items()}
-    if str(path) in stored:
-        return stored[str(path)]
-    raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, Path(path), behavior, formats, list(stored))}")
-
-
-def _what_is_there(
-    path: Path, written: Path, behavior: str, formats: Sequence[Searchable], stored: Sequence[str]
-) -> str:
-    """Return what exists instead. ``written`` is the user's spelling of ``path``, for the message."""
-    if path.is_dir():
-        children = [child for child in path.iterdir() if not child.name.startswith(".")]  # omits unfinished recordings
-        inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))
-        if inside:
-            return (
-                f"it contains no recording of behavior {behavior!r}; its recordings are: "
-                f"{', '.join(str(written / each) for each in inside)}{did_you_mean(behavior, inside)}"
-            )
-    if path.exists():
-        return "no installed format can read it"
-    known = [*stored]
-    if path.parent.is_dir():
-        known += [
-            str(written.parent / each.name)
-            for each in sorted(path.parent.iterdir())
-            if not each.name.startswith(".")
-            and any(format_.reads(place) for format_ in formats for place in (each, each / behavior))
-        ]
-    there = f"; there are {', '.join(known)}" if known else ""
-    return f"no such path or name{there}{did_you_mean(str(written), known)}"
+def one_slot(behavior: BehaviorSpec) -> BehaviorSpec:
+    """Return the behavior with a single slot, as recordings have it."""
+    return attrs.evolve(behavior, env_index=np.zeros(1, np.int64), team=None, group=None)

@@ -372,7 +372,7 @@ def _shape(shape: Sequence[int | None]) -> str:
 
 
 @contextmanager
-def state_taken_up(where: str, owner: str) -> Iterator[None]:
+def loading_state(where: str, owner: str) -> Iterator[None]:
     """For a block in which ``owner`` restores its state from the checkpoint ``where``.
 
     An error for a missing or wrong entry becomes a RunStateError that names the checkpoint, the owner and the entry.

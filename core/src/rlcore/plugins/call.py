@@ -11,11 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from rlcore.errors import NotInstalled, PluginError
+from rlcore.errors import ConfigError, NotInstalled, PluginError
 from rlcore.hookspecs import deprecations
 from rlcore.plugins.discover import Plugin, import_plugin, installed
 from rlcore.plugins.factories import Factories
-from rlcore.plugins.known import RECORDING_FORMAT, first_package
+from rlcore.plugins.known import RECORDING_ADVICE, first_package
 from rlcore.plugins.manager import STORES, HookManager
 from rlcore.plugins.registry import Registry, find, plugins_off
 from rlcore.plugins.select import Selection, decide, not_needed, require_unobstructed, unmatched
@@ -27,7 +27,6 @@ from rlcore.records import (
     ExecutorSpec,
     ExporterSpec,
     Record,
-    RecordingFormatSpec,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -35,9 +34,8 @@ from rlcore.records import (
 
 if TYPE_CHECKING:
     from rlcore.contracts.curriculum import LessonChange
-    from rlcore.contracts.environment import BehaviorSpec
     from rlcore.contracts.ranks import Launch, Ranks
-    from rlcore.contracts.recordings import Recording
+    from rlcore.contracts.recordings import Recordings
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.stats import StatSummary
     from rlcore.plugins.context import RunContext
@@ -245,21 +243,6 @@ class Plugins(Factories):
         """Return the record of the executor called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(ExecutorSpec, reference)
 
-    def recording_format(self, reference: str | None = None) -> RecordingFormatSpec:
-        """Return the record of the format called NAME or DIST/NAME.
-
-        Without ``reference``, return the only installed format that is not written ``on_request``. Raises PluginError
-        if there are several.
-        """
-        found = (record for record in self.records("recording") if isinstance(record, RecordingFormatSpec))
-        records = [record for record in found if not record.on_request]
-        if reference is None and len(records) > 1:
-            choices = " or ".join(record.reference for record in records)
-            raise PluginError(f"several recording formats are installed; choose one with --record-format: {choices}")
-        if reference is None:
-            reference = records[0].reference if records else RECORDING_FORMAT
-        return self.record(RecordingFormatSpec, reference)
-
     def curriculum(self, reference: str) -> CurriculumSpec:
         """Return the record of the curriculum called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(CurriculumSpec, reference)
@@ -276,19 +259,12 @@ class Plugins(Factories):
         """Return the record of the command called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(CommandSpec, reference)
 
-    # ------------------------------------------------------------ recordings
-
-    def read_recording(self, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
-        """The whole recording that ``path``, relative to ``start``, names; ConfigError if it is missing or unsound."""
-        from rlcore.plugins.recording_formats import read_recording
-
-        return read_recording(self, path, behavior, start)
-
-    def recorded_behavior(self, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
-        """The behavior of the recording that ``path``, relative to ``start``, names, without reading its episodes."""
-        from rlcore.plugins.recording_formats import recorded_behavior
-
-        return recorded_behavior(self, path, behavior, start)
+    def recordings(self, what: str) -> Recordings:
+        """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
+        found = self._manager.first("rlcore_create_recordings", lambda **_: None, plugins=self)
+        if found is None:
+            raise ConfigError(f"{what}: no plugin that reads recordings is loaded; {RECORDING_ADVICE}")
+        return cast("Recordings", found)
 
     # ------------------------------------------------------------ status
 

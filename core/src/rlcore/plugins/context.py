@@ -24,7 +24,7 @@ from rlcore.storage.files.paths import pattern_problem, user_path, working_direc
 
 if TYPE_CHECKING:
     from rlcore.contracts.environment import BehaviorSpec
-    from rlcore.contracts.recordings import Recording
+    from rlcore.contracts.recordings import Recording, Recordings
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.trainer import Trainer
     from rlcore.plugins.select import Selection
@@ -306,12 +306,8 @@ class RunPlugins(Protocol):
         """Create a reward provider with the hook ``rlcore_create_reward_provider``."""
         ...
 
-    def read_recording(self, path: str | Path, behavior: str, start: Path = ...) -> Recording:
-        """Return the recording that ``path``, relative to ``start``, names. Raises ConfigError if it is missing."""
-        ...
-
-    def recorded_behavior(self, path: str | Path, behavior: str, start: Path = ...) -> BehaviorSpec:
-        """Return the recorded behavior. ``path``, relative to ``start``, names the recording, which is not read."""
+    def recordings(self, what: str) -> Recordings:
+        """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
         ...
 
 
@@ -469,8 +465,11 @@ class RunContext:
         ``path`` is a recording, a directory with a recording named after the behavior, or a name that an installed
         format knows, such as an id of Minari's. Raises ConfigError if there is no such recording.
         """
-        return self.plugins.read_recording(path, behavior_name, self.working_directory)
+        return self._recordings(path).read(path, behavior_name, self.working_directory)
 
     def recorded_behavior(self, path: str | Path, behavior_name: str) -> BehaviorSpec:
         """Return the observations and actions of the recording that ``path`` names; its episodes are not read."""
-        return self.plugins.recorded_behavior(path, behavior_name, self.working_directory)
+        return self._recordings(path).behavior(path, behavior_name, self.working_directory)
+
+    def _recordings(self, path: str | Path) -> Recordings:
+        return self.plugins.recordings(f"recording {str(path)!r}")

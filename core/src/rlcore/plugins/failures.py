@@ -16,7 +16,7 @@ In a loop that runs at every step, where a context manager costs too much::
     except BaseException as error:
         blame(environment_name, "in step", error, EnvironmentFailed)
 
-``owner`` is ``plugin.described``, ``record.described``, :func:`trainer_named` or :func:`policy_named`. ``doing``
+``owner`` is ``plugin.described``, ``record.described``, the name of a trainer, or :func:`policy_named`. ``doing``
 completes the sentence "<owner> failed ...": ``"in act"``, ``"to close"``, ``"at step 500"``.
 """
 
@@ -24,13 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
 from rlcore.errors import PluginError, RlcoreError, repeating
 
 if TYPE_CHECKING:
     from rlcore.contracts.policy import Policy
-    from rlcore.settings import BehaviorSettings
 
 # Makes the error from its message: a class of errors, or a function that adds a place to the message.
 Kind = Callable[[str], RlcoreError]
@@ -72,20 +71,6 @@ def blamed(owner: str, doing: str, kind: Kind = PluginError) -> Iterator[None]:
         yield
     except BaseException as error:
         blame(owner, doing, error, kind)
-
-
-class Learner(Protocol):
-    """A behavior that a trainer learns, as :func:`trainer_named` needs it."""
-
-    @property
-    def name(self) -> str: ...
-
-    settings: BehaviorSettings
-
-
-def trainer_named(behavior: Learner) -> str:
-    """The owner of errors of ``behavior.trainer``."""
-    return f"behavior {behavior.name!r}: trainer {behavior.settings.trainer_type!r}"
 
 
 def policy_named(behavior: str, policy: Policy) -> str:

@@ -48,9 +48,7 @@ LESSONS = "lessons"
 # The replay sampler of a behavior that chooses none.
 UNIFORM = "uniform"
 
-# The format to ask for, the one of ML-Agents' demonstrations, and the advice if no plugin for recordings is loaded.
-RECORDING_FORMAT = "minari"
-DEMONSTRATION_FORMAT = "mlagents"
+# The advice if no plugin for recordings is loaded.
 RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if it is installed"
 
 # The advice if no plugin exchanges between the processes that torchrun started.

@@ -12,7 +12,7 @@ import attrs
 
 from rlcore.config.load import located
 from rlcore.contracts.environment import SavesState
-from rlcore.contracts.ranks import Ranks
+from rlcore.contracts.ranks import OneRank, Ranks
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.run.boundaries import Boundaries, Notifications
 from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, make_state, make_writers
@@ -22,7 +22,7 @@ from rlcore.run.export import make_exporters
 from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
 from rlcore.run.ranks.join import join_ranks
 from rlcore.run.ranks.state import PARTS, latest_episode, number_of_ranks, scatter_state
-from rlcore.run.run_data import models_of_run, status_of_run
+from rlcore.run.saved.data import models_of_run, status_of_run
 from rlcore.run.training import Training, outcome_of
 from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION, described
 
@@ -34,7 +34,9 @@ def assemble(run: PreparedRun) -> Training:
 
     An error closes what was opened.
     """
-    ranks = join_ranks(run.launch, run.config, run.plugins, lambda: run.stop_requested)
+    ranks: Ranks = OneRank()
+    if run.launch is not None:
+        ranks = join_ranks(run.launch, run.config, run.plugins, lambda: run.stop_requested)
     try:
         return _assembled(run, ranks)
     except BaseException as error:

@@ -28,7 +28,7 @@ from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary
 from rlcore.errors import PluginError, RanksFailed
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import FACTORIES, RunContext
-from rlcore.run.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.components import OpenWriter
 from rlcore.run.description import ResumePromise, promise_of
 from rlcore.run.evaluations import RunEvaluation

@@ -27,7 +27,7 @@ from rlcore.plugins.factories import call_target, require_protocol
 from rlcore.plugins.failures import failure
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 from rlcore.records import StatsWriterSpec
-from rlcore.run.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.curricula.curricula import RunCurricula, make_curricula
 from rlcore.run.prepare import CloseDeadline, no_deadline
 from rlcore.run.ranks.exchange import RankExchange

@@ -16,7 +16,7 @@ import attrs
 from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.discover import Plugin
-from rlcore.run.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.state import RunState
 from rlcore.storage.fingerprint import device_of
 

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.contracts.policy import Player, Policy
+from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, Lineup
 from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
 from rlcore.plugins.failures import blame, policy_named
-from rlcore.recording.episode_recorder import EpisodeRecorder
-from rlcore.run.checks import BatchCheck
+from rlcore.run.behaviors.checks import BatchCheck
+from rlcore.run.behaviors.episode_statistics import EpisodeStatistics
 from rlcore.run.curricula.parameters import ParameterFeed
-from rlcore.run.episode_statistics import EpisodeStatistics
 from rlcore.run.played_environment import PlayedEnvironment
 
 

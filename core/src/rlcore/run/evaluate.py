@@ -11,6 +11,7 @@ import attrs
 
 from rlcore.contracts.environment import BehaviorSpec, Environment, spec_mismatch
 from rlcore.contracts.policy import Policy
+from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import EvaluationPlan, EvaluationResult, Lineup
 from rlcore.contracts.seeding import derive_seed
 from rlcore.errors import ConfigError, EnvironmentFailed, KeyPath, NonFiniteError
@@ -19,9 +20,8 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.factories import call_target
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
-from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.records import EvaluationSection
-from rlcore.run.checks import BatchCheck
+from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.run.components import closing, environment_name, make_environment
 from rlcore.run.curricula.curricula import make_curricula
 from rlcore.run.curricula.parameters import ParameterFeed, target_feed

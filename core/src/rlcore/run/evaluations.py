@@ -22,8 +22,8 @@ from rlcore.contracts.stats import (
     REWARD_AGAINST,
     WIN_RATE_AGAINST,
 )
-from rlcore.plugins.failures import blamed, trainer_named
-from rlcore.run.behavior import BehaviorRun
+from rlcore.plugins.failures import blamed
+from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.episodes import Abandoned
 from rlcore.run.evaluate import Evaluator
 from rlcore.settings import EvaluationSettings

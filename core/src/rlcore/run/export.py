@@ -1,8 +1,8 @@
-"""Exports of policies: those of a run that trains, and those of a checkpoint (``rlcore export``).
+"""The exports of a run: the policies as files at the end of the run and, if wanted, beside its checkpoints.
 
-At the end of a run, ``BEHAVIOR.SUFFIX`` in the run directory has the policy. If wanted, each checkpoint has
-``BEHAVIOR/BEHAVIOR-STEP.SUFFIX`` too, as in ML-Agents. ``STEP`` is the name of the checkpoint. The mark of the
-run lists these files. An exporter writes into an empty directory, and rlcore moves the complete file.
+``BEHAVIOR.SUFFIX`` in the run directory has the policy of the end, and ``BEHAVIOR/BEHAVIOR-STEP.SUFFIX`` that of a
+checkpoint, as in ML-Agents. ``STEP`` is the name of the checkpoint. The mark of the run lists these files. An exporter
+writes into an empty directory, and rlcore moves the complete file.
 """
 
 from __future__ import annotations
@@ -11,43 +11,31 @@ import logging
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import attrs
 
 from rlcore import __version__
-from rlcore.config.document import Document
-from rlcore.config.overrides import apply_overrides
-from rlcore.config.reading import document_from_mapping
-from rlcore.config.structure import settings_fields
 from rlcore.contracts.environment import BehaviorSpec
 from rlcore.contracts.exporters import ChecksPolicies, ExportAbout, Exporter
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.results import ExportResult
-from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport, did_you_mean
+from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
-from rlcore.plugins.failures import blamed, failure, trainer_named
+from rlcore.plugins.failures import blamed, failure
 from rlcore.records import ExporterSpec
-from rlcore.run.behavior import BehaviorRun
-from rlcore.run.components import settings_of
-from rlcore.run.run_data import configuration_sha256
-from rlcore.run.saved import PolicySource, SavedRun
+from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.settings import ExportSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.atomic import fsync_directory, fsync_file, temporary_path
-from rlcore.storage.files.paths import user_path
-from rlcore.storage.run_files import require_output
+from rlcore.storage.files.atomic import failing_as, fsync_directory, fsync_file, temporary_path
 from rlcore.storage.store import RunStore
 
 log = logging.getLogger(__name__)
-
-PROFILE = "profile"  # the setting of an exporter that --profile sets
 
 about_export = partial(ExportAbout, rlcore_version=__version__)  # the origin of a policy that this version exports
 
@@ -77,7 +65,7 @@ class OpenExporter:
         """
         empty = temporary_path(workplace, "export-")
         try:
-            with _written(path):
+            with failing_as(f"{path}: cannot be written", ConfigError):
                 empty.mkdir()
             made = empty / path.name
             try:
@@ -90,22 +78,13 @@ class OpenExporter:
             problem = _problem(empty, made) or _problem_of_report(report)
             if problem:
                 raise PluginError(f"{self.spec.described}: export of behavior {behavior.name!r} {problem}")
-            with _written(path):
+            with failing_as(f"{path}: cannot be written", ConfigError):
                 fsync_file(made)
                 made.replace(path)
                 fsync_directory(path.parent)
             return report
         finally:
             shutil.rmtree(empty, ignore_errors=True)
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """For a block that writes ``path``: raise ConfigError for an error of the operating system."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _problem(directory: Path, made: Path) -> str | None:
@@ -126,9 +105,6 @@ def _problem_of_report(report: object) -> str | None:
         return None
     what = f"{len(report.splitlines())} lines" if isinstance(report, str) else f"a {type(report).__name__}"
     return f"returned {what}; a report is one line of text, or None"
-
-
-# ---------------------------------------------------------------- of a run that trains
 
 
 def make_exporters(
@@ -251,158 +227,11 @@ class RunExports:
             configuration_sha256=self._store.configuration_sha256,
         )
         self._directory.declare_export(file, of)
-        try:
+        with failing_as(f"{path.parent}: cannot be made"):
             path.parent.mkdir(exist_ok=True)
-        except OSError as error:
-            raise RunStateError(f"{path.parent}: cannot be made: {error.strerror or error}") from error
         report = opened.write(policy, behavior.spec, path, about, self._directory.path)
         if of is None:
             self._directory.declare_export(file, step)
         shown = path if report is None else f"{path}: {report}"
         log.log(logging.INFO if of is None else logging.DEBUG, "behavior %r is exported to %s", behavior.name, shown)
         return report
-
-
-# ---------------------------------------------------------------- of a checkpoint
-
-
-def export_policies(
-    path: str | Path,
-    exporter: str | None = None,
-    output: str | Path | None = None,
-    *,
-    checkpoint: str = "last",
-    behavior: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    force: bool = False,
-    plugins: Plugins | None = None,
-) -> dict[str, Path]:
-    """Export policies of a checkpoint; return the file of each behavior. Needs no environment, and no plugin of one.
-
-    ``path`` and ``checkpoint`` are those of :func:`load_policies`. ``exporter`` is NAME or DIST/NAME; without it, the
-    only exporter of the run's ``export`` block, or else the only one that is installed. ``output`` is a directory, by
-    default the working directory, or the file of a single behavior; in a directory, files are named ``BEHAVIOR``
-    and the ending of the exporter. Without ``behavior``, all are exported. ``settings`` is the block of the exporter
-    instead of that in the run's configuration. A file that exists is an error unless ``force`` replaces it. An export
-    that fails leaves no file.
-
-    Raises UnsupportedExport for a policy that the exporter refuses, ConfigError for other wrong arguments, PluginError
-    for a failing exporter, and RunStateError if there is no such checkpoint.
-    """
-    source = PolicySource.find(Path(path))
-    plugins = plugins or source.plugins()
-    spec = chosen_exporter(source.document, plugins, exporter)
-    if settings is not None:
-        given = document_from_mapping({spec.reference: settings}).data
-        data = source.document.data.with_entry("export", given, None)
-        source = attrs.evolve(source, document=attrs.evolve(source.document, data=data))
-    written = Export.of(source, plugins, spec, checkpoint, behavior).write(output, force)
-    return {name: each.path for name, each in written.items()}
-
-
-def chosen_exporter(document: Document, plugins: Plugins, reference: str | None) -> ExporterSpec:
-    """The exporter called ``reference``; without it, the only one that the document names or that is installed.
-
-    Raises ConfigError if there is none, or more than one.
-    """
-    if reference is not None:
-        return plugins.exporter(reference)
-    block = document.data.get("export")
-    named = list(block) if isinstance(block, Mapping) else []
-    names = named or [record.reference for record in plugins.records("exporter")]
-    if len(names) == 1:
-        return plugins.exporter(names[0])
-    if names:
-        where = "the export block of the run names" if named else "there are"
-        raise ConfigError(f"{where} several exporters; choose one with --format: {' or '.join(names)}")
-    absent = f"; {plugins.absent}" if plugins.absent else ""
-    raise ConfigError(f"no exporter is installed; install a plugin that has one{absent}")
-
-
-def with_profile(document: Document, spec: ExporterSpec, profile: str) -> Document:
-    """The document with ``profile`` in the settings of the exporter. Raises ConfigError if it has no such setting."""
-    if PROFILE not in settings_fields(spec.resolve("settings")):
-        raise ConfigError(f"--profile: {spec.described} has no profiles; leave --profile out")
-    block = document.data.get("export")
-    names = block if isinstance(block, Mapping) else ()
-    entry = next((name for name in names if name in (spec.name, spec.reference)), spec.reference)
-    return apply_overrides(document, flags={("export", entry, PROFILE): profile})
-
-
-@attrs.frozen
-class WrittenExport:
-    """An exported file, and what the exporter reports about it in one line."""
-
-    path: Path
-    report: str | None
-
-
-@attrs.frozen(eq=False)
-class Export:
-    """Policies of one checkpoint, and the exporter that is to write them."""
-
-    saved: SavedRun
-    spec: ExporterSpec
-    behaviors: tuple[str, ...]
-    checksum: str  # of the configuration in the checkpoint
-
-    @classmethod
-    def of(
-        cls, source: PolicySource, plugins: Plugins, spec: ExporterSpec, checkpoint: str, behavior: str | None
-    ) -> Self:
-        """Read the checkpoint; without ``behavior``, all its behaviors are to be exported."""
-        saved = source.load(plugins, checkpoint, spec)
-        try:
-            checksum = configuration_sha256(saved.checkpoint)
-        except RunStateError:
-            if saved.checkpoint.exists() or checkpoint != "last":
-                raise
-            return cls.of(source, plugins, spec, checkpoint, behavior)  # the run is training, and has replaced it
-        names = tuple(saved.specs)
-        if behavior is not None and behavior not in names:
-            raise ConfigError(
-                f"checkpoint {saved.step} has no behavior {behavior!r}; it has {', '.join(names)}"
-                f"{did_you_mean(behavior, names)}"
-            )
-        return cls(saved, spec, names if behavior is None else (behavior,), checksum)
-
-    def files(self, output: str | Path | None) -> dict[str, Path]:
-        """The file of each behavior. Raises ConfigError if ``output`` cannot be used.
-
-        ``output`` is a directory if it exists as one, ends in a slash or has no suffix; :meth:`write` makes a new one.
-        """
-        place = user_path("." if output is None else output)
-        names_directory = str(output).endswith(("/", os.sep)) or (self.spec.suffix and not place.suffix)
-        if not place.is_dir() and not place.parent.is_dir():
-            raise ConfigError(f"{output}: there is no directory {place.parent}")
-        if place.is_dir() or (names_directory and not place.exists()):
-            return {name: place / f"{name}{self.spec.suffix}" for name in self.behaviors}
-        if len(self.behaviors) > 1:
-            raise ConfigError(
-                f"{output}: is not a directory; name one for the files of {', '.join(self.behaviors)}, or name one of "
-                "them with --behavior"
-            )
-        return {self.behaviors[0]: place}
-
-    def write(self, output: str | Path | None, force: bool) -> dict[str, WrittenExport]:
-        """Write the files, and return them by behavior, each with the report of the exporter."""
-        files, saved = self.files(output), self.saved
-        for path in files.values():
-            require_output(path, force, new_directory=True)  # files() has checked where it will be
-        (settings,) = saved.config.export.values()
-        opened = OpenExporter(saved.plugins.create_exporter(self.spec, settings, saved.context), self.spec, settings)
-        specs = {name: saved.specs[name] for name in files}
-        written = {}
-        for path in files.values():
-            path.parent.mkdir(exist_ok=True)
-        for name, policy in saved.policies(specs).items():
-            about = about_export(
-                run_id=saved.context.run_id,
-                step=saved.step,
-                behavior_steps=saved.steps[name],
-                trainer_type=settings_of(saved.config, name).trainer_type,
-                configuration_sha256=self.checksum,
-            )
-            report = opened.write(policy, specs[name], files[name], about, files[name].parent)
-            written[name] = WrittenExport(files[name], report)
-        return written

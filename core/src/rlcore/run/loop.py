@@ -19,9 +19,9 @@ from rlcore.contracts.environment import Actions, AgentBatch, SendsSteps
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.trainer import Trainer
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
-from rlcore.plugins.failures import blame, blamed, trainer_named
-from rlcore.run.behavior import BehaviorRun
-from rlcore.run.checks import check_actions, no_batch
+from rlcore.plugins.failures import blame, blamed
+from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
+from rlcore.run.behaviors.checks import check_actions, no_batch
 from rlcore.run.state import RunState
 from rlcore.run.timers import PhaseTimes
 

@@ -11,7 +11,7 @@ from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, Envi
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import EnvironmentFailed, NonFiniteError
 from rlcore.plugins.failures import blamed
-from rlcore.run.checks import BatchCheck, batch_of
+from rlcore.run.behaviors.checks import BatchCheck, batch_of
 from rlcore.run.curricula.parameters import ParameterFeed
 
 

@@ -21,7 +21,7 @@ from rlcore.contracts.seeding import fresh_seed
 from rlcore.errors import ConfigError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext, StopRequests
-from rlcore.run.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.provenance import directory_to_continue, naming_absent_plugins
 from rlcore.run.ranks.join import directory_of_rank, refuse_in_ranks
 from rlcore.run.ranks.launch import launched
@@ -93,9 +93,11 @@ def prepare(config: RunConfig | Document | Mapping[str, Any] | str | Path, plugi
     """Check the configuration. Loads the plugins that it chooses if ``plugins`` is None. Raises ConfigError."""
     config, plugins, document = _checked(config, plugins)
     offline, launch = learns_offline(config, plugins), launched()
-    directory = directory_of_rank(launch, config.checkpoint_settings)
-    config = attrs.evolve(config, checkpoint_settings=directory.settings)
-    if launch is not None and launch.size > 1:
+    if launch is None:
+        directory = RunDirectory(config.checkpoint_settings)
+    else:
+        directory = directory_of_rank(launch, config.checkpoint_settings)
+        config = attrs.evolve(config, checkpoint_settings=directory.settings)
         with located(document):
             refuse_in_ranks(config, plugins, offline, launch.size)
     return PreparedRun(config, document, plugins, offline, launch, directory, RunStore(directory, plugins))

@@ -21,7 +21,7 @@ from rlcore.errors import RunStateError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext, Stop
 from rlcore.run.assemble import assemble
-from rlcore.run.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.description import RunDescription
 from rlcore.run.evaluations import Scores
 from rlcore.run.prepare import CloseDeadline, prepare

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from rlcore.contracts.environment import AgentBatch, Environment, SavesState
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import BehaviorResult
-from rlcore.contracts.saved_values import non_finite, state_taken_up
+from rlcore.contracts.saved_values import loading_state, non_finite
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.trainer import PortableTrainer
 from rlcore.errors import EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
 from rlcore.plugins.context import RunContext
-from rlcore.plugins.failures import blamed, trainer_named
+from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import is_known
-from rlcore.run.behavior import BehaviorRun
-from rlcore.run.checks import batch_of
+from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
+from rlcore.run.behaviors.checks import batch_of
 from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.run.ranks.exchange import RankExchange
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
@@ -187,22 +187,22 @@ class RunState:
         for name, behavior in self.behaviors.items():
             _require_sections(saved[name], behavior, where)
         if curricula is not None:
-            with state_taken_up(checkpoint, "environment_parameters"):
+            with loading_state(checkpoint, "environment_parameters"):
                 curricula.load_state_dict(state["curricula"])
         for name, behavior in self.behaviors.items():
             with _loading(behavior, "load_state_dict", checkpoint, trainer_named(behavior)):
                 behavior.trainer.load_state_dict(saved[name])
-            with state_taken_up(checkpoint, f"behavior {name!r}"):
+            with loading_state(checkpoint, f"behavior {name!r}"):
                 behavior.load_state_dict(state["behaviors"][name])
         if self.acting is not None and "acting" in state:  # of earlier versions without
-            with state_taken_up(checkpoint, "acting"):
+            with loading_state(checkpoint, "acting"):
                 self.acting.load_state_dict(state["acting"])
         if environment is None:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
             _require_workers(state["environment"], self.in_workers, where)
             owner, doing = self.environment_name.rstrip(","), "load_state_dict"
-            with blamed(owner, "in load_state_dict", EnvironmentFailed), state_taken_up(checkpoint, owner):
+            with blamed(owner, "in load_state_dict", EnvironmentFailed), loading_state(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
         else:
             if curricula is not None:
@@ -233,12 +233,12 @@ class RunState:
                     f"{behavior.settings.trainer_type!r} cannot continue with another number; resume with as many"
                 )
         if curricula is not None:
-            with state_taken_up(checkpoint, "environment_parameters"):
+            with loading_state(checkpoint, "environment_parameters"):
                 curricula.load_curricula(state["curricula"])
         for name, behavior in self.behaviors.items():
             with _loading(behavior, "load_learned", checkpoint, trainer_named(behavior)):
                 cast(PortableTrainer, behavior.trainer).load_learned(saved[name])
-            with state_taken_up(checkpoint, f"behavior {name!r}"):
+            with loading_state(checkpoint, f"behavior {name!r}"):
                 behavior.load_without_slots(state["behaviors"][name])
         assert environment is not None
         self._begin_episodes(environment, np.full(environment.num_envs, state["episodes"] + 1, np.int64))
@@ -249,7 +249,7 @@ class RunState:
         """Load what acting needs from a checkpoint; the environments, and how many there are, may differ."""
         checkpoint = f"checkpoint in {where}"
         if self.curricula is not None and saved["run"].get("curricula") is not None:
-            with state_taken_up(checkpoint, "environment_parameters"):
+            with loading_state(checkpoint, "environment_parameters"):
                 self.curricula.load_curricula(saved["run"]["curricula"])
         _require_behaviors(saved["run"], self.behaviors, where)
         for name, behavior in self.behaviors.items():
@@ -276,7 +276,7 @@ class RunState:
 @contextmanager
 def _loading(behavior: BehaviorRun, method: str, origin: str, what: str) -> Iterator[None]:
     """For a block that calls ``method`` of the trainer with ``what`` of ``origin``: errors name both."""
-    with blamed(trainer_named(behavior), f"in {method}"), state_taken_up(origin, what):
+    with blamed(trainer_named(behavior), f"in {method}"), loading_state(origin, what):
         yield
 
 

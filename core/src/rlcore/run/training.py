@@ -16,15 +16,14 @@ from rlcore.contracts.results import EpochResult, steps_per_second
 from rlcore.errors import PluginError, RlcoreError, RunStateError, one_line
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
-from rlcore.run.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.boundaries import Boundaries
 from rlcore.run.description import ResumePromise
 from rlcore.run.loop import StepWatch, infer, learn
 from rlcore.run.prepare import PreparedRun
 from rlcore.run.ranks.exchange import StopAgreement
-from rlcore.run.speed_advice import Setting, SpeedAdvice
 from rlcore.run.state import RunState
-from rlcore.run.timers import PhaseTimes
+from rlcore.run.timers import PhaseTimes, Setting, SpeedAdvice
 
 log = logging.getLogger(__name__)
 

@@ -40,7 +40,7 @@ from rlcore.storage.checkpoint import (
     write_checkpoint,
 )
 from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models
-from rlcore.storage.files.atomic import free_name, fsync_directory, temporary_path
+from rlcore.storage.files.atomic import failing_as, free_name, fsync_directory, temporary_path
 from rlcore.storage.frozen_files import FlushedFiles
 
 log = logging.getLogger(__name__)
@@ -309,11 +309,9 @@ def remove_checkpoint(path: Path) -> None:
 
 def remove_checkpoints(directory: Path, checkpoints: Sequence[Checkpoint]) -> None:
     """Deletes ``checkpoints`` of ``directory``. Raises RunStateError if that fails."""
-    try:
+    with failing_as(f"{directory}: cannot delete an old checkpoint"):
         for checkpoint in checkpoints:
             remove_checkpoint(checkpoint.path)
-    except OSError as error:
-        raise RunStateError(f"{directory}: cannot delete an old checkpoint: {error.strerror or error}") from error
 
 
 def most_kept(numbers: Iterable[int]) -> int:

@@ -20,7 +20,7 @@ from rlcore.errors import ConfigError, RunStateError
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_no_newer
-from rlcore.storage.files.atomic import is_leftover, sweep, write_atomically
+from rlcore.storage.files.atomic import failing_as, is_leftover, sweep, write_atomically
 from rlcore.storage.files.lock import LOCK, RunLock, in_use, is_locked
 from rlcore.storage.files.paths import user_path, working_directory
 from rlcore.storage.replaced_runs import ReplacedRuns, copy_until, why_force
@@ -85,14 +85,12 @@ class RunDirectory:
         """
         if self.read_only:
             return
-        try:
+        with failing_as(f"{self.path}: cannot be written to"):
             self._check()
             if self.settings.inference:
                 return
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
-        except OSError as error:
-            raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
         try:
             self._check()  # another process may have started and ended a run in between
             if self.settings.resume:
@@ -295,19 +293,15 @@ class RunDirectory:
             return
         self.require()
         for path in map(self.path.joinpath, gone):
-            try:
+            with failing_as(f"{path}: cannot be deleted"):
                 if not path.is_dir():
                     path.unlink(missing_ok=True)
-            except OSError as error:
-                raise RunStateError(f"{path}: cannot be deleted: {error.strerror or error}") from error
         self._change_mark(exports={name: step for name, step in self._mark.exports.items() if name not in gone})
 
     def _change_mark(self, **changes: Any) -> None:
         assert self._mark is not None
-        try:
+        with failing_as(f"{self.path / MARK}"):
             self._set_mark(attrs.evolve(self._mark, **changes))
-        except OSError as error:
-            raise RunStateError(f"{self.path / MARK}: {error.strerror or error}") from error
 
     def require(self) -> None:
         """Raises RunStateError if the directory is no longer the one that this process locked."""

@@ -27,6 +27,7 @@ from rlcore.storage.checkpoints import (
     remove_checkpoints,
     require_no_newer,
 )
+from rlcore.storage.files.atomic import failing_as
 from rlcore.storage.files.json_files import DamagedFile, is_whole, read_object
 from rlcore.storage.files.lock import LOCK, RunLock, is_locked
 from rlcore.storage.run_files import HOLDS, LOGS, outcome_in, read_mark, require_no_links, write_mark
@@ -245,10 +246,8 @@ def _is_usable(checkpoint: CheckpointDetails) -> bool:
 def _locked(directory: Path) -> Iterator[None]:
     """Hold the lock of the run. Raises RunStateError if a process trains it."""
     there, lock = (directory / LOCK).exists(), RunLock(directory)
-    try:
+    with failing_as(f"{directory}: cannot be written to"):
         lock.acquire()
-    except OSError as error:
-        raise RunStateError(f"{directory}: cannot be written to: {error.strerror or error}") from error
     try:
         yield
     finally:
@@ -262,12 +261,9 @@ def _remove_exports(directory: Path, plan: PrunePlan) -> None:
     assert mark is not None
     steps = [each.step for each in plan.delete]
     gone = [name for name, step in mark.exports.items() if "/" in name and step in steps]
-    try:
-        for relative in gone:
-            path = directory / relative
+    with failing_as(f"{directory}: an export cannot be deleted"):
+        for path in map(directory.joinpath, gone):
             if not path.is_dir():
                 path.unlink(missing_ok=True)
         if gone:
             write_mark(directory, attrs.evolve(mark, exports={n: s for n, s in mark.exports.items() if n not in gone}))
-    except OSError as error:
-        raise RunStateError(f"{directory}: an export cannot be deleted: {error.strerror or error}") from error

@@ -32,6 +32,7 @@ from rlcore.storage.checkpoints import (
     settle_best,
 )
 from rlcore.storage.directory import RunDirectory
+from rlcore.storage.files.atomic import failing_as
 from rlcore.storage.fingerprint import (
     ANOTHER_CONFIGURATION,
     Change,
@@ -221,10 +222,8 @@ class RunStore:
 
     def write_configuration(self) -> None:
         """Writes ``configuration.yaml``. Raises RunStateError."""
-        try:
+        with failing_as(f"{self.directory.configuration}"):
             self.directory.write(self.directory.configuration, self._configuration)
-        except OSError as error:
-            raise RunStateError(f"{self.directory.configuration}: {error.strerror or error}") from error
 
     def begin_save(
         self,
@@ -318,10 +317,8 @@ class RunStore:
 
     def forget_result(self) -> None:
         """Deletes the result of an earlier process, because the run continues. Raises RunStateError."""
-        try:
+        with failing_as(f"{self.directory.result}: cannot be deleted"):
             self.directory.delete(self.directory.result)
-        except OSError as error:
-            raise RunStateError(f"{self.directory.result}: cannot be deleted: {error.strerror or error}") from error
 
     def write_result(self, result: Mapping[str, Any], timers: Mapping[str, Any]) -> None:
         """Writes ``result.json`` and ``timers.json``. Raises RunStateError."""

@@ -12,18 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcore import (
-    BehaviorSpec,
-    ConfigError,
-    DamagedFile,
-    Recording,
-    RecordingAbout,
-    RecordingWriter,
-    is_whole,
-    one_line,
-    read_object,
-)
+from rlcore import BehaviorSpec, ConfigError, DamagedFile, Recording, RecordingAbout, is_whole, one_line, read_object
 from rlcore_offline.containment import require_small_space
+from rlcore_offline.formats import RecordingWriter
 from rlcore_offline.layout import RLCORE, Layout
 
 METADATA = Path("data/metadata.json")

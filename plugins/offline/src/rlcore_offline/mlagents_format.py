@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlcore import BehaviorSpec, Recording, RecordingAbout, RecordingWriter
+from rlcore import BehaviorSpec, Recording, RecordingAbout
+from rlcore_offline.formats import RecordingWriter
 
 
 class MLAgentsFormat:

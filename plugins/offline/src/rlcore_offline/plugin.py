@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
-from rlcore import RecordingFormatSpec, TrainerSpec, hookimpl
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from rlcore import TrainerSpec, hookimpl
+from rlcore_offline.records import RecordingFormatSpec
+
+if TYPE_CHECKING:
+    from pluggy import PluginManager
+
+    from rlcore import Plugins, Recordings
+
+
+@hookimpl
+def rlcore_addhooks(manager: PluginManager) -> None:
+    from rlcore_offline import hookspecs
+
+    manager.add_hookspecs(hookspecs)
+
+
+@hookimpl
+def rlcore_create_recordings(plugins: Plugins) -> Recordings:
+    made: Recordings = import_module("rlcore_offline.recordings").InstalledRecordings(plugins)
+    return made
 
 
 @hookimpl

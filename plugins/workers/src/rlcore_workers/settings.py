@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from rlcore import ExecutorSettings, KeyPath, RunConfig, SettingError, TrainerSpec, setting
-from rlcore.plugins.context import RunPlugins
+from rlcore import ExecutorSettings, KeyPath, Plugins, RunConfig, SettingError, TrainerSpec, setting
 
 __all__ = ["WorkerSettings"]
 
@@ -59,7 +58,7 @@ class WorkerSettings(ExecutorSettings):
             problem = f"with overlap: {self.overlap}, a step waits for workers in a fixed order; leave one of them out"
             raise SettingError("wait_for", problem, others=("overlap",))
 
-    def problems(self, config: RunConfig, plugins: RunPlugins) -> Iterator[tuple[KeyPath, str]]:
+    def problems(self, config: RunConfig, plugins: Plugins) -> Iterator[tuple[KeyPath, str]]:
         """Yield a problem for each trainer that needs all agents to act, if agents wait for others."""
         if self.overlap != "half" and not self.wait_for:
             return

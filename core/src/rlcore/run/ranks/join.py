@@ -21,12 +21,12 @@ from rlcore.storage.run_files import read_mark
 _ONE = "run it in one process, without torchrun"
 
 
-def join_ranks(launch: Launch | None, config: RunConfig, plugins: Plugins, stop_requested: Callable[[], bool]) -> Ranks:
+def join_ranks(launch: Launch, config: RunConfig, plugins: Plugins, stop_requested: Callable[[], bool]) -> Ranks:
     """Meet the other ranks of the run.
 
     Raises RanksFailed if one of them does not come, and ConfigError if no plugin exchanges between ranks.
     """
-    if launch is None or launch.size == 1:
+    if launch.size == 1:
         return OneRank()
     ranks = plugins.join_ranks(launch, config, stop_requested)
     if ranks is None:
@@ -34,10 +34,8 @@ def join_ranks(launch: Launch | None, config: RunConfig, plugins: Plugins, stop_
     return ranks
 
 
-def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> RunDirectory:
+def directory_of_rank(launch: Launch, settings: CheckpointSettings) -> RunDirectory:
     """The run directory as this rank uses it: rank 0 writes, and resumes what an earlier attempt of torchrun saved."""
-    if launch is None:
-        return RunDirectory(settings)
     if not launch.leads:
         return RunDirectory(settings, read_only=True)
     if launch.restarts and not settings.resume:
@@ -60,7 +58,9 @@ def restarted(settings: CheckpointSettings, job: str) -> CheckpointSettings:
 
 
 def refuse_in_ranks(config: RunConfig, plugins: Plugins, offline: bool, size: int) -> None:
-    """Raise ConfigError for a run that ``size`` ranks, more than one, do not support."""
+    """Raise ConfigError for a run that ``size`` ranks do not support."""
+    if size == 1:
+        return
     if config.checkpoint_settings.inference:
         raise ConfigError(f"--inference acts in one process and learns nothing; {_ONE}")
     if offline:

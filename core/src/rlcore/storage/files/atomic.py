@@ -10,16 +10,27 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from rlcore.errors import RunStateError
+from rlcore.errors import RlcoreError, RunStateError
 
 __all__ = ["WatchedDirectory", "fsync_directory", "open_to_append", "temporary_path", "write_atomically"]
 
 _TEMPORARY = ".rlcore-tmp-"
 _LEFTOVER = re.compile(rf"{re.escape(_TEMPORARY)}(.+-)?[0-9a-f]{{16}}", re.DOTALL)
+
+
+@contextmanager
+def failing_as(what: str, kind: type[RlcoreError] = RunStateError) -> Iterator[None]:
+    """For a block that uses files: an error of the operating system becomes a ``kind``, ``what: cause``."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what}: {error.strerror or error}") from error
 
 
 def temporary_path(directory: Path, before: str = "", after: str = "") -> Path:

@@ -54,17 +54,7 @@ def pattern_problem(pattern: str) -> str | None:
 # ---------------------------------------------------------------- files of ML-Agents
 
 
-DEMONSTRATION = ".demo"
 _NETWORKS = (".pt", ".onnx", ".nn")
-
-
-def holds_demonstrations(path: Path) -> bool:
-    """Whether there is a demonstration of ML-Agents at ``path``, or in that directory."""
-    try:
-        found = [path, *path.iterdir()] if path.is_dir() else [path] if path.exists() else []
-    except OSError:
-        return False
-    return any(each.suffix == DEMONSTRATION for each in found)
 
 
 def network_problem(path: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rlcore.contracts.saved_values import plain
 from rlcore.errors import RunStateError
-from rlcore.storage.files.atomic import write_atomically
+from rlcore.storage.files.atomic import failing_as, write_atomically
 from rlcore.storage.files.json_files import DamagedFile, read_object
 
 FILE_NAME = "training_status.json"
@@ -21,10 +21,8 @@ FILE_NAME = "training_status.json"
 def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
     """Core's own ``rlcore_write_status``. Raises RunStateError."""
     text = json.dumps(plain(status), indent=4, allow_nan=False) + "\n"
-    try:
+    with failing_as(f"{directory / FILE_NAME}"):
         write_atomically(directory / FILE_NAME, text.encode())
-    except OSError as error:
-        raise RunStateError(f"{directory / FILE_NAME}: {error.strerror or error}") from error
     return True
 
 

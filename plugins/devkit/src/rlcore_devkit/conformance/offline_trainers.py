@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import attrs
 import numpy as np
 import pytest
 
@@ -25,6 +26,7 @@ from rlcore import (
     Plugins,
     Purpose,
     Recording,
+    Recordings,
     RunContext,
     RunStateError,
     Trainer,
@@ -49,22 +51,37 @@ __all__ = ["OfflineTrainerConformance"]
 DEMONSTRATIONS = "demonstrations"  # the path of the recording that the tests make
 
 
+@attrs.frozen
+class _OneRecording:
+    """One recording in memory whose path is ``DEMONSTRATIONS``; implements :class:`rlcore.Recordings`."""
+
+    recording: Recording
+    files: Recordings
+
+    def read(self, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
+        """Return the recording in memory, or read a file."""
+        return self.recording if Path(path).name == DEMONSTRATIONS else self.files.read(path, behavior, start)
+
+    def behavior(self, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
+        """Return the behavior of the recording in memory, or of a file."""
+        if Path(path).name == DEMONSTRATIONS:
+            return self.recording.behavior
+        return self.files.behavior(path, behavior, start)
+
+    def record(self, *given: Any) -> Any:
+        """Record episodes into files."""
+        return self.files.record(*given)
+
+
 class _Recorded(Plugins):
     """Plugins, with one recording in memory whose path is ``DEMONSTRATIONS``."""
 
     recording: Recording | None = None
 
-    def read_recording(self, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
-        """Return the recording in memory, or read a file as always."""
-        if self.recording is not None and Path(path).name == DEMONSTRATIONS:
-            return self.recording
-        return super().read_recording(path, behavior, start)
-
-    def recorded_behavior(self, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
-        """Return the behavior of the recording in memory, or of a file."""
-        if self.recording is not None and Path(path).name == DEMONSTRATIONS:
-            return self.recording.behavior
-        return super().recorded_behavior(path, behavior, start)
+    def recordings(self, what: str) -> Recordings:
+        """Return recordings in files, with the one in memory."""
+        files = super().recordings(what)
+        return files if self.recording is None else _OneRecording(self.recording, files)
 
 
 class OfflineTrainerConformance(Rules):

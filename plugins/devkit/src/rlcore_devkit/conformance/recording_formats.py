@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.RecordingFormat` as tests for authors of recording formats to inherit.
+"""The rules of :class:`rlcore_offline.RecordingFormat` as tests for authors of recording formats to inherit.
 
 ::
 
@@ -24,7 +24,6 @@ from rlcore import (
     Plugins,
     Recording,
     RecordingAbout,
-    RecordingFormat,
     RunContext,
     load_plugins,
     selection_from,
@@ -33,6 +32,7 @@ from rlcore_devkit.conformance.offline_trainers import arrays
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.playing import random_mask, random_observations
+from rlcore_offline import RecordingFormat, RecordingFormatSpec, recording_problem
 
 __all__ = ["RecordingFormatConformance"]
 
@@ -71,7 +71,7 @@ class RecordingFormatConformance(Rules):
 
     def make(self) -> RecordingFormat:
         """Create the format."""
-        made: RecordingFormat = self.plugins().recording_format(self.format).resolve()()
+        made: RecordingFormat = self.plugins().record(RecordingFormatSpec, self.format).resolve()()
         return made
 
     def expected(self, recording: Recording) -> Recording:
@@ -88,7 +88,7 @@ class RecordingFormatConformance(Rules):
     # ------------------------------------------------------------ rules
 
     def test_its_record_has_a_summary(self) -> None:
-        assert self.plugins().recording_format(self.format).summary
+        assert self.plugins().record(RecordingFormatSpec, self.format).summary
         assert isinstance(self.make(), RecordingFormat)
         assert self.kinds and self.kinds <= BEHAVIORS.keys(), f"kinds are any of {', '.join(BEHAVIORS)}"
 
@@ -103,7 +103,7 @@ class RecordingFormatConformance(Rules):
         made = self.make()
         assert made.reads(path)
         recording = made.read(path, "Runner")
-        assert recording.problem() is None, recording.problem()
+        assert recording_problem(recording) is None, recording_problem(recording)
         expected = self.expected(Recording.joined(parts))
         same_behavior(recording.behavior, attrs.evolve(expected.behavior, name="Runner"))
         same_behavior(made.behavior(path, "Runner"), recording.behavior)

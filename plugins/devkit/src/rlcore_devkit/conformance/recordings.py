@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, Environment, EpisodeSeeds, Recording
-from rlcore.recording.episode_recorder import EpisodeRecorder
+from rlcore_offline import SlotRecorder
 
 Choose = Callable[[AgentBatch], Actions]
 
@@ -40,7 +40,7 @@ def record(environment: Environment, steps: int, choose: Choose | None = None, s
     [(name, behavior)] = environment.behaviors.items()
     choose = choose or random_actions(behavior, seed)
     episodes: list[Recording] = []
-    recorder = EpisodeRecorder(behavior, episodes.append)
+    recorder = SlotRecorder(behavior, episodes.append)
     batch = environment.reset(EpisodeSeeds(seed), np.zeros(environment.num_envs, np.int64))[name]
     for _ in range(steps):
         actions = choose(batch)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore import BehaviorSpec, ConfigError, Recording, spec_mismatch
-from rlcore.recording.episode_recorder import one_slot
+from rlcore import BehaviorSpec, ConfigError, Recording, one_slot, spec_mismatch
 from rlcore_torch.allocation import require_memory
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.off_policy.replay import ReplayBuffer

@@ -10,9 +10,9 @@ import pytest
 
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording
-from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.run.episodes import play
 from rlcore_devkit.environments import FOR_CONFIGURATIONS
+from rlcore_offline import SlotRecorder, recording_problem
 
 SLOTS, STEPS = 3, 60
 SPEC = BehaviorSpec(
@@ -100,7 +100,7 @@ def told(story: Story, slot: int) -> dict[int, dict[str, Any]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_whole_counted_episodes_are_handed_over_as_their_agents_had_them(seed: int, ragged: bool) -> None:
     story, caught = Story.drawn(seed, ragged), []
-    recorder = EpisodeRecorder(SPEC, caught.append)
+    recorder = SlotRecorder(SPEC, caught.append)
     batch = story.batch(0, ragged)
     for t in range(1, STEPS):
         recorder.act(batch, story.actions[t - 1])
@@ -112,7 +112,7 @@ def test_whole_counted_episodes_are_handed_over_as_their_agents_had_them(seed: i
     expected = [stories[slot][t] for t in range(STEPS) for slot in range(SLOTS) if t in stories[slot]]
     assert len(caught) == len(expected) == recorder.episodes > 5
     for episode, theirs in zip(caught, expected, strict=True):
-        assert episode.problem() is None
+        assert recording_problem(episode) is None
         assert episode.behavior.slots == 1 and episode.behavior.team is None
         for name in ("seen", "when"):
             np.testing.assert_array_equal(episode.observations[name], theirs[name])
@@ -127,7 +127,7 @@ def test_whole_counted_episodes_are_handed_over_as_their_agents_had_them(seed: i
 @pytest.mark.parametrize("masked", [(True, False, True), (False, True, True), (True, True, False)])
 def test_a_step_without_a_mask_allows_everything(masked: tuple[bool, ...]) -> None:
     story, caught = Story.drawn(0, False), []
-    recorder = EpisodeRecorder(SPEC, caught.append)
+    recorder = SlotRecorder(SPEC, caught.append)
     nobody = np.zeros(SLOTS, np.bool_)
     for t in range(3):
         batch = attrs.evolve(story.batch(0, False), terminated=nobody, truncated=nobody, ended=np.empty(0, np.intp))
@@ -140,7 +140,7 @@ def test_a_step_without_a_mask_allows_everything(masked: tuple[bool, ...]) -> No
     final = {"seen": np.zeros((SLOTS, 2), np.float32), "when": np.zeros(SLOTS, np.int32)}
     recorder.observe(attrs.evolve(batch, terminated=~nobody, ended=every, final_observations=final), every)
     for slot, episode in enumerate(caught):
-        assert episode.problem() is None
+        assert recording_problem(episode) is None
         expected = [story.masks[t, slot] if masked[t] else np.ones(5, np.bool_) for t in range(3)]
         np.testing.assert_array_equal(episode.action_mask, [*expected, np.ones(5, np.bool_)])
     assert len(caught) == SLOTS
@@ -149,7 +149,7 @@ def test_a_step_without_a_mask_allows_everything(masked: tuple[bool, ...]) -> No
 @pytest.mark.parametrize("acted", [2, 3], ids=["before it acts again", "after it acted again"])
 def test_an_episode_that_is_cut_keeps_the_mask_of_its_last_observation(acted: int) -> None:
     story, caught = Story.drawn(0, False), []
-    recorder = EpisodeRecorder(SPEC, caught.append)
+    recorder = SlotRecorder(SPEC, caught.append)
     nobody = np.zeros(SLOTS, np.bool_)
     for t in range(3):
         batch = attrs.evolve(story.batch(t, False), terminated=nobody, truncated=nobody, ended=np.empty(0, np.intp))
@@ -189,9 +189,9 @@ class Guesses:
 def test_what_play_counts_is_what_is_caught(name: str) -> None:
     environment = FOR_CONFIGURATIONS[name](4, "A")
     caught: list[Recording] = []
-    recorder = EpisodeRecorder(environment.behaviors["A"], caught.append)
+    recorder = SlotRecorder(environment.behaviors["A"], caught.append)
     result = play({"A": Guesses(environment.behaviors["A"])}, environment, 10, 0, True, {"A": recorder}).behaviors["A"]
-    assert all(episode.problem() is None for episode in caught)
+    assert all(recording_problem(episode) is None for episode in caught)
     np.testing.assert_allclose([episode.returns[0] for episode in caught], result.returns, rtol=1e-6)
     assert np.mean([episode.transitions for episode in caught]) == result.mean_length
     if name.startswith("identity"):  # whose rewards follow from what was seen and done

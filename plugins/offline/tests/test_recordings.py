@@ -15,13 +15,14 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore import RecordingFormatSpec, hookimpl
+from rlcore import Plugins, hookimpl
 from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording, RecordingAbout
 from rlcore.errors import ConfigError, PluginError, RunStateError
-from rlcore.plugins.call import Plugins
-from rlcore.plugins.recording_formats import read_recording, recorded_behavior, recorded_to
-from rlcore.recording.episode_recorder import EpisodeRecorder
+from rlcore_devkit.fixtures import plugins
+from rlcore_offline import InstalledRecordings, RecordingFormatSpec, SlotRecorder, hookspecs, recording_problem
+
+__all__ = ["plugins"]
 
 WALKER = BehaviorSpec("Walker", (ObservationSpec("observation", (1,), np.float32),), discrete=(3,))
 
@@ -112,6 +113,8 @@ def counts() -> CountsFormat:
 def brings_counts(plugins: Plugins, counts: CountsFormat, monkeypatch: Any) -> Callable[..., Plugins]:
     """``brings_counts("name", ...)``: plugins that bring the format, each under a name of its own."""
 
+    plugins._manager.add_hookspecs(hookspecs)  # the hook of rlcore-offline, without its formats
+
     def bring(*names: str) -> Plugins:
         for name in names:
             spec = RecordingFormatSpec(name=name, target=f"acme_{name}:Format", on_request=name == "rare")
@@ -131,7 +134,7 @@ def test_rows_are_where_transitions_begin_and_the_row_after_is_where_they_led() 
     assert r.rows.tolist() == [0, 1, 3, 5, 6, 7]
     assert set(r.rows + 1) - set(r.rows) == {2, 4, 8}  # final observations
     assert r.returns.tolist() == [0 + 1, 2, 3 + 4 + 5]
-    assert r.problem() is None
+    assert recording_problem(r) is None
 
 
 HYBRID = BehaviorSpec("Walker", (ObservationSpec("observation", (1,), np.float32),), 2, (3,))
@@ -169,7 +172,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("what", BAD)
 def test_arrays_that_do_not_fit_are_told_apart(what: str) -> None:
     changes, expected = BAD[what]
-    problem = attrs.evolve(recording(2, 1), **changes).problem()
+    problem = recording_problem(attrs.evolve(recording(2, 1), **changes))
     assert problem is not None and expected in problem
 
 
@@ -188,9 +191,9 @@ def test_a_path_is_a_recording_or_holds_one_of_the_behavior_or_names_one_that_is
     for path, lengths in {
         "runs": [2, 1], tmp_path / "runs": [2, 1], "runs/Other": [5], ".": [9], "ours/walks-v0": [7],
     }.items():  # fmt: skip
-        found = read_recording(plugins, path, "Walker")
+        found = InstalledRecordings(plugins).read(path, "Walker")
         assert (found.lengths.tolist(), found.behavior.name) == (lengths, "Walker")
-        assert recorded_behavior(plugins, path, "Walker").name == "Walker"
+        assert InstalledRecordings(plugins).behavior(path, "Walker").name == "Walker"
 
 
 def test_a_path_that_names_nothing_says_what_there_is(
@@ -204,7 +207,7 @@ def test_a_path_that_names_nothing_says_what_there_is(
     (tmp_path / "many" / "Strikr").write_text("[1]")
     (tmp_path / ".rlcore-tmp-recording-0123abcd-Striker").write_text("[1]")  # is being written
     with pytest.raises(ConfigError, match=r"recording 'Striker': no plugin that reads.*pip install rlcore-offline, or"):
-        read_recording(plugins, "Striker", "Walker")
+        plugins.recordings("recording 'Striker'")
     brings_counts("counts")
     counts.kept = {"ours/walks-v0": tmp_path / "Goalie"}
     for path, expected in {
@@ -220,28 +223,13 @@ def test_a_path_that_names_nothing_says_what_there_is(
         "notes": "recording 'notes': no installed format can read it",
     }.items():
         with pytest.raises(ConfigError) as caught:
-            recorded_behavior(plugins, path, "Strikr")
+            InstalledRecordings(plugins).behavior(path, "Strikr")
         assert str(caught.value) == expected
         with monkeypatch.context() as patch:  # what was written, also where the working directory is another
             patch.chdir("/")
             with pytest.raises(ConfigError) as caught:
-                recorded_behavior(plugins, path, "Strikr", tmp_path)
+                InstalledRecordings(plugins).behavior(path, "Strikr", tmp_path)
             assert str(caught.value) == expected
-
-
-def test_demonstrations_without_their_format_say_what_reads_them(tmp_path: Path, brings_counts: Any) -> None:
-    plugins = brings_counts("counts")
-    (tmp_path / "demos").mkdir()
-    (tmp_path / "demos" / "Expert.demo").touch()
-    for path in (tmp_path / "demos", tmp_path / "demos" / "Expert.demo"):
-        with pytest.raises(
-            ConfigError,
-            match=r"demonstrations of ML-Agents \(.demo\) are read by the format 'mlagents' of "
-            "rlcore-offline, which is not loaded; pip install rlcore-offline, or turn it on with -p offline",
-        ):
-            recorded_behavior(plugins, path, "Walker")
-    with pytest.raises(ConfigError, match="no such path or name"):
-        recorded_behavior(plugins, tmp_path / "Absent.demo", "Walker")
 
 
 # ------------------------------------------------------------ several as one, and names
@@ -255,7 +243,7 @@ def test_joined_recordings_have_all_episodes_and_masks() -> None:
     assert Recording.joined(parts).action_mask is None
     parts[1] = attrs.evolve(parts[1], action_mask=np.array([[True, False]] * 4))
     whole = Recording.joined(parts)
-    assert whole.problem() is None and whole.lengths.tolist() == [2, 1, 3, 1]
+    assert recording_problem(whole) is None and whole.lengths.tolist() == [2, 1, 3, 1]
     assert whole.returns.tolist() == [value for part in parts for value in part.returns]
     assert whole.action_mask is not None and np.flatnonzero(~whole.action_mask[:, 1]).tolist() == [5, 6, 7, 8]
 
@@ -268,7 +256,7 @@ def test_only_nameless_observations_that_fit_take_the_names_of_a_behavior() -> N
     nameless = attrs.evolve(named, nameless=True)
     assert named.named_as(other) is named and nameless.named_as(wider) is nameless
     fitted = nameless.named_as(other)
-    assert fitted.problem() is None and list(fitted.observations) == ["place"]
+    assert recording_problem(fitted) is None and list(fitted.observations) == ["place"]
     assert fitted.observations["place"] is named.observations[spec.name]
 
 
@@ -281,25 +269,29 @@ def test_what_a_format_raises_has_its_owner(tmp_path: Path, counts: CountsFormat
     counts.error = ValueError("no such luck")
     with pytest.raises(PluginError, match=r"recording 'counts' of plugin 'counts' \(acme-counts 1\) failed to read "
                                           r".*A: ValueError: no such luck"):  # fmt: skip
-        read_recording(plugins, tmp_path / "A", "Walker")
+        InstalledRecordings(plugins).read(tmp_path / "A", "Walker")
     counts.error = PermissionError(errno.EACCES, "Permission denied")
     with pytest.raises(ConfigError, match=r"recording '.*A' cannot be read: Permission denied"):
-        recorded_behavior(plugins, tmp_path / "A", "Walker")
+        InstalledRecordings(plugins).behavior(tmp_path / "A", "Walker")
 
 
 def test_a_recording_that_is_not_sound_is_refused(tmp_path: Path, brings_counts: Any) -> None:
     (tmp_path / "A").write_text("[2, 0]")
     with pytest.raises(ConfigError, match=r"recording '.*A', read as counts: 2 transitions do not make 2 episodes"):
-        read_recording(brings_counts("counts"), tmp_path / "A", "Walker")
+        InstalledRecordings(brings_counts("counts")).read(tmp_path / "A", "Walker")
 
 
 # ------------------------------------------------------------ writing them
 
 
+def installed(brings_counts: Callable[..., Plugins]) -> InstalledRecordings:
+    return InstalledRecordings(brings_counts("counts"))
+
+
 ABOUT = {"A": RecordingAbout(trainer="ppo"), "B": RecordingAbout(trainer="sac")}
 
 
-def hand_over(recorder: EpisodeRecorder, *lengths: int) -> None:
+def hand_over(recorder: SlotRecorder, *lengths: int) -> None:
     recorder._write(recording(*lengths))
     recorder.episodes += len(lengths)
 
@@ -307,7 +299,9 @@ def hand_over(recorder: EpisodeRecorder, *lengths: int) -> None:
 def test_every_behavior_has_a_recording_when_the_block_ends(
     tmp_path: Path, counts: CountsFormat, brings_counts: Any
 ) -> None:
-    with recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as recorders:
+    with InstalledRecordings(brings_counts("counts")).record(
+        tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT
+    ) as recorders:
         hand_over(recorders["A"], 3)
         hand_over(recorders["B"], 2, 1)
         assert not (tmp_path / "to").exists()
@@ -319,12 +313,15 @@ def test_every_behavior_has_a_recording_when_the_block_ends(
 def test_a_block_that_fails_leaves_nothing(
     tmp_path: Path, counts: CountsFormat, brings_counts: Any, error: type[BaseException]
 ) -> None:
-    def fail(recorder: EpisodeRecorder) -> None:
+    def fail(recorder: SlotRecorder) -> None:
         hand_over(recorder, 3)
         raise error
 
     plugins = brings_counts("counts")
-    with pytest.raises(error), recorded_to(plugins, tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as recorders:
+    with (
+        pytest.raises(error),
+        InstalledRecordings(plugins).record(tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as recorders,
+    ):
         fail(recorders["A"])
     assert counts.calls == ["write", "discard", "discard"] and not os.listdir(tmp_path)
 
@@ -332,7 +329,9 @@ def test_a_block_that_fails_leaves_nothing(
 def test_a_behavior_in_which_nobody_acted_is_told_and_not_written(
     tmp_path: Path, counts: CountsFormat, brings_counts: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as recorders:
+    with InstalledRecordings(brings_counts("counts")).record(
+        tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT
+    ) as recorders:
         hand_over(recorders["A"], 3)
     assert os.listdir(tmp_path / "to") == ["A"] and counts.calls == ["write", "close", "discard"]
     assert "behavior 'B': no agent acted in any of its episodes" in caplog.text
@@ -345,7 +344,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, counts: CountsFormat, brings_co
     monkeypatch.setattr(CountsWriter, "write", full)
     with (
         pytest.raises(RunStateError, match=r"recording .*to/A cannot be written: No space left on device"),
-        recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER}, ABOUT) as recorders,
+        installed(brings_counts).record(tmp_path / "to", {"A": WALKER}, ABOUT) as recorders,
     ):
         hand_over(recorders["A"], 3)
     assert counts.calls == ["discard"]
@@ -357,10 +356,10 @@ def test_the_format_is_named_where_there_are_several(tmp_path: Path, counts: Cou
         pytest.raises(
             PluginError, match=r"choose one with --record-format: acme-counts/counts or acme-tallies/tallies"
         ),
-        recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT),
+        InstalledRecordings(plugins).record(tmp_path, {"A": WALKER}, ABOUT),
     ):
         pass
-    with recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT, "tallies") as recorders:
+    with InstalledRecordings(plugins).record(tmp_path, {"A": WALKER}, ABOUT, "tallies") as recorders:
         hand_over(recorders["A"], 3)
     assert os.listdir(tmp_path) == ["A"]
 
@@ -369,16 +368,16 @@ def test_a_format_for_special_purposes_is_written_on_request_only(
     tmp_path: Path, counts: CountsFormat, brings_counts: Any
 ) -> None:
     plugins = brings_counts("counts", "rare")
-    assert plugins.recording_format().name == "counts"
-    with recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT, "rare") as recorders:
+    assert InstalledRecordings(plugins).format().name == "counts"
+    with InstalledRecordings(plugins).record(tmp_path, {"A": WALKER}, ABOUT, "rare") as recorders:
         hand_over(recorders["A"], 3)
     assert os.listdir(tmp_path) == ["A"]
 
 
-def test_without_a_format_the_package_that_brings_one_is_named(tmp_path: Path, plugins: Plugins) -> None:
+def test_without_a_format_the_package_that_brings_one_is_named(tmp_path: Path, brings_counts: Any) -> None:
     with (
         pytest.raises(ConfigError, match=r"no recording format is installed; pip install rlcore-offline"),
-        recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT),
+        InstalledRecordings(brings_counts()).record(tmp_path, {"A": WALKER}, ABOUT),
     ):
         pass
 
@@ -395,8 +394,9 @@ def test_a_format_that_fails_or_leaves_is_named_whatever_it_was_asked(
     if method in ("read", "behavior"):
         path.write_text("[1]")
     setattr(counts, method, fail)
-    asked = recorded_behavior if method == "behavior" else read_recording
+    recordings = InstalledRecordings(brings_counts("counts"))
+    asked = recordings.behavior if method == "behavior" else recordings.read
     who = r"recording 'counts' of plugin 'counts' \(acme-counts 1\) failed to "
     with pytest.raises(PluginError, match=who) as caught:
-        asked(brings_counts("counts"), path, "Walker")
+        asked(path, "Walker")
     assert caught.value.__cause__ is error

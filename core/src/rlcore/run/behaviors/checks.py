@@ -2,7 +2,7 @@
 
 Every array has its shape and kind of numbers compared, and every value must be finite. Many environments return the
 same array objects in every step, with other numbers in them: those need no second comparison of shape and kind. Values
-are compared with the bounds of their observation in the first batches only; see :mod:`rlcore.run.checks`.
+are compared with the bounds of their observation in the first batches only; see :mod:`rlcore.run.behaviors.checks`.
 """
 
 from __future__ import annotations

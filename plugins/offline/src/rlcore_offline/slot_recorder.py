@@ -9,8 +9,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.contracts.recordings import Recording
+from rlcore import Actions, AgentBatch, BehaviorSpec, Recording, one_slot
+
+__all__ = ["SlotRecorder"]
 
 Row = NDArray[Any]
 
@@ -26,8 +27,10 @@ class _OpenEpisode:
     rewards: list[float] = attrs.field(factory=list)  # one less than the others while the latest transition is open
 
 
-class EpisodeRecorder:
-    """Records the open episode of every slot. An episode that ends and is counted is given to ``write``.
+class SlotRecorder:
+    """Records the open episode of every slot; implements :class:`rlcore.EpisodeRecorder`.
+
+    An episode that ends and is counted is given to ``write``.
 
     A transition closes when its agent acts next, or when its episode ends. An aborted episode is dropped. One in which
     the agent never acted has no transition, and a reward before the agent first acted belongs to none.
@@ -120,8 +123,3 @@ class EpisodeRecorder:
             np.array([length]),
             masks,
         )
-
-
-def one_slot(behavior: BehaviorSpec) -> BehaviorSpec:
-    """The behavior with a single slot."""
-    return attrs.evolve(behavior, env_index=np.zeros(1, np.int64), team=None, group=None)

@@ -19,15 +19,13 @@ from rlcore.config.load import left_out, load_config, load_plugins_for
 from rlcore.config.reading import read_document
 from rlcore.contracts.environment import BehaviorSpec, Environment
 from rlcore.contracts.policy import Policy
-from rlcore.contracts.recordings import RecordingAbout
+from rlcore.contracts.recordings import EpisodeRecorder, RecordingAbout
 from rlcore.contracts.results import EvaluationResult
-from rlcore.contracts.saved_values import state_taken_up
+from rlcore.contracts.saved_values import loading_state
 from rlcore.errors import ConfigError, EnvironmentFailed
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.recording_formats import recorded_to
-from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.records import ExporterSpec
 from rlcore.run.components import (
     CLOSE_ENVIRONMENT,
@@ -43,7 +41,7 @@ from rlcore.run.evaluate import Evaluator, specs_mismatch
 from rlcore.run.played_environment import PlayedEnvironment
 from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed
 from rlcore.run.provenance import refuse_code_of_others
-from rlcore.run.run_data import find_run, find_state, read_saved_configuration
+from rlcore.run.saved.data import find_run, find_state, read_saved_configuration
 from rlcore.settings import RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models, specs_in
@@ -147,7 +145,7 @@ class SavedRun:
             model = model_of(self.models, name, f"{self.context.directory}")
             where = f"checkpoint {self.step} of {self.context.directory}"
             trainer_called = f"behavior {name!r}: trainer {settings.trainer_type!r}"
-            with blamed(trainer_called, "in load_model"), state_taken_up(where, f"behavior {name!r}"):
+            with blamed(trainer_called, "in load_model"), loading_state(where, f"behavior {name!r}"):
                 trainer.load_model(model)
                 policies[name] = trainer.policy
         return policies
@@ -220,7 +218,7 @@ class SavedRun:
             )
             for name in behaviors
         }
-        return recorded_to(self.plugins, directory, behaviors, about, record_format)
+        return self.plugins.recordings("--record").record(directory, behaviors, about, record_format)
 
 
 # ---------------------------------------------------------------- policies

@@ -18,9 +18,9 @@ from rlcore.contracts.seeding import derive_seed
 from rlcore.contracts.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
 from rlcore.contracts.trainer import PlayingTrainer, Trainer
 from rlcore.errors import TrainingDiverged
-from rlcore.plugins.failures import blamed, trainer_named
-from rlcore.run.checks import BatchCheck
-from rlcore.run.episode_statistics import EpisodeStatistics, FinishedEpisodes
+from rlcore.plugins.failures import blamed
+from rlcore.run.behaviors.checks import BatchCheck
+from rlcore.run.behaviors.episode_statistics import EpisodeStatistics, FinishedEpisodes
 from rlcore.settings import BehaviorSettings
 from rlcore.settings.limits import MAX_STEPS
 
@@ -180,11 +180,6 @@ class BehaviorRun:
         self._player = Player(self.trainer.policy, self.spec.slots, seed)
         return self._player
 
-    @property
-    def frozen_steps(self) -> int:
-        """Environment steps since the behavior stopped learning."""
-        return 0 if self._player is None else self._player.steps
-
     def observe_frozen(self, batch: AgentBatch) -> None:
         """Note the step that the actions of :meth:`act_frozen` led to."""
         if self._player is not None:
@@ -312,3 +307,8 @@ def one_two_five(number: float) -> int:
     """The largest of 1, 2, 5, 10, 20, 50 and so on that is not larger than ``number``; 1 for a smaller number."""
     power: int = 10 ** floor(log10(max(number, 1.0)))
     return max(each * power for each in (1, 2, 5) if each == 1 or each * power <= number)
+
+
+def trainer_named(behavior: BehaviorRun) -> str:
+    """The owner of errors of the trainer of ``behavior``."""
+    return f"behavior {behavior.name!r}: trainer {behavior.settings.trainer_type!r}"

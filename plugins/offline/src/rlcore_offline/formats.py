@@ -1,0 +1,168 @@
+"""The contract of recording formats, and where the recording that a path names is found.
+
+A *recording format* reads and writes recordings as files of one kind. Shapes: N transitions in E episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import BehaviorSpec, ConfigError, Recording, RecordingAbout, did_you_mean, user_path
+
+__all__ = ["RecordingFormat", "RecordingWriter", "recording_problem"]
+
+
+@runtime_checkable
+class RecordingWriter(Protocol):
+    """Writes one recording. The final path does not exist before ``close``, and is complete afterwards."""
+
+    def write(self, recording: Recording) -> None:
+        """Add whole episodes of the writer's behavior."""
+        ...
+
+    def close(self) -> None:
+        """Make the recording visible; called once, after at least one episode."""
+        ...
+
+    def discard(self) -> None:
+        """Delete what was written; called instead of ``close`` if recording failed or was interrupted."""
+        ...
+
+
+@runtime_checkable
+class RecordingFormat(Protocol):
+    """Reads and writes recordings as files of one kind.
+
+    Files that cannot be read or written raise a :class:`~rlcore.ConfigError` or an OSError. Spaces that a
+    BehaviorSpec cannot describe raise an :class:`~rlcore.UnsupportedSpace`.
+    """
+
+    def reads(self, path: Path) -> bool:
+        """Return whether ``path`` is a recording of this format. Called for any path; must be fast."""
+        ...
+
+    def stored(self) -> Mapping[str, Path]:
+        """Return recordings in the format's own directory by the names that users may write; usually none."""
+        ...
+
+    def behavior(self, path: Path, name: str) -> BehaviorSpec:
+        """Return the recorded behavior with one slot and the name ``name``, without reading episodes."""
+        ...
+
+    def read(self, path: Path, name: str) -> Recording:
+        """Return all episodes at ``path``, with ``name`` as the name of their behavior."""
+        ...
+
+    def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> RecordingWriter:
+        """Return a writer for a new recording at ``path``. Raises ConfigError if the path exists."""
+        ...
+
+
+class Searchable(Protocol):
+    """The part of :class:`RecordingFormat` that finds recordings."""
+
+    def reads(self, path: Path) -> bool:
+        """Return whether ``path`` is a recording of this format."""
+        ...
+
+    def stored(self) -> Mapping[str, Path]:
+        """Return recordings in the format's own directory by name."""
+        ...
+
+
+F = TypeVar("F", bound=Searchable)
+
+
+def find_recording(path: str | Path, behavior: str, formats: Sequence[F], start: Path) -> tuple[F, Path]:
+    """Return the path of a behavior's recording, and the format that reads it.
+
+    The path is ``path`` itself, or else ``path/behavior``, or else a recording that a format stores under this name. A
+    relative path is relative to ``start``. Raises ConfigError with the existing recordings if there is none.
+    """
+    given = start / user_path(path)
+    for candidate in (given, given / behavior):
+        for each in formats:
+            if each.reads(candidate):
+                return each, candidate
+    stored = {name: (each, at) for each in formats for name, at in each.stored().items()}
+    if str(path) in stored:
+        return stored[str(path)]
+    raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, Path(path), behavior, formats, list(stored))}")
+
+
+def _what_is_there(
+    path: Path, written: Path, behavior: str, formats: Sequence[Searchable], stored: Sequence[str]
+) -> str:
+    """Return what exists instead. ``written`` is the user's spelling of ``path``, for the message."""
+    if path.is_dir():
+        children = [child for child in path.iterdir() if not child.name.startswith(".")]  # omits unfinished recordings
+        inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))
+        if inside:
+            return (
+                f"it contains no recording of behavior {behavior!r}; its recordings are: "
+                f"{', '.join(str(written / each) for each in inside)}{did_you_mean(behavior, inside)}"
+            )
+    if path.exists():
+        return "no installed format can read it"
+    known = [*stored]
+    if path.parent.is_dir():
+        known += [
+            str(written.parent / each.name)
+            for each in sorted(path.parent.iterdir())
+            if not each.name.startswith(".")
+            and any(format_.reads(place) for format_ in formats for place in (each, each / behavior))
+        ]
+    there = f"; there are {', '.join(known)}" if known else ""
+    return f"no such path or name{there}{did_you_mean(str(written), known)}"
+
+
+def recording_problem(recording: Recording) -> str | None:
+    """Return the first mistake in the arrays of a recording in one line, or None; reading refuses such a recording."""
+    n, e = recording.transitions, recording.episodes
+    wanted: dict[str, tuple[NDArray[Any] | None, tuple[int, ...]]] = {
+        "reward": (recording.reward, (n,)),
+        "terminated": (recording.terminated, (n,)),
+        "truncated": (recording.truncated, (n,)),
+    }
+    for spec in recording.behavior.observations:
+        wanted[f"observation {spec.name!r}"] = (recording.observations.get(spec.name), (n + e, *spec.shape))
+    if recording.behavior.continuous:
+        wanted["continuous actions"] = (recording.actions.continuous, (n, recording.behavior.continuous))
+    if recording.behavior.discrete:
+        wanted["discrete actions"] = (recording.actions.discrete, (n, len(recording.behavior.discrete)))
+    if recording.action_mask is not None:
+        wanted["action mask"] = (recording.action_mask, (n + e, recording.behavior.mask_size))
+    for what, (array, shape) in wanted.items():
+        if array is None:
+            return f"{what}: missing"
+        if array.shape != shape:
+            return f"{what}: shape {list(array.shape)}, expected {list(shape)}"
+    if not e or (recording.lengths < 1).any() or recording.lengths.sum() != n:
+        return f"{n} transitions do not make {e} episodes of at least one transition each"
+    last = np.zeros(n, np.bool_)
+    last[np.cumsum(recording.lengths) - 1] = True
+    terminated, truncated = recording.terminated, recording.truncated
+    if not np.array_equal(terminated ^ truncated, last) or (terminated & truncated).any():
+        return "the last transition of an episode, and no other, must be either terminated or truncated"
+    return _value_problem(recording)
+
+
+def _value_problem(recording: Recording) -> str | None:
+    floats: dict[str, NDArray[Any]] = {"reward": recording.reward}
+    if recording.actions.continuous is not None:
+        floats["continuous actions"] = recording.actions.continuous
+    floats |= {f"observation {name!r}": a for name, a in recording.observations.items() if a.dtype.kind == "f"}
+    for what, array in floats.items():
+        if not np.isfinite(array).all():
+            row = int(np.argwhere(~np.isfinite(array))[0, 0])
+            return f"{what} is NaN or infinite in row {row}"
+    if recording.actions.discrete is not None:
+        options = np.array(recording.behavior.discrete)
+        if ((recording.actions.discrete < 0) | (recording.actions.discrete >= options)).any():
+            return f"discrete actions lie outside their branches, which have {options.tolist()} options"
+    return None

@@ -1,0 +1,173 @@
+"""Reads and writes recordings through the formats that plugins provide. Errors name the format and its plugin."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import attrs
+
+from rlcore import (
+    BehaviorSpec,
+    ConfigError,
+    PluginError,
+    Plugins,
+    Record,
+    Recording,
+    RecordingAbout,
+    RunStateError,
+    blamed,
+    one_slot,
+    require_protocol,
+)
+from rlcore_offline.formats import RecordingFormat, RecordingWriter, find_recording, recording_problem
+from rlcore_offline.records import RecordingFormatSpec
+from rlcore_offline.slot_recorder import SlotRecorder
+
+__all__ = ["InstalledRecordings", "read_recording"]
+
+# The format to ask for if none is installed.
+MINARI = "minari"
+
+
+@attrs.frozen
+class InstalledRecordings:
+    """Recordings of all installed formats; implements :class:`rlcore.Recordings`.
+
+    Attributes:
+        plugins: The plugins that provide the formats.
+    """
+
+    plugins: Plugins
+
+    def read(self, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
+        """Return a recording, as :meth:`rlcore.Recordings.read` says."""
+        found, location, spec = self._find(path, behavior, start)
+        with _readable(spec, location):
+            recording = found.read(location, behavior)
+        problem = recording_problem(recording)
+        if problem:
+            raise ConfigError(f"recording {str(location)!r}, read as {spec.name}: {problem}")
+        return recording
+
+    def behavior(self, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
+        """Return the behavior of a recording, as :meth:`rlcore.Recordings.behavior` says."""
+        found, location, spec = self._find(path, behavior, start)
+        with _readable(spec, location):
+            return found.behavior(location, behavior)
+
+    @contextmanager
+    def record(
+        self,
+        directory: Path,
+        behaviors: Mapping[str, BehaviorSpec],
+        about: Mapping[str, RecordingAbout],
+        reference: str | None = None,
+    ) -> Iterator[dict[str, SlotRecorder]]:
+        """Return recorders, as :meth:`rlcore.Recordings.record` says."""
+        spec = self.format(reference)
+        made = _format(spec)
+        writers: dict[str, RecordingWriter] = {}
+        recorders: dict[str, SlotRecorder] = {}
+        try:
+            for name, behavior in behaviors.items():
+                path = directory / name
+                with _written(spec, path):
+                    writers[name] = writer = made.writer(path, one_slot(behavior), about[name])
+                require_protocol(writer, RecordingWriter, spec.described)
+                recorders[name] = SlotRecorder(behavior, partial(_write, spec, path, writer))
+            yield recorders
+            for name, recorder in recorders.items():
+                if recorder.episodes:
+                    with _written(spec, directory / name):
+                        writers[name].close()
+                    del writers[name]
+                else:
+                    logging.getLogger("rlcore.recording").warning(
+                        "behavior %r: no agent acted in any of its episodes, so nothing was recorded", name
+                    )
+        finally:
+            for writer in writers.values():
+                with suppress(Exception, SystemExit):  # the first error is the one to report
+                    writer.discard()
+
+    def format(self, reference: str | None = None) -> RecordingFormatSpec:
+        """Return the record of the format called NAME or DIST/NAME.
+
+        Without ``reference``, return the only installed format that is not written ``on_request``. Raises PluginError
+        if there are several.
+        """
+        found = (record for record in self.plugins.records("recording") if isinstance(record, RecordingFormatSpec))
+        records = [record for record in found if not record.on_request]
+        if reference is None and len(records) > 1:
+            choices = " or ".join(record.reference for record in records)
+            raise PluginError(f"several recording formats are installed; choose one with --record-format: {choices}")
+        if reference is None:
+            reference = records[0].reference if records else MINARI
+        return self.plugins.record(RecordingFormatSpec, reference)
+
+    def _find(self, path: str | Path, behavior: str, start: Path) -> tuple[RecordingFormat, Path, Record]:
+        formats = [_Searched(_format(spec), spec) for spec in self.plugins.records("recording")]
+        found, location = find_recording(path, behavior, formats, start)
+        return found.format, location, found.spec
+
+
+def read_recording(plugins: Plugins, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
+    """Return the recording of a behavior that ``path``, relative to ``start``, names.
+
+    Raises ConfigError if it is missing or unsound.
+    """
+    return InstalledRecordings(plugins).read(path, behavior, start)
+
+
+def _write(spec: Record, path: Path, writer: RecordingWriter, episode: Recording) -> None:
+    with _written(spec, path):
+        writer.write(episode)
+
+
+@contextmanager
+def _readable(spec: Record, path: Path) -> Iterator[None]:
+    with blamed(spec.described, f"to read {path}"):
+        try:
+            yield
+        except OSError as error:
+            raise ConfigError(f"recording {str(path)!r} cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def _written(spec: Record, path: Path) -> Iterator[None]:
+    with blamed(spec.described, f"to write {path}"):
+        try:
+            yield
+        except OSError as error:
+            raise RunStateError(
+                f"recording {path} cannot be written: {error.strerror or error}; nothing was left there"
+            ) from error
+
+
+@attrs.frozen
+class _Searched:
+    """A format during the search for a recording. Its errors name its plugin."""
+
+    format: RecordingFormat
+    spec: Record
+
+    def reads(self, path: Path) -> bool:
+        with blamed(self.spec.described, f"to look at {path}"):
+            return self.format.reads(path)
+
+    def stored(self) -> Mapping[str, Path]:
+        with blamed(self.spec.described, "to list its recordings"):
+            return self.format.stored()
+
+
+def _format(spec: Record) -> RecordingFormat:
+    target = spec.resolve()
+    with blamed(spec.described, "to begin"):
+        made = target()
+    require_protocol(made, RecordingFormat, spec.described)
+    return cast(RecordingFormat, made)
