@@ -28,7 +28,6 @@ from rlcore import (
     HOOKS,
     BehaviorSettings,
     CheckpointSettings,
-    EngineSettings,
     EnvironmentParameter,
     EnvironmentSettings,
     EnvSettings,
@@ -118,7 +117,6 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("checkpoint_settings", CheckpointSettings),
     ("torch_settings", TorchSettings),
     ("plugins", PluginSettings),
-    ("engine_settings", EngineSettings),
 )
 # The kind of record, the path of its block in the file, and the attribute of the record that names the settings class.
 PLUGIN_BLOCKS = (
@@ -376,8 +374,6 @@ def _meaning(attribute: attrs.Attribute[Any]) -> str:
     ]
     if limits:
         parts.append(f"{' and '.join(limits).capitalize()}.")
-    if info.not_supported is not None:
-        parts.append(f"**Not supported yet**: {info.not_supported}.")
     return " ".join(parts)
 
 

@@ -1,3 +1,4 @@
+from .cli.main import main as main
 from .cli.terminal import cells as cells
 from .cli.terminal import echo as echo
 from .cli.terminal import plain_console as plain_console
@@ -40,12 +41,14 @@ from .contracts.exporters import ChecksPolicies as ChecksPolicies
 from .contracts.exporters import ExportAbout as ExportAbout
 from .contracts.exporters import Exporter as Exporter
 from .contracts.exporters import policy_module as policy_module
+from .contracts.finite import first_non_finite as first_non_finite
 from .contracts.finite import hide_overflow_warnings as hide_overflow_warnings
 from .contracts.finite import not_finite_as_float32 as not_finite_as_float32
 from .contracts.policy import MemoryPolicy as MemoryPolicy
 from .contracts.policy import Player as Player
 from .contracts.policy import Policy as Policy
 from .contracts.policy import Snapshot as Snapshot
+from .contracts.processes import kill_descendants as kill_descendants
 from .contracts.ranks import IdleGroups as IdleGroups
 from .contracts.ranks import Launch as Launch
 from .contracts.ranks import OneRank as OneRank
@@ -75,13 +78,17 @@ from .contracts.rewards import recording_gradients as recording_gradients
 from .contracts.saved_values import FrozenState as FrozenState
 from .contracts.saved_values import SavedValueError as SavedValueError
 from .contracts.saved_values import SharedPart as SharedPart
+from .contracts.saved_values import TreePath as TreePath
 from .contracts.saved_values import fill as fill
+from .contracts.saved_values import mapped as mapped
+from .contracts.saved_values import non_finite as non_finite
 from .contracts.saved_values import saved_array as saved_array
 from .contracts.saved_values import saved_bool as saved_bool
 from .contracts.saved_values import saved_count as saved_count
 from .contracts.saved_values import saved_entry as saved_entry
 from .contracts.saved_values import saved_float as saved_float
 from .contracts.saved_values import saved_mapping as saved_mapping
+from .contracts.saved_values import storable as storable
 from .contracts.seeding import EpisodeSeeds as EpisodeSeeds
 from .contracts.seeding import EpisodeTable as EpisodeTable
 from .contracts.seeding import EpisodeUniforms as EpisodeUniforms
@@ -152,9 +159,6 @@ from .plugins.context import StashKey as StashKey
 from .plugins.contract import CONTRACT as CONTRACT
 from .plugins.discover import PLUGIN_NAME as PLUGIN_NAME
 from .plugins.discover import Plugin as Plugin
-from .plugins.doctor import Finding as Finding
-from .plugins.doctor import diagnose as diagnose
-from .plugins.doctor import loaded_among_others as loaded_among_others
 from .plugins.factories import call_target as call_target
 from .plugins.factories import require_protocol as require_protocol
 from .plugins.failures import blame as blame
@@ -179,7 +183,9 @@ from .records import check_target as check_target
 from .run.behaviors.checks import outside_bounds as outside_bounds
 from .run.behaviors.episode_statistics import EpisodeStatistics as EpisodeStatistics
 from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
+from .run.curricula.curricula import RunCurricula as RunCurricula
 from .run.curricula.episodes_in_order import EpisodesInOrder as EpisodesInOrder
+from .run.ranks.launch import launched as launched
 from .run.run import Run as Run
 from .run.saved.data import CheckpointData as CheckpointData
 from .run.saved.data import RunData as RunData
@@ -194,8 +200,10 @@ from .settings.behavior import BehaviorSettings as BehaviorSettings
 from .settings.environment import CurriculumSettings as CurriculumSettings
 from .settings.environment import EnvironmentParameter as EnvironmentParameter
 from .settings.environment import EnvironmentSettings as EnvironmentSettings
+from .settings.environment import EnvSettings as EnvSettings
 from .settings.environment import EvaluationSettings as EvaluationSettings
 from .settings.environment import ExecutorSettings as ExecutorSettings
+from .settings.fields import METADATA_KEY as METADATA_KEY
 from .settings.fields import Choice as Choice
 from .settings.fields import FieldInfo as FieldInfo
 from .settings.fields import SettingError as SettingError
@@ -209,8 +217,6 @@ from .settings.run import TorchSettings as TorchSettings
 from .settings.trainers import ExtrinsicSettings as ExtrinsicSettings
 from .settings.trainers import PolicySettings as PolicySettings
 from .settings.trainers import RewardSettings as RewardSettings
-from .settings.unity import EngineSettings as EngineSettings
-from .settings.unity import EnvSettings as EnvSettings
 from .storage.checkpoint import load_checkpoint as load_checkpoint
 from .storage.checkpoints import save_checkpoint as save_checkpoint
 from .storage.files.atomic import WatchedDirectory as WatchedDirectory

@@ -49,7 +49,7 @@ class TestGaussian(ActionDistributionConformance):
 
 
 class TestStateDependentGaussian(ActionDistributionConformance):
-    distribution = "rlcore/state_dependent_gaussian"
+    distribution = "rlcore-torch/state_dependent_gaussian"
     settings = {"min_log_std": -4.0}
 
 

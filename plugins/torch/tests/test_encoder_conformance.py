@@ -14,7 +14,7 @@ from rlcore_devkit import EncoderConformance
 
 
 class TestSimple(EncoderConformance):
-    encoder = "rlcore/simple"
+    encoder = "rlcore-torch/simple"
 
 
 class TestFullyConnected(EncoderConformance):

@@ -18,7 +18,7 @@ from rlcore_torch import OptimizerSpec
 
 
 class TestLinear(ScheduleConformance):
-    schedule = "rlcore/linear"
+    schedule = "rlcore-torch/linear"
 
 
 class TestCosine(ScheduleConformance):

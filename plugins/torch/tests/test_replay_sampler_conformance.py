@@ -15,7 +15,7 @@ from rlcore_torch import ReplayBuffer, ReplaySampler, Sample, UniformSampler
 
 
 class TestUniform(ReplaySamplerConformance):
-    sampler = "rlcore/uniform"
+    sampler = "rlcore-torch/uniform"
 
 
 class TestPrioritized(ReplaySamplerConformance):

@@ -66,7 +66,7 @@ _FALLING = {
 
 
 @lru_cache(maxsize=1)
-def foreign_keys() -> Mapping[str, Mapping[str, str]]:
+def foreign_keys() -> Mapping[str, Mapping[str, Any]]:
     """Messages about keys of other frameworks and of earlier versions of ML-Agents, by framework and key.
 
     A key that rlcore has too means what it means in rlcore.
@@ -77,7 +77,19 @@ def foreign_keys() -> Mapping[str, Mapping[str, str]]:
 
 
 def _of_other_frameworks() -> dict[str, str]:
-    return {key: said for name, table in foreign_keys().items() if name != "ml_agents" for key, said in table.items()}
+    others = ("stable_baselines3", "tianshou", "rllib")
+    return {key: said for name in others for key, said in foreign_keys()[name].items()}
+
+
+def not_supported_keys() -> dict[tuple[str, str], tuple[Any, str]]:
+    """The keys of ML-Agents that a file may only have with their defaults: each default, and what rlcore lacks."""
+    import json
+
+    return {
+        (block, key): (json.loads(default), missing)
+        for missing, keys in foreign_keys()["not_supported"].items()
+        for (block, _, key), default in ((path.partition("."), default) for path, default in keys.items())
+    }
 
 
 class Hints:
@@ -139,6 +151,7 @@ class Hints:
         }
         inner = {key: dotted((*behavior, *block)) for key, block in _inner_places((), self._plugins).items()}
         outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
+        outer |= {key: block for block, key in not_supported_keys() if block != "engine_settings"}
         return _messages(
             {**dict.fromkeys(names, "behaviors"), **inner, **outer, "curriculum": "environment_parameters.NAME"}
         )
@@ -213,7 +226,7 @@ def is_behavior(block: Any, plugins: Plugins) -> bool:
 def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool, plugins: Plugins) -> str:
     """The message about a block at the top level whose name is unknown; empty if its keys say nothing."""
     if OLD_SAMPLER in block:
-        return foreign_keys()["ml_agents"][OLD_SAMPLER]
+        return str(foreign_keys()["ml_agents"][OLD_SAMPLER])
     if {"measure", "thresholds"} <= block.keys():
         return _LESSONS
     if "trainer_type" in block or "hyperparameters" in block:

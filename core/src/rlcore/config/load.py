@@ -25,6 +25,7 @@ from rlcore.config.document import (
     inherit_defaults,
     placed,
     placed_like,
+    to_float,
     to_int,
     value_at,
     with_parameter_blocks,
@@ -32,10 +33,11 @@ from rlcore.config.document import (
     without_origins,
 )
 from rlcore.config.dump import plain
+from rlcore.config.hints import not_supported_keys
 from rlcore.config.problems import ConfigErrors, Problems, shown
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.rules import check_config, check_names, check_start
-from rlcore.config.structure import INVALID, build
+from rlcore.config.structure import INVALID, build, unknown_key
 from rlcore.errors import ConfigError, KeyPath, NotInstalled, PluginError, dotted
 from rlcore.plugins.call import Plugins, load_plugins
 from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, anchored
@@ -82,7 +84,7 @@ def load_document(
     if measuring:
         document = without_absent(document, choices, exporter)
     problems = Problems(document)
-    document = _with_num_envs(document, problems)
+    document = _without_not_supported(_with_num_envs(document, problems), problems)
     document = problems.document = _with_evaluation_environment(document, choices, problems)
     checked_block(document.data.get("plugins", {}), problems)
     config = build(RunConfig, document.data, (), problems, choices)
@@ -120,6 +122,25 @@ def _with_num_envs(document: Document, problems: Problems) -> Document:
         elif alias is not None and to_int(own) not in (None, to_int(alias[ALIAS[1]])):
             problems.add(NUM_ENVS, f"conflicts with {dotted(ALIAS)} ({to_int(alias[ALIAS[1]])}); set only one")
     return attrs.evolve(document, data=data)
+
+
+def _without_not_supported(document: Document, problems: Problems) -> Document:
+    """The document without the keys of ML-Agents that may only have their defaults, and without their own block."""
+    data = document.data
+    for (name, key), (default, missing) in not_supported_keys().items():
+        block = data.get(name)
+        if isinstance(block, Block) and key in block:
+            value = block[key]
+            if shown(value) != shown(default) and (type(default) is not int or to_float(value) != default):
+                problems.add((name, key), f"not supported yet: {missing}")
+            data = data.with_entry(name, block.without(key), data.origins.get(name))
+    engine = data.get("engine_settings", Block())
+    if not isinstance(engine, Block):
+        problems.add(("engine_settings",), f"must be a mapping of settings, not {shown(engine)}")
+    for key in engine if isinstance(engine, Block) else ():
+        allowed = [key for name, key in not_supported_keys() if name == "engine_settings"]
+        problems.add(("engine_settings", key), unknown_key(key, allowed))
+    return attrs.evolve(document, data=data.without("engine_settings"))
 
 
 def _with_evaluation_environment(document: Document, choices: Choices, problems: Problems) -> Document:

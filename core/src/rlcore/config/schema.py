@@ -17,12 +17,14 @@ import attrs
 
 from rlcore.config.document import ALIAS, NUM_ENVS
 from rlcore.config.dump import plain
+from rlcore.config.hints import not_supported_keys
 from rlcore.config.rules import NAME_PATTERN
 from rlcore.config.structure import chosen_by, default_of, field_types, settings_fields
 from rlcore.errors import dotted
 from rlcore.plugins.known import LESSONS, PACKAGES
 from rlcore.settings import (
     BehaviorSettings,
+    CheckpointSettings,
     CurriculumSettings,
     EnvironmentParameter,
     EnvironmentSettings,
@@ -69,17 +71,29 @@ class _SchemaWriter:
     def document(self) -> Schema:
         self._change(BehaviorSettings, {}, self._absent("behavior"))
         number = self._properties(EnvironmentSettings)[NUM_ENVS[1]]
-        self._change(EnvSettings, {}, {ALIAS[1]: _described(number, f"Alias of {dotted(NUM_ENVS)}.")})
+        alias = {ALIAS[1]: _described(number, f"Alias of {dotted(NUM_ENVS)}.")}
+        self._change(EnvSettings, {}, alias | self._defaults_only("env_settings"))
+        self._change(CheckpointSettings, {}, self._defaults_only("checkpoint_settings"))
         what_differs: Schema = {"type": "object"}
         self._change(EvaluationSettings, {"environment": what_differs}, self._absent("evaluation"))
         schema = self._object(RunConfig)
         properties = schema["properties"]
+        engine: Schema = {"type": "object", "properties": self._defaults_only("engine_settings")}
+        properties["engine_settings"] = _described(engine | {"additionalProperties": False}, "Of Unity players.")
         properties["behaviors"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
         names: Schema = {"type": "array", "items": self._choice("exporter"), "uniqueItems": True}
         properties["export"] = _described({"anyOf": [properties["export"], names]}, properties["export"]["description"])
         listed = [{"required": ["behaviors"]}, {"required": ["default_settings"]}]
         title = {"$schema": DIALECT, "title": "rlcore configuration"}
         return title | schema | {"anyOf": listed, "$defs": self.definitions}
+
+    def _defaults_only(self, block: str) -> dict[str, Schema]:
+        """The keys of ML-Agents in a block that may only have their defaults."""
+        return {
+            path[1]: {"const": default, "description": f"Not supported yet: {missing}."}
+            for path, (default, missing) in not_supported_keys().items()
+            if path[0] == block
+        }
 
     def _change(self, cls: type, instead: Mapping[str, Schema], also: Mapping[str, Schema]) -> None:
         """Define a class whose blocks in a file differ from the class: keys ``instead`` of its own, and others."""
@@ -226,9 +240,6 @@ class _SchemaWriter:
 
     def _field(self, attribute: attrs.Attribute[Any], kind: Any) -> Schema:
         info, default = field_info(attribute), default_of(attribute)
-        if info.not_supported is not None:
-            note = f"{info.description} Not supported yet: {info.not_supported}."
-            return _described({"const": plain(default, ())}, note)
         schema = self._type(kind)
         limits = _limits(info)
         choices = info.choices if info.record is None else self._choice(info.record)["enum"]

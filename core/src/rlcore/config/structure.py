@@ -440,8 +440,7 @@ def _errors_of_class(
     for each in of_class:
         if isinstance(each, ForbiddenExtraKeysError):
             for key in (key for key in data if key in each.extra_fields):
-                problem = f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
-                yield Refused(problem, key, unknown=allowed)
+                yield Refused(unknown_key(key, allowed), key, unknown=allowed)
                 wrong |= {key, nearest(key, allowed)}
     yield from (each for chosen, each in found if not chosen)
     refusals = [each for each in of_class if not isinstance(each, ForbiddenExtraKeysError)]
@@ -460,6 +459,11 @@ def _errors_of_class(
             raise each
 
 
+def unknown_key(key: str, allowed: Sequence[str]) -> str:
+    """The message about a key that a block does not have."""
+    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
+
+
 def _field(made: Converter, attribute: attrs.Attribute[Any], kind: Any) -> Callable[[Any, Any], Any]:
     """The hook of one field: its type or its choice, and its limits."""
     info = field_info(attribute)
@@ -470,8 +474,6 @@ def _field(made: Converter, attribute: attrs.Attribute[Any], kind: Any) -> Calla
         records = _RECORDS.get()
         if info.chooses is not None and records is not None:
             return _chosen_value(made, records, info.chooses, value)
-        if info.not_supported is not None:
-            return _default_only(made, attribute, kind, value)
         try:
             found = made.structure(value, kind)
         except Exception:
@@ -489,17 +491,6 @@ def _field(made: Converter, attribute: attrs.Attribute[Any], kind: Any) -> Calla
         return found
 
     return structure
-
-
-def _default_only(made: Converter, attribute: attrs.Attribute[Any], kind: Any, value: Any) -> Any:
-    with_problem = Refused(f"not supported yet: {field_info(attribute).not_supported}")
-    try:
-        found = made.structure(value, kind)
-    except Exception:
-        raise with_problem from None
-    if found != default_of(attribute):
-        raise with_problem
-    return found
 
 
 # ---------------------------------------------------------------- the records that data names

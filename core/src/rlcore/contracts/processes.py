@@ -63,15 +63,6 @@ if __name__ != "__main__":
                 sig = signal.SIGCONT  # the guard may have been stopped
             super().send_signal(sig)
 
-    def python(program: str, *arguments: str) -> list[str]:
-        """Return the command of a Python process that runs ``program`` with the flags and the ``sys.path`` of this one.
-
-        Without them it would import from the working directory first: a ``logging.py`` there would be run.
-        """
-        path = [entry or os.getcwd() for entry in sys.path]
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-        return [sys.executable, *flags, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {program}", *arguments]
-
 
 # SIGKILL would end the guard alone. A command has no use for the signal of a timer that it did not set.
 KILL = getattr(signal, "SIGVTALRM", 0)

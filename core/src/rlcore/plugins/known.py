@@ -37,16 +37,13 @@ PACKAGES = {
     ("executor", "ray"): "rlcore-ray",
     ("command", "report"): "rlcore-report",
     ("curriculum", "lessons"): "rlcore-curriculum",
-    ("curriculum", "adr"): "rlcore-curriculum",
-    ("curriculum", "learning_progress"): "rlcore-curriculum",
-    ("curriculum", "prioritized_levels"): "rlcore-curriculum",
+    ("curriculum", "adr"): "rlcore-adaptive-curricula",
+    ("curriculum", "learning_progress"): "rlcore-adaptive-curricula",
+    ("curriculum", "prioritized_levels"): "rlcore-adaptive-curricula",
 }
 
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
 LESSONS = "lessons"
-
-# The replay sampler of a behavior that chooses none.
-UNIFORM = "uniform"
 
 # The advice if no plugin for recordings is loaded.
 RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if it is installed"

@@ -2,6 +2,7 @@ from .behavior import BehaviorSettings as BehaviorSettings
 from .environment import CurriculumSettings as CurriculumSettings
 from .environment import EnvironmentParameter as EnvironmentParameter
 from .environment import EnvironmentSettings as EnvironmentSettings
+from .environment import EnvSettings as EnvSettings
 from .environment import EvaluationSettings as EvaluationSettings
 from .environment import ExecutorSettings as ExecutorSettings
 from .fields import Choice as Choice
@@ -17,5 +18,3 @@ from .run import TorchSettings as TorchSettings
 from .trainers import ExtrinsicSettings as ExtrinsicSettings
 from .trainers import PolicySettings as PolicySettings
 from .trainers import RewardSettings as RewardSettings
-from .unity import EngineSettings as EngineSettings
-from .unity import EnvSettings as EnvSettings

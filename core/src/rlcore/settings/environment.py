@@ -7,7 +7,15 @@ from typing import Any, ClassVar
 import attrs
 
 from rlcore.settings.fields import Choice, setting
-from rlcore.settings.limits import MAX_EPISODE_STEPS, MAX_EPISODES, MAX_NUM_ENVS, MAX_STEPS, MAX_WORKERS
+from rlcore.settings.limits import (
+    MAX_EPISODE_STEPS,
+    MAX_EPISODES,
+    MAX_NUM_ENVS,
+    MAX_RESTARTS,
+    MAX_SECONDS,
+    MAX_STEPS,
+    MAX_WORKERS,
+)
 
 
 def _workers_problem(value: Any) -> str | None:
@@ -142,4 +150,25 @@ class EvaluationSettings:
         factory=dict,
         description="The keys of plugins, as settings by the name of their section.",
         chooses=Choice("evaluation", by="claim", flat=True),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class EnvSettings:
+    """ML-Agents' ``env_settings``: the seed, and how workers start. A file may also have ``num_envs`` here, an alias of
+    ``environment.num_envs``.
+    """
+
+    timeout_wait: int = setting(
+        60, "Seconds that a worker may take to start; 0 for no limit.", minimum=0, maximum=MAX_SECONDS
+    )
+    seed: int = setting(-1, "Seed of the run; -1 draws a seed and records it.", minimum=-1, maximum=2**31 - 1)
+    max_lifetime_restarts: int = setting(
+        10, "Restarts of one worker; -1 for no limit.", minimum=-1, maximum=MAX_RESTARTS
+    )
+    restarts_rate_limit_n: int = setting(
+        1, "Restarts of one worker within the period; -1 for no limit.", minimum=-1, maximum=MAX_RESTARTS
+    )
+    restarts_rate_limit_period_s: int = setting(
+        60, "The period of restarts_rate_limit_n, in seconds.", minimum=1, maximum=MAX_SECONDS
     )

@@ -77,8 +77,6 @@ class FieldInfo:
         maximum: Largest allowed value; None: no limit.
         exclusive_minimum: Value that must be exceeded; None: no limit.
         choices: The allowed values; None: any.
-        not_supported: The missing part of rlcore, without which only the default is accepted; None if the field is
-            supported.
         check: Returns the problem of a value that is not None, or None.
         secret: Whether the value is neither written to a file nor shown.
         record: Kind of the record that the text names, such as ``"schedule"``; None for other values.
@@ -91,7 +89,6 @@ class FieldInfo:
     maximum: float | None = None
     exclusive_minimum: float | None = None
     choices: tuple[Any, ...] | None = None
-    not_supported: str | None = None
     check: Callable[[Any], str | None] | None = None
     secret: bool = False
     record: str | None = None
@@ -124,7 +121,6 @@ def setting(
     maximum: float | None = None,
     exclusive_minimum: float | None = None,
     choices: Iterable[Any] | None = None,
-    not_supported: str | None = None,
     check: Callable[[Any], str | None] | None = None,
     secret: bool = False,
     record: str | None = None,
@@ -136,17 +132,14 @@ def setting(
     ``factory`` is required. A value below ``minimum``, not above ``exclusive_minimum``, above ``maximum`` or not among
     ``choices`` raises :class:`SettingError`; of a list, each element is checked.
 
-    ``not_supported`` names the part of rlcore that the field needs and that is not built yet: every value but the
-    default is refused, never ignored. ``check(value)`` returns what is wrong with a value, such as ``"must be even"``,
+    ``check(value)`` returns what is wrong with a value, such as ``"must be even"``,
     or None; a list's elements are checked one by one. A ``secret``, such as a password, is not in the
     ``configuration.yaml`` of a run and its checkpoints, nor in messages; a resumed run needs it again. ``record`` is
     the kind of the record that a text names, such as ``"schedule"``: a file may have the registered names only.
     ``chooses`` says whose settings the field has, if another key names a record.
     """
     allowed = tuple(choices) if choices is not None else None
-    info = FieldInfo(
-        description, minimum, maximum, exclusive_minimum, allowed, not_supported, check, secret, record, chooses=chooses
-    )
+    info = FieldInfo(description, minimum, maximum, exclusive_minimum, allowed, check, secret, record, chooses=chooses)
 
     def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         problem = info.problem(value)

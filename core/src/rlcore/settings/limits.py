@@ -4,12 +4,6 @@ The limits are far above what training needs, and low enough to refuse a typing 
 requested. A value within the limits that does not fit into memory is refused later, with its name.
 """
 
-MAX_UNITS = 65_536
-MAX_LAYERS = 256
-MAX_ROWS = 1_000_000_000
-MAX_ROLLOUT = 100_000_000
-MAX_N_STEPS = 10_000
-MAX_PASSES = 100_000
 MAX_STEPS = 10**15
 MAX_NUM_ENVS = 100_000
 MAX_WORKERS = 1_024

@@ -12,10 +12,9 @@ from typing import Any
 import attrs
 
 from rlcore.settings.behavior import BehaviorSettings
-from rlcore.settings.environment import EnvironmentParameter, EnvironmentSettings, EvaluationSettings
+from rlcore.settings.environment import EnvironmentParameter, EnvironmentSettings, EnvSettings, EvaluationSettings
 from rlcore.settings.fields import Choice, setting
 from rlcore.settings.limits import MAX_THREADS
-from rlcore.settings.unity import EngineSettings, EnvSettings
 
 
 @attrs.frozen(kw_only=True)
@@ -27,7 +26,6 @@ class CheckpointSettings:
     initialize_lessons_from: str | None = setting(
         None, "Run of rlcore or ML-Agents whose lessons this run starts with: its id or directory (an rlcore key)."
     )
-    load_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="load_model; use resume")
     resume: bool = setting(False, "Resume the run from its last checkpoint.")
     checkpoint: str | None = setting(
         None,
@@ -37,7 +35,6 @@ class CheckpointSettings:
         False, "Write the checkpoints of an interval while the training continues (an rlcore key)."
     )
     force: bool = setting(False, "Replace an existing run of this name.")
-    train_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="train_model; leave it out")
     inference: bool = setting(False, "Act with the saved policy without learning.")
     results_dir: str = setting("results", "Directory of run directories.")
 
@@ -104,8 +101,7 @@ class RunConfig:
     evaluation: EvaluationSettings | None = setting(
         None, "Evaluations of the policies while the run trains (an rlcore block)."
     )
-    env_settings: EnvSettings = setting(factory=EnvSettings, description="Seed, and settings of Unity players.")
-    engine_settings: EngineSettings = setting(factory=EngineSettings, description="Settings of Unity players.")
+    env_settings: EnvSettings = setting(factory=EnvSettings, description="Seed, and how workers start.")
     environment_parameters: dict[str, EnvironmentParameter] = setting(
         factory=dict,
         description="Numbers the environment reads when an episode starts: each is a value, a sampler or a curriculum.",

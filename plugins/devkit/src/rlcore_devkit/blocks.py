@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlcore import Problems, Record, document_from_mapping
-from rlcore.config.structure import build
+from rlcore import ConfigError, Record, dotted, read_settings
 
 
 def checked_block(record: Record, block: Mapping[str, Any], attribute: str = "settings") -> Any:
-    """Return the settings of ``record`` from ``block``, as in a file. Raises :class:`rlcore.ConfigErrors`.
+    """Return the settings of ``record`` from ``block``, as in a file. Raises :class:`rlcore.ConfigError`.
 
     ``attribute`` of the record names the class of the settings.
     """
-    problems = Problems(document_from_mapping({record.name: dict(block)}))
-    settings = build(record.resolve(attribute), block, (record.name,), problems)
-    problems.raise_any()
+    settings, problems = read_settings(record.resolve(attribute), dict(block))
+    if problems:
+        raise ConfigError("; ".join(f"{dotted((record.name, *path))}: {text}" for path, text in problems))
     return settings

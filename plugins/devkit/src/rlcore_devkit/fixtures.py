@@ -17,9 +17,7 @@ from typing import Any, NoReturn
 import attrs
 import pytest
 
-from rlcore import CONTRACT, KINDS, HookManager, Plugins
-from rlcore.plugins import discover
-from rlcore.plugins.contract import KEYWORD
+from rlcore import CONTRACT, KINDS, HookManager, Plugins, main
 
 __all__ = [
     "CleanImport",
@@ -91,7 +89,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Plugins:
     def refuse() -> NoReturn:
         raise AssertionError("a test with the `plugins` fixture may not look for installed plugins")
 
-    monkeypatch.setattr(discover, "_entry_points", refuse)
+    monkeypatch.setattr("rlcore.plugins.discover._entry_points", refuse)
     return Plugins()
 
 
@@ -122,7 +120,7 @@ def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         (information / "entry_points.txt").write_text(f"[rlcore]\n{name} = {module}\n", encoding="utf-8")
         lines = ["Metadata-Version: 2.1", f"Name: {distribution}", f"Version: {version}"]
         lines += [f"Requires-Dist: {requirement}" for requirement in requires]
-        lines += [] if contract is None else [f"Keywords: {KEYWORD}{contract}"]
+        lines += [] if contract is None else [f"Keywords: rlcore-contract-{contract}"]
         (information / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")
         monkeypatch.syspath_prepend(directory)
         importlib.invalidate_caches()
@@ -146,8 +144,6 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunR
     working.mkdir(exist_ok=True)
 
     def run(*argv: str | Path) -> CommandResult:
-        from rlcore.cli.main import main
-
         out, err = io.StringIO(), io.StringIO()
         log = logging.getLogger("rlcore")
         with monkeypatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -21,10 +21,12 @@ from .networks.distributions import DeterministicTanh as DeterministicTanh
 from .networks.distributions import Gaussian as Gaussian
 from .networks.distributions import SquashedGaussian as SquashedGaussian
 from .networks.distributions import StateDependentGaussian as StateDependentGaussian
+from .networks.distributions import make_distribution as make_distribution
 from .networks.distributions import squashed_gaussian as squashed_gaussian
 from .networks.encoders import ImageEncoder as ImageEncoder
 from .networks.encoders import ResidualBlock as ResidualBlock
 from .networks.encoders import image_scale as image_scale
+from .networks.encoders import make_encoder as make_encoder
 from .networks.networks import Actor as Actor
 from .networks.networks import ActorCritic as ActorCritic
 from .networks.networks import Body as Body
@@ -47,6 +49,7 @@ from .off_policy.replay_sampler import PrioritizedSampler as PrioritizedSampler
 from .off_policy.replay_sampler import ReplaySampler as ReplaySampler
 from .off_policy.replay_sampler import Sample as Sample
 from .off_policy.replay_sampler import UniformSampler as UniformSampler
+from .off_policy.replay_sampler import create_replay_sampler as create_replay_sampler
 from .off_policy.trainer import OffPolicyTrainer as OffPolicyTrainer
 from .off_policy.transition_batch import ActionBatch as ActionBatch
 from .off_policy.transition_batch import AfterEnds as AfterEnds
@@ -65,6 +68,7 @@ from .optimization.optimizer import Adam as Adam
 from .optimization.optimizer import Optimizer as Optimizer
 from .optimization.optimizer import TorchAdam as TorchAdam
 from .optimization.optimizer import TorchOptimizer as TorchOptimizer
+from .optimization.plugin_optimizer import PluginOptimizer as PluginOptimizer
 from .optimization.rank_gradients import gather_rows as gather_rows
 from .optimization.rank_gradients import sum_gradients as sum_gradients
 from .optimization.schedules import Schedule as Schedule

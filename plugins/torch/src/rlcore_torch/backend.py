@@ -9,8 +9,7 @@ import attrs
 import torch
 from torch import nn
 
-from rlcore import ConfigError, Ranks, RunContext
-from rlcore.run.ranks.launch import launched
+from rlcore import ConfigError, Ranks, RunContext, launched
 from rlcore_torch.cpu.acting import NumpyActor, numpy_actor
 from rlcore_torch.cpu.dense import fused_dense
 from rlcore_torch.cpu.flat_adam import FlatAdam

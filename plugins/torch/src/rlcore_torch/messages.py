@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.contracts.saved_values import TreePath, mapped, storable
+from rlcore import TreePath, mapped, storable
 
 _ARRAY = "$array"  # {"$array": [type, shape, offset]} stands where an array was
 

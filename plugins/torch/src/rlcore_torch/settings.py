@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from rlcore import BehaviorSettings, Choice, FieldInfo, PolicySettings, RunConfig, SettingError, setting
-from rlcore.settings.fields import METADATA_KEY
-from rlcore.settings.limits import MAX_LAYERS, MAX_N_STEPS, MAX_PASSES, MAX_ROLLOUT, MAX_ROWS, MAX_STEPS, MAX_UNITS
+from rlcore import METADATA_KEY, BehaviorSettings, Choice, FieldInfo, PolicySettings, RunConfig, SettingError, setting
 
 if TYPE_CHECKING:
     from rlcore import Plugins
+
+# Far above what training needs, and low enough to refuse a typing error or a hostile file before memory is requested.
+MAX_LAYERS = 256
+MAX_N_STEPS = 10_000
+MAX_PASSES = 100_000
+MAX_ROLLOUT = 100_000_000
+MAX_ROWS = 1_000_000_000
+MAX_STEPS = 10**15
+MAX_UNITS = 65_536
 
 ACTIVATIONS = ("swish", "tanh", "relu", "leaky_relu", "elu", "selu", "gelu", "mish", "softplus", "sigmoid")
 

@@ -1,11 +1,12 @@
 """The program of a worker process, which :mod:`rlcore_workers.processes` starts.
 
 The process ends with the run, whatever ends the run, and so do those that environments started: it is an
-:class:`rlcore.contracts.processes.EndingProcess`. The loop ends with its channel.
+:class:`rlcore.EndingProcess`. The loop ends with its channel.
 """
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import logging
 import mmap
@@ -18,9 +19,10 @@ from contextlib import suppress
 from multiprocessing import current_process, spawn
 from typing import Any, NoReturn
 
-from rlcore.contracts.processes import PR_SET_PDEATHSIG, kill_descendants, prctl
+from rlcore import kill_descendants
 from rlcore_workers.channel import ANSWER, ATTACH, CALL, FAILED, STEP, Channel
 
+PR_SET_PDEATHSIG = 1  # of prctl(2): the signal that the end of the parent sends
 # The run decides when a worker ends: a terminal and a batch system send these to every process.
 IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 
@@ -29,7 +31,8 @@ def main() -> None:
     """Serve one worker of the run at the other end of the socket, until the run closes it."""
     descriptor = int(sys.argv[1])
     signal.signal(signal.SIGUSR2, _end)
-    prctl(PR_SET_PDEATHSIG, signal.SIGUSR2)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGUSR2, 0, 0, 0)
     for name in IGNORED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the run blocked signals until here

@@ -37,6 +37,7 @@ from rlcore import (
     Plugins,
     RunConfig,
     RunContext,
+    RunCurricula,
     RunStateError,
     StatSummary,
     load_checkpoint,
@@ -44,7 +45,6 @@ from rlcore import (
     save_checkpoint,
     selection_from,
 )
-from rlcore.run.curricula.curricula import RunCurricula
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 

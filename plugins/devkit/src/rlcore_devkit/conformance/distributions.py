@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from rlcore import BehaviorSpec, ObservationSpec, load_plugins, selection_from
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
-from rlcore_torch import ActionDistribution, ActionDistributionSpec, NetworkSettings
-from rlcore_torch.networks.distributions import make_distribution
+from rlcore_torch import ActionDistribution, ActionDistributionSpec, NetworkSettings, make_distribution
 
 __all__ = ["ActionDistributionConformance"]
 

@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from rlcore import ConfigError, ObservationSpec, Plugins, UnsupportedSpace, load_plugins, selection_from
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
-from rlcore_torch import EncoderSpec, NetworkSettings
-from rlcore_torch.networks.encoders import make_encoder
+from rlcore_torch import EncoderSpec, NetworkSettings, make_encoder
 
 __all__ = ["EncoderConformance"]
 

@@ -32,16 +32,14 @@ from rlcore import (
     Trainer,
     UnsupportedSpace,
     config_from_mapping,
-    diagnose,
     dump_config,
     load_checkpoint,
+    load_plugins,
     save_checkpoint,
     selection_from,
 )
-from rlcore.plugins.discover import installed
-from rlcore.plugins.select import decide
 from rlcore_devkit.conformance.recordings import record
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, doctor
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_devkit.conformance.trainer import SPACES, as_state, check_actions, first_batch
 from rlcore_devkit.environments import IdentityEnvironment, TinyCorridor, identity_discrete
@@ -107,7 +105,7 @@ class OfflineTrainerConformance(Rules):
     def plugins(self, recording: Recording | None = None) -> Plugins:
         """Return the plugins that the trainer is created with; ``recording`` is what they read."""
         selection = selection_from(None, {}, (), False, used=(self.trainer,))
-        plugins = _Recorded(selection, decide(installed(), selection))
+        plugins = _Recorded(selection, load_plugins(selection).found)
         plugins.recording = recording
         plugins.load()
         return plugins
@@ -153,8 +151,7 @@ class OfflineTrainerConformance(Rules):
         assert spec.offline, "set offline=True, so that a run creates no environment"
         assert spec.spaces and spec.spaces <= SPACES.keys(), f"spaces are any of {sorted(SPACES)}"
         assert spec.plugin is not None
-        findings = diagnose(spec.plugin, import_targets=False)
-        assert [each.message for each in findings if each.rule == "light"] == []
+        assert doctor(spec.plugin.label, "light") == []
 
     def test_its_settings_are_written_and_read_back_alike(self) -> None:
         plugins = self.plugins()

@@ -21,8 +21,7 @@ from rlcore import ConfigError, Plugins, RunStateError, load_checkpoint, load_pl
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
-from rlcore_torch import OptimizerSpec
-from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
+from rlcore_torch import OptimizerSpec, PluginOptimizer
 
 __all__ = ["OptimizerConformance"]
 

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rlcore import PLUGIN_NAME, Finding, Plugin, Plugins, Selection, diagnose, loaded_among_others
-from rlcore.cli.main import COMMANDS
-from rlcore.plugins.discover import installed
-from rlcore.plugins.select import Choice, decide
-from rlcore_devkit.conformance.rules import Rules
+from rlcore import PLUGIN_NAME, Plugin, Plugins, Selection, load_plugins
+from rlcore_devkit.conformance.rules import Rules, doctor
 
 
 class PluginConformance(Rules):
@@ -29,21 +26,16 @@ class PluginConformance(Rules):
 
     def installed(self) -> Plugin:
         """Return the installed plugin."""
-        found = list(filter(Choice(self.plugin, True, "-p").matches, decide(installed(), Selection())))
+        found = [each for each in load_plugins(Selection()).found if self.plugin in (each.name, each.label)]
         assert found, f"{self.plugin!r} is not installed; run pip install -e . in the plugin's directory"
         assert len(found) == 1, f"{self.plugin!r} is ambiguous: {[each.label for each in found]}"
         return found[0]
 
     def loaded(self) -> Plugins:
         """Return the plugin, loaded together with the plugins whose hooks it may implement."""
-        plugin = self.installed()
-        plugins = loaded_among_others(plugin)
+        plugin, plugins = self.installed(), load_plugins(Selection())
         assert plugin.label not in plugins.broken, plugins.broken[plugin.label]
         return plugins
-
-    def findings(self, import_targets: bool = False) -> list[Finding]:
-        """Return what ``rlcore plugins doctor`` finds in the plugin."""
-        return list(diagnose(self.installed(), import_targets, COMMANDS))
 
     def test_has_a_name_that_references_can_use(self) -> None:
         assert PLUGIN_NAME.fullmatch(self.installed().name)
@@ -52,7 +44,7 @@ class PluginConformance(Rules):
         assert self.installed().refused is None
 
     def test_bounds_the_rlcore_it_was_made_for(self) -> None:
-        assert not [each.message for each in self.findings() if each.rule == "bounds"]
+        assert doctor(self.plugin, "bounds") == []
 
     def test_loads_and_implements_a_hook(self) -> None:
         plugins = self.loaded()
@@ -64,8 +56,7 @@ class PluginConformance(Rules):
         assert [record.name for record in records if not record.summary] == []
 
     def test_importing_it_is_cheap(self) -> None:
-        assert [each.message for each in self.findings() if each.rule == "light"] == []
+        assert doctor(self.plugin, "light") == []
 
     def test_every_target_can_be_imported(self) -> None:
-        errors = [each.message for each in self.findings(import_targets=True) if each.level == "error"]
-        assert errors == []
+        assert doctor(self.plugin, "targets", imported=True) == []

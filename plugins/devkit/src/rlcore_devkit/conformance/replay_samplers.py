@@ -36,8 +36,15 @@ from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_devkit.environments import identity_hybrid
-from rlcore_torch import OffPolicySettings, ReplayBuffer, ReplaySampler, ReplaySamplerSpec, Sample, Steps
-from rlcore_torch.off_policy.replay_sampler import create_replay_sampler
+from rlcore_torch import (
+    OffPolicySettings,
+    ReplayBuffer,
+    ReplaySampler,
+    ReplaySamplerSpec,
+    Sample,
+    Steps,
+    create_replay_sampler,
+)
 
 __all__ = ["ReplaySamplerConformance"]
 

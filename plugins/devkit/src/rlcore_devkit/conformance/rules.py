@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-__all__ = ["Rules"]
+from rlcore import main
+
+__all__ = ["Rules", "doctor"]
 
 
 class Rules:
@@ -28,3 +33,15 @@ class Rules:
         if reason:
             pytest.skip(reason)
         self.directory = tmp_path
+
+
+def doctor(plugin: str, rule: str, imported: bool = False) -> list[str]:
+    """Return what ``rlcore plugins doctor`` says about one rule of a plugin, and every error.
+
+    With ``imported``, the targets of its records are imported. What needs an extra that is not installed is left out.
+    """
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        main(["plugins", "doctor", plugin, "--json", "--import" if imported else "--no-import"])
+    found = json.loads(printed.getvalue())["findings"]
+    return [each["message"] for each in found if each["level"] == "error" or each["rule"] == rule != "targets"]

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rlcore import RunStateError
-from rlcore.contracts.saved_values import non_finite
+from rlcore import RunStateError, non_finite
 from rlcore_torch.networks.normalizer import RunningNormalizer
 
 __all__ = ["load_model_state", "model_state"]

@@ -30,7 +30,6 @@ from rlcore import (
     saved_mapping,
     share_slots,
 )
-from rlcore.plugins.known import UNIFORM
 from rlcore_torch.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.networks.actions import ActionNoise, masked
 from rlcore_torch.networks.networks import to_numpy
@@ -201,7 +200,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     def _sampler_type(self) -> str:
         """The name of the replay sampler without its distribution, which may change."""
         chosen = self.hyperparameters.replay_sampler
-        return UNIFORM if chosen is None else chosen.type.rpartition("/")[2]
+        return "uniform" if chosen is None else chosen.type.rpartition("/")[2]
 
     def _learn_from_sample(self) -> GradientStep:
         progress = min(1.0, self.steps / self.settings.max_steps)

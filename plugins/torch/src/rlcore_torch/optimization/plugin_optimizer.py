@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore import PluginError, RunContext, RunStateError, blame, blamed, call_target, saved_mapping
-from rlcore.contracts.finite import first_non_finite
+from rlcore import PluginError, RunContext, RunStateError, blame, blamed, call_target, first_non_finite, saved_mapping
 from rlcore_torch.optimization.optimizer import TorchAdam, TorchOptimizer
 from rlcore_torch.records import OptimizerSpec
 from rlcore_torch.settings import OptimizerSettings
