@@ -8,7 +8,7 @@ import pytest
 from workspace import CORE, PLUGINS
 
 from rlcore import Plugins, load_plugins
-from rlcore.plugins.known import OWN_DISTRIBUTIONS, PACKAGES, RECORDING_FORMAT
+from rlcore.plugins.known import OWN_DISTRIBUTIONS, PACKAGES
 
 NAMES = {member.name for member in PLUGINS}
 # Without keys that belong to the section of another key.
@@ -38,10 +38,6 @@ def test_every_record_of_a_kind_of_cores_is_known(loaded: Plugins) -> None:
 
 def test_writers_may_be_on_by_default_in_distributions_of_this_repository_only() -> None:
     assert set(OWN_DISTRIBUTIONS) <= {CORE.name} | NAMES
-
-
-def test_the_recommended_recording_format_is_known() -> None:
-    assert ("recording", RECORDING_FORMAT) in PACKAGES
 
 
 def test_no_other_module_of_the_core_names_a_package_of_this_repository() -> None:

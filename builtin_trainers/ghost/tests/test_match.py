@@ -12,7 +12,7 @@ from table_game import Always, Table, odd_one_out
 
 from rlcore.contracts.environment import Actions, BehaviorSpec
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
-from rlcore.run.episodes import Abandoned, play, shares
+from rlcore.run.evaluation.episodes import Abandoned, play, shares
 from rlcore_ghost import Match, RandomPolicy
 from rlcore_offline import SlotRecorder
 

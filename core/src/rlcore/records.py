@@ -230,12 +230,14 @@ class CurriculumSpec(Record):
     Attributes:
         settings: The attrs class of such a block, as ``"package.module:Name"``; derives from
             :class:`rlcore.CurriculumSettings`.
+        formerly: DIST/NAME that the curriculum had in another distribution, whose checkpoints it resumes.
     """
 
     kind: ClassVar[str] = "curriculum"
     key: ClassVar[str] = "curriculum.type"
 
     settings: str = attrs.field(validator=check_target)
+    formerly: str | None = None
 
 
 @attrs.frozen(kw_only=True)

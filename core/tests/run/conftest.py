@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import pytest
 
-import rlcore.run.evaluate
+import rlcore.run.evaluation.evaluate
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult
 from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
@@ -177,7 +177,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def make(*scores: float) -> None:
         iterator = iter(scores)
-        monkeypatch.setattr(rlcore.run.evaluate, "play", lambda policies, *_: play(iterator, policies))
+        monkeypatch.setattr(rlcore.run.evaluation.evaluate, "play", lambda policies, *_: play(iterator, policies))
 
     return make
 

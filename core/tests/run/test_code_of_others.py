@@ -8,7 +8,7 @@ import pytest
 
 from rlcore.config.reading import read_document
 from rlcore.errors import ConfigError
-from rlcore.run import provenance
+from rlcore.run.saved import provenance
 from rlcore.run.saved.run import SavedRun
 
 NAMED = {

@@ -12,7 +12,7 @@ import yaml
 
 from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording
-from rlcore.run.episodes import play
+from rlcore.run.evaluation.episodes import play
 from rlcore_devkit.environments import ArrayEnvironment, IdentityEnvironment
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_offline import SlotRecorder, recording_problem

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 import rlcore.run.boundaries
-import rlcore.run.evaluate
+import rlcore.run.evaluation.evaluate
 import rlcore.run.timers
 import rlcore.run.training
 from rlcore.cli.progress import _follow
@@ -33,7 +33,7 @@ def scores(monkeypatch: pytest.MonkeyPatch, *values: float) -> None:
         score = next(left)
         return EvaluationResult({name: BehaviorEvaluation(score, 0.0, 1, 7.0, (score,)) for name in policies})
 
-    monkeypatch.setattr(rlcore.run.evaluate, "play", play)
+    monkeypatch.setattr(rlcore.run.evaluation.evaluate, "play", play)
 
 
 def returning(run: Run, losses: Any, tag: str = "Losses/Policy Loss") -> list[float]:
@@ -156,7 +156,7 @@ def test_the_best_model_is_always_the_one_that_was_scored(
         score = float(len(played))
         return EvaluationResult({"Agent": BehaviorEvaluation(score, 0.0, 1, 7.0, (score,))})
 
-    monkeypatch.setattr(rlcore.run.evaluate, "play", play)
+    monkeypatch.setattr(rlcore.run.evaluation.evaluate, "play", play)
     run = make_run({"evaluation": {"interval": 30, "stop_at": 3.0}})
     run.train()
     assert run.steps == 90 == run.scores.best_step and len(played) == 3
@@ -385,7 +385,7 @@ def test_the_time_of_evaluations_is_told_apart_and_does_not_lower_the_speed(
         return step(self, actions)
 
     monkeypatch.setattr(IdentityEnvironment, "step", stepping)
-    monkeypatch.setattr(rlcore.run.evaluate, "play", play)
+    monkeypatch.setattr(rlcore.run.evaluation.evaluate, "play", play)
     for module in (rlcore.run.training, rlcore.run.boundaries):
         monkeypatch.setattr(module, "perf_counter", lambda: now)
     epoch = next(make_run({**IDENTITY, "evaluation": {"interval": 50}}))

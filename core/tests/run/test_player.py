@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlcore.contracts.environment import Actions, AgentBatch
 from rlcore.contracts.policy import MemoryPolicy, Player, Policy
 from rlcore.errors import RunStateError
-from rlcore.run.episodes import play
+from rlcore.run.evaluation.episodes import play
 from rlcore_devkit.environments import IdentityEnvironment
 
 

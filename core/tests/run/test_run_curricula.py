@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.contracts.environment import AgentBatch
+from rlcore.errors import RunStateError
 from rlcore.run.behaviors.episode_statistics import EpisodeStatistics
+from rlcore.run.curricula.checked import CheckedCurriculum
 from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.run.curricula.episodes_in_order import EpisodesInOrder
 
@@ -262,3 +264,15 @@ def test_a_reset_is_handed_on(stage: Stage) -> None:
     assert not stage.step()  # nothing ended, so the curriculum was not asked
     assert stage.step(ended=(0,))
     assert not stage.step(ended=(0,))
+
+
+def test_a_curriculum_of_another_distribution_resumes_what_it_was_formerly(stage: Stage) -> None:
+    stage.curriculum.stage = 3
+    state = copy.deepcopy(stage.run.state_dict())
+    state["curricula"]["numbered"]["reference"] = "acme-old/numbered"
+    stage.curricula["numbered"] = other = CheckedCurriculum(Numbered(), Numbered().parameters, "", "acme/numbered")
+    with pytest.raises(RunStateError, match="resume with the configuration of the run"):
+        stage.running().load_state_dict(state)
+    other.formerly = "acme-old/numbered"
+    stage.running().load_state_dict(state)
+    assert other.curriculum.stage == 3

@@ -10,7 +10,7 @@ import pytest
 
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording
-from rlcore.run.episodes import play
+from rlcore.run.evaluation.episodes import play
 from rlcore_devkit.environments import FOR_CONFIGURATIONS
 from rlcore_offline import SlotRecorder, recording_problem
 

@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlcore.cli.ending import ends_within
-from rlcore.cli.foreign_code import allow_local_option
-from rlcore.cli.log import show_log
-from rlcore.cli.options import debug_option, plugin_options, plugins_for
-from rlcore.cli.report import report
+from rlcore.cli.commands import allow_local_option, debug_option, plugin_options, plugins_for
+from rlcore.cli.main import ends_within, report
 from rlcore.cli.run import limit_threads
-from rlcore.cli.shown_paths import UserPath
-from rlcore.cli.terminal import echo
+from rlcore.cli.terminal import UserPath, echo, show_log
 from rlcore.errors import EXIT_DONE, EXIT_SIGINT, ConfigError
 from rlcore.settings.limits import MAX_EPISODES
 
@@ -102,8 +98,8 @@ def evaluate_command(
     limit_threads()
     from rlcore.config.load import load_document, located
     from rlcore.config.overrides import apply_overrides
-    from rlcore.run.provenance import naming_absent_plugins, refuse_code_of_others
     from rlcore.run.saved.data import find_run, read_saved_configuration
+    from rlcore.run.saved.provenance import naming_absent_plugins, refuse_code_of_others
     from rlcore.run.saved.run import SavedRun
     from rlcore.storage.run_files import require_outside_runs
 

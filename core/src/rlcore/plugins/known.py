@@ -37,9 +37,9 @@ PACKAGES = {
     ("executor", "ray"): "rlcore-ray",
     ("command", "report"): "rlcore-report",
     ("curriculum", "lessons"): "rlcore-curriculum",
-    ("curriculum", "adr"): "rlcore-curriculum",
-    ("curriculum", "learning_progress"): "rlcore-curriculum",
-    ("curriculum", "prioritized_levels"): "rlcore-curriculum",
+    ("curriculum", "adr"): "rlcore-adaptive-curricula",
+    ("curriculum", "learning_progress"): "rlcore-adaptive-curricula",
+    ("curriculum", "prioritized_levels"): "rlcore-adaptive-curricula",
 }
 
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.

@@ -16,8 +16,8 @@ from rlcore.contracts.ranks import OneRank, Ranks
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.run.boundaries import Boundaries, Notifications
 from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, make_state, make_writers
-from rlcore.run.evaluate import Evaluator
-from rlcore.run.evaluations import RunEvaluation
+from rlcore.run.evaluation.evaluate import Evaluator
+from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import make_exporters
 from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
 from rlcore.run.ranks.join import join_ranks

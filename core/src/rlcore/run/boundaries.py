@@ -31,7 +31,7 @@ from rlcore.plugins.context import FACTORIES, RunContext
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.components import OpenWriter
 from rlcore.run.description import ResumePromise, promise_of
-from rlcore.run.evaluations import RunEvaluation
+from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import RunExports
 from rlcore.run.prepare import PreparedRun, plugin_files
 from rlcore.run.ranks.state import gather_state

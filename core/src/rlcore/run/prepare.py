@@ -22,9 +22,9 @@ from rlcore.errors import ConfigError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext, StopRequests
 from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.provenance import directory_to_continue, naming_absent_plugins
 from rlcore.run.ranks.join import directory_of_rank, refuse_in_ranks
 from rlcore.run.ranks.launch import launched
+from rlcore.run.saved.provenance import directory_to_continue, naming_absent_plugins
 from rlcore.run.timers import Timers
 from rlcore.settings import RunConfig
 from rlcore.storage.directory import RunDirectory

@@ -23,7 +23,7 @@ from rlcore.plugins.context import RunContext, Stop
 from rlcore.run.assemble import assemble
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.description import RunDescription
-from rlcore.run.evaluations import Scores
+from rlcore.run.evaluation.evaluations import Scores
 from rlcore.run.prepare import CloseDeadline, prepare
 from rlcore.run.training import Outcome, Training, outcome_of
 from rlcore.settings import RunConfig

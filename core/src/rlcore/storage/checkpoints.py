@@ -4,8 +4,9 @@ A checkpoint is a directory whose name is its step. It is written beside its pla
 verified before an older one is deleted. rlcore deletes only what rlcore wrote: a directory counts as a checkpoint by
 the files in it, not by its name, and temporary files have names of :func:`rlcore.temporary_path`.
 
-The policies of the best evaluation are in ``checkpoints/best``, each with its score. :mod:`rlcore.run.evaluations`
-decides during a run which evaluation is the best. :func:`rank` is the comparison.
+The policies of the best evaluation are in ``checkpoints/best``, each with its score.
+:mod:`rlcore.run.evaluation.evaluations` decides during a run which evaluation is the best. :func:`rank` is the
+comparison.
 """
 
 from __future__ import annotations

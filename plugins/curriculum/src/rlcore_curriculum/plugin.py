@@ -20,24 +20,6 @@ def rlcore_curricula() -> list[CurriculumSpec]:
             settings="rlcore_curriculum.lesson_settings:LessonsSettings",
             summary="ML-Agents' lessons: constants and samplers in consecutive stages",
         ),
-        CurriculumSpec(
-            name="adr",
-            target="rlcore_curriculum.adr:make_curriculum",
-            settings="rlcore_curriculum.adr_settings:AdrSettings",
-            summary="automatic domain randomization: a range that widens while the agent does well at its bounds",
-        ),
-        CurriculumSpec(
-            name="learning_progress",
-            target="rlcore_curriculum.learning_progress:make_curriculum",
-            settings="rlcore_curriculum.learning_progress_settings:LearningProgressSettings",
-            summary="values at which the agent's return changes fastest",
-        ),
-        CurriculumSpec(
-            name="prioritized_levels",
-            target="rlcore_curriculum.prioritized_levels:make_curriculum",
-            settings="rlcore_curriculum.prioritized_levels_settings:PrioritizedLevelsSettings",
-            summary="prioritized level replay for a parameter that works like a seed",
-        ),
     ]
 
 

@@ -26,12 +26,20 @@ from rlcore.plugins.failures import blame, blamed
 class CheckedCurriculum:
     """Calls a curriculum and checks its answers. A foreign error, or a wrong answer, becomes a PluginError."""
 
-    def __init__(self, curriculum: Curriculum, parameters: Sequence[str], described: str, reference: str) -> None:
-        """``parameters`` are its blocks' names; ``described`` and ``reference``, DIST/NAME, are of its record."""
+    def __init__(
+        self,
+        curriculum: Curriculum,
+        parameters: Sequence[str],
+        described: str,
+        reference: str,
+        formerly: str | None = None,
+    ) -> None:
+        """``parameters`` are its blocks' names; ``described``, ``reference`` and ``formerly`` are of its record."""
         self.curriculum = curriculum
         self.parameters = tuple(parameters)
         self.described = described
         self.reference = reference
+        self.formerly = formerly
         given = curriculum.parameters
         if not isinstance(given, tuple | list) or tuple(given) != self.parameters:
             self.refuse("parameters", f"is {given!r}, not {self.parameters!r}, the names of its blocks in their order")

@@ -271,8 +271,10 @@ class RunCurricula:
     def load_curricula(self, state: Mapping[str, Any]) -> None:
         """Load the curricula alone, without the episodes that were open."""
         # Compare resolved references: `lessons` equals `rlcore-curriculum/lessons`.
-        states = {each["reference"]: each["state"] for each in state["curricula"].values()}
-        saved = {name: each["reference"] for each in state["curricula"].values() for name in each["parameters"]}
+        moved = {each.formerly: each.reference for each in self._curricula.values()}
+        curricula = [(moved.get(each["reference"], each["reference"]), each) for each in state["curricula"].values()]
+        states = {reference: each["state"] for reference, each in curricula}
+        saved = {name: reference for reference, each in curricula for name in each["parameters"]}
         ours = {name: each.reference for each in self._curricula.values() for name in each.parameters}
         if saved != ours:
             raise RunStateError(f"{_difference(saved, ours)}; resume with the configuration of the run")
@@ -311,6 +313,7 @@ def make_curricula(
                 tuple(blocks[kind]),
                 spec.described,
                 spec.reference,
+                spec.formerly,
             ),
         )
         for kind, spec in specs.items()

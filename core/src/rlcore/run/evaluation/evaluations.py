@@ -1,0 +1,240 @@
+"""Evaluations within a run: when one is due, which one is the best, and what of it survives a resume.
+
+:meth:`Scores.add` decides which evaluation is the best, by :func:`rlcore.storage.checkpoints.rank`: the highest score,
+and of equal scores the earlier one. :mod:`rlcore.storage.checkpoints` keeps its policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+import attrs
+
+from rlcore.contracts.ranks import OneRank, Ranks
+from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
+from rlcore.contracts.stats import (
+    DRAW_RATE_AGAINST,
+    EVALUATION_LENGTH,
+    EVALUATION_REWARD,
+    REWARD_AGAINST,
+    WIN_RATE_AGAINST,
+)
+from rlcore.plugins.failures import blamed
+from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
+from rlcore.run.evaluation.episodes import Abandoned
+from rlcore.run.evaluation.evaluate import Evaluator
+from rlcore.settings import EvaluationSettings
+from rlcore.storage.checkpoint_state import ENTRY as SPECS
+from rlcore.storage.checkpoint_state import spec_state
+from rlcore.storage.checkpoints import rank
+from rlcore.storage.store import RunStore
+
+Behaviors = Mapping[str, BehaviorRun]
+
+BEAT_SECONDS = 1.0  # between two signs of life of rank 0, with which the ranks agree whether to stop
+
+
+@attrs.define
+class Scores:
+    """The scores of a run's evaluations so far; part of its checkpoints. A score is compared, never averaged."""
+
+    score: float | None = None  # the latest
+    step: int | None = None  # of the run, where it was scored
+    best_score: float | None = None
+    best_step: int | None = None
+    stopped: bool = False  # by `stop_at`
+    opponents: dict[str, dict[str, float]] = attrs.field(factory=dict)  # the latest results against each
+
+    def add(self, score: float, step: int, stop_at: float | None) -> bool:
+        """Note the latest score. Returns whether it is the best so far."""
+        self.score, self.step = score, step
+        self.stopped = stop_at is not None and score >= stop_at
+        best = (
+            self.best_score is None
+            or self.best_step is None
+            or rank(score, step) > rank(self.best_score, self.best_step)
+        )
+        if best:
+            self.best_score, self.best_step = score, step
+        return best
+
+
+class RunEvaluation:
+    """The evaluations that the ``evaluation`` block of a run asks for; with ``interval: null``, none is ever due."""
+
+    def __init__(
+        self, settings: EvaluationSettings | None, evaluator: Evaluator, store: RunStore, ranks: Ranks | None = None
+    ) -> None:
+        self.settings = settings
+        self._interval = None if settings is None else settings.interval
+        self.evaluator = evaluator
+        self.scores = Scores()
+        self._store = store
+        self._ranks = ranks or OneRank()
+        self._next = 0  # the step of the run at which the next one is due
+        # Set where an evaluation was abandoned because the run was to stop: the boundary of the summary that was due at
+        # the same step, by behavior, None where none was. The resumed run begins with all that.
+        self.overdue: Mapping[str, int | None] | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scores; ``opponents`` is there only if there are any."""
+        state = attrs.asdict(self.scores)
+        return state if self.scores.opponents else {key: value for key, value in state.items() if key != "opponents"}
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
+        """Load the scores of a checkpoint; without such an entry, its run had no evaluation."""
+        known = attrs.fields_dict(Scores)
+        self.scores = Scores(**{name: value for name, value in (state or {}).items() if name in known})
+        scores, settings = self.scores, self.settings
+        stop_at = None if settings is None else settings.stop_at
+        # A run whose `stop_at` was raised or removed continues.
+        scores.stopped = scores.stopped and stop_at is not None and (scores.score or 0.0) >= stop_at
+
+    def restore_boundaries(self, behaviors: Behaviors) -> None:
+        """Make due again what was due at an evaluation that was abandoned."""
+        for name, summary in (self.overdue or {}).items():
+            behaviors[name].make_due(summary)
+
+    def begin(self, step: int) -> None:
+        """Set when the first evaluation is due, and make its environment: errors of it are reported before training."""
+        if self.settings is not None and self._interval is not None:
+            self._next = _multiple_after(step, self._interval) if self.overdue is None else step
+            if self._ranks.rank == 0:
+                self.evaluator.open(self.settings.episodes)
+
+    def due(self, step: int, ending: bool) -> bool:
+        """Whether to evaluate at ``step``, which is past a multiple of the interval or where training ends."""
+        return self._interval is not None and (step >= self._next or (ending and self.scores.step != step))
+
+    def watch(self, behaviors: Behaviors, step: int) -> None:
+        """Have the loop stop before the run's steps, which all behaviors add to, can cross the next multiple."""
+        if self._interval is None:
+            return
+        learning = [behavior for behavior in behaviors.values() if behavior.learning]
+        share = -(-(self._next - step) // len(learning))  # one of them has taken this many by then
+        for behavior in learning:
+            behavior.stop_at(behavior.steps + share)
+
+    def evaluate(
+        self, behaviors: Behaviors, step: int, about: Mapping[str, Any], stop_requested: Callable[[], bool]
+    ) -> EvaluationResult | None:
+        """Play, note the score in statistics, and keep the policies if they are the best so far.
+
+        Returns None where ``stop_requested`` had the evaluation abandoned: nothing is noted, and it stays due.
+        ``about``, of the run, stands beside those policies, as it does in every checkpoint.
+        """
+        settings, interval = self.settings, self._interval
+        assert settings is not None and interval is not None, "one was due"
+        policies = {name: behavior.policy for name, behavior in behaviors.items()}
+
+        def play(stopping: Callable[[], bool]) -> EvaluationResult:
+            return self.evaluator.evaluate(
+                lambda _: policies,
+                settings.episodes,
+                deterministic=settings.deterministic,
+                stop_requested=stopping,
+            )
+
+        try:
+            result = play_in_rank_0(play, stop_requested, self._ranks)
+        except Abandoned:
+            self.overdue = {
+                name: behavior.next_summary if behavior.summary_due else None for name, behavior in behaviors.items()
+            }
+            return None
+        self._next = _multiple_after(step, interval)
+        against = _stats_against(result)
+        for name, measured in result.behaviors.items():
+            behavior = behaviors[name]
+            behavior.evaluated = measured.mean_reward
+            if behavior.learning:
+                behavior.window.add({EVALUATION_REWARD: measured.mean_reward, EVALUATION_LENGTH: measured.mean_length})
+                behavior.window.add(against)
+        self.scores.opponents = {name: measured.summary for name, measured in result.opponents.items()}
+        if self.scores.add(result.score, step, settings.stop_at) and settings.keep_best:
+            models = {}
+            for name, behavior in behaviors.items():
+                with blamed(trainer_named(behavior), "in state_dict"):
+                    models[name] = behavior.trainer.state_dict()["model"]
+            steps = {name: behavior.steps for name, behavior in behaviors.items()}
+            specs = {name: spec_state(behavior.spec) for name, behavior in behaviors.items()}
+            self._store.save_best(step, models, {**about, "steps": steps, "score": result.score, SPECS: specs})
+        return result
+
+    def to_json(self) -> dict[str, Any] | None:
+        """For ``result.json`` and the status; None before the first evaluation."""
+        return None if self.scores.score is None else self.state_dict()
+
+
+def _stats_against(result: EvaluationResult) -> dict[str, float]:
+    """The statistics of the games against each opponent, by tag."""
+    stats = {}
+    for name, measured in result.opponents.items():
+        stats[REWARD_AGAINST + name] = measured.mean_reward
+        stats[WIN_RATE_AGAINST + name] = measured.win_rate
+        stats[DRAW_RATE_AGAINST + name] = measured.draw_rate
+    return stats
+
+
+def _multiple_after(step: int, interval: int) -> int:
+    return (step // interval + 1) * interval
+
+
+# ---------------------------------------------------------------- ranks
+
+
+def play_in_rank_0(
+    play: Callable[[Callable[[], bool]], EvaluationResult], stop_requested: Callable[[], bool], ranks: Ranks
+) -> EvaluationResult:
+    """The result of ``play`` in rank 0. Raises Abandoned in all ranks after a stop was requested in one of them.
+
+    ``play`` calls the function that it is given in every step, and raises Abandoned soon after that returned True.
+    Rank 0 gives signs of life meanwhile, so that an evaluation may take longer than ``torch_settings.rank_timeout``.
+    """
+    if ranks.size == 1:
+        return play(stop_requested)
+    if ranks.rank == 0:
+        return _lead(play, stop_requested, ranks)
+    while True:
+        ranks.any(stop_requested())  # rank 0 abandons the evaluation then
+        message = ranks.share(None)
+        if message is not None:
+            if message["result"] is None:
+                raise Abandoned
+            return _result(message["result"])
+
+
+def _lead(
+    play: Callable[[Callable[[], bool]], EvaluationResult], stop_requested: Callable[[], bool], ranks: Ranks
+) -> EvaluationResult:
+    beat, stop = monotonic(), False
+
+    def stopping() -> bool:
+        nonlocal beat, stop
+        if not stop and monotonic() - beat >= BEAT_SECONDS:
+            stop = ranks.any(stop_requested())
+            ranks.share(None)
+            beat = monotonic()
+        return stop
+
+    result = None
+    with suppress(Abandoned):
+        result = play(stopping)
+    ranks.any(stop_requested())
+    ranks.share({"result": None if result is None else attrs.asdict(result)})
+    if result is None:
+        raise Abandoned
+    return result
+
+
+def _result(shared: dict[str, Any]) -> EvaluationResult:
+    behaviors = {name: BehaviorEvaluation(**_tuples(each)) for name, each in shared["behaviors"].items()}
+    opponents = {name: OpponentEvaluation(**_tuples(each)) for name, each in shared["opponents"].items()}
+    return EvaluationResult(behaviors, opponents, shared["score_against"])
+
+
+def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

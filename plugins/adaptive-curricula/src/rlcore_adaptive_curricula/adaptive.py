@@ -1,0 +1,221 @@
+"""Common parts of the curricula that adapt to the agent.
+
+K episodes, P parameters of one curriculum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import (
+    Changes,
+    ConfigError,
+    EndedEpisodes,
+    EpisodesInOrder,
+    EpisodeUniforms,
+    KeyPath,
+    RunStateError,
+    StatSummary,
+    did_you_mean,
+)
+from rlcore_adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
+from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
+from rlcore_curriculum.statistics_seen import StatisticsSeen
+
+Array = NDArray[np.float64]
+
+
+@attrs.define(eq=False)
+class Episodes:
+    """K ended episodes of one behavior."""
+
+    behavior: str
+    returns: Array  # [K]
+    group_returns: Array  # [K]
+    lengths: Array  # [K]
+    draw_id: NDArray[np.int64]  # [K, P]
+
+
+def measures_of(episodes: EndedEpisodes | Episodes, settings: AdaptiveSettings) -> Array | None:
+    """Return the measure of each episode, [K]; None if the settings use another behavior."""
+    if settings.behavior is not None and settings.behavior != episodes.behavior:
+        return None
+    if settings.measure == "length":
+        return episodes.lengths.astype(np.float64)
+    if settings.measure == GROUP_REWARD:
+        return episodes.group_returns
+    return episodes.returns
+
+
+class InOrder:
+    """Returns episodes in the order of their starts, separately for each behavior.
+
+    If many environments start together, the shortest episodes end first: their mean is not the agent's mean.
+    """
+
+    def __init__(self, blocks: Mapping[str, AdaptiveSettings], num_envs: int) -> None:
+        self._followed = {block.behavior for block in blocks.values()}
+        self._width = 3 + len(blocks)
+        self._num_envs = num_envs
+        self._orders: dict[str, EpisodesInOrder] = {}  # with default_settings, only the environment knows the behaviors
+
+    def add(self, ended: EndedEpisodes, rows: NDArray[np.intp] | None = None) -> Episodes | None:
+        """Add the episodes in ``rows``, or all. Return the episodes whose turn has come, or None."""
+        if self._followed.isdisjoint((None, ended.behavior)):
+            return None
+        order = self._order_of(ended.behavior)
+        columns: tuple[NDArray[Any], ...] = (ended.returns, ended.group_returns, ended.lengths, ended.draw_id)
+        if rows is None:
+            order.add(ended.numbers, *columns)
+        elif rows.size:
+            order.add(ended.numbers[rows], *[column[rows] for column in columns])
+        over = order.pop(ended.settled)
+        if over is None:
+            return None
+        return Episodes(ended.behavior, over[:, 0], over[:, 1], over[:, 2], over[:, 3:].astype(np.int64))
+
+    def _order_of(self, behavior: str) -> EpisodesInOrder:
+        if behavior not in self._orders:
+            self._orders[behavior] = EpisodesInOrder(self._width, self._num_envs)
+        return self._orders[behavior]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {behavior: order.state_dict() for behavior, order in self._orders.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a state with equal num_envs."""
+        for behavior, saved in state.items():
+            self._order_of(behavior).load_state_dict(saved)
+
+
+class Ranges:
+    """P ranges for uniform draws; a range of whole numbers includes both bounds."""
+
+    def __init__(self, bounds: Sequence[Bounds], integer: Sequence[bool]) -> None:
+        self.integer: NDArray[np.bool_] = np.array(integer, np.bool_)  # [P]
+        self._any_integer = any(integer)
+        self.set_bounds(bounds)
+
+    def set_bounds(self, bounds: Sequence[Bounds] | Array) -> None:
+        """Replace the ranges, [P, 2]."""
+        self.bounds: Array = np.array(bounds, np.float64)  # [P, 2]
+        self._low, self._high = self.bounds.T.copy()
+        self.spans: Array = self._high - self._low + self.integer  # [P] widths, or the number of whole numbers
+
+    def draw(self, uniforms: Array) -> Array:
+        """Convert numbers [K, P] from [0, 1) into values [K, P]."""
+        values: Array = uniforms * self.spans
+        values += self._low
+        if self._any_integer:
+            np.floor(values, out=values, where=self.integer)
+        # Rounding can reach the upper bound although the numbers are below 1.
+        np.minimum(values, self._high, out=values)
+        return values
+
+
+def streams_of(parameters: Sequence[str]) -> list[str]:
+    """Return the names of the parameters' random streams."""
+    return [f"parameters/{name}" for name in parameters]
+
+
+@attrs.define(eq=False)
+class AdaptiveCurriculum:
+    """The common methods of adaptive curricula."""
+
+    parameters: tuple[str, ...]  # P
+    blocks: Mapping[str, AdaptiveSettings]  # by parameter
+    uniforms: EpisodeUniforms
+    targets: Ranges
+    every_step: bool = attrs.field(default=False, init=False)
+    _shared: StatisticsSeen | None = attrs.field(default=None, init=False)  # None before the first check
+
+    def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> Array:
+        drawn = self.uniforms(env_index, episodes)[:, : len(self.parameters), -1]
+        return self.targets.draw(drawn)
+
+    def advance(self, steps: Mapping[str, int]) -> Changes:
+        """Return the changes since the last call. The first call raises ConfigError for unknown behaviors."""
+        if self._shared is None:
+            self._shared = group_rewards(self.blocks, steps)
+        return self.changes_due()
+
+    def changes_due(self) -> Changes:
+        """Return the changes that the ended episodes cause."""
+        raise NotImplementedError
+
+    def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
+        """Raise ConfigError if a block measures group rewards that the environment does not have."""
+        if self._shared is not None:
+            self._shared.summarised(behavior, stats)
+
+
+class Part(Protocol):
+    """The state of a curriculum for one parameter."""
+
+    def shape(self) -> dict[str, Any]:
+        """Return the settings that define the meaning of the state."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+@attrs.define(eq=False)
+class SeparateCurriculum(AdaptiveCurriculum):
+    """A curriculum that handles each parameter separately, with a state that is specific to the agent."""
+
+    def parts(self) -> Mapping[str, Part]:
+        """Return the parts by parameter."""
+        raise NotImplementedError
+
+    def load_status(self, sections: Mapping[str, Any]) -> None:
+        """Ignore the status of another run: it describes another agent."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: part.state_dict() for name, part in self.parts().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name, part in self.parts().items():
+            refuse_other(name, state[name]["shape"], part.shape())
+        for name, part in self.parts().items():
+            part.load_state_dict(state[name])
+
+
+def group_rewards(blocks: Mapping[str, AdaptiveSettings], behaviors: Collection[str]) -> StatisticsSeen:
+    """Return the check for the group rewards that blocks measure. ``behaviors`` are the environment's behaviors.
+
+    Raises ConfigError for a block with an unknown behavior, or without a behavior if there are several: with
+    ``default_settings``, only the environment knows the behaviors.
+    """
+    there = ", ".join(behaviors)
+    criteria: dict[KeyPath, CriterionSettings] = {}
+    for name, block in blocks.items():
+        path: KeyPath = ("environment_parameters", name, "curriculum")
+        names = behaviors if block.behavior is None else (block.behavior,)
+        if len(names) > 1:
+            raise ConfigError(f"missing; name one of {there}", key=(*path, "behavior"))
+        for behavior in names:
+            if behavior not in behaviors:
+                raise ConfigError(
+                    f"unknown behavior {behavior!r}{did_you_mean(behavior, behaviors)} (known: {there})",
+                    key=(*path, "behavior"),
+                )
+            if block.measure == GROUP_REWARD:
+                criteria[path] = CriterionSettings(behavior=behavior, measure=GROUP_REWARD)
+    return StatisticsSeen(criteria, evaluates=False)
+
+
+def refuse_other(parameter: str, saved: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    """Raise RunStateError with the first setting that differs from the settings of the saved state."""
+    for key, value in ours.items():
+        if saved.get(key) != value:
+            raise RunStateError(
+                f"environment_parameters.{parameter}.curriculum.{key}: the checkpoint has {saved.get(key)}, this "
+                f"configuration {value}; resume with the configuration of the run"
+            )

@@ -1,0 +1,300 @@
+"""Automatic domain randomization (OpenAI et al. 2019, arXiv:1910.07113, algorithms 1 and 2).
+
+A parameter is drawn uniformly from a range that starts small. In a share of the episodes, one parameter has one of
+its bounds as value instead. After enough episodes at a bound, their mean moves the bound: outward by a step if it is
+at least the upper threshold, inward if it is at most the lower threshold. Then the count restarts. Episodes count in
+the order of their starts: in the order of their ends, short episodes come first, and if successes are shorter than
+failures, any range would widen.
+
+Rules that the paper leaves open: a range stays within its limits and never becomes smaller than at the start; a bound
+that cannot move is not played; an episode that started before its bound moved does not count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import (
+    NO_CHANGES,
+    Changes,
+    EndedEpisodes,
+    EpisodeDraw,
+    EpisodeUniforms,
+    RunStateError,
+    fill,
+    saved_array,
+    saved_bool,
+    saved_count,
+    saved_entry,
+    saved_float,
+    saved_mapping,
+)
+from rlcore_adaptive_curricula.adaptive import (
+    AdaptiveCurriculum,
+    Array,
+    InOrder,
+    Ranges,
+    measures_of,
+    refuse_other,
+    streams_of,
+)
+from rlcore_adaptive_curricula.adaptive_settings import shown
+from rlcore_adaptive_curricula.adr_settings import AdrSettings
+
+if TYPE_CHECKING:
+    from rlcore import RunContext
+
+LOW, HIGH = 0, 1
+# Bounds are compared with this tolerance, as a share of a step: sums of steps are not exact.
+TOLERANCE = 1e-6
+
+
+@attrs.define
+class Bound:
+    """One end of a parameter's range: ``steps`` steps outside its start, at most ``most``."""
+
+    start: float
+    limit: float
+    step: float
+    episodes: int
+    lower: float
+    upper: float
+    steps: int = 0
+    moves: int = 0  # since training started; shows which episodes started at the current bound
+    measures: list[float] = attrs.field(factory=list)  # of the episodes at this bound since it was last judged
+    judged: float | None = None  # the mean when it was last judged
+
+    @property
+    def most(self) -> int:
+        return math.ceil(abs(self.limit - self.start) / self.step - TOLERANCE)
+
+    @property
+    def value(self) -> float:
+        if self.steps == self.most:
+            return self.limit
+        return self.start + math.copysign(self.steps * self.step, self.limit - self.start)
+
+    def add(self, measure: float) -> bool:
+        """Add an episode at this bound. Return whether the bound has moved."""
+        self.measures.append(measure)
+        if len(self.measures) < self.episodes:
+            return False
+        self.judged = mean = fmean(self.measures)
+        self.measures.clear()
+        steps = self.steps + (mean >= self.upper) - (mean <= self.lower)
+        if not 0 <= steps <= self.most:
+            return False
+        moved = steps != self.steps
+        self.steps = steps
+        self.moves += moved
+        return moved
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"steps": self.steps, "moves": self.moves, "measures": list(self.measures), "judged": self.judged}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.steps, self.moves = saved_count(state, "steps"), saved_count(state, "moves")
+        self.measures = [float(measure) for measure in saved_entry(state, "measures")]
+        self.judged = None if saved_entry(state, "judged") is None else saved_float(state, "judged")
+
+
+@attrs.define(eq=False)
+class AutomaticDomainRandomization(AdaptiveCurriculum):
+    """Ranges of P parameters that widen with the abilities of the agent.
+
+    The ``draw_id`` of an episode is 0 for a parameter that was not at a bound. Otherwise it is one more than
+    the number of moves of the bound so far, and negative at the lower bound.
+    """
+
+    blocks: Mapping[str, AdrSettings]
+    bounds: list[tuple[Bound, Bound]]  # [P]
+    order: InOrder  # of the episodes at a bound
+    ranges: Ranges = attrs.field(init=False)
+    # For the B bounds that can move: the column of the parameter, and the value and draw_id of episodes at the bound.
+    _columns: NDArray[np.int64] = attrs.field(init=False)
+    _values: Array = attrs.field(init=False)
+    _draw_ids: NDArray[np.int64] = attrs.field(init=False)
+    _share: float = attrs.field(init=False)
+    _moved: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        blocks = list(self.blocks.values())
+        self._share = blocks[0].boundary_probability
+        self.ranges = Ranges([block.initial_range for block in blocks], [block.integer for block in blocks])
+        self._columns = np.array([p for p, pair in enumerate(self.bounds) for bound in pair if bound.most > 0])
+        self._values = np.zeros(len(self._columns))
+        self._draw_ids = np.zeros(len(self._columns), np.int64)
+        self._use_bounds()
+
+    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        uniforms = self.uniforms(env_index, episodes)[:, :, 0]  # [K, P + 1]
+        values = self.ranges.draw(uniforms[:, :-1])
+        draw_id = np.zeros(values.shape, np.int64)
+        choice = uniforms[:, -1]
+        rows = (choice < self._share).nonzero()[0]
+        if rows.size:
+            # A uniform number below the share is uniform within the share; rounding can reach the share.
+            bounds = (choice[rows] * (len(self._columns) / self._share)).astype(np.int64)
+            np.minimum(bounds, len(self._columns) - 1, out=bounds)
+            columns = self._columns[bounds]
+            values[rows, columns] = self._values[bounds]
+            draw_id[rows, columns] = self._draw_ids[bounds]
+        return EpisodeDraw(values, draw_id)
+
+    def episodes_ended(self, ended: EndedEpisodes) -> None:
+        over = self.order.add(ended, ended.draw_id.nonzero()[0])
+        if over is None:
+            return
+        rows, columns = over.draw_id.nonzero()
+        of_block = [measures_of(over, block) for block in self.blocks.values()]
+        for row, column, draw_id in zip(
+            rows.tolist(), columns.tolist(), over.draw_id[rows, columns].tolist(), strict=True
+        ):
+            measures, bound = of_block[column], self.bounds[column][HIGH if draw_id > 0 else LOW]
+            if measures is not None and abs(draw_id) == bound.moves + 1:
+                self._moved |= bound.add(float(measures[row]))
+
+    def changes_due(self) -> Changes:
+        if not self._moved:
+            return NO_CHANGES
+        self._moved = False
+        self._use_bounds()
+        return Changes(redraw=True)
+
+    def _use_bounds(self) -> None:
+        """Draw from the current bounds."""
+        self.ranges.set_bounds([(low.value, high.value) for low, high in self.bounds])
+        movable = [
+            (bound, side) for pair in self.bounds for bound, side in zip(pair, (-1, 1), strict=True) if bound.most
+        ]
+        self._values[:] = [bound.value for bound, _ in movable]
+        self._draw_ids[:] = [side * (bound.moves + 1) for bound, side in movable]
+
+    # ------------------------------------------------------------ statistics and status
+
+    def stats(self) -> dict[str, float]:
+        """Return the bounds, and the paper's entropy in nats per parameter if every range has a width."""
+        tags: dict[str, float] = {}
+        for name, (low, high) in zip(self.parameters, self.ranges.bounds.tolist(), strict=True):
+            tags[f"Environment/ADR Low/{name}"] = low
+            tags[f"Environment/ADR High/{name}"] = high
+        if (self.ranges.spans > 0.0).all():
+            tags["Environment/ADR Entropy"] = float(np.log(self.ranges.spans).mean())
+        return tags
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        return {name: self._section(name, *pair) for name, pair in zip(self.parameters, self.bounds, strict=True)}
+
+    def _section(self, name: str, *pair: Bound) -> dict[str, Any]:
+        """Return the status of a parameter; ``value`` and ``episodes_left`` describe the bound that is judged next."""
+        low, high = pair
+        block = self.blocks[name]
+        next_one = min((bound for bound in pair if bound.most > 0), key=lambda bound: -len(bound.measures))
+        return {
+            "lesson": f"[{low.value:g}, {high.value:g}]",
+            "low": low.value,
+            "high": high.value,
+            "measure": block.measure,
+            "value": fmean(next_one.measures) if next_one.measures else next_one.judged,
+            "threshold": block.upper_threshold,
+            "episodes_left": block.episodes - len(next_one.measures),
+        }
+
+    def load_status(self, sections: Mapping[str, Any]) -> None:
+        found: list[tuple[Bound, int]] = []
+        for name, pair in zip(self.parameters, self.bounds, strict=True):
+            section = sections.get(name)
+            if not isinstance(section, Mapping) or not {"low", "high"} <= section.keys():
+                continue
+            low, high = float(section["low"]), float(section["high"])
+            limits = self.blocks[name].limits
+            if not limits[LOW] <= low <= high <= limits[HIGH]:
+                raise RunStateError(
+                    f"environment_parameters.{name}: the training status has the range {shown((low, high))}, the "
+                    f"limits of this configuration are {shown(limits)}"
+                )
+            found += [(bound, _steps_to(bound, value)) for bound, value in zip(pair, (low, high), strict=True)]
+        for bound, steps in found:
+            bound.steps = steps
+        self._use_bounds()
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        pairs = zip(self.parameters, self.bounds, strict=True)
+        return {
+            "parameters": {
+                name: {"shape": _shape(self.blocks[name]), "low": low.state_dict(), "high": high.state_dict()}
+                for name, (low, high) in pairs
+            },
+            "order": self.order.state_dict(),
+            "moved": self._moved,
+            "drawn_from": {
+                "bounds": self.ranges.bounds.copy(),
+                "values": self._values.copy(),
+                "draw_ids": self._draw_ids.copy(),
+            },
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        saved = state["parameters"]
+        for name, block in self.blocks.items():
+            refuse_other(name, saved[name]["shape"], _shape(block))
+        for name, (low, high) in zip(self.parameters, self.bounds, strict=True):
+            low.load_state_dict(saved[name]["low"])
+            high.load_state_dict(saved[name]["high"])
+        self.order.load_state_dict(state["order"])
+        self._moved = saved_bool(state, "moved")
+        drawn_from = saved_mapping(state, "drawn_from")
+        self.ranges.set_bounds(saved_array(drawn_from, "bounds", np.float64, self.ranges.bounds.shape))
+        fill(self._values, drawn_from, "values")
+        fill(self._draw_ids, drawn_from, "draw_ids")
+
+
+def _steps_to(bound: Bound, value: float) -> int:
+    """Return the smallest number of steps after which the bound reaches ``value``."""
+    outward = math.copysign(1.0, bound.limit - bound.start) * (value - bound.start)
+    return min(max(math.ceil(outward / bound.step - TOLERANCE), 0), bound.most)
+
+
+def _shape(block: AdrSettings) -> dict[str, Any]:
+    """Return the settings that define the meaning of a saved number of steps."""
+    return {
+        "initial": list(block.initial_range),
+        "limits": list(block.limits),
+        "step": block.step,
+        "integer": block.integer,
+    }
+
+
+def make_curriculum(settings: Mapping[str, AdrSettings], run: RunContext) -> AutomaticDomainRandomization:
+    """Return one curriculum for all parameters: in an episode, at most one of them is at a bound."""
+    names = tuple(settings)
+    return AutomaticDomainRandomization(
+        parameters=names,
+        uniforms=EpisodeUniforms(run.seed, [*streams_of(names), "curriculum/adr"], run.num_envs),
+        targets=Ranges(
+            [block.target_range for block in settings.values()], [block.integer for block in settings.values()]
+        ),
+        blocks=settings,
+        bounds=[(_bound(block, LOW), _bound(block, HIGH)) for block in settings.values()],
+        order=InOrder(settings, run.num_envs),
+    )
+
+
+def _bound(block: AdrSettings, side: int) -> Bound:
+    return Bound(
+        start=block.initial_range[side],
+        limit=block.limits[side],
+        step=block.step,
+        episodes=block.episodes,
+        lower=block.lower_threshold,
+        upper=block.upper_threshold,
+    )

@@ -1,0 +1,293 @@
+"""Prioritized level replay (Jiang et al. 2021, arXiv:2010.03934) for a parameter that works like a seed.
+
+An episode plays a new level or repeats a level. The probability of a repeated level falls with its rank by score, mixed
+with a probability that grows with the time since the level was played. Levels with equal scores share the mean of their
+ranks.
+
+Differences from the paper: its scores are value errors of single steps, which curricula do not receive. Here, the score
+of a level is the mean distance between the returns of successive episodes (``change``), or p (1 - p) for the share p of
+successes (``learnability``: Rutherford et al. 2024, arXiv:2408.15099). A level that was played once has no change yet
+and ranks first. A level counts as played when its episode ends, and the shares are computed after several episodes
+instead of after each.
+
+The authors' experiments use a temperature of 0.1: nine of ten repeats then play the level with the highest rank, until
+an episode replaces its score, which shrinks as the value function learns the level. Scores of returns are averages,
+because a single return says little, and they do not shrink if success stays random. With 64 parallel environments and
+200 levels, this means 8 levels at a time, with most environments on one level. With the default of 1 it is about 40.
+
+K episodes, P parameters, L levels of one parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import (
+    NO_CHANGES,
+    Changes,
+    EndedEpisodes,
+    EpisodeDraw,
+    EpisodeUniforms,
+    fill,
+    saved_array,
+    saved_count,
+    saved_mapping,
+)
+from rlcore_adaptive_curricula.adaptive import (
+    Array,
+    Ranges,
+    SeparateCurriculum,
+    measures_of,
+    streams_of,
+)
+from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
+
+if TYPE_CHECKING:
+    from rlcore import RunContext
+
+Levels = NDArray[np.int64]
+ROUNDING = 1e-9  # relative difference of scores that are equal except for rounding
+PRIOR = 2  # episodes, one of them a success, that a level's share of successes starts with (Laplace's rule)
+
+
+@attrs.define(eq=False)
+class LevelScores:
+    """Results of L levels. ``means`` are means of changes, or of successes."""
+
+    block: PrioritizedLevelsSettings
+    plays: Levels = attrs.field(init=False)  # [L] ended episodes
+    played: Levels = attrs.field(
+        init=False
+    )  # [L] the number of ended episodes of all levels after the latest episode of this level
+    latest: Array = attrs.field(init=False)  # [L] the latest measure
+    means: Array = attrs.field(init=False)  # [L]
+    total: int = attrs.field(default=0, init=False)  # ended episodes of all levels
+
+    def __attrs_post_init__(self) -> None:
+        levels = self.block.levels
+        self.plays, self.played = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
+        self.latest = np.zeros(levels)
+        self.means = np.full(levels, 0.5) if self.block.score == "learnability" else np.zeros(levels)
+
+    def add(self, levels: Levels, measures: Array) -> None:
+        """Add K ended episodes in this order."""
+        order = self.total + 1 + np.arange(len(levels))
+        self.total += len(levels)
+        while levels.size:
+            if len(set(levels.tolist())) == len(levels):
+                self._add_once_each(levels, measures, order)
+                return
+            # If a level ended in several environments at once, add its episodes one after another.
+            first = np.unique(levels, return_index=True)[1]
+            self._add_once_each(levels[first], measures[first], order[first])
+            levels, measures, order = np.delete(levels, first), np.delete(measures, first), np.delete(order, first)
+
+    def _add_once_each(self, levels: Levels, measures: Array, order: Levels) -> None:
+        before, memory = self.plays[levels], self.block.memory
+        means = self.means[levels]
+        if self.block.success is not None:
+            seen = (measures >= self.block.success).astype(np.float64)
+            over = np.minimum(before + 1, memory) + PRIOR
+        else:
+            seen = np.abs(measures - self.latest[levels])
+            over = np.clip(before, 1, memory)  # the first change replaces the value of the first episode
+        means += (seen - means) / over
+        self.means[levels], self.latest[levels] = means, measures
+        self.plays[levels] += 1
+        self.played[levels] = order
+
+    def scores(self) -> Array:
+        """Return the scores, [L]; a score is undefined for a level that was not played."""
+        if self.block.score == "learnability":
+            return self.means * (1.0 - self.means)
+        return np.where(self.plays == 1, np.inf, self.means)
+
+    def shares(self) -> Array:
+        """Return the probabilities of levels in repeats, [L]; 0 for levels that were not played."""
+        seen = (self.plays > 0).nonzero()[0]
+        shares = np.zeros(self.block.levels)
+        if seen.size:
+            by_score = mean_ranks(self.scores()[seen]) ** (-1.0 / self.block.temperature)
+            age = (self.total - self.played[seen]).astype(np.float64)
+            by_age = age if age.sum() > 0.0 else np.ones(len(seen))
+            staleness = self.block.staleness
+            shares[seen] = (1.0 - staleness) * by_score / by_score.sum() + staleness * by_age / by_age.sum()
+        return shares
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "plays": self.plays.copy(),
+            "played": self.played.copy(),
+            "latest": self.latest.copy(),
+            "means": self.means.copy(),
+            "total": self.total,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name in ("plays", "played", "latest", "means"):
+            fill(getattr(self, name), state, name)
+        self.total = saved_count(state, "total")
+
+
+def mean_ranks(scores: Array) -> Array:
+    """Return the ranks of scores, [L] of [L]; 1 is the highest score, and equal scores share the mean of their ranks.
+
+    Ties are common: levels that were played once, that never succeed, or whose successes are as frequent as another
+    level's failures. Scores that differ by rounding only are equal.
+    """
+    order = np.argsort(-scores)
+    falling = scores[order]
+    rounding = ROUNDING * np.abs(scores, where=np.isfinite(scores), out=np.zeros_like(scores)).max()
+    new = np.concatenate([[True], falling[1:] < falling[:-1] - rounding])  # whether a lower score begins
+    counts = np.bincount(np.cumsum(new) - 1)  # of equal scores
+    ranks = np.empty(len(scores))
+    ranks[order] = np.repeat(np.cumsum(counts) - (counts - 1) / 2.0, counts)
+    return ranks
+
+
+@attrs.define(eq=False)
+class LevelReplay:
+    """Draws the levels of one parameter with the shares of the last computation."""
+
+    block: PrioritizedLevelsSettings
+    known: LevelScores = attrs.field(init=False)
+    shares: Array = attrs.field(init=False)  # [L] probabilities in repeats
+    played: NDArray[np.bool_] = attrs.field(init=False)  # [L] whether the level had been played
+    counted: int = attrs.field(default=0, init=False)  # episodes since the last computation of shares
+    replay: float = attrs.field(init=False)  # share of episodes that repeat a level
+    _cumulated: Array = attrs.field(init=False)  # [L]
+    _new: Levels = attrs.field(init=False)  # levels that had not been played
+
+    def __attrs_post_init__(self) -> None:
+        self.known = LevelScores(self.block)
+        self.refresh()
+
+    @property
+    def stale(self) -> bool:
+        return self.counted >= self.block.refresh
+
+    def refresh(self) -> None:
+        self._use_shares(self.known.shares(), self.known.plays > 0)
+        self.counted = 0
+
+    def _use_shares(self, shares: Array, played: NDArray[np.bool_]) -> None:
+        self.shares, self.played = shares, played
+        self._cumulated = np.cumsum(shares)
+        self._new = (~played).nonzero()[0]
+        self.replay = float(played.mean())
+        if self.block.replay_probability is not None and 0.0 < self.replay < 1.0:
+            self.replay = self.block.replay_probability
+
+    def draw(self, uniforms: Array) -> Levels:
+        """Convert numbers [K, 2] from [0, 1) into levels [K]."""
+        levels = np.empty(len(uniforms), np.int64)
+        replayed = uniforms[:, 0] < self.replay
+        again, fresh = uniforms[replayed, 1], uniforms[~replayed, 1]
+        if again.size:
+            # The last sum is 1 except for rounding; numbers beyond the previous sum belong to the last played level.
+            levels[replayed] = self._cumulated.searchsorted(again * self._cumulated[-1], side="right")
+        if fresh.size:
+            levels[~replayed] = self._new[(fresh * len(self._new)).astype(np.int64)]
+        return levels
+
+    def shape(self) -> dict[str, Any]:
+        block = self.block
+        return {
+            "levels": block.levels,
+            "first_level": block.first_level,
+            "score": block.score,
+            "success": block.success,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape(),
+            "known": self.known.state_dict(),
+            "shares": self.shares.copy(),
+            "played": self.played.copy(),
+            "counted": self.counted,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.known.load_state_dict(saved_mapping(state, "known"))
+        self.counted = saved_count(state, "counted")
+        shares = saved_array(state, "shares", np.float64, self.shares.shape)
+        self._use_shares(shares.copy(), saved_array(state, "played", np.bool_, self.played.shape).copy())
+
+
+@attrs.define(eq=False)
+class PrioritizedLevels(SeparateCurriculum):
+    """Separate levels for P parameters. The ``draw_id`` of an episode is its level, counted from 0."""
+
+    replays: dict[str, LevelReplay]  # [P]
+    _first: Array = attrs.field(init=False)  # [P]
+
+    def __attrs_post_init__(self) -> None:
+        self._first = np.array([replay.block.first_level for replay in self.replays.values()], np.float64)
+
+    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        uniforms = self.uniforms(env_index, episodes)  # [K, P, 2]
+        levels = np.empty(uniforms.shape[:2], np.int64)
+        for column, replay in enumerate(self.replays.values()):
+            levels[:, column] = replay.draw(uniforms[:, column])
+        return EpisodeDraw(levels + self._first, levels)
+
+    def episodes_ended(self, ended: EndedEpisodes) -> None:
+        for column, replay in enumerate(self.replays.values()):
+            measures = measures_of(ended, replay.block)
+            if measures is not None:
+                replay.known.add(ended.draw_id[:, column], measures)
+                replay.counted += len(measures)
+
+    def changes_due(self) -> Changes:
+        stale = [replay for replay in self.replays.values() if replay.stale]
+        for replay in stale:
+            replay.refresh()
+        return Changes(redraw=True) if stale else NO_CHANGES
+
+    def stats(self) -> dict[str, float]:
+        """Return the number of played levels, the share of repeats, and the effective number of repeated levels.
+
+        The effective number is the perplexity of the levels' shares, exp(-sum p log p): so many levels with
+        equal shares have this perplexity.
+        """
+        tags: dict[str, float] = {}
+        for name, replay in self.replays.items():
+            shares = replay.shares[replay.shares > 0.0]
+            tags[f"Environment/Levels Played/{name}"] = float((replay.known.plays > 0).sum())
+            tags[f"Environment/Replay Share/{name}"] = replay.replay
+            if shares.size:
+                tags[f"Environment/Effective Levels/{name}"] = float(np.exp(-shares @ np.log(shares)))
+        return tags
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        return {
+            name: {
+                "lesson": f"{int((replay.known.plays > 0).sum())} of {replay.block.levels} levels",
+                "measure": replay.block.score,
+                "episodes_left": max(replay.block.refresh - replay.counted, 0),
+                "replay_share": replay.replay,
+            }
+            for name, replay in self.replays.items()
+        }
+
+    def parts(self) -> dict[str, LevelReplay]:
+        return self.replays
+
+
+def make_curriculum(settings: Mapping[str, PrioritizedLevelsSettings], run: RunContext) -> PrioritizedLevels:
+    """Return one curriculum for all parameters. Evaluations play all levels equally."""
+    names = tuple(settings)
+    every = [(block.first_level, block.first_level + block.levels - 1) for block in settings.values()]
+    return PrioritizedLevels(
+        parameters=names,
+        blocks=settings,
+        uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
+        targets=Ranges(every, [True] * len(every)),
+        replays={name: LevelReplay(block) for name, block in settings.items()},
+    )

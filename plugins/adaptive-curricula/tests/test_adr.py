@@ -1,0 +1,365 @@
+"""Automatic domain randomization, compared with a plain model of the paper's algorithm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlcore import Curriculum, RunStateError
+from rlcore_adaptive_curricula.adr import AutomaticDomainRandomization, make_curriculum
+from rlcore_adaptive_curricula.adr_settings import AdrSettings
+
+Block = dict[str, Any]
+LENGTH: Block = {
+    "initial": 0.5, "limits": (0.25, 1.0), "step": 0.1, "lower_threshold": 0.25, "upper_threshold": 0.75, "episodes": 3,
+}  # fmt: skip
+START: Block = LENGTH | {"initial": 1.0, "limits": (1.0, 4.0), "step": 1.0, "integer": True}
+
+
+@pytest.fixture(scope="session")
+def adr(simulation: Any) -> Callable[..., AutomaticDomainRandomization]:
+    """Create the curriculum of parameters: ``adr(length=LENGTH, start=START)``."""
+
+    def make(**blocks: Block) -> AutomaticDomainRandomization:
+        return make_curriculum({name: AdrSettings(**block) for name, block in blocks.items()}, simulation.run)
+
+    return make
+
+
+def range_of(curriculum: AutomaticDomainRandomization, name: str) -> tuple[float, float]:
+    tags = curriculum.stats()
+    return tags[f"Environment/ADR Low/{name}"], tags[f"Environment/ADR High/{name}"]
+
+
+class PlainAdr:
+    """The paper's algorithm, one episode at a time: a bound is a number to which steps are added."""
+
+    def __init__(self, blocks: dict[str, Block], uniform_of: Callable[..., list[float]]) -> None:
+        self.blocks, self.uniform_of, self.moved = blocks, uniform_of, False
+        self.began: dict[tuple[str, str], float] = {}
+        for name, block in blocks.items():
+            initial = block["initial"] if isinstance(block["initial"], tuple) else (block["initial"],) * 2
+            self.began[name, "low"], self.began[name, "high"] = initial
+        self.now = dict(self.began)
+        self.played: dict[tuple[str, str], list[float]] = {key: [] for key in self.now}
+        self.times_moved = dict.fromkeys(self.now, 0)
+
+    def limit(self, name: str, side: str) -> float:
+        return float(self.blocks[name]["limits"][side == "high"])
+
+    def draw(self, env: int, episode: int) -> tuple[tuple[float, ...], Any]:
+        values = {}
+        for name, block in self.blocks.items():
+            [number] = self.uniform_of(f"parameters/{name}", env, episode)
+            low, high = self.now[name, "low"], self.now[name, "high"]
+            values[name] = low + int(number * (high - low + 1)) if block.get("integer") else low + number * (high - low)
+        [choice] = self.uniform_of("curriculum/adr", env, episode)
+        share = next(iter(self.blocks.values())).get("boundary_probability", 0.5)
+        if choice >= share:
+            return tuple(values.values()), None
+        movable = [key for key in self.now if self.began[key] != self.limit(*key)]
+        key = movable[int(choice / share * len(movable))]
+        values[key[0]] = self.now[key]
+        return tuple(values.values()), (key, self.times_moved[key])
+
+    def ended(self, told: Any, measure: float) -> None:
+        if told is None or self.times_moved[told[0]] != told[1]:
+            return
+        key = name, side = told[0]
+        block, played = self.blocks[name], self.played[key]
+        played.append(measure)
+        if len(played) < block["episodes"]:
+            return
+        mean = math.fsum(played) / len(played)
+        played.clear()
+        before, began, limit = self.now[key], self.began[key], self.limit(name, side)
+        inward, outward = (max, min) if side == "high" else (min, max)  # the second one limits the move
+        out = block["step"] if side == "high" else -block["step"]
+        if mean >= block["upper_threshold"]:
+            self.now[key] = outward(before + out, limit)
+        elif mean <= block["lower_threshold"]:
+            # If a limit is not a whole number of steps away, the last step was shorter.
+            last = math.ceil(round((before - began) / out, 6)) - 1
+            self.now[key] = inward(began + last * out, began)
+        if abs(self.now[key] - before) > 1e-9:
+            self.times_moved[key] += 1
+            self.moved = True
+
+    def redraw(self) -> bool:
+        moved, self.moved = self.moved, False
+        return moved
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> dict[str, Block]:
+    made = {}
+    share = draw(st.sampled_from([0.2, 0.5, 1.0]))
+    for name in ("length", "start", "gravity")[: draw(st.integers(1, 3))]:
+        base = START if name == "start" else LENGTH
+        made[name] = base | {
+            "episodes": draw(st.integers(1, 4)),
+            "lower_threshold": draw(st.sampled_from([-1.0, 0.3, 0.45])),
+            "upper_threshold": draw(st.sampled_from([0.5, 0.6, 2.0])),
+            "boundary_probability": share,
+        }
+        if name != "start":
+            made[name]["step"] = draw(st.sampled_from([0.05, 0.1, 0.125, 0.3, 2.0]))
+            made[name]["initial"] = draw(st.sampled_from([0.5, 0.25, (0.4, 0.6), (0.25, 0.9)]))
+    return made
+
+
+@settings(deadline=None)
+@given(made=blocks(), seed=st.integers(0, 10_000), steps=st.integers(5, 80))
+def test_it_is_the_papers_algorithm(simulation: Any, adr: Any, made: dict[str, Block], seed: int, steps: int) -> None:
+    curriculum, model = adr(**made), PlainAdr(made, simulation.uniform_of)
+    loop = simulation.loop(curriculum, lambda values, noise: noise, seed)
+    loop.run(steps)
+    begun = simulation.plain_loop(model, lambda values, noise: noise, seed, steps)
+    assert [each[:2] for each in loop.begun] == [each[:2] for each in begun]
+    np.testing.assert_allclose([each[2] for each in loop.begun], [each[2] for each in begun], rtol=0, atol=1e-9)
+    for name in made:
+        assert range_of(curriculum, name) == pytest.approx((model.now[name, "low"], model.now[name, "high"]), abs=1e-9)
+
+
+def moved(curriculum: AutomaticDomainRandomization, told: Any, side: int, mean: float, times: int = 1) -> float:
+    """Return the bound of the only parameter after several judgements, the lower one with ``side`` -1."""
+    for _ in range(times):
+        bound = curriculum.bounds[0][side > 0]
+        curriculum.episodes_ended(told([[side * (bound.moves + 1)]] * bound.episodes, [mean] * bound.episodes))
+        curriculum.advance({})
+    return range_of(curriculum, "length")[side > 0]
+
+
+@pytest.mark.parametrize(
+    ("mean", "bounds"), [(0.76, (0.4, 0.6)), (0.75, (0.4, 0.6)), (0.74, (0.5, 0.5)), (0.1, (0.5, 0.5))]
+)
+def test_a_mean_of_at_least_the_upper_threshold_widens(adr: Any, told: Any, mean: float, bounds: Any) -> None:
+    curriculum = adr(length=LENGTH)
+    assert moved(curriculum, told, -1, mean) == pytest.approx(bounds[0])
+    assert moved(curriculum, told, 1, mean) == pytest.approx(bounds[1])
+
+
+@pytest.mark.parametrize(("mean", "high"), [(0.24, 0.6), (0.25, 0.6), (0.26, 0.7)])
+def test_a_mean_of_at_most_the_lower_threshold_narrows(adr: Any, told: Any, mean: float, high: float) -> None:
+    curriculum = adr(length=LENGTH)
+    assert moved(curriculum, told, 1, 1.0, times=2) == pytest.approx(0.7)
+    assert moved(curriculum, told, 1, mean) == pytest.approx(high)
+
+
+def test_a_bound_stops_at_its_limit_and_comes_back_to_whole_steps(adr: Any, told: Any) -> None:
+    curriculum = adr(length=LENGTH)
+    assert moved(curriculum, told, -1, 1.0, times=2) == pytest.approx(0.3)
+    assert moved(curriculum, told, -1, 1.0) == 0.25
+    assert moved(curriculum, told, -1, 1.0, times=3) == 0.25
+    assert moved(curriculum, told, -1, 0.0) == pytest.approx(0.3)
+    assert moved(curriculum, told, -1, 0.0, times=5) == 0.5
+
+
+def test_a_range_never_becomes_smaller_than_it_began(adr: Any, told: Any) -> None:
+    curriculum = adr(length=LENGTH | {"initial": (0.4, 0.7)})
+    assert moved(curriculum, told, -1, 0.0, times=3) == 0.4
+    assert moved(curriculum, told, 1, 0.0, times=3) == 0.7
+
+
+def test_a_thousand_steps_out_and_back_end_where_they_began(adr: Any, told: Any) -> None:
+    curriculum = adr(length=LENGTH | {"initial": 0.1, "limits": (0.1, 200.0), "episodes": 1})
+    assert moved(curriculum, told, 1, 1.0, times=1000) == pytest.approx(100.1, abs=1e-9)
+    assert moved(curriculum, told, 1, 0.0, times=1000) == 0.1
+
+
+def test_episodes_are_forgotten_when_a_bound_was_judged_also_if_it_stays(adr: Any, told: Any) -> None:
+    curriculum = adr(length=LENGTH)
+    curriculum.episodes_ended(told([[1], [1], [1]], [0.5, 0.5, 0.5]))  # between the thresholds
+    curriculum.episodes_ended(told([[1], [1]], [1.0, 1.0]))
+    assert not curriculum.advance({}).redraw
+    curriculum.episodes_ended(told([[1]], [1.0]))
+    assert curriculum.advance({}).redraw and range_of(curriculum, "length") == (0.5, 0.6)
+
+
+def test_an_episode_that_began_before_its_bound_moved_does_not_count(adr: Any, told: Any) -> None:
+    curriculum = adr(length=LENGTH)
+    moved(curriculum, told, 1, 1.0)
+    curriculum.episodes_ended(told([[1]] * 9, [1.0] * 9))
+    assert not curriculum.advance({}).redraw
+    curriculum.episodes_ended(told([[2]] * 3, [1.0] * 3))
+    assert curriculum.advance({}).redraw
+
+
+def test_of_episodes_that_end_in_one_step_those_behind_the_judged_ones_do_not_count(adr: Any, told: Any) -> None:
+    curriculum = adr(length=LENGTH)
+    curriculum.episodes_ended(told([[1]] * 5, [1.0, 1.0, 1.0, 0.0, 0.0]))
+    curriculum.advance({})
+    assert curriculum.status()["length"]["episodes_left"] == 3
+
+
+def test_only_episodes_at_the_bound_count(adr: Any, told: Any) -> None:
+    curriculum = adr(length=LENGTH, start=START)
+    curriculum.episodes_ended(told([[0, 0]] * 9, [1.0] * 9))
+    assert not curriculum.advance({}).redraw
+    curriculum.episodes_ended(told([[0, 1]] * 3, [1.0] * 3))
+    assert curriculum.advance({}).redraw
+    assert range_of(curriculum, "length") == (0.5, 0.5) and range_of(curriculum, "start") == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(("measure", "high"), [("reward", 0.5), ("group_reward", 0.6), ("length", 0.6)])
+def test_the_measure_says_what_of_an_episode_counts(adr: Any, told: Any, measure: str, high: float) -> None:
+    curriculum = adr(length=LENGTH | {"measure": measure})
+    curriculum.episodes_ended(told([[1]] * 3, [0.0] * 3, group_returns=[1.0] * 3, lengths=[5] * 3))
+    curriculum.advance({})
+    assert range_of(curriculum, "length")[1] == high
+
+
+def test_only_episodes_of_its_behavior_count(adr: Any, told: Any) -> None:
+    curriculum = adr(length=LENGTH | {"behavior": "Walker"})
+    curriculum.episodes_ended(told([[1]] * 3, [1.0] * 3, behavior="Runner"))
+    assert not curriculum.advance({"Walker": 0, "Runner": 0}).redraw
+    curriculum.episodes_ended(told([[1]] * 3, [1.0] * 3))
+    assert curriculum.advance({"Walker": 0, "Runner": 0}).redraw
+
+
+def test_draws_change_only_when_a_redraw_is_asked_for(adr: Any, told: Any, all_draws: Any) -> None:
+    curriculum = adr(length=LENGTH, start=START)
+    before = all_draws(curriculum, 20)
+    curriculum.episodes_ended(told([[1, 0]] * 3, [1.0] * 3))
+    np.testing.assert_equal(all_draws(curriculum, 20), before)
+    assert curriculum.advance({}).redraw
+    assert not np.array_equal(all_draws(curriculum, 20)[0], before[0])
+
+
+def even(values: np.ndarray, low: float, high: float) -> bool:
+    """Test uniformity with Kolmogorov and Smirnov at a level of 0.001."""
+    ranks = np.arange(1, len(values) + 1) / len(values)
+    return bool(np.abs(ranks - (np.sort(values) - low) / (high - low)).max() < 1.95 / math.sqrt(len(values)))
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+def test_in_the_stated_share_of_episodes_one_parameter_is_at_one_bound(
+    adr: Any, told: Any, all_draws: Any, share: float
+) -> None:
+    wide = LENGTH | {"initial": (0.4, 0.6), "boundary_probability": share}
+    curriculum = adr(length=wide, gravity=wide | {"initial": (0.3, 0.9)}, start=START | {"boundary_probability": share})
+    values, draw_id = all_draws(curriculum, 4000)
+    episodes = len(values)
+    at_bound = (draw_id != 0).sum(axis=1)
+    assert set(at_bound) == {0, 1}
+    assert at_bound.mean() == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / episodes))
+    # The lower bound of `start` cannot move: it is at its limit from the start.
+    each = [((draw_id[:, 0] < 0), 0, 0.4), ((draw_id[:, 0] > 0), 0, 0.6), ((draw_id[:, 1] < 0), 1, 0.3),
+            ((draw_id[:, 1] > 0), 1, 0.9), ((draw_id[:, 2] > 0), 2, 1.0)]  # fmt: skip
+    for rows, column, bound in each:
+        assert rows.mean() == pytest.approx(share / 5, abs=4 * math.sqrt(share / 5 / episodes))
+        assert (values[rows, column] == bound).all()
+    assert not (draw_id[:, 2] < 0).any()
+    for column, low, high in ((0, 0.4, 0.6), (1, 0.3, 0.9)):
+        inside = draw_id[:, column] == 0
+        assert even(values[inside, column], low, high)
+    # The other parameters are not at their bounds in these episodes.
+    assert even(values[draw_id[:, 1] > 0, 0], 0.4, 0.6)
+
+
+def test_whole_numbers_are_drawn_alike_both_ends_among_them(adr: Any, all_draws: Any) -> None:
+    curriculum = adr(start=START | {"initial": (1.0, 3.0)})
+    values, draw_id = all_draws(curriculum, 3000)
+    inside = values[draw_id == 0]
+    assert [np.mean(inside == value) for value in (1, 2, 3)] == pytest.approx([1 / 3] * 3, abs=0.02)
+    assert set(inside) == {1.0, 2.0, 3.0}
+
+
+def test_evaluations_play_the_target_or_all_there_is(adr: Any) -> None:
+    curriculum = adr(length=LENGTH, start=START, gravity=LENGTH | {"target": 0.7}, mass=LENGTH | {"target": (0.3, 0.4)})
+    env_index = np.arange(5)
+    values = np.concatenate([curriculum.draw_target(env_index, np.full(5, episode)) for episode in range(1000)])
+    assert even(values[:, 0], 0.25, 1.0)
+    assert [np.mean(values[:, 1] == value) for value in (1, 2, 3, 4)] == pytest.approx([0.25] * 4, abs=0.03)
+    assert set(values[:, 2]) == {0.7}
+    assert even(values[:, 3], 0.3, 0.4)
+
+
+def test_the_entropy_is_that_of_the_ranges_per_parameter(adr: Any, told: Any) -> None:
+    curriculum = adr(length=LENGTH, gravity=LENGTH | {"initial": (0.4, 0.6)})
+    assert "Environment/ADR Entropy" not in curriculum.stats()  # it would be infinite for a point
+    for _ in range(2):
+        curriculum.episodes_ended(told([[curriculum.bounds[0][1].moves + 1, 0]] * 3, [1.0] * 3))
+        curriculum.advance({})
+    assert curriculum.stats()["Environment/ADR Entropy"] == pytest.approx((math.log(0.2) + math.log(0.2)) / 2)
+
+
+def test_the_status_shows_what_is_missing_at_the_next_judged_bound(adr: Any, told: Any) -> None:
+    curriculum = adr(length=LENGTH)
+    moved(curriculum, told, 1, 1.0)
+    curriculum.episodes_ended(told([[-1], [-1], [2]], [0.4, 0.5, 1.0]))
+    assert curriculum.status()["length"] == {
+        "lesson": "[0.5, 0.6]", "low": 0.5, "high": 0.6, "measure": "reward", "value": 0.45, "threshold": 0.75,
+        "episodes_left": 1,
+    }  # fmt: skip
+
+
+def test_another_runs_status_gives_its_ranges(adr: Any, told: Any, all_draws: Any) -> None:
+    one, other = adr(length=LENGTH, start=START), adr(length=LENGTH, start=START)
+    for draw_id in ([1, 0], [-1, 0], [0, 1], [0, 2], [0, 3]):
+        one.episodes_ended(told([draw_id] * 3, [1.0] * 3))
+        one.advance({})
+    other.load_status(one.status() | {"gravity": {"lesson_num": 3}})
+    assert [range_of(other, name) for name in ("length", "start")] == [(0.4, 0.6), (1.0, 4.0)]
+    np.testing.assert_equal(all_draws(other, 20)[0], all_draws(one, 20)[0])
+
+
+def test_a_status_beyond_the_limits_is_refused(adr: Any) -> None:
+    curriculum = adr(length=LENGTH, start=START)
+    with pytest.raises(RunStateError, match=r"length: .*range \[0.1, 0.6\], .*limits .* \[0.25, 1\]"):
+        curriculum.load_status({"start": {"low": 1.0, "high": 3.0}, "length": {"low": 0.1, "high": 0.6}})
+    assert range_of(curriculum, "start") == (1.0, 1.0)
+    curriculum.load_status({"length": {"lesson_num": 2}})  # from ML-Agents: this curriculum has no lessons
+    assert range_of(curriculum, "length") == (0.5, 0.5)
+
+
+def test_a_run_resumed_at_any_step_continues_equally(adr: Any, stays_the_same_when_resumed: Any) -> None:
+    quick = {"episodes": 2, "lower_threshold": 0.4, "upper_threshold": 0.55}
+
+    def make() -> Curriculum:
+        return adr(length=LENGTH | quick, start=START | quick)
+
+    stays_the_same_when_resumed(make, lambda values, noise: noise, steps=150, stride=7)
+
+
+def test_a_state_between_an_end_and_the_look_at_it_is_whole(adr: Any, told: Any, all_draws: Any) -> None:
+    one, other = adr(length=LENGTH), adr(length=LENGTH)
+    one.episodes_ended(told([[1]] * 3, [1.0] * 3))
+    other.load_state_dict(one.state_dict())
+    np.testing.assert_equal(all_draws(other, 20), all_draws(one, 20))
+    assert other.advance({}) == one.advance({})
+    np.testing.assert_equal(all_draws(other, 20), all_draws(one, 20))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ({"length": LENGTH | {"limits": (0.25, 2.0)}}, r"length\.curriculum\.limits: .*\[0.25, 1.0\].*\[0.25, 2.0\]"),
+        ({"length": LENGTH | {"initial": 0.6}}, r"length\.curriculum\.initial: .*\[0.5, 0.5\].*\[0.6, 0.6\]"),
+        ({"length": LENGTH | {"step": 0.2}}, r"length\.curriculum\.step: .*0.1, .*0.2"),
+    ],
+)
+def test_a_state_of_other_settings_is_refused(adr: Any, told: Any, blocks: dict[str, Block], message: str) -> None:
+    saved = adr(length=LENGTH)
+    moved(saved, told, 1, 1.0)
+    curriculum = adr(**blocks)
+    before = curriculum.state_dict()
+    with pytest.raises(RunStateError, match=message) as caught:
+        curriculum.load_state_dict(saved.state_dict())
+    assert "\n" not in str(caught.value)
+    np.testing.assert_equal(curriculum.state_dict(), before)
+
+
+def test_thresholds_may_change_between_a_checkpoint_and_going_on(adr: Any, told: Any) -> None:
+    saved = adr(length=LENGTH)
+    saved.episodes_ended(told([[1], [1]], [0.5, 0.5]))
+    curriculum = adr(length=LENGTH | {"upper_threshold": 0.5, "episodes": 2})
+    curriculum.load_state_dict(saved.state_dict())
+    curriculum.episodes_ended(told([[1]], [0.5]))
+    assert curriculum.advance({}).redraw

@@ -1,0 +1,221 @@
+"""Learning progress, compared with a plain model with a list of returns per region."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlcore import Curriculum, RunStateError
+from rlcore_adaptive_curricula.learning_progress import LearningProgress, make_curriculum
+from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
+
+Block = dict[str, Any]
+WIDTH: Block = {"limits": (0.0, 2.0), "bins": 4, "window": 6, "random_share": 0.2, "refresh": 3}
+START: Block = WIDTH | {"limits": (1.0, 8.0), "integer": True}
+
+
+@pytest.fixture(scope="session")
+def made(simulation: Any) -> Callable[..., LearningProgress]:
+    """Create the curriculum of parameters: ``made(width=WIDTH)``."""
+
+    def make(**blocks: Block) -> LearningProgress:
+        return make_curriculum({n: LearningProgressSettings(**block) for n, block in blocks.items()}, simulation.run)
+
+    return make
+
+
+class PlainProgress:
+    def __init__(self, blocks: dict[str, Block], uniform_of: Callable[..., list[float]]) -> None:
+        self.blocks, self.uniform_of = blocks, uniform_of
+        self.returns: dict[str, list[list[float]]] = {
+            name: [[] for _ in range(b["bins"])] for name, b in blocks.items()
+        }
+        self.shares = {name: [1 / block["bins"]] * block["bins"] for name, block in blocks.items()}
+        self.counted = dict.fromkeys(blocks, 0)
+
+    def draw(self, env: int, episode: int) -> tuple[tuple[float, ...], list[int]]:
+        values, regions = [], []
+        for name, block in self.blocks.items():
+            which, where = self.uniform_of(f"parameters/{name}", env, episode, 2)
+            region = 0
+            while region < block["bins"] - 1 and which >= math.fsum(self.shares[name][: region + 1]):
+                region += 1
+            low, high = block["limits"]
+            width = (high - low + (1 if block.get("integer") else 0)) / block["bins"]
+            value = low + width * region + width * where
+            values.append(float(math.floor(value)) if block.get("integer") else value)
+            regions.append(region)
+        return tuple(values), regions
+
+    def ended(self, told: list[int], measure: float) -> None:
+        for name, region in zip(self.blocks, told, strict=True):
+            self.returns[name][region].append(measure)
+            self.counted[name] += 1
+
+    def redraw(self) -> bool:
+        anew = False
+        for name, block in self.blocks.items():
+            if self.counted[name] < block["refresh"]:
+                continue
+            found = []
+            for returns in self.returns[name]:
+                latest = returns[-block["window"] :]
+                newer, older = latest[len(latest) - len(latest) // 2 :], latest[: len(latest) - len(latest) // 2]
+                enough = len(latest) >= 3
+                found.append(abs(sum(newer) / len(newer) - sum(older) / len(older)) if enough else 0.0)
+            even = 1 / block["bins"]
+            rest = [each / sum(found) if sum(found) > 0 else even for each in found]
+            share = block["random_share"]
+            self.shares[name] = [share * even + (1 - share) * each for each in rest]
+            self.counted[name], anew = 0, True
+        return anew
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> dict[str, Block]:
+    return {
+        name: base
+        | {
+            "bins": draw(st.integers(2, 6)),
+            "window": draw(st.integers(4, 9)),
+            "refresh": draw(st.integers(1, 5)),
+            "random_share": draw(st.sampled_from([0.1, 0.5, 1.0])),
+        }
+        for name, base in [("width", WIDTH), ("start", START)][: draw(st.integers(1, 2))]
+    }
+
+
+def outcome(values: Any, noise: float) -> float:
+    return noise * float(values[0])
+
+
+@settings(deadline=None)
+@given(given_blocks=blocks(), seed=st.integers(0, 10_000), steps=st.integers(5, 80))
+def test_it_is_the_plain_model(
+    simulation: Any, made: Any, given_blocks: dict[str, Block], seed: int, steps: int
+) -> None:
+    curriculum, model = made(**given_blocks), PlainProgress(given_blocks, simulation.uniform_of)
+    loop = simulation.loop(curriculum, outcome, seed)
+    loop.run(steps)
+    begun = simulation.plain_loop(model, outcome, seed, steps)
+    assert [each[:2] for each in loop.begun] == [each[:2] for each in begun]
+    np.testing.assert_allclose([each[2] for each in loop.begun], [each[2] for each in begun], rtol=0, atol=1e-9)
+    for name in given_blocks:
+        np.testing.assert_allclose(curriculum.regions[name].shares, model.shares[name], atol=1e-12)
+
+
+def feed(curriculum: LearningProgress, told: Any, region: int, returns: list[float]) -> None:
+    curriculum.episodes_ended(told([[region]] * len(returns), returns))
+    curriculum.advance({})
+
+
+def test_regions_are_drawn_in_proportion_to_how_far_their_returns_moved(made: Any, told: Any, all_draws: Any) -> None:
+    curriculum = made(width=WIDTH)
+    feed(curriculum, told, 0, [1.0, 1.0, 1.0, 1.0])  # the agent has learned this region
+    feed(curriculum, told, 1, [0.0, 0.0, 0.3, 0.3])  # the agent learns this region
+    feed(curriculum, told, 2, [1.0, 1.0, 0.4, 0.4])  # the agent forgets this region, twice as fast
+    values, draw_id = all_draws(curriculum, 4000)
+    shares = [0.05, 0.05 + 0.8 / 3, 0.05 + 0.8 * 2 / 3, 0.05]
+    for region, share in enumerate(shares):
+        rows = draw_id[:, 0] == region
+        assert rows.mean() == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / len(rows)))
+        inside = np.sort(values[rows, 0]) * 2 - region  # position within the region, in [0, 1)
+        assert np.abs(np.arange(1, len(inside) + 1) / len(inside) - inside).max() < 1.95 / math.sqrt(len(inside))
+
+
+def test_without_any_progress_all_regions_are_drawn_alike(made: Any, told: Any) -> None:
+    curriculum = made(width=WIDTH)
+    feed(curriculum, told, 0, [1.0] * 6)
+    feed(curriculum, told, 1, [0.0, 9.0])  # too few for a progress
+    assert curriculum.regions["width"].shares.tolist() == [0.25] * 4
+
+
+def test_only_the_latest_episodes_of_a_region_are_compared(made: Any, told: Any) -> None:
+    curriculum = made(width=WIDTH)
+    feed(curriculum, told, 0, [9.0, 9.0, 9.0, 1.0, 1.0, 1.0])
+    assert curriculum.stats()["Environment/Learning Progress/width"] == 8.0 / 4
+    feed(curriculum, told, 0, [1.0, 1.0, 1.0])
+    assert curriculum.stats()["Environment/Learning Progress/width"] == 0.0
+
+
+def test_whole_numbers_are_drawn_alike_both_ends_among_them(made: Any, all_draws: Any) -> None:
+    values, _ = all_draws(made(start=START), 4000)
+    assert [np.mean(values == value) for value in range(1, 9)] == pytest.approx([1 / 8] * 8, abs=0.012)
+    assert set(values[:, 0]) == set(range(1, 9))
+
+
+def test_shares_change_only_when_a_redraw_is_asked_for(made: Any, told: Any, all_draws: Any) -> None:
+    curriculum = made(width=WIDTH)
+    before = all_draws(curriculum, 20)
+    curriculum.episodes_ended(told([[0], [0]], [0.0, 0.0]))
+    assert not curriculum.advance({}).redraw
+    curriculum.episodes_ended(told([[0], [0]], [1.0, 1.0]))
+    np.testing.assert_equal(all_draws(curriculum, 20), before)
+    assert curriculum.advance({}).redraw
+    assert not np.array_equal(all_draws(curriculum, 20)[0], before[0])
+
+
+def test_only_episodes_of_its_behavior_count(made: Any, told: Any) -> None:
+    curriculum = made(width=WIDTH | {"behavior": "Walker"})
+    curriculum.episodes_ended(told([[0]] * 4, [0.0, 0.0, 1.0, 1.0], behavior="Runner"))
+    assert not curriculum.advance({"Walker": 0, "Runner": 0}).redraw
+
+
+def test_evaluations_play_all_there_is_alike(made: Any, told: Any) -> None:
+    curriculum = made(width=WIDTH)
+    feed(curriculum, told, 0, [0.0, 0.0, 1.0, 1.0])
+    env_index = np.arange(5)
+    values = np.concatenate([curriculum.draw_target(env_index, np.full(5, e))[:, 0] for e in range(1000)])
+    assert [np.mean((values >= low) & (values < low + 0.5)) for low in (0.0, 0.5, 1.0, 1.5)] == pytest.approx(
+        [0.25] * 4, abs=0.03
+    )
+
+
+def test_a_run_resumed_at_any_step_continues_equally(made: Any, stays_the_same_when_resumed: Any) -> None:
+    def make() -> Curriculum:
+        return made(width=WIDTH, start=START | {"refresh": 7})
+
+    stays_the_same_when_resumed(make, outcome, steps=120, stride=7)
+
+
+def test_a_state_of_other_settings_is_refused(made: Any) -> None:
+    saved = made(width=WIDTH).state_dict()
+    with pytest.raises(RunStateError, match=r"width\.curriculum\.bins: the checkpoint has 4, .* configuration 5"):
+        made(width=WIDTH | {"bins": 5}).load_state_dict(saved)
+
+
+def test_the_window_may_change_between_a_checkpoint_and_going_on(made: Any, told: Any) -> None:
+    saved, curriculum = made(width=WIDTH), made(width=WIDTH | {"window": 4})
+    feed(saved, told, 0, [9.0, 9.0, 1.0, 1.0, 1.0, 1.0])
+    curriculum.load_state_dict(saved.state_dict())
+    feed(curriculum, told, 1, [0.0, 0.0, 0.0])
+    assert curriculum.stats()["Environment/Learning Progress/width"] == 0.0
+
+
+def test_stats_and_status_show_the_drawn_regions(made: Any, told: Any) -> None:
+    curriculum = made(width=WIDTH)
+    feed(curriculum, told, 3, [0.0, 0.0, 1.0, 1.0])
+    assert curriculum.stats() == {
+        "Environment/Learning Progress/width": 0.25,
+        "Environment/Mean Drawn/width": pytest.approx(0.05 * (0.25 + 0.75 + 1.25) + 0.85 * 1.75),
+    }
+    section = curriculum.status()["width"]
+    assert section == {
+        "lesson": "[1.5, 2]", "measure": "progress of reward", "value": 1.0, "episodes_left": 3,
+        "shares": pytest.approx([0.05, 0.05, 0.05, 0.85]),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("block", [WIDTH, START], ids=["numbers", "whole numbers"])
+def test_the_mean_drawn_is_that_of_what_is_drawn(made: Any, told: Any, all_draws: Any, block: Block) -> None:
+    curriculum = made(p=block)
+    feed(curriculum, told, 3, [0.0, 0.0, 1.0, 1.0])
+    values, _ = all_draws(curriculum, 4000)
+    spread = 5 * values.std() / math.sqrt(len(values))
+    assert curriculum.stats()["Environment/Mean Drawn/p"] == pytest.approx(values.mean(), abs=spread)

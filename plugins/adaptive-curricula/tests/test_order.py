@@ -1,0 +1,132 @@
+"""Ranges and regions depend on the agent's success, and not on short episodes, which end first."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore import Curriculum, EndedEpisodes, load_checkpoint, save_checkpoint
+from rlcore_adaptive_curricula import adr, learning_progress
+from rlcore_adaptive_curricula.adr_settings import AdrSettings
+from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
+
+NUM_ENVS = 256
+ADR: dict[str, Any] = {
+    "initial": 0.5, "limits": (0.0, 1.0), "step": 0.05, "lower_threshold": 0.3, "upper_threshold": 0.8, "episodes": 20,
+}  # fmt: skip
+
+
+class Crowd:
+    """Environments that start together: a success takes 15 to 30 steps and returns 1, a failure takes 500."""
+
+    def __init__(self, curriculum: Curriculum, success_rate: float, seed: int, behavior: str = "Walker") -> None:
+        self.curriculum, self.success_rate, self.behavior = curriculum, success_rate, behavior
+        self.random = np.random.default_rng(seed)
+        self.env_index = np.arange(NUM_ENVS)
+        self.episodes, self.numbers, self.begun = np.zeros(NUM_ENVS, np.int64), self.env_index.copy(), NUM_ENVS
+        self.draw_id = curriculum.draw(self.env_index, self.episodes).draw_id
+        self.next_draw_id = curriculum.draw(self.env_index, self.episodes + 1).draw_id
+        self.success, self.left = self._begin(NUM_ENVS)
+
+    def _begin(self, count: int) -> tuple[Any, Any]:
+        success = self.random.random(count) < self.success_rate
+        return success, np.where(success, self.random.integers(15, 31, count), 500)
+
+    def play(self, steps: int) -> None:
+        for _ in range(steps):
+            self.left -= 1
+            rows = np.flatnonzero(self.left == 0)
+            if rows.size:
+                self._end(rows)
+
+    def _end(self, rows: Any) -> None:
+        told = self.numbers[rows]
+        self.numbers[rows] = np.arange(self.begun, self.begun + rows.size)
+        self.begun += rows.size
+        self.curriculum.episodes_ended(
+            EndedEpisodes(
+                behavior=self.behavior, slots=rows, env_index=rows, numbers=told, settled=int(self.numbers.min()),
+                returns=self.success[rows].astype(float), group_returns=np.zeros(rows.size),
+                lengths=np.ones(rows.size, np.int64), values=np.zeros((rows.size, self.draw_id.shape[1])),
+                draw_id=self.draw_id[rows],
+            )
+        )  # fmt: skip
+        self.episodes[rows] += 1
+        self.draw_id[rows] = self.next_draw_id[rows]
+        self.success[rows], self.left[rows] = self._begin(rows.size)
+        env_index = self.env_index if self.curriculum.advance({self.behavior: 0}).redraw else rows
+        self.next_draw_id[env_index] = self.curriculum.draw(env_index, self.episodes[env_index] + 1).draw_id
+
+
+def ranges(run: Any, **blocks: Mapping[str, Any]) -> adr.AutomaticDomainRandomization:
+    return adr.make_curriculum({name: AdrSettings(**(ADR | block)) for name, block in blocks.items()}, run)
+
+
+def regions(run: Any) -> learning_progress.LearningProgress:
+    return learning_progress.make_curriculum({"length": LearningProgressSettings(limits=(0.0, 1.0), bins=2)}, run)
+
+
+@pytest.fixture
+def run(simulation: Any) -> Any:
+    return type(simulation.run)(num_envs=NUM_ENVS)
+
+
+@pytest.mark.parametrize(("success_rate", "episodes", "moved"), [(0.4, 20, 0), (0.6, 50, 0), (0.95, 20, 4)])
+def test_a_range_widens_by_mastery_and_not_by_the_order_of_ends(
+    run: Any, success_rate: float, episodes: int, moved: int
+) -> None:
+    """At 0.4, 16 of 20 episodes succeed with probability 0.0003; at 0.6, 40 of 50 with probability 0.002."""
+    for seed in range(3):
+        curriculum = ranges(run, a={"episodes": episodes}, b={"episodes": episodes})
+        Crowd(curriculum, success_rate, seed).play(1100)
+        assert sum(bound.steps > 0 for pair in curriculum.bounds for bound in pair) == moved
+
+
+def test_failures_that_end_together_are_not_progress(run: Any) -> None:
+    """For two groups of 20 episodes with 50% success, the means differ by 0.125 on average."""
+    found = []
+    for seed in range(5):
+        curriculum = regions(run)
+        crowd = Crowd(curriculum, 0.5, seed)
+        crowd.play(500)
+        for _ in range(2):
+            crowd.play(500)
+            found += curriculum.regions["length"].progress.tolist()
+    assert np.mean(found) < 0.22
+
+
+def test_each_behaviors_episodes_are_in_an_order_of_their_own(simulation: Any, told: Any) -> None:
+    curriculum = ranges(simulation.run, a={"behavior": "Walker"}, b={"behavior": "Runner"})
+    for behavior in ("Walker", "Runner"):
+        waiting = told([[1, 1]], [1.0], behavior=behavior)
+        waiting.settled = int(waiting.numbers[0])  # an episode that started earlier has not ended
+        for _ in range(20):
+            curriculum.episodes_ended(waiting)
+            waiting.numbers = waiting.numbers + 1
+    curriculum.advance({"Walker": 0, "Runner": 0})
+    assert [pair[1].steps for pair in curriculum.bounds] == [0, 0]
+    curriculum.episodes_ended(told([[0, 0]], [0.0]))  # now it has ended
+    assert curriculum.advance({"Walker": 0, "Runner": 0}).redraw
+    assert [pair[1].steps for pair in curriculum.bounds] == [1, 0]
+
+
+@pytest.mark.parametrize("kind", ["adr", "learning_progress"])
+def test_episodes_whose_turn_has_not_come_are_saved(run: Any, tmp_path: Any, kind: str) -> None:
+    def make() -> Curriculum:
+        return ranges(run, a={}, b={}) if kind == "adr" else regions(run)
+
+    crowd = Crowd(make(), 0.9, seed=1)
+    crowd.play(300)
+    state = crowd.curriculum.state_dict()
+    assert sum(len(order["numbers"]) for order in state["order"].values()) > 100, "nothing is waiting"
+    resumed = copy.deepcopy(crowd)
+    resumed.curriculum = make()
+    resumed.curriculum.load_state_dict(load_checkpoint(save_checkpoint(tmp_path, 1, {"it": state}))["it"])
+    for each in (crowd, resumed):
+        each.play(600)
+    np.testing.assert_equal(resumed.curriculum.state_dict(), crowd.curriculum.state_dict())
+    np.testing.assert_equal(resumed.draw_id, crowd.draw_id)

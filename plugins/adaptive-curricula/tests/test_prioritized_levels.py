@@ -1,0 +1,316 @@
+"""Prioritized level replay, compared with the formulas of its paper applied to a list of episodes per level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlcore import Curriculum, RunStateError
+from rlcore_adaptive_curricula.prioritized_levels import PrioritizedLevels, make_curriculum
+from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
+
+Block = dict[str, Any]
+SEEDS: Block = {"levels": 6, "refresh": 1, "temperature": 0.5, "staleness": 0.2}
+
+
+@pytest.fixture(scope="session")
+def made(simulation: Any) -> Callable[..., PrioritizedLevels]:
+    """Create the curriculum of parameters: ``made(seed=SEEDS)``."""
+
+    def make(**blocks: Block) -> PrioritizedLevels:
+        return make_curriculum({n: PrioritizedLevelsSettings(**block) for n, block in blocks.items()}, simulation.run)
+
+    return make
+
+
+def weights_of_a_window(count: int, memory: int, prior: int = 0) -> np.ndarray:
+    """Return the weights of ``count`` values in a running mean with ``prior`` values before them, [count].
+
+    Up to ``memory`` values have equal weights. Each later one has a share of 1 / (memory + prior), which reduces the
+    weights of the earlier values.
+    """
+    full = memory + prior
+    newer = np.maximum(count - np.maximum(np.arange(1, count + 1), memory), 0)
+    return (1.0 - 1.0 / full) ** newer / min(max(count, 1) + prior, full)
+
+
+def score_of(measures: list[float], block: Block) -> float:
+    """Return the score of a level whose episodes ended with these measures, in closed form."""
+    memory = block["memory"]
+    if block["score"] == "learnability":
+        successes = np.array([measure >= block["success"] for measure in measures])
+        weights = weights_of_a_window(len(measures), memory, prior=2)
+        rate = weights @ successes + (1.0 - weights.sum()) / 2  # one of the two episodes before was a success
+        return float(rate * (1.0 - rate))
+    if len(measures) == 1:
+        return math.inf
+    changes = np.abs(np.diff(measures))
+    return float(weights_of_a_window(len(changes), memory) @ changes)
+
+
+def replay_shares(scores: np.ndarray, ended: np.ndarray, total: int, temperature: float, rho: float) -> np.ndarray:
+    """Return P_replay of Jiang et al. 2021, equations 1 to 3, for levels with these scores.
+
+    The latest episode of a level was number ``ended`` of ``total``. The rank of a level is its mean over all orders of
+    levels with equal scores: each of the others is in front of it in half of them.
+    """
+    rank = np.ones(len(scores))
+    for level, score in enumerate(scores):
+        for other in np.delete(scores, level):
+            rank[level] += 0.5 if np.isclose(other, score, rtol=1e-9, atol=1e-12) else float(other > score)
+    by_score = np.exp(-np.log(rank) / temperature)
+    staleness = total - ended
+    by_age = staleness / staleness.sum() if staleness.any() else np.full(len(scores), 1 / len(scores))
+    return (1.0 - rho) * by_score / by_score.sum() + rho * by_age
+
+
+class PlainReplay:
+    """A replay whose scores are sums over all episodes of a level, and whose ranks count pairs of levels."""
+
+    def __init__(self, block: Block, uniform_of: Callable[..., list[float]]) -> None:
+        self.block, self.uniform_of = {"score": "change", "memory": 10, "replay_probability": None} | block, uniform_of
+        self.played: dict[int, list[tuple[int, float]]] = {}  # level: when it ended, and its measure
+        self.total = self.counted = 0
+        self.shares: dict[int, float] = {}
+
+    def draw(self, env: int, episode: int) -> tuple[tuple[float, ...], int]:
+        again, which = self.uniform_of("parameters/seed", env, episode, 2)
+        new = [level for level in range(self.block["levels"]) if level not in self.shares]
+        share = len(self.shares) / self.block["levels"]
+        if self.block["replay_probability"] is not None and 0 < share < 1:
+            share = self.block["replay_probability"]
+        if again >= share:
+            level = new[int(which * len(new))]
+        else:
+            below = 0.0
+            for level in sorted(self.shares):
+                below += self.shares[level]
+                if which < below:
+                    break
+        return (float(level + self.block.get("first_level", 0)),), level
+
+    def ended(self, told: int, measure: float) -> None:
+        self.total += 1
+        self.counted += 1
+        self.played.setdefault(told, []).append((self.total, measure))
+
+    def redraw(self) -> bool:
+        if self.counted < self.block["refresh"]:
+            return False
+        self.counted = 0
+        levels = sorted(self.played)
+        scores = np.array([score_of([measure for _, measure in self.played[level]], self.block) for level in levels])
+        ended = np.array([self.played[level][-1][0] for level in levels])
+        shares = replay_shares(scores, ended, self.total, self.block["temperature"], self.block["staleness"])
+        self.shares = dict(zip(levels, shares.tolist(), strict=True))
+        return True
+
+
+def outcome(values: Any, noise: float) -> float:
+    return round(noise * (1 + float(values[0])), 1)
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> Block:
+    made: Block = {
+        "levels": draw(st.integers(1, 12)),
+        "first_level": draw(st.sampled_from([0, 100])),
+        "refresh": draw(st.integers(1, 5)),
+        "temperature": draw(st.sampled_from([0.1, 0.5, 2.0])),
+        "staleness": draw(st.sampled_from([0.0, 0.3, 1.0])),
+        "memory": draw(st.integers(1, 4)),
+        "replay_probability": draw(st.sampled_from([None, 0.5, 1.0])),
+    }
+    return made | draw(st.sampled_from([{}, {"score": "learnability", "success": 1.0}]))
+
+
+@settings(deadline=None)
+@given(block=blocks(), seed=st.integers(0, 10_000), steps=st.integers(5, 80))
+def test_it_is_the_plain_model(simulation: Any, made: Any, block: Block, seed: int, steps: int) -> None:
+    curriculum = made(seed=block)
+    loop = simulation.loop(curriculum, outcome, seed)
+    for _ in range(steps):
+        loop.step()
+    model = PlainReplay(block, simulation.uniform_of)
+    assert loop.begun == simulation.plain_loop(model, outcome, seed, steps)
+    shares = curriculum.replays["seed"].shares
+    expected = [model.shares.get(level, 0.0) for level in range(block["levels"])]
+    np.testing.assert_allclose(shares, expected, rtol=1e-9, atol=1e-15)
+
+
+def play(curriculum: PrioritizedLevels, told: Any, episodes: list[tuple[int, float]]) -> None:
+    for level, measure in episodes:
+        curriculum.episodes_ended(told([[level]], [measure]))
+        curriculum.advance({})
+
+
+def test_levels_are_replayed_by_their_rank_and_by_how_long_ago_they_were_played(
+    made: Any, told: Any, all_draws: Any
+) -> None:
+    curriculum = made(seed=SEEDS | {"levels": 3})
+    play(curriculum, told, [(0, 0.0), (0, 0.1), (1, 0.0), (1, 1.0), (2, 0.0), (2, 0.5)])
+    # Changes 0.1, 1 and 0.5: ranks 3, 1, 2, weighted by rank^-2. Ages 4, 2 and 0.
+    weights = np.array([1 / 9, 1.0, 1 / 4])
+    shares = 0.8 * weights / weights.sum() + 0.2 * np.array([4, 2, 0]) / 6
+    values, draw_id = all_draws(curriculum, 4000)
+    for level, share in enumerate(shares):
+        rows = values[:, 0] == level
+        assert rows.mean() == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / len(rows)))
+    np.testing.assert_equal(draw_id, values)
+
+
+@pytest.mark.parametrize(("probability", "share"), [(None, 2 / 6), (0.5, 0.5), (1.0, 1.0), (0.0, 0.0)])
+def test_new_levels_are_played_alike_in_the_episodes_that_are_no_replays(
+    made: Any, told: Any, all_draws: Any, probability: float | None, share: float
+) -> None:
+    curriculum = made(seed=SEEDS | {"replay_probability": probability})
+    play(curriculum, told, [(1, 0.0), (4, 0.0)])
+    values = all_draws(curriculum, 4000)[0][:, 0]
+    assert np.isin(values, [1, 4]).mean() == pytest.approx(share, abs=0.015)
+    for level in (0, 2, 3, 5):
+        assert np.mean(values == level) == pytest.approx((1 - share) / 4, abs=0.012)
+
+
+def test_before_anything_was_played_all_levels_are_new_and_after_everything_was_none(
+    made: Any, told: Any, all_draws: Any
+) -> None:
+    for probability in (0.0, 1.0, None):
+        curriculum = made(seed=SEEDS | {"replay_probability": probability})
+        assert set(all_draws(curriculum, 100)[0][:, 0]) == set(range(6))
+        play(curriculum, told, [(level, 0.0) for level in range(6)])
+        assert curriculum.stats()["Environment/Replay Share/seed"] == 1.0
+
+
+def test_what_succeeds_now_and_then_is_what_can_be_learned(made: Any, told: Any) -> None:
+    block = SEEDS | {"levels": 3, "score": "learnability", "success": 1.0, "staleness": 0.0, "temperature": 0.1}
+    curriculum = made(seed=block)
+    never, always = [(0, 0.0)] * 8, [(1, 1.0)] * 8
+    play(curriculum, told, [*never, *always, *([(2, 1.0), (2, 0.5)] * 4)])
+    assert curriculum.replays["seed"].shares[2] > 0.99
+    scores = curriculum.replays["seed"].known.scores()
+    assert scores.tolist() == pytest.approx(
+        [0.1 * 0.9, 0.9 * 0.1, 0.25]
+    )  # by Laplace's rule: 1 of 10, 9 of 10, 5 of 10
+
+
+@pytest.mark.parametrize("temperature", [0.1, 1.0])
+def test_levels_with_equal_scores_are_replayed_alike(made: Any, told: Any, temperature: float) -> None:
+    curriculum = made(seed={"levels": 100, "refresh": 1, "temperature": temperature, "staleness": 0.0})
+    shares = curriculum.replays["seed"]
+    play(curriculum, told, [(level, 0.0) for level in range(100)])  # nothing has changed yet in any of them
+    assert shares.shares.tolist() == pytest.approx([0.01] * 100)
+    play(curriculum, told, [(level, 0.0) for level in range(100)])  # never a success: all changes are 0
+    assert shares.shares.tolist() == pytest.approx([0.01] * 100)
+    play(curriculum, told, [(7, 1.0)])
+    weights = np.where(np.arange(100) == 7, 1.0, 51.0 ** (-1 / temperature))  # ranks 1, and the mean of 2 to 100
+    assert shares.shares.tolist() == pytest.approx((weights / weights.sum()).tolist())
+
+
+def test_scores_that_only_rounding_tells_apart_are_equal(made: Any, told: Any) -> None:
+    block = SEEDS | {"levels": 2, "score": "learnability", "success": 1.0, "staleness": 0.0}
+    curriculum = made(seed=block)
+    play(curriculum, told, [*[(0, 0.0)] * 8, *[(1, 1.0)] * 8])  # shares of successes 1 / 10 and 9 / 10
+    assert curriculum.replays["seed"].shares.tolist() == pytest.approx([0.5, 0.5])
+
+
+def test_a_level_that_was_played_once_ranks_first(made: Any, told: Any) -> None:
+    curriculum = made(seed=SEEDS | {"levels": 2, "staleness": 0.0})
+    play(curriculum, told, [(0, 0.0), (0, 100.0), (1, 0.0)])
+    assert curriculum.replays["seed"].shares.tolist() == pytest.approx([0.2, 0.8])
+
+
+def test_episodes_of_one_level_that_end_in_one_step_count_one_after_the_other(made: Any, told: Any) -> None:
+    at_once, one_by_one = made(seed=SEEDS), made(seed=SEEDS)
+    episodes = [(3, 0.0), (3, 1.0), (2, 5.0), (3, 0.5), (2, 4.0)]
+    at_once.episodes_ended(told([[level] for level, _ in episodes], [measure for _, measure in episodes]))
+    at_once.advance({})
+    play(one_by_one, told, episodes)
+    np.testing.assert_equal(at_once.state_dict(), one_by_one.state_dict())
+
+
+def test_a_level_whose_share_is_too_small_for_a_number_is_still_known(made: Any, told: Any) -> None:
+    curriculum = made(seed=SEEDS | {"levels": 4, "staleness": 0.0, "temperature": 0.0005})
+    play(curriculum, told, [(0, 0.0), (0, 1.0), (1, 0.0), (1, 5.0), (2, 0.0), (2, 3.0)])
+    assert curriculum.replays["seed"].shares.tolist() == [0.0, 1.0, 0.0, 0.0]
+    assert curriculum.stats()["Environment/Replay Share/seed"] == 0.75
+
+
+def test_shares_change_only_when_a_redraw_is_asked_for(made: Any, told: Any, all_draws: Any) -> None:
+    curriculum = made(seed=SEEDS | {"refresh": 3})
+    before = all_draws(curriculum, 20)
+    curriculum.episodes_ended(told([[0], [1]], [0.0, 0.0]))
+    assert not curriculum.advance({}).redraw
+    curriculum.episodes_ended(told([[0]], [1.0]))
+    np.testing.assert_equal(all_draws(curriculum, 20), before)
+    assert curriculum.advance({}).redraw
+    assert not np.array_equal(all_draws(curriculum, 20)[0], before[0])
+
+
+def test_only_episodes_of_its_behavior_count(made: Any, told: Any) -> None:
+    curriculum = made(seed=SEEDS | {"behavior": "Walker"})
+    curriculum.episodes_ended(told([[0]], [1.0], behavior="Runner"))
+    assert not curriculum.advance({"Walker": 0, "Runner": 0}).redraw
+    assert curriculum.stats()["Environment/Levels Played/seed"] == 0.0
+
+
+def test_evaluations_play_all_levels_alike(made: Any, told: Any) -> None:
+    curriculum = made(seed=SEEDS | {"first_level": 10})
+    play(curriculum, told, [(0, 0.0), (0, 1.0)])
+    env_index = np.arange(5)
+    values = np.concatenate([curriculum.draw_target(env_index, np.full(5, e))[:, 0] for e in range(1000)])
+    assert [np.mean(values == level) for level in range(10, 16)] == pytest.approx([1 / 6] * 6, abs=0.025)
+
+
+def test_a_run_resumed_at_any_step_continues_equally(made: Any, stays_the_same_when_resumed: Any) -> None:
+    def make() -> Curriculum:
+        return made(seed=SEEDS | {"refresh": 4}, map=SEEDS | {"score": "learnability", "success": 1.0, "levels": 50})
+
+    stays_the_same_when_resumed(make, outcome, steps=120, stride=7)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"levels": 7}, r"levels: the checkpoint has 6, this configuration 7"),
+     ({"score": "learnability", "success": 1.0}, r"score: the checkpoint has change, this configuration learnability")],
+)  # fmt: skip
+def test_a_state_of_other_settings_is_refused(made: Any, change: Block, message: str) -> None:
+    with pytest.raises(RunStateError, match=r"seed\.curriculum\." + message):
+        made(seed=SEEDS | change).load_state_dict(made(seed=SEEDS).state_dict())
+
+
+def test_by_default_parallel_environments_play_many_levels(simulation: Any, told: Any) -> None:
+    """The success of levels is random: their scores do not shrink, however often they are played."""
+    random, num_envs = np.random.default_rng(1), 64
+    block = PrioritizedLevelsSettings(levels=200)
+    curriculum = make_curriculum({"seed": block}, type(simulation.run)(num_envs=num_envs))
+    rates, at_once = random.random(200), []
+    for episode in range(150):
+        level = curriculum.draw(np.arange(num_envs), np.full(num_envs, episode)).draw_id
+        curriculum.episodes_ended(told(level, random.random(num_envs) < rates[level[:, 0]]))
+        curriculum.advance({})
+        at_once.append(len(np.unique(level)))
+    assert np.mean(at_once[75:]) > 30
+    ranks = 1 / np.arange(1, 201)
+    entropy = -ranks / ranks.sum() @ np.log(ranks / ranks.sum())
+    # A tenth of the repeats prefer old levels, which increases the number.
+    assert math.exp(entropy) < curriculum.stats()["Environment/Effective Levels/seed"] < 1.5 * math.exp(entropy)
+
+
+def test_stats_and_status_show_the_repeated_levels(made: Any, told: Any) -> None:
+    curriculum = made(seed=SEEDS | {"staleness": 0.0})
+    play(curriculum, told, [(0, 0.0), (0, 1.0), (3, 0.0)])
+    entropy = -(0.8 * math.log(0.8) + 0.2 * math.log(0.2))
+    assert curriculum.stats() == {
+        "Environment/Levels Played/seed": 2.0,
+        "Environment/Replay Share/seed": pytest.approx(1 / 3),
+        "Environment/Effective Levels/seed": pytest.approx(math.exp(entropy)),
+    }
+    assert curriculum.status()["seed"] == {
+        "lesson": "2 of 6 levels", "measure": "change", "episodes_left": 1, "replay_share": pytest.approx(1 / 3),
+    }  # fmt: skip
