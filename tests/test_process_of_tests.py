@@ -13,7 +13,7 @@ from workspace import ROOT
 LOG = """\
 import logging
 import pytest
-from rlcore.cli.log import show_log
+from rlcore.cli.terminal import show_log
 
 @pytest.fixture(scope="module")
 def shown():

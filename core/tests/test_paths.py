@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.cli.shown_paths import ShownPaths
+from rlcore.cli.terminal import ShownPaths
 from rlcore.errors import ConfigError
 from rlcore.storage.files.paths import user_path, working_directory
 

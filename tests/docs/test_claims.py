@@ -18,7 +18,7 @@ import yaml
 from workspace import ROOT
 
 from rlcore import json_schema, load_plugins
-from rlcore.cli.extra import plugin_command
+from rlcore.cli.commands import plugin_command
 from rlcore.cli.main import rlcore as command_line
 from rlcore.cli.run import FOREIGN_FLAGS
 

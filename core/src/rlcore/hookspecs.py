@@ -295,7 +295,7 @@ def rlcore_create_environment(
 
 
 @_hook("factory")
-def rlcore_join_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+def rlcore_create_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
     """Meet the other processes of a run that ``torchrun`` started, and return the exchange between them.
 
     Called once per run in each of several processes, before anything is created. ``launch`` says which of them this one

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from rlcore import Launch
-from rlcore.cli.ranks import named
+from rlcore.cli.main import named
 from rlcore.errors import ConfigError
 from rlcore.run.ranks.launch import launched
 

@@ -16,7 +16,7 @@ import pytest
 
 from rlcore import CommandSpec, hookspecs
 from rlcore.cli import main as main_module
-from rlcore.cli.options import debug_option
+from rlcore.cli.commands import debug_option
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
 from rlcore_devkit.fixtures import CleanImport, InstallPlugin, RunRlcore
 
@@ -60,7 +60,7 @@ def test_help_and_list_import_nothing_heavy_and_no_plugin(arguments: list[str]) 
     assert run_in_a_fresh_interpreter(code).stdout.splitlines()[-1] == "FOUND []"
 
 
-@pytest.mark.parametrize("module", ["rlcore", "rlcore.plugins.call", "rlcore.builtin.plugin", "rlcore.cli.options"])
+@pytest.mark.parametrize("module", ["rlcore", "rlcore.plugins.call", "rlcore.builtin.plugin", "rlcore.cli.commands"])
 def test_light_modules_import_neither_torch_nor_numpy(clean_import: CleanImport, module: str) -> None:
     clean_import(module)
 

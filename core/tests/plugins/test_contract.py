@@ -87,7 +87,7 @@ def test_the_table_has_no_name_that_is_public_now() -> None:
 
 
 def test_a_module_that_plugins_never_imported_is_not_answered() -> None:
-    assert successor("rlcore.plugins.dispatch") is None and successor("rlcore.plugins.dispatch.Dispatch") is None
+    assert successor("rlcore.plugins.manager") is None and successor("rlcore.plugins.manager.Dispatch") is None
     assert successor("rlcore.environment.no_such_name") is None
     assert successor("rlcore.environment") == "rlcore.environment was renamed to rlcore in contract 3"
 

@@ -18,9 +18,9 @@ import yaml
 from rich.console import Console
 from rich.progress import Progress
 
-from rlcore.cli.log import EchoHandler
 from rlcore.cli.progress import _follow
 from rlcore.cli.run import resuming, reward_text, typed_flags
+from rlcore.cli.terminal import EchoHandler
 from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 from rlcore.storage.store import RunStore

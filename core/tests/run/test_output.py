@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.cli.report import report
+from rlcore.cli.main import report
 from rlcore.errors import EXIT_RUN_STATE
 
 

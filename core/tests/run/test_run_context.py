@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rlcore import RewardProviderSpec, RunContext, StashKey, hookimpl
-from rlcore.cli.stopping import interrupts
+from rlcore.cli.progress import interrupts
 from rlcore.contracts.environment import BehaviorSpec
 from rlcore.errors import ConfigError, UnsupportedSpace
 from rlcore.plugins.call import Plugins
@@ -227,7 +227,7 @@ def test_the_command_ends_with_the_exit_code_of_the_stop(run_rlcore: Any, config
 def test_the_first_signal_after_a_stop_by_a_plugin_does_not_end_the_process(
     make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlcore.cli.stopping.TWICE_SECONDS", 0.0)
+    monkeypatch.setattr("rlcore.cli.progress.TWICE_SECONDS", 0.0)
 
     class Interrupted:
         @hookimpl

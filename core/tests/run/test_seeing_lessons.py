@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from rlcore import hookimpl
-from rlcore.cli.parameter_table import HEADINGS, parameter_rows, print_parameters
 from rlcore.cli.progress import _follow, progress_bar
+from rlcore.cli.status import HEADINGS, parameter_rows, print_parameters
 from rlcore.config.reading import document_from_mapping
 from rlcore.contracts.curriculum import LessonChange
 from rlcore.run.run import Run

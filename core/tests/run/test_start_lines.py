@@ -17,7 +17,7 @@ import yaml
 
 from rlcore import __version__
 from rlcore.builtin.terminal_text import fitted
-from rlcore.cli.start import aligned, behavior_text, description_lines, environment_text
+from rlcore.cli.progress import aligned, behavior_text, description_lines, environment_text
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.discover import Plugin
@@ -216,7 +216,7 @@ def test_nothing_left_to_learn_is_not_described(configure: Any, tmp_path: Path, 
 
 QUICK_SIGNS = """
 import sys
-import rlcore.cli.start as start
+import rlcore.cli.progress as start
 start.FIRST_SIGN = 0.1
 from rlcore.cli.main import main
 sys.exit(main(sys.argv[1:]))

@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlcore.cli.foreign_code import allow_local_option
-from rlcore.cli.lazy import LazyCommand, LazyGroup
-from rlcore.cli.log import show_log
-from rlcore.cli.options import debug_option, plugin_options, plugins_for
-from rlcore.cli.shown_paths import UserPath
-from rlcore.cli.terminal import echo
+from rlcore.cli.commands import LazyCommand, LazyGroup, allow_local_option, debug_option, plugin_options, plugins_for
+from rlcore.cli.terminal import UserPath, echo, show_log
 from rlcore.errors import EXIT_DONE, EXIT_RUN_STATE
 
 if TYPE_CHECKING:

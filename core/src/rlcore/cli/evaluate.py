@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlcore.cli.ending import ends_within
-from rlcore.cli.foreign_code import allow_local_option
-from rlcore.cli.log import show_log
-from rlcore.cli.options import debug_option, plugin_options, plugins_for
-from rlcore.cli.report import report
+from rlcore.cli.commands import allow_local_option, debug_option, plugin_options, plugins_for
+from rlcore.cli.main import ends_within, report
 from rlcore.cli.run import limit_threads
-from rlcore.cli.shown_paths import UserPath
-from rlcore.cli.terminal import echo
+from rlcore.cli.terminal import UserPath, echo, show_log
 from rlcore.errors import EXIT_DONE, EXIT_SIGINT, ConfigError
 from rlcore.settings.limits import MAX_EPISODES
 

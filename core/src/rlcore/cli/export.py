@@ -8,12 +8,9 @@ from pathlib import Path
 import attrs
 import click
 
-from rlcore.cli.foreign_code import allow_local_option
-from rlcore.cli.log import show_log
-from rlcore.cli.options import debug_option, plugin_options, plugins_for
+from rlcore.cli.commands import allow_local_option, debug_option, plugin_options, plugins_for
 from rlcore.cli.run import limit_threads
-from rlcore.cli.shown_paths import UserPath
-from rlcore.cli.terminal import echo
+from rlcore.cli.terminal import UserPath, echo, show_log
 
 
 @click.command("export")

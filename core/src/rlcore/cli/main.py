@@ -1,24 +1,38 @@
-"""``rlcore``: finds the command, runs it, and turns errors into one line and an exit code.
+"""``rlcore``: finds the command, runs it, turns errors into one line and an exit code, and ends the process.
 
-Commands are named by strings and imported when they are run, so that ``rlcore --help`` is fast.
+Commands are named by strings and imported when they are run, so that ``rlcore --help`` is fast. ``rlcore run`` and
+``rlcore evaluate`` enter :func:`ends_within` around each ``close()``; :mod:`rlcore.run.components` sets the seconds.
+:func:`end_in_order` gives threads and exit handlers that are left after the command ``EXIT_SECONDS``.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
+from types import TracebackType
 from typing import Any, NoReturn
 
 import click
 
 from rlcore import __version__
-from rlcore.cli.lazy import LazyCommand, LazyGroup
-from rlcore.cli.shown_paths import ShownPaths
-from rlcore.cli.terminal import echo
-from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, one_line
+from rlcore.cli.commands import LazyCommand, LazyGroup
+from rlcore.cli.terminal import ShownPaths, echo, give_up
+from rlcore.errors import (
+    EXIT_DONE,
+    EXIT_INTERNAL,
+    EXIT_RUN_STATE,
+    EXIT_SIGINT,
+    ConfigError,
+    RlcoreError,
+    one_line,
+    traceback_hint,
+)
 
 ENV_DEBUG = "RLCORE_DEBUG"
 
@@ -62,9 +76,9 @@ def _lost_pipes() -> Iterator[None]:
 @click.group(
     cls=Rlcore,
     lazy=COMMANDS,
-    fallback="rlcore.cli.extra:plugin_command",
+    fallback="rlcore.cli.commands:plugin_command",
     synonyms={"train": "run", "learn": "run", "fit": "run", "test": "evaluate", "enjoy": "evaluate"},
-    others="rlcore.cli.extra:listed_commands",
+    others="rlcore.cli.commands:listed_commands",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Which plugin has which command: rlcore plugins list --provides",
 )
@@ -91,13 +105,11 @@ def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
     except SystemExit as error:
         return _ended(error, arguments)
     except ReaderGone:
-        from rlcore.cli.console import give_up
+        from rlcore.cli.terminal import give_up
 
         give_up(sys.stdout)
         return EXIT_INTERNAL
     except BaseException as error:  # GeneratorExit, for example
-        from rlcore.cli.report import report
-
         return report(error, _debugging(arguments), shown)
 
 
@@ -109,7 +121,6 @@ def _ended(error: SystemExit, arguments: Sequence[str]) -> int:
             return error.code or EXIT_DONE
         click.echo(error.code, err=True)
         return EXIT_INTERNAL
-    from rlcore.cli.report import traceback_text
 
     if _debugging(arguments):
         echo(traceback_text(error).removesuffix("\n"), err=True)
@@ -133,11 +144,129 @@ def process() -> NoReturn:
         sys.stdout.reconfigure(errors="backslashreplace")
     code = main(own_process=True)
     if command in ("run", "evaluate"):
-        from rlcore.cli.ending import end_in_order
-
         end_in_order(code)
     sys.exit(code)
 
 
 if __name__ == "__main__":
     process()
+
+
+def report(error: BaseException, debug: bool, shown: Callable[[str], str] = str) -> int:
+    """Prints the line, with ``debug`` after the traceback, and returns the exit code.
+
+    ``shown`` shortens the paths in the line. If standard error is lost, only the exit code reports the error.
+    """
+    try:
+        if debug:
+            echo(traceback_text(error).removesuffix("\n"), err=True)
+        echo(f"error: {named(shown(_message(error)))}", err=True)
+    except OSError:
+        give_up(sys.stderr)
+    if isinstance(error, OSError):  # a file that cannot be read or written: one that other code needs was named by it
+        return EXIT_RUN_STATE
+    return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL
+
+
+def named(text: str) -> str:
+    """``text`` of an error with the rank that it is of, if there are several."""
+    from rlcore.run.ranks.launch import launched
+
+    try:
+        launch = launched()
+    except ConfigError:  # which is the error: the variables of torchrun say nothing
+        launch = None
+    return text if launch is None or launch.size == 1 else f"rank {launch.rank}: {text}"
+
+
+def _message(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else f"output: {error.strerror}"
+    if isinstance(error, RlcoreError | OSError):
+        return f"{text}{traceback_hint(error)}"
+    return f"unexpected {type(error).__name__}: {text}; --debug shows the traceback"
+
+
+def traceback_text(error: BaseException) -> str:
+    """The traceback as Python prints it, without the frames of click above the command."""
+    import traceback
+
+    frames = error.__traceback__
+    while frames and frames.tb_next and _is_machinery(frames):
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames))
+
+
+def _is_machinery(frame: TracebackType) -> bool:
+    module = str(frame.tb_frame.f_globals.get("__name__"))
+    return module.split(".")[0] == "click" or module in ("rlcore.cli.main", "__main__")
+
+
+EXIT_SECONDS = 3.0  # for threads and exit handlers after the command
+
+
+@contextmanager
+def ends_within(seconds: float, what: str, last_words: Callable[[BaseException | None], int]) -> Iterator[None]:
+    """Ends the process if the block, which does ``what``, takes longer than ``seconds``.
+
+    In that case ``last_words`` is called in another thread with the error that was being handled when the block began.
+    It prints what the command would have printed, and returns the exit code.
+    """
+    error = sys.exception()
+    over, claim = threading.Event(), threading.Lock()
+
+    def end() -> None:
+        if not over.wait(seconds) and claim.acquire(blocking=False):
+            _warn(f"{what} takes more than {seconds:g} s")
+            end_process(last_words(error))
+
+    thread = threading.Thread(target=end, name="deadline", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if not claim.acquire(blocking=False):
+            threading.Event().wait()  # the process is ending
+        thread.join()
+
+
+def end_soon(code: int) -> None:
+    """Ends the process with ``code`` after ``EXIT_SECONDS``, unless it ends by itself before."""
+
+    def end() -> None:
+        time.sleep(EXIT_SECONDS)
+        left = [each.name for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+        what = f"thread {', '.join(map(repr, left))} is left over" if left else "an exit handler is not done"
+        _warn(f"{what} {EXIT_SECONDS:g} s after the end")
+        end_process(code)
+
+    threading.Thread(target=end, name="deadline", daemon=True).start()
+
+
+def end_in_order(code: int) -> NoReturn:
+    """Ends the process with ``code`` when its threads and exit handlers are done, or at a deadline.
+
+    The interpreter is not finalized: libraries with threads of their own sometimes abort the process then, which would
+    change the exit code.
+    """
+    end_soon(code)
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()
+    atexit._run_exitfuncs()
+    end_process(code)
+
+
+def _warn(why: str) -> None:
+    with suppress(OSError, ValueError):  # the process also ends if standard error is lost
+        click.echo(f"warning: {why}; the process ends without it", file=sys.stderr)
+
+
+def end_process(code: int) -> NoReturn:
+    """Ends the process at once, after flushing its output."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # lost; None, where it was closed before the start
+            stream.flush()
+    os._exit(code)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
-from typing import Any
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
+import importlib_metadata as metadata
 
-from rlcore.cli.lazy import LazyCommand, LazyGroup
-from rlcore.cli.options import debug_option, selection_options
+from rlcore.cli.commands import LazyCommand, LazyGroup, debug_option, selection_options
 from rlcore.cli.terminal import echo
-from rlcore.plugins.discover import Plugin, installed
-from rlcore.plugins.select import decide, obstacles, selection_from, unmatched
+from rlcore.errors import EXIT_INTERNAL, PluginError, did_you_mean
+from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, installed
+from rlcore.plugins.select import Choice, Selection, decide, obstacles, selection_from, unmatched
+
+if TYPE_CHECKING:
+    from rlcore.plugins.doctor import Finding
+    from rlcore.records import Record
 
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.plugins:list_command", "List the installed plugins."),
-    "info": LazyCommand("rlcore.cli.plugin_info:info_command", "Show all about one plugin."),
-    "hooks": LazyCommand("rlcore.cli.plugin_hooks:hooks_command", "Show what each hook is for."),
-    "doctor": LazyCommand("rlcore.cli.plugin_doctor:doctor_command", "Check plugins, and say how to fix them."),
+    "info": LazyCommand("rlcore.cli.plugins:info_command", "Show all about one plugin."),
+    "hooks": LazyCommand("rlcore.cli.plugins:hooks_command", "Show what each hook is for."),
+    "doctor": LazyCommand("rlcore.cli.plugins:doctor_command", "Check plugins, and say how to fix them."),
 }
 
 
@@ -26,8 +34,8 @@ COMMANDS = {
     "plugins",
     cls=LazyGroup,
     lazy=COMMANDS,
-    fallback="rlcore.cli.extra:plugin_command",
-    others="rlcore.cli.extra:listed_commands",
+    fallback="rlcore.cli.commands:plugin_command",
+    others="rlcore.cli.commands:listed_commands",
     within="plugins",
 )
 def plugins_command() -> None:
@@ -97,3 +105,285 @@ def _print_table(rows: list[dict[str, Any]], provides: bool) -> None:
     for line in lines:
         cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
         echo("  ".join([*cells, line[4]]).rstrip())
+
+
+@click.command("info")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@debug_option
+def info_command(name: str, as_json: bool) -> None:
+    """Show everything about one plugin: NAME, DIST/NAME, module:acme.hooks, or what it provides, as a trainer_type.
+
+    This imports the plugin, and the settings classes of its records.
+    """
+    try:
+        plugins = plugins_called(name)
+    except PluginError:
+        plugins = tuple(plugin for plugin in plugins_called(None) if _provides(plugin, name))
+        if not plugins:
+            raise
+    reports = [_report(plugin) for plugin in plugins]
+    if as_json:
+        click.echo(json.dumps(reports, indent=4, default=str))
+        return
+    for report in reports:
+        _print_report(report)
+
+
+def plugins_called(name: str | None) -> tuple[Plugin, ...]:
+    """The plugins that NAME means, turned on; all of them for None. PluginError if there is none."""
+    local = Selection(choices=(Choice(name, True, "-p"),)) if name and name.startswith(LOCAL_PREFIX) else Selection()
+    found = decide(installed(), local)
+    if name is None:
+        return found
+    chosen = tuple(filter(Choice(name, True, "-p").matches, found))
+    if not chosen:
+        names = sorted(plugin.name for plugin in found)
+        raise PluginError(f"plugin {name!r} is not installed; installed: {', '.join(names)}{did_you_mean(name, names)}")
+    return chosen
+
+
+def why_on(plugin: Plugin) -> str:
+    """What decides here whether the plugin is on, and what requires it: ``autoload; required by rlcore-ppo/ppo``."""
+    found = decide(installed(), selection_from(None, os.environ, (), False))
+    here = next((each for each in found if each.label == plugin.label), plugin)
+    users = [each.label for each in found if each.on and each.needs_distribution_of(plugin)]
+    return "; ".join(([] if here.required_by else [here.why]) + ([f"required by {', '.join(users)}"] if users else []))
+
+
+def _provides(plugin: Plugin, name: str) -> bool:
+    """Whether a record of the plugin has this name, such as ``iql`` of the plugin ``offline``."""
+    if plugin.state != "on":  # a plugin that is off, or made for another rlcore, is not imported for a guess
+        return False
+    from rlcore.plugins.doctor import loaded_among_others
+
+    return any(record.name == name for record in loaded_among_others(plugin).records_of(plugin.label))
+
+
+def _report(plugin: Plugin) -> dict[str, Any]:
+    from rlcore.plugins.doctor import loaded_among_others
+
+    plugins = loaded_among_others(plugin)
+    report: dict[str, Any] = {
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        **_about(plugin.distribution),
+        "requires": list(plugin.requires),
+        "state": plugin.state,
+        "why": why_on(plugin),
+        "module": plugin.module,
+        "file": getattr(sys.modules.get(plugin.module.partition(":")[0]), "__file__", None),
+        "editable": plugin.editable,
+        "hooks": list(plugins.implemented(plugin.label)),
+        "records": [_record(record) for record in plugins.records_of(plugin.label)],
+    }
+    if plugin.label in plugins.broken:
+        report["problem"] = str(plugins.broken[plugin.label])
+    return report
+
+
+def _about(distribution: str) -> dict[str, str]:
+    try:
+        found: dict[str, Any] = metadata.metadata(distribution).json
+    except (metadata.PackageNotFoundError, ValueError):  # a local module has no distribution
+        return {"summary": "", "homepage": ""}
+    links = dict(_link(line) for line in found.get("project_url", ()))
+    return {
+        "summary": found.get("summary", ""),
+        "homepage": links.get("homepage") or links.get("repository") or found.get("home_page", ""),
+    }
+
+
+def _link(line: str) -> tuple[str, str]:
+    """Label and address of ``"Homepage, https://..."``, as metadata has it."""
+    label, _, url = line.partition(",")
+    return label.strip().lower(), url.strip()
+
+
+def _record(record: Record) -> dict[str, Any]:
+    from rlcore.records import ExporterSpec, RunOptionSpec
+
+    described: dict[str, Any] = {
+        "kind": record.kind,
+        "name": record.name,
+        "summary": record.summary,
+        "target": record.target,
+    }
+    if isinstance(record, RunOptionSpec):
+        described["sets"] = record.sets
+    if kinds := getattr(record, "kinds", None):
+        described["reads"] = ", ".join(sorted(kinds))
+    if isinstance(record, ExporterSpec):
+        described["ending"] = record.suffix
+    for attribute in _settings_of(record):
+        settings = getattr(record, attribute, None)
+        if settings:
+            try:
+                fields = _fields(record.resolve(attribute))
+                described[_shown_as(attribute)] = {"class": settings, "fields": fields}
+            except PluginError as error:
+                described[_shown_as(attribute)] = {"class": settings, "problem": str(error)}
+    return described
+
+
+def _settings_of(record: Record) -> tuple[str, ...]:
+    """The attributes of a record that name settings classes. A block has nothing but settings."""
+    from rlcore.records import BehaviorSection, ConfigSection
+
+    return ("target",) if isinstance(record, ConfigSection | BehaviorSection) else ("settings", "parameters")
+
+
+def _shown_as(attribute: str) -> str:
+    return "settings" if attribute == "target" else attribute
+
+
+def _fields(settings: Any) -> list[dict[str, Any]]:
+    import attrs
+
+    from rlcore.settings.fields import field_info
+
+    if not attrs.has(settings):
+        return []
+    return [
+        {
+            "name": field.name,
+            "type": getattr(field.type, "__name__", None) or str(field.type),
+            "default": _default(field.default),
+            "description": field_info(field).description,
+        }
+        for field in attrs.fields(settings)
+    ]
+
+
+def _default(default: Any) -> Any:
+    import attrs
+
+    if default is attrs.NOTHING:
+        return "required"
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # attrs types Factory as a function
+        made = None if default.takes_self else default.factory()
+        return made if isinstance(made, list | dict | None) else type(made).__name__
+    return default
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    for key in ("name", "distribution", "version", "summary", "homepage", "state", "why", "module", "file", "problem"):
+        if report.get(key):
+            echo(f"{key + ':':14}{report[key]}")
+    echo(f"{'editable:':14}{'yes' if report['editable'] else 'no'}")
+    echo(f"{'requires:':14}{', '.join(report['requires']) or 'nothing of rlcore'}")
+    echo(f"{'hooks:':14}{', '.join(report['hooks']) or 'none'}")
+    for record in report["records"]:
+        echo(f"\n{record['kind']} {record['name']}: {record['summary']}")
+        if record["target"]:
+            echo(f"  target {record['target']}")
+        for key in ("sets", "reads", "ending"):
+            if key in record:
+                echo(f"  {key} {record[key]}")
+        for attribute in ("settings", "parameters"):
+            settings = record.get(attribute)
+            if settings:
+                echo(f"  {attribute} {settings['class']}")
+                if "problem" in settings:
+                    echo(f"    {settings['problem']}")
+                for field in settings.get("fields", ()):
+                    echo(f"    {field['name']} = {field['default']}  {field['description']}")
+
+
+@click.command("hooks")
+@click.argument("name", required=False)
+@selection_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@debug_option
+def hooks_command(name: str | None, dash_p: tuple[str, ...], no_plugins: bool, as_json: bool) -> None:
+    """Show what each hook is for, when it is called and with which arguments; only NAME, if given.
+
+    Hooks that plugins add are included. This imports the plugins.
+    """
+    from rlcore.hookspecs import HOOKS
+    from rlcore.plugins.call import load_plugins
+    from rlcore.plugins.contract import successor
+
+    plugins = load_plugins(selection_from(None, os.environ, dash_p, no_plugins))
+    for warning in plugins.warnings:
+        echo(f"warning: {warning}", err=True)
+    found = plugins.specifications
+    if name is not None and name not in found:
+        raise PluginError(
+            f"no hook {name!r}{f'; {answer}' if (answer := successor(name)) else did_you_mean(name, found)}"
+        )
+    core = {hook.name: hook for hook in HOOKS}
+    hooks = [
+        {
+            "name": each,
+            "kind": core[each].kind if each in core else "added",
+            "of": module,
+            "since": core[each].since if each in core else None,
+            "deprecated": core[each].deprecated if each in core else None,
+            "signature": _signature(function),
+            "text": inspect.getdoc(function) or "",
+        }
+        for each, (module, function) in found.items()
+        if name in (None, each)
+    ]
+    if as_json:
+        click.echo(json.dumps({"hooks": hooks}, indent=4))
+        return
+    click.echo("\n\n".join(map(_shown, hooks)))
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    signature = inspect.signature(function)  # its annotations are text, which str() would quote
+    arguments = ", ".join(f"{each.name}: {each.annotation}" for each in signature.parameters.values())
+    return f"{function.__name__}({arguments}) -> {signature.return_annotation}"
+
+
+def _shown(hook: dict[str, Any]) -> str:
+    about = f"{hook['kind']} hook of {hook['of']}" + (f", since {hook['since']}" if hook["since"] else "")
+    lines = [hook["signature"], f"    {about}", ""]
+    lines += [f"    Deprecated: {hook['deprecated']}.", ""] if hook["deprecated"] else []
+    return "\n".join([*lines, *(f"    {line}".rstrip() for line in hook["text"].splitlines())])
+
+
+@click.command("doctor")
+@click.argument("name", required=False)
+@click.option(
+    "--import/--no-import",
+    "import_targets",
+    default=True,
+    show_default=True,
+    help="Import every target too (torch among them).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@debug_option
+@click.pass_context
+def doctor_command(context: click.Context, name: str | None, import_targets: bool, as_json: bool) -> None:
+    """Check plugins, and say how to fix them. Exits with 1 if there is an error.
+
+    Checks all plugins, or NAME (DIST/NAME, module:acme.hooks): its bounds on rlcore and its contract, what importing
+    it costs and imports, its hooks and records with all that they name, clashes with others, and entry points that were
+    not reinstalled.
+    """
+    from rlcore.cli.main import COMMANDS as CORE_COMMANDS
+    from rlcore.plugins.doctor import diagnose, diagnose_together
+
+    plugins = plugins_called(name)
+    own = (*CORE_COMMANDS, *(f"plugins {command}" for command in COMMANDS))
+    findings = [finding for plugin in plugins for finding in diagnose(plugin, import_targets, own)]
+    findings += diagnose_together(plugins_called(None), only={plugin.label for plugin in plugins})
+    if as_json:
+        click.echo(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=4))
+    else:
+        for plugin in plugins:
+            _print_findings(plugin, [finding for finding in findings if finding.plugin == plugin.label])
+    if any(finding.level == "error" for finding in findings):
+        context.exit(EXIT_INTERNAL)
+
+
+def _print_findings(plugin: Plugin, findings: list[Finding]) -> None:
+    echo(f"{plugin.label}: {'ok' if not findings else ''}".rstrip())
+    if (why := why_on(plugin)) != "autoload":
+        echo(f"  {'on' if plugin.on else 'off'}: {why}")
+    for finding in findings:
+        echo(f"  {finding.level}: {finding.message}")

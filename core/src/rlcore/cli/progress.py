@@ -1,21 +1,30 @@
-"""A live progress bar on a terminal. Other outputs get signs of life until the first summary."""
+"""What a user sees of ``rlcore run`` and does while it runs: first lines, the progress bar, signals that stop it."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import sys
+import textwrap
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from time import perf_counter
+from time import monotonic, perf_counter
+from types import FrameType
 from typing import TYPE_CHECKING
 
+import click
+
 from rlcore.builtin.terminal_text import printable
-from rlcore.cli.start import signs_of_life
+from rlcore.cli.terminal import cells, echo
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from rlcore.plugins.discover import Plugin
+    from rlcore.run.description import BehaviorDescription, EnvironmentDescription, RunDescription
     from rlcore.run.run import Run
 
 REFRESH_SECONDS = 0.25
@@ -105,3 +114,222 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
             if now - before >= 1.0:
                 progress.update(tasks[name], speed=f"{(steps - steps_before) / (now - before):,.0f}")
                 seen[name] = (now, steps)
+
+
+FIRST_SIGN = 10.0  # seconds after the start; the time between two signs doubles
+LONGEST_PAUSE = 600.0  # seconds between two signs at most
+LONGEST_LABEL = 16  # a longer name of a behavior does not move the column of texts
+MOST_BEHAVIORS = 6  # lines of behaviors before the others are only counted
+MOST_OBSERVATIONS = 3  # shapes of observations in a line
+
+
+def is_silent(run: Run) -> bool:
+    """Whether the configuration turned the console writer off: then only the last line is printed."""
+    console = run.plugins.stats_writer("rlcore/console")
+    off = [reference for reference, settings in run.config.stats.items() if settings is False]
+    return any(run.plugins.stats_writer(reference) is console for reference in off)
+
+
+def show_start(run: Run, shown: Callable[[str], str]) -> None:
+    """Print what a run that has started trains. Lines are wrapped on a terminal, and complete elsewhere."""
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns - 1 if on_terminal else None
+    lines = [cells(label, shown(text)) for label, text in description_lines(run.describe())]
+    for line in aligned([(label, text) for label, text in lines], width):
+        echo(line, file=sys.stdout)  # without `file`, click writes past a progress bar
+
+
+def description_lines(run: RunDescription) -> list[tuple[str, str]]:
+    """A label and a text for each line of the description; the label of a behavior is its name."""
+    source = "recorded data" if run.environment is None else environment_text(run.environment)
+    found = [
+        ("run", f"{run.directory}, seed {run.seed}"),
+        ("plugins", _plugins(run.plugins)),
+        ("device", run.device),
+        ("learns from" if run.environment is None else "environment", source),
+    ]
+    if run.ranks > 1:
+        found.append(("ranks", f"{run.ranks}, which share the copies of the environment"))
+    found += [(each.name, behavior_text(each)) for each in run.behaviors[:MOST_BEHAVIORS]]
+    more = len(run.behaviors) - MOST_BEHAVIORS
+    if more > 0:
+        found.append(("", f"and {more} more behavior{'s' if more > 1 else ''}"))
+    if run.resume is not None:
+        found.append(("resume", str(run.resume)))
+    return found
+
+
+def environment_text(found: EnvironmentDescription) -> str:
+    """``gymnasium CartPole-v1, 8 copies in 2 workers (processes)``."""
+    copies = "1 copy" if found.num_envs == 1 else f"{found.num_envs} copies"
+    workers = "1 worker" if found.workers == 1 else f"{found.workers} workers"
+    where = f" in {workers} ({found.executor})" if found.workers else ""
+    return f"{' '.join(filter(None, (found.type, found.id)))}, {copies}{where}"
+
+
+def behavior_text(found: BehaviorDescription) -> str:
+    """``ppo; 8 agents; observes 4; acts discrete 2; network 2 x 64 tanh, 9,155 parameters; 100,000 steps``."""
+    parts = [" with ".join(filter(None, (found.trainer, ", ".join(found.sections))))]
+    if found.agents is not None:
+        parts.append("1 agent" if found.agents == 1 else f"{found.agents} agents")
+    shapes = ["x".join(map(str, shape)) or "1" for shape in found.observations.values()]
+    more = len(shapes) - MOST_OBSERVATIONS
+    seen = " + ".join(shapes[:MOST_OBSERVATIONS]) + (f" and {more} more" if more > 0 else "")
+    actions = [f"continuous {found.continuous}"] if found.continuous else []
+    if found.discrete:
+        actions.append(f"discrete {'x'.join(map(str, found.discrete))}")
+    parts += [f"observes {seen}", f"acts {' and '.join(actions) or 'nothing'}"]
+    if found.network is not None:
+        parts.append(f"network {found.network}")
+    end = "acts without learning" if found.max_steps is None else f"{found.max_steps:,} steps"
+    return "; ".join((*parts, end))
+
+
+def _plugins(plugins: Iterable[Plugin]) -> str:
+    """``core, ppo (0.1.0), acme-rl/reward (2.1), hooks (local)``: names of rlcore's packages are shortened."""
+    groups: dict[str, list[str]] = {}
+    for plugin in sorted(plugins, key=lambda each: (not each.essential, not each.distribution, each.label)):
+        ours = plugin.essential or plugin.distribution == f"rlcore-{plugin.name}"
+        name = plugin.name if ours or not plugin.distribution else plugin.label
+        groups.setdefault(plugin.version if plugin.distribution else "local", []).append(name)
+    return ", ".join(f"{', '.join(names)} ({version})" for version, names in groups.items())
+
+
+def aligned(lines: Sequence[tuple[str, str]], width: int | None) -> list[str]:
+    """The labels in one column and the texts in another, wrapped to ``width`` columns if it is given."""
+    column = 2 + max(min(len(label), LONGEST_LABEL) for label, _ in lines)
+    wrapped: list[str] = []
+    for label, text in lines:
+        first = f"{label:<{column - 2}}  "
+        if width is None:
+            wrapped.append(f"{first}{text}")
+            continue
+        room = max(width, column + 20)
+        wrapped += textwrap.wrap(
+            text, room, initial_indent=first, subsequent_indent=" " * column, break_on_hyphens=False
+        )
+    return wrapped
+
+
+@contextmanager
+def signs_of_life(run: Run) -> Iterator[None]:
+    """Prints a line now and then until the first summary, where no progress bar shows that the run is alive.
+
+    A thread reads the counters of the run; the loop does not know of it.
+    """
+    if is_silent(run):
+        yield
+        return
+    done = threading.Event()
+    thread = threading.Thread(target=_print_signs, args=(run, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _print_signs(run: Run, done: threading.Event) -> None:
+    started, pause = perf_counter(), FIRST_SIGN
+    before, steps_before = started, 0
+    while not done.wait(pause) and run.epoch == 0:
+        now, steps = perf_counter(), _steps(run)
+        setup = run.timers.root.children.get("run_training.setup")
+        acting_since = max(before, started + (0.0 if setup is None else setup.total))
+        speed = (steps - steps_before) / max(now - acting_since, 1e-3)
+        echo(sign(run, steps, speed, now - started), file=sys.stdout)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        before, steps_before = now, steps
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _steps(run: Run) -> int:
+    if run.config.checkpoint_settings.inference:
+        return sum(behavior.inferred for behavior in run.behaviors.values())
+    return run.steps
+
+
+def sign(run: Run, steps: int, speed: float, seconds: float) -> str:
+    """``running: 1200 steps after 10 s, 120 steps/s lately; the first summary is at step 50000``."""
+    behaviors = run.behaviors
+    if not behaviors:
+        return f"starting: {seconds:.0f} s so far"
+    line = f"running: {steps} steps after {seconds:.0f} s, {speed:.0f} steps/s lately"
+    if run.config.checkpoint_settings.inference:
+        return line
+    learning = [behavior for behavior in behaviors.values() if behavior.learning]
+    nearest = min(learning, key=lambda each: each.next_summary - each.steps, default=None)
+    if nearest is None:
+        return line
+    of = f" of {nearest.name}" if len(behaviors) > 1 else ""
+    return f"{line}; the first summary{of} is at step {min(nearest.next_summary, nearest.settings.max_steps)}"
+
+
+# A signal repeated within these seconds counts as one: `timeout` and wrappers of commands send it to the process and
+# to its group, and a user who presses Ctrl-C twice has not yet read what the second one costs.
+TWICE_SECONDS = 0.5
+LOOK_SECONDS = 0.1
+STOPS = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+    if hasattr(signal, name)
+)
+
+
+@contextmanager
+def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
+    """SIGINT, SIGTERM and SIGHUP ask the run to save and stop; a second SIGINT or SIGTERM ends the process at once.
+
+    A signal that was ignored before, as ``nohup`` does with SIGHUP and a shell with SIGINT of a background command,
+    stays ignored. A second SIGHUP changes nothing: a terminal that closes sends it more than once. ``own_process``:
+    once the run is saved, no late signal changes the exit code of the process.
+    """
+    received: list[float] = []  # when the first signal came
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not received:
+            received.append(monotonic())
+            run.stop_by_signal(number)
+        elif number in (signal.SIGINT, signal.SIGTERM) and monotonic() - received[0] >= TWICE_SECONDS:
+            os._exit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in STOPS}
+    ours = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    for number in ours:
+        signal.signal(number, handle)
+    over = threading.Event()
+    thread = threading.Thread(target=_print_what_it_waits_for, args=(run, received, over), name="stopping", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        for number, handler in ours.items():
+            signal.signal(number, signal.SIG_IGN if own_process and received else handler)
+
+
+def _print_what_it_waits_for(run: Run, received: Sequence[float], over: threading.Event) -> None:
+    """Prints once what a stopping run still does, so that the user knows what a second signal loses.
+
+    Runs in a thread of its own, because a signal handler must not write to a stream that the interrupted loop may be
+    writing to.
+    """
+    while not received:
+        if over.wait(LOOK_SECONDS):
+            return
+    if not over.wait(TWICE_SECONDS):
+        click.echo(waiting_line(run), file=sys.stderr)
+
+
+def waiting_line(run: Run) -> str:
+    """The line that says what a stopping run waits for, and what a second signal loses."""
+    doing = "finishing the update, then saving a checkpoint" if run.updating else "saving a checkpoint"
+    if run.outcome is not None and run.saved_step == run.steps:
+        return "stopping: closing the environment; all that was learned is saved"
+    lost = "everything" if run.saved_step is None else f"what was learned after step {run.saved_step}"
+    if run.config.checkpoint_settings.inference:
+        doing, lost = "ending", "nothing"
+    return f"stopping: {doing}; a second Ctrl-C or SIGTERM ends the run at once and loses {lost}"

@@ -5,27 +5,30 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlcore.cli.console import lasting_console
-from rlcore.cli.foreign_code import allow_local_option
-from rlcore.cli.log import show_log
-from rlcore.cli.options import plugin_options, plugins_for
-from rlcore.cli.ranks import first_rank_reports
-from rlcore.cli.run_options import before_double_dash, options_of_plugins, taken
-from rlcore.cli.shown_paths import ShownPaths, UserPath
-from rlcore.cli.terminal import echo
-from rlcore.errors import ConfigError
+from rlcore.cli.commands import (
+    allow_local_option,
+    before_double_dash,
+    options_of_plugins,
+    plugin_options,
+    plugins_for,
+    taken,
+)
+from rlcore.cli.terminal import ShownPaths, UserPath, echo, lasting_console, show_log
+from rlcore.errors import ConfigError, RlcoreError
 from rlcore.storage.files.paths import user_path
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
+    from rlcore.contracts.ranks import Launch
     from rlcore.run.behaviors.behavior import BehaviorRun
     from rlcore.run.run import Run
 
@@ -145,11 +148,8 @@ def train(
     **plugin_flags: Any,
 ) -> int:
     """Trains as the arguments say until the run ends. Returns the exit code."""
-    from rlcore.cli.ending import ends_within
-    from rlcore.cli.progress import show_progress
-    from rlcore.cli.report import report
-    from rlcore.cli.start import is_silent, show_start
-    from rlcore.cli.stopping import interrupts
+    from rlcore.cli.main import ends_within, report
+    from rlcore.cli.progress import interrupts, is_silent, show_progress, show_start
     from rlcore.contracts.finite import hide_overflow_warnings
     from rlcore.run.ranks.launch import launched
 
@@ -236,6 +236,22 @@ def report_end(run: Run, shown: ShownPaths) -> int:
 def exit_code(run: Run) -> int:
     """The exit code of a run that ended without an error."""
     return run.stop.exit_code if run.outcome == "interrupted" and run.stop is not None else 0
+
+
+# For the first rank of a machine to print its error before torchrun ends it because another rank has ended.
+SECONDS_TO_REPORT = 10.0
+
+
+@contextmanager
+def first_rank_reports(launch: Launch | None) -> Iterator[None]:
+    """Leave an error of the block, which all ranks of a machine have, to the first of them."""
+    try:
+        yield
+    except RlcoreError as error:
+        if launch is not None and launch.local_rank:
+            sleep(SECONDS_TO_REPORT)
+            os._exit(error.exit_code)
+        raise
 
 
 FLAG_KEYS = {

@@ -1,4 +1,4 @@
-"""Printing text from files safely, without escape sequences and markup, for commands of rlcore and of plugins.
+"""What commands print: safe texts, short paths, the log, on streams whose loss does not end a run.
 
 Names and messages come from configurations, run directories and packages of others. A terminal executes escape
 sequences in them (which can set its title, its lines and its clipboard), and rich reads ``[red]`` as a color.
@@ -6,17 +6,24 @@ sequences in them (which can set its title, its lines and its clipboard), and ri
 
 from __future__ import annotations
 
+import logging
+import os
+import re
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
 from rlcore.builtin.terminal_text import fitted, printable
+from rlcore.errors import one_line
+from rlcore.storage.files.paths import user_path, working_directory
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-__all__ = ["cells", "echo", "plain_console"]
 
 
 def echo(text: object = "", *, err: bool = False, file: TextIO | None = None) -> None:
@@ -42,3 +49,179 @@ def plain_console() -> Console:
 def cells(*values: Any) -> tuple[str, ...]:
     """The cells of a row of a table, as printable text on one line."""
     return tuple(" ".join(printable(str(value)).split("\n")) for value in values)
+
+
+class LastingStream:
+    """A text stream that drops what it can no longer write, and calls ``lost`` once with the reason.
+
+    After the first failure (a reader that is gone, a full disk, a closed terminal) nothing more is written.
+    """
+
+    def __init__(self, stream: TextIO, lost: Callable[[str], None]) -> None:
+        self._stream = stream
+        self._lost = lost
+        self._dropped = False
+        self._lock = threading.Lock()  # a progress bar writes from a thread of its own
+
+    def write(self, text: str) -> int:
+        if not self._dropped:
+            try:
+                return self._stream.write(text)
+            except (OSError, ValueError) as error:
+                self._drop(error)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        if not self._dropped:
+            try:
+                self._stream.flush()
+            except (OSError, ValueError) as error:
+                self._drop(error)
+
+    def _drop(self, error: OSError | ValueError) -> None:
+        """Drops the stream; raises a ValueError of a stream that is not closed, because the caller caused it."""
+        if isinstance(error, ValueError) and not self._stream.closed:
+            raise error
+        with self._lock:
+            if self._dropped:
+                return
+            self._dropped = True
+        give_up(self._stream)
+        self._lost((isinstance(error, OSError) and error.strerror) or one_line(error))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def give_up(stream: TextIO) -> None:
+    """Sends what ``stream`` still buffers, and all later writes to its descriptor, to the null device.
+
+    Otherwise Python fails to flush the stream when it exits, and ends with exit code 120.
+    """
+    with suppress(OSError, ValueError):  # closed, or not a file: nothing will be flushed
+        descriptor = stream.fileno()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, descriptor)
+        os.close(null)
+        stream.flush()
+
+
+@contextmanager
+def lasting_console() -> Iterator[list[Callable[[], None]]]:
+    """For a block that continues if standard output or standard error is lost.
+
+    A warning is then printed on the other stream, if that one is left. The block may add functions to the list that it
+    gets; they are called when standard output is lost.
+    """
+    output, errors = sys.stdout, sys.stderr
+    listeners: list[Callable[[], None]] = []
+
+    def output_lost(why: str) -> None:
+        # Not through the progress bar, which used the stream that is lost.
+        print(_lost("standard output", why), file=kept_errors, flush=True)
+        for notify in listeners:
+            notify()
+
+    def errors_lost(why: str) -> None:
+        print(_lost("standard error", why), file=sys.stdout, flush=True)
+
+    kept_output, kept_errors = _lasting(output, output_lost), _lasting(errors, errors_lost)
+    sys.stdout, sys.stderr = kept_output, kept_errors
+    try:
+        with _every_character(output):
+            yield listeners
+    finally:
+        for kept in (kept_output, kept_errors):
+            if kept is not None:
+                kept.flush()
+        sys.stdout, sys.stderr = output, errors
+
+
+def _lasting(stream: TextIO | None, lost: Callable[[str], None]) -> TextIO:
+    """``stream`` as a LastingStream. It is None in a Python that was started without it, and stays None."""
+    return cast(TextIO, stream and LastingStream(stream, lost))
+
+
+def _lost(name: str, why: str) -> str:
+    return f"warning: {name} is lost ({why}); the run continues without it"
+
+
+@contextmanager
+def _every_character(output: TextIO | None) -> Iterator[None]:
+    """Characters that the terminal's encoding lacks are written as escapes, as on standard error."""
+    reconfigure, handling = getattr(output, "reconfigure", None), getattr(output, "errors", None)
+    if reconfigure is None or handling != "strict":
+        yield
+        return
+    reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        with suppress(OSError, ValueError):
+            reconfigure(errors=handling)
+
+
+class UserPath(click.Path):
+    """A path whose ``~`` is expanded if the shell did not do it, as in ``--record=~/films``."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(user_path(value), param, ctx)
+
+
+class ShownPaths:
+    """Shortens messages: paths below the directory where the command was started become relative to it.
+
+    A run knows its files by absolute paths, because an environment may change the working directory.
+    """
+
+    def __init__(self) -> None:
+        start = str(working_directory())
+        # Only where a path starts: `/w/` stays in `/other/w/results`.
+        known = os.path.isabs(start) and start != os.path.dirname(start)
+        self._start = re.compile(rf"(?<![^\s'\"(\[=:,;]){re.escape(start + os.sep)}(?=[^\s'\"])") if known else None
+
+    def __call__(self, text: str) -> str:
+        return text if self._start is None else self._start.sub("", text)
+
+
+class EchoHandler(logging.Handler):
+    """Writes to the current ``sys.stderr``, which a progress bar may have replaced.
+
+    The stream is passed to click, which would otherwise look for the binary stream and write past the bar.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        from rlcore.plugins.context import PLUGIN_LOGGERS
+
+        self._shown, self._plugins = ShownPaths(), f"{PLUGIN_LOGGERS}."
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kind = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        if record.name.startswith(self._plugins):
+            kind += f"{record.name.removeprefix(self._plugins)}: "
+        echo(f"{kind}{self._shown(' '.join(record.getMessage().splitlines()))}", file=sys.stderr)
+        if record.exc_info:
+            import traceback
+
+            echo("".join(traceback.format_exception(*record.exc_info)).removesuffix("\n"), file=sys.stderr)
+
+
+def show_log(debug: bool = False, leads: bool = True) -> None:
+    """Prints messages and warnings of rlcore from now on; with ``debug``, everything.
+
+    A process that does not lead, because it is a rank above 0 of a run, prints errors alone.
+    """
+    logger = logging.getLogger("rlcore")
+    for handler in [handler for handler in logger.handlers if isinstance(handler, EchoHandler)]:
+        logger.removeHandler(handler)  # an earlier command of this process may have started in another directory
+    logger.addHandler(EchoHandler())
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG if debug else logging.INFO if leads else logging.ERROR)

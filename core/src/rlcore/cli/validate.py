@@ -7,10 +7,8 @@ from pathlib import Path
 
 import click
 
-from rlcore.cli.foreign_code import allow_local_option
-from rlcore.cli.options import debug_option, plugin_options, plugins_for
-from rlcore.cli.shown_paths import UserPath
-from rlcore.cli.terminal import echo
+from rlcore.cli.commands import allow_local_option, debug_option, plugin_options, plugins_for
+from rlcore.cli.terminal import UserPath, echo
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 

@@ -1,7 +1,7 @@
 """What a run is made of: creates its environment, trainers, curricula and writers, and closes them.
 
 An error of a ``close()`` is reported, and keeps nothing else open. How long a ``close()`` may take is set here too;
-:mod:`rlcore.cli.ending` ends the process at these deadlines.
+:mod:`rlcore.cli.main` ends the process at these deadlines.
 """
 
 from __future__ import annotations

@@ -1,0 +1,342 @@
+"""What commands are made of: groups that import lazily, options that several share, commands and options of plugins.
+
+A command that only reads does not run code that a file names. ``status``, ``validate``, ``evaluate`` and ``export``
+import a local file or module that only a configuration names only with ``--allow-local``; the user chose what ``-p`` or
+``RLCORE_PLUGINS`` names. ``rlcore run CONFIG`` imports what CONFIG names, and resuming a run does so if this user wrote
+its directory; see :mod:`rlcore.run.saved.provenance`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.machinery import PathFinder
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from rlcore.cli.terminal import echo
+from rlcore.errors import PluginError, did_you_mean
+from rlcore.plugins.known import package_of
+
+if TYPE_CHECKING:
+    from rlcore.config.document import Document
+    from rlcore.plugins.call import Plugins
+    from rlcore.records import RunOptionSpec
+
+
+class LazyCommand(NamedTuple):
+    """The place of a command's code, and its line in ``--help``."""
+
+    target: str  # "package.module:function"
+    help: str
+
+
+class LazyGroup(click.Group):
+    """Import commands on first use.
+
+    ``lazy`` maps names to commands. ``fallback`` names a function for all others: it takes a name and returns its
+    command, or None, the names that it knows, and what to add to the message about a name that it does not know.
+    ``synonyms`` maps names that other programs have for commands to ours.
+    ``others`` names a function that returns the names and lines of other commands for ``--help``.
+    ``within`` is the name of a group inside ``rlcore``: ``fallback`` and ``others`` know its commands with it in front.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        lazy: dict[str, LazyCommand] | None = None,
+        fallback: str | None = None,
+        synonyms: dict[str, str] | None = None,
+        others: str | None = None,
+        within: str = "",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.synonyms = synonyms or {}
+        self.lazy = lazy or {}
+        self.fallback = fallback
+        self.others = others
+        self.front = f"{within} " if within else ""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.lazy:
+            command: click.Command = _load(self.lazy[cmd_name].target)
+            return command
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in self.lazy or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        command, others, off = None, (), ""
+        if self.fallback is not None and not name.startswith("-"):
+            command, others, off = _load(self.fallback)(self.front + name)
+        if command is not None:
+            return name, command, args[1:]
+        known = (*self.lazy, *self._of_this_group(others))
+        package = package_of("command", self.front + name)
+        if package:
+            advice = f"pip install {package}, or turn the plugin on if it is installed"
+            raise click.UsageError(f"no command {self.front + name!r}: it is a command of {package}; {advice}", ctx)
+        hint = did_you_mean(self.synonyms.get(name, name), known)
+        parts = [f"no command {self.front + name!r}", f"commands: {', '.join(known)}{hint}", off]
+        raise click.UsageError("; ".join(filter(None, parts)), ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help) for name, command in self.lazy.items()])
+        if self.others is None:
+            return
+        lines = dict(_load(self.others)())
+        others = [name for name in self._of_this_group(lines) if name not in self.lazy]
+        if others:
+            with formatter.section("Commands of installed plugins"):
+                formatter.write_dl([(name, lines[self.front + name]) for name in others])
+
+    def _of_this_group(self, names: Iterable[str]) -> list[str]:
+        """The commands of this group among ``names``, without the group in front."""
+        found = (name.removeprefix(self.front) for name in names if name.startswith(self.front))
+        return [name for name in found if " " not in name]
+
+
+def _load(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)
+
+
+_METADATA = (".dist-info", ".egg-info")
+_MODULE = re.compile(r"^\s*[\w-]+\s*=\s*([\w.]+)", re.MULTILINE)
+
+
+def listed_commands() -> list[tuple[str, str]]:
+    """The names and summaries of the commands of installed plugins, as far as they are written out in their modules.
+
+    ``rlcore --help`` imports no plugin, and its reading of all metadata would take longer than the rest of it: this
+    reads the entry points of the group ``rlcore`` and the text of the modules that they name.
+    """
+    found: dict[str, str] = {}
+    for module in _modules():
+        first, *rest = module.split(".")
+        spec = PathFinder.find_spec(first)
+        if spec is None or spec.origin is None:
+            continue  # as rlcore plugins list says
+        path = Path(spec.origin)
+        path = path.parent.joinpath(*rest).with_suffix(".py") if rest else path
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            continue
+        for block in text.split("CommandSpec(")[1:]:
+            name = re.search(r"""\bname=["']([\w -]+)["']""", block)
+            summary = re.search(r"""\bsummary=(?:"([^"]*)"|'([^']*)')""", block)
+            if name is not None:
+                found.setdefault(name[1], (summary[1] or summary[2]) if summary is not None else "")
+    return sorted(found.items())
+
+
+def _modules() -> Iterator[str]:
+    """The modules that entry points of the group name."""
+    for folder in dict.fromkeys(sys.path):
+        try:
+            names = [name for name in os.listdir(folder or ".") if name.endswith(_METADATA)]
+        except OSError:
+            continue
+        for name in sorted(names):
+            try:
+                text = Path(folder, name, "entry_points.txt").read_text(encoding="utf-8")
+            except (OSError, ValueError):
+                continue
+            _, group, rest = text.partition("[rlcore]\n")
+            if group:
+                yield from _MODULE.findall(rest.partition("\n[")[0])
+
+
+def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], str]:
+    """The command called NAME, GROUP NAME or DIST/NAME of an installed plugin, or None, and the names of all of them.
+
+    The last element says which plugins are off, and may have the command; it is empty if none is.
+    """
+    from rlcore.plugins.call import load_plugins
+    from rlcore.plugins.select import selection_from
+
+    plugins = load_plugins(selection_from(None, os.environ, (), False))
+    for warning in plugins.warnings:
+        echo(f"warning: {warning}", err=True)
+    records = plugins.records("command")
+    names = tuple(dict.fromkeys(record.name for record in records))
+    if name not in {*names, *(record.reference for record in records)}:
+        return None, names, _off(plugins)
+    record = plugins.command(name)
+    command = record.resolve()
+    if not isinstance(command, click.Command):
+        raise PluginError(f"command {name!r}: {record.target} is a {type(command).__name__}, not a click command")
+    return command, names, ""
+
+
+def _off(plugins: Plugins) -> str:
+    from rlcore.plugins.select import ENV_PLUGINS
+
+    off = [plugin for plugin in plugins.found if not plugin.on]
+    if not off:
+        return ""
+    advice = f"{off[0].name} turns it on" if len(off) == 1 else "NAME turns one on"
+    return f"turned off: {', '.join(plugin.described for plugin in off)}; {ENV_PLUGINS}={advice}"
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def plugin_options(command: Command) -> Command:
+    """Adds ``-p``, ``--no-plugins`` and ``--strict-plugins`` (``dash_p``, ``no_plugins``, ``strict_plugins``)."""
+    strict = click.option("--strict-plugins", is_flag=True, help="Stop the command at any failure of a plugin.")
+    return selection_options(strict(command))
+
+
+def selection_options(command: Command) -> Command:
+    """Adds only ``-p`` and ``--no-plugins``."""
+    command = click.option("--no-plugins", is_flag=True, help="Load rlcore's own plugins and those named by -p.")(
+        command
+    )
+    return click.option(
+        "-p",
+        "dash_p",
+        multiple=True,
+        metavar="NAME",
+        help="Load a plugin: NAME, DIST/NAME or module:acme.hooks; no:NAME leaves one out. May be repeated.",
+    )(command)
+
+
+def debug_option(command: Command) -> Command:
+    """Adds ``--debug``, which :func:`rlcore.cli.main.main` reads from the arguments."""
+    return click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(command)
+
+
+def plugins_for(
+    document: Document,
+    *,
+    dash_p: Sequence[str],
+    no_plugins: bool,
+    strict_plugins: bool,
+    tolerate_errors: bool = False,
+    allow_local: bool = True,
+    lenient: bool = False,
+) -> Plugins:
+    """Loads the plugins of a command and prints their warnings, such as one for each plugin that was left out.
+
+    Without ``allow_local``, local files and modules that only the document names are left out; see
+    :mod:`rlcore.cli.commands`. ``lenient``: plugins that only the document asks for may be missing or broken.
+    """
+    from rlcore.config.load import load_plugins_for
+
+    plugins = load_plugins_for(
+        document,
+        dash_p=dash_p,
+        no_plugins=no_plugins,
+        strict=strict_plugins,
+        tolerate_errors=tolerate_errors,
+        allow_local=allow_local,
+        lenient=lenient,
+    )
+    if not allow_local:
+        warn_of_left_out(document, plugins)
+    for warning in plugins.warnings:
+        echo(f"warning: {warning}", err=True)
+    return plugins
+
+
+def allow_local_option(command: Command) -> Command:
+    """Adds ``--allow-local`` (``allow_local``)."""
+    return click.option(
+        "--allow-local",
+        is_flag=True,
+        envvar="RLCORE_ALLOW_LOCAL",
+        help="Import the files and modules that the configuration names (RLCORE_ALLOW_LOCAL=1 does the same).",
+    )(command)
+
+
+def warn_of_left_out(document: Document, plugins: Plugins) -> None:
+    """Warns of each file and module that the configuration names and that was not imported."""
+    from rlcore.config.load import left_out
+
+    for message in left_out(document, plugins):
+        echo(f"warning: {message}", err=True)
+
+
+_PREFIX = "of_plugin_"  # of the names under which click passes their values
+
+
+def before_double_dash(args: Sequence[str]) -> Sequence[str]:
+    """The words of a command line that may be options."""
+    return args[: args.index("--")] if "--" in args else args
+
+
+def options_of_plugins(args: Sequence[str], own: Iterable[click.Parameter]) -> list[click.Option]:
+    """The options that plugins add, if ``args`` have an option that is not in ``own``.
+
+    Help alone loads no plugin, so that it is fast. The plugins are those that environment variables and ``-p`` choose:
+    the configuration is read later. Raises PluginError for an option that rlcore or another plugin has.
+    """
+    words = [word.partition("=")[0] for word in before_double_dash(args)]
+    known = {word for parameter in own for word in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    if not any(word.startswith("--") and word not in known for word in words):
+        return []
+    from rlcore.plugins.call import load_plugins
+    from rlcore.plugins.select import selection_from
+    from rlcore.records import RunOptionSpec
+
+    plugins = load_plugins(selection_from(None, os.environ, _dash_p(args), "--no-plugins" in words))
+    found: dict[str, RunOptionSpec] = {}
+    for record in plugins.records("option"):
+        assert isinstance(record, RunOptionSpec)
+        if record.option in known:
+            raise PluginError(f"{record.described}: {record.option} is an option of rlcore itself")
+        if record.option in found:
+            other = found[record.option].described
+            raise PluginError(f"{record.described} clashes with {other}; turn one off with -p no:DIST/PLUGIN")
+        found[record.option] = record
+    return [_option(record) for record in found.values()]
+
+
+def _option(record: RunOptionSpec) -> click.Option:
+    name = f"{_PREFIX}{record.name.replace('-', '_')}"
+    about = f"{record.summary} Sets {record.sets}."
+    callback = _Given(record)
+    if record.flag:
+        return click.Option([record.option, name], is_flag=True, help=about, callback=callback)
+    return click.Option([record.option, name], metavar="VALUE", help=about, callback=callback)
+
+
+class _Given:
+    """Turns the value of an option into the override that it stands for: ``("acme.team", "vision")``."""
+
+    def __init__(self, record: RunOptionSpec) -> None:
+        self._record = record
+
+    def __call__(self, ctx: click.Context, parameter: click.Parameter, value: Any) -> tuple[str, str] | None:
+        if value is None or value is False:
+            return None
+        return self._record.option, f"{self._record.sets}={'true' if self._record.flag else value}"
+
+
+def taken(flags: dict[str, Any]) -> Mapping[str, str]:
+    """Remove the values of plugins' options from ``flags``; return what each sets, ``a.b=VALUE``, by option."""
+    values = [flags.pop(name) for name in [name for name in flags if name.startswith(_PREFIX)]]
+    return dict(value for value in values if value is not None)
+
+
+def _dash_p(args: Sequence[str]) -> list[str]:
+    """The plugins that ``-p`` names in a command line that is not parsed yet."""
+    words = list(before_double_dash(args))
+    following = [after for word, after in pairwise(words) if word == "-p"]
+    return following + [word[2:] for word in words if word.startswith("-p") and word != "-p"]
