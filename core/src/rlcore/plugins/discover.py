@@ -106,7 +106,7 @@ class Plugin:
 
     @property
     def because(self) -> str:
-        """What decided whether the plugin is on, for tables: ``autoload``, ``-p``, ``required by rlcore-ppo/ppo``."""
+        """What decided whether the plugin is on, for tables: ``autoload``, ``-p``, ``required by acme-rl/reward``."""
         return f"required by {self.required_by}" if self.required_by else self.why
 
     @property
