@@ -253,7 +253,7 @@ def rlcore_create_environment(run):
 
 
 @hookimpl
-def rlcore_join_ranks(launch, config, stop_requested):
+def rlcore_create_ranks(launch, config, stop_requested):
     from acme_rl.mpi import MpiRanks  # has the methods of rlcore.Ranks
 
     return MpiRanks(launch.rank, launch.size, config.torch_settings.rank_timeout, stop_requested)

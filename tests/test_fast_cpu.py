@@ -278,26 +278,12 @@ def test_torch_compile_captures_each_loss_as_one_graph(make_trainer: MakeTrainer
 # ---------------------------------------------------------------- threads
 
 
-@pytest.mark.parametrize(
-    ("num_threads", "fast", "threads", "pair"),
-    [(1, True, 1, False), (2, True, 1, True), (5, True, 2, True), (2, False, 2, False)],
-)
-def test_num_threads_counts_the_pair(
-    make_trainer: MakeTrainer,
-    monkeypatch: pytest.MonkeyPatch,
-    num_threads: int,
-    fast: bool,
-    threads: int,
-    pair: bool,
-) -> None:
-    monkeypatch.setattr("rlcore_torch.backend.cores", lambda: 2)
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_trainer_has_the_threads_that_it_is_given(make_trainer: MakeTrainer, fast: bool) -> None:
     before = torch.get_num_threads()
     try:
-        trainer = make_trainer("sac", identity_continuous(4), fast, num_threads=num_threads)
-        assert torch.get_num_threads() == threads
-        assert trainer.backend.pair == pair
-        assert make_trainer("ppo", identity_continuous(4), fast, num_threads=num_threads).backend.pair is False
-        assert torch.get_num_threads() == num_threads
+        make_trainer("sac", identity_continuous(4), fast, num_threads=2)
+        assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
 

@@ -16,8 +16,8 @@ def compute_with_plain_torch() -> None:
     os.environ[SWITCH] = "1"
     choose = template.choose_backend
 
-    def choose_plain(run: Any, independent_losses: bool = False) -> Backend:
-        device = choose(run, independent_losses).device
+    def choose_plain(run: Any) -> Backend:
+        device = choose(run).device
         return Backend(device, run.config.torch_settings.num_threads)
 
     template.choose_backend = choose_plain

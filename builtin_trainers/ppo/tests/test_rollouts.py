@@ -307,3 +307,41 @@ def test_a_resumed_trainer_remembers_what_it_did(make_trainer: MakeTrainer) -> N
         for name, array in ours[entry].items():
             np.testing.assert_array_equal(array, theirs[entry][name], err_msg=f"{entry}/{name}")
     np.testing.assert_array_equal(ours["buffer"]["memory"], theirs["buffer"]["memory"])
+
+
+@pytest.mark.parametrize("memory", [None, {"memory_size": 8, "sequence_length": 4}], ids=["plain", "memory"])
+@pytest.mark.parametrize("turns", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_rollout_that_an_earlier_version_saved_is_completed(
+    make_trainer: MakeTrainer, turns: bool, shared: bool, memory: Any
+) -> None:
+    """It had no parameters of distributions, and of the critic's memory only what came before the first row."""
+    settings: dict[str, Any] = {"network": {"memory": memory}, "shared_critic": shared, "buffer_size": 60}
+    script = Script(turns)
+    trainer = make_trainer(script, **settings)
+    batch = script.batch(first=True)
+    trainer.begin(batch)
+    for _ in range(12):
+        trainer.act(batch)
+        batch = script.batch()
+        trainer.observe(None, batch)
+    whole = trainer.state_dict()
+    older = copy.deepcopy(whole)
+    for name in ("columns", "logits", "final_memory"):
+        older["buffer"].pop(name, None)
+    if memory is not None:
+        older["buffer"]["memory"] = older["buffer"]["memory"][..., :8]
+        older["memory"]["critic"] = trainer.buffer.memory[0, :, -8:].copy()
+    resumed = make_trainer(Script(turns), **settings)
+    resumed.load_state_dict(older)
+    completed = resumed.state_dict()
+    assert completed["buffer"].keys() == whole["buffer"].keys() and len(whole["buffer"]["final_rows"]) > 3
+    names = ("columns", "logits") if memory is None else ("columns", "logits", "memory")
+    for name in names:
+        np.testing.assert_allclose(completed["buffer"][name], whole["buffer"][name], atol=1e-5, err_msg=name)
+    if memory is not None:
+        critic = [state["buffer"]["final_memory"][:, -8:] for state in (completed, whole)]
+        np.testing.assert_allclose(*critic, atol=1e-5)
+        for name in ("acting", "critic"):
+            expected = whole["memory"]["acting" if shared else name]
+            np.testing.assert_allclose(completed["memory"][name], expected, atol=1e-5)

@@ -21,8 +21,7 @@ from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.trainer import SACTrainer
 from rlcore_torch import LOG_STD_RANGE, AfterEnds, TransitionBatch
-from rlcore_torch.cpu.pair import Pair
-from rlcore_torch.networks import discrete_options
+from rlcore_torch.networks import critics
 
 MakeTrainer = Callable[..., SACTrainer]
 
@@ -96,7 +95,7 @@ class Plain:
         self.continuous, self.branches = trainer.behavior.continuous, trainer.behavior.discrete
         self.combinations = list(itertools.product(*(range(size) for size in self.branches)))
         self.rewards = len(trainer.providers)
-        self.joint = len(self.combinations) <= discrete_options.MAX_JOINT_OPTIONS
+        self.joint = len(self.combinations) <= critics.MAX_JOINT_OPTIONS
         self.generator = copy.deepcopy(trainer.generator)
         self.p = {name: tensor.double() for name, tensor in trainer.model.state_dict().items()}
         self.moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in self.p.items()}
@@ -265,7 +264,7 @@ def test_three_gradient_steps_are_those_of_a_plain_implementation(
 def test_with_many_combinations_each_option_has_a_value(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, space: str, rewards: int
 ) -> None:
-    monkeypatch.setattr(discrete_options, "MAX_JOINT_OPTIONS", 5)
+    monkeypatch.setattr(critics, "MAX_JOINT_OPTIONS", 5)
     trainer = made(make_trainer, space, rewards)
     assert trainer.model.options.columns == sum(SPACES[space][1])
     check(trainer, masked=True, weighted=True)
@@ -301,18 +300,6 @@ def test_two_halves_of_a_reward_are_worth_as_much_as_the_whole(make_trainer: Mak
     assert ours.td_error is not None and theirs.td_error is not None and theirs.td_error.min() > 0
     torch.testing.assert_close(ours.td_error, theirs.td_error, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(ours.stats["Policy/Entropy"], theirs.stats["Policy/Entropy"])
-
-
-@pytest.mark.parametrize("space", SPACES)
-def test_one_thread_and_two_learn_the_same_bit_for_bit(make_trainer: MakeTrainer, space: str) -> None:
-    outcomes = []
-    for threaded in (False, True):
-        trainer = made(make_trainer, space, 2)
-        trainer._pair = Pair(threaded)
-        steps = [trainer.gradient_step(random_batch(trainer, True, True, seed)) for seed in range(20)]
-        told = [(step.td_error.numpy(), {tag: v.item() for tag, v in step.stats.items()}) for step in steps]  # type: ignore[union-attr]
-        outcomes.append({"state": trainer.state_dict(), "told": told})
-    assert_equal(outcomes[0], outcomes[1])
 
 
 @pytest.mark.parametrize("space", SPACES)

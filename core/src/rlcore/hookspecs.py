@@ -295,7 +295,7 @@ def rlcore_create_environment(
 
 
 @_hook("factory")
-def rlcore_join_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+def rlcore_create_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
     """Meet the other processes of a run that ``torchrun`` started, and return the exchange between them.
 
     Called once per run in each of several processes, before anything is created. ``launch`` says which of them this one
@@ -306,7 +306,7 @@ def rlcore_join_ranks(launch: Launch, config: RunConfig, stop_requested: Callabl
 
 @_hook("factory")
 def rlcore_create_recordings(plugins: RunPlugins) -> Recordings | None:
-    """Create what reads recorded episodes and records them, in all formats of ``plugins``.
+    """Create what reads recorded episodes and records them, with all formats that ``plugins`` have.
 
     Called once for each recording that a trainer, a reward or a run without an environment asks for, and once in
     ``rlcore evaluate --record``. Core has no answer of its own: without one of a plugin, there are no recordings.

@@ -13,7 +13,7 @@ WHOLE = {"initial": [2, 3], "limits": [1, 9], "step": 1, "lower_threshold": 0.0,
 
 
 class TestPlugin(PluginConformance):
-    plugin = "adaptive-curricula"
+    plugin = "rlcore-adaptive-curricula/adaptive-curricula"
 
 
 class TestAdr(CurriculumConformance):

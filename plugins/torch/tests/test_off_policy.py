@@ -24,7 +24,6 @@ from rlcore import (
     RewardProvider,
     RunConfig,
     RunStateError,
-    Selection,
     TrainingDiverged,
     Transitions,
     load_plugins,
@@ -106,7 +105,7 @@ def counter(
         first_env=0,
         inference=inference,
         create_reward_providers=lambda *_: rewards,
-        plugins=load_plugins(Selection(autoload=False)),
+        plugins=load_plugins(),
     )
     return Counter(behavior_settings, behavior, run)
 

@@ -1,7 +1,7 @@
 """Soft Actor-Critic (Haarnoja et al. 2018, arXiv:1812.05905) for continuous, discrete and hybrid actions.
 
-:class:`rlcore_torch.OffPolicyTrainer` stores and samples transitions and counts gradient steps. This file
-has one gradient step, from top to bottom. For discrete branches, the losses use the exact expectation over all options
+:class:`rlcore_torch.OffPolicyTrainer` stores transitions and has the parts of an update. This file has the update,
+from top to bottom. For discrete branches, the losses use the exact expectation over all options
 (Christodoulou 2019, arXiv:1910.07207). Only continuous parts of an action are sampled.
 
 Each of the R reward providers has its own value and its own discount. The policy maximizes the sum of the R values.
@@ -21,7 +21,6 @@ one without branches). ``raw`` are continuous actions in the policy's range [-1,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import attrs
 import torch
@@ -31,7 +30,7 @@ from torch.nn.functional import mse_loss
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
 from rlcore_sac.networks import PolicyDraw, SoftActorCritic
 from rlcore_sac.settings import SACSettings
-from rlcore_torch import GradientStep, Inputs, OffPolicyTrainer, Optimizer, TransitionBatch, min_q
+from rlcore_torch import GradientStep, Inputs, OffPolicyTrainer, Optimizer, Statistic, TransitionBatch, min_q
 
 
 @attrs.define(eq=False)
@@ -57,14 +56,12 @@ class StepNoise:
 class SACTrainer(OffPolicyTrainer):
     """SAC with twin critics and a learned temperature for the continuous parts and for each discrete branch."""
 
-    independent_losses = True
     soft_values = True
     hyperparameters: SACSettings
     model: SoftActorCritic
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        self._pair = self.backend.make_pair()
         self._step = self.captured(self.step)
         h, layout = self.hyperparameters, self.policy.layout
         self._continuous_target = h.continuous_target_entropy * layout.continuous  # nats
@@ -85,33 +82,48 @@ class SACTrainer(OffPolicyTrainer):
             "temperature": self.make_optimizer([model.log_temperature]),
         }
 
+    def update(self) -> Mapping[str, Statistic]:
+        """Take all gradient steps that are due (algorithm 1); return statistics, means over them.
+
+        Raises TrainingDiverged if one is not finite.
+        """
+        steps: list[GradientStep] = []
+        for batch in self.minibatches():
+            steps.append(self.gradient_step(batch))
+            self.prioritize(steps[-1])
+        return self.finish(steps)
+
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
+        """Learn from one minibatch."""
         return self._step(batch, self.draw_noise(batch))
+
+    def step(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
+        """Compute the gradients of all losses at the same parameters, as the authors' code does; then move them.
+
+        A function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
+        CUDA graph.
+        """
+        for optimizer in self.optimizers.values():
+            optimizer.zero_grad()
+        drawn, policy_loss = self.policy_loss(batch, noise.here)
+        # Neither loss has a gradient for the other's parameters: one pass backward serves both.
+        (policy_loss + self.temperature_loss(drawn, batch.mask)).backward()  # type: ignore[no-untyped-call]
+        critic_loss = self.critic_loss(batch, noise.following, noise.between)
+        critic_loss.total.backward()  # type: ignore[no-untyped-call]
+        self.sum_gradients(batch)
+        for name, optimizer in self.optimizers.items():
+            if name != "temperature" or self.hyperparameters.learn_entcoef:
+                optimizer.step()
+        with torch.no_grad():  # target critics move a share tau of the way to the critics (section 4.2)
+            for target, critic in self._targets:
+                target.lerp_(critic, self.hyperparameters.tau)
+        return GradientStep(self._statistics(drawn, policy_loss.detach(), critic_loss), critic_loss.td_error)
 
     def draw_noise(self, batch: TransitionBatch) -> StepNoise:
         """Noise for the draws of one gradient step."""
         here, following = self._noise_for(batch, batch.inputs), self._noise_for(batch, batch.next_inputs)
         between = None if batch.between is None else self._noise_for(batch, batch.between.inputs)
         return StepNoise(here, following, between)
-
-    def step(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
-        """Compute the gradients of all losses at the same parameters, as the authors' code does; then update.
-
-        The losses of the policy and of the critics are therefore independent, and two threads can compute them. A
-        function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
-        CUDA graph.
-        """
-        (drawn, policy_loss), critic_loss = self._pair.run(
-            partial(self._policy_gradient, batch, noise.here),
-            partial(self._critic_gradient, batch, noise.following, noise.between),
-        )
-        self.sum_gradients(batch)
-        for name in ("policy", "critic_0", "critic_1"):
-            self.optimizers[name].step()
-        if self.hyperparameters.learn_entcoef:
-            self.optimizers["temperature"].step()
-        self._move_targets()
-        return GradientStep(self._statistics(drawn, policy_loss, critic_loss), critic_loss.td_error)
 
     # ------------------------------------------------------------ the losses
 
@@ -170,7 +182,7 @@ class SACTrainer(OffPolicyTrainer):
             excess.append((drawn.entropies.detach() - target_entropy).mean(0))
         return (self.model.log_temperature * torch.cat(excess)).sum()
 
-    # ------------------------------------------------------------ the parts of a gradient step
+    # ------------------------------------------------------------ noise and statistics
 
     def _noise_for(self, batch: TransitionBatch, inputs: Inputs) -> Tensor | None:
         """Standard normal noise for draws at ``inputs`` of a batch, a row for each; None without continuous parts."""
@@ -178,29 +190,6 @@ class SACTrainer(OffPolicyTrainer):
         if not continuous:
             return None
         return torch.from_numpy(self.standard_normal(batch, len(inputs[0]), continuous)).to(self.device)
-
-    def _critic_gradient(
-        self, batch: TransitionBatch, next_noise: Tensor | None, between_noise: Tensor | None
-    ) -> CriticLoss:
-        loss = self.critic_loss(batch, next_noise, between_noise)
-        self.optimizers["critic_0"].zero_grad()
-        self.optimizers["critic_1"].zero_grad()
-        loss.total.backward()  # type: ignore[no-untyped-call]
-        return loss
-
-    def _policy_gradient(self, batch: TransitionBatch, noise: Tensor | None) -> tuple[PolicyDraw, Tensor]:
-        drawn, loss = self.policy_loss(batch, noise)
-        self.optimizers["policy"].zero_grad()
-        self.optimizers["temperature"].zero_grad()
-        # Neither loss has a gradient for the other's parameters: one pass backward serves both.
-        (loss + self.temperature_loss(drawn, batch.mask)).backward()  # type: ignore[no-untyped-call]
-        return drawn, loss.detach()
-
-    @torch.no_grad()
-    def _move_targets(self) -> None:
-        """Target critics move a share ``tau`` of the way to the critics."""
-        for target, critic in self._targets:
-            target.lerp_(critic, self.hyperparameters.tau)
 
     @torch.no_grad()
     def _statistics(self, drawn: PolicyDraw, policy_loss: Tensor, critic_loss: CriticLoss) -> dict[str, Tensor]:

@@ -322,9 +322,9 @@ class Plugins(Factories):
                 f"stored it, None to leave that to others, a wrapper what it was given{self._answered_by(hook)}"
             )
 
-    def join_ranks(self, launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
-        """Meet the other processes of the run through ``rlcore_join_ranks``; None if no plugin exchanges with them."""
-        hook = "rlcore_join_ranks"
+    def create_ranks(self, launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+        """Meet the other processes of the run through ``rlcore_create_ranks``; None if no plugin does so."""
+        hook = "rlcore_create_ranks"
         joined = self._manager.first(
             hook, lambda **_: None, launch=launch, config=config, stop_requested=stop_requested
         )

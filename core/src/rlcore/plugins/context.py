@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
 
 import attrs
 
-from rlcore.contracts.ranks import OneRank, Ranks
 from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace, dotted
 from rlcore.plugins.discover import PLUGIN_NAME, Plugin, canonical
 from rlcore.storage.files.paths import pattern_problem, user_path, working_directory
 
 if TYPE_CHECKING:
     from rlcore.contracts.environment import BehaviorSpec
+    from rlcore.contracts.ranks import Ranks
     from rlcore.contracts.recordings import Recording, Recordings
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.trainer import Trainer
@@ -46,6 +46,12 @@ FACTORIES = "factories"  # of a checkpoint's run: a list of mappings with these 
 FACTORY_FIELDS = ("hook", "name", "module", "distribution", "version")
 _NOT_LEARNED = "rlcore_create_stats_writer"  # it changes no number of a training
 _ONLY_TRAINING = "rlcore_create_reward_provider"
+
+
+def _one_rank() -> Ranks:
+    from rlcore.contracts.ranks import OneRank  # with numpy, which the module of a plugin's hooks may not import
+
+    return OneRank()
 
 
 class StashKey(Generic[T]):
@@ -350,7 +356,7 @@ class RunContext:
     working_directory: Path = attrs.field(factory=working_directory)
     stash: Stash = attrs.field(factory=Stash, repr=False)
     first_env: int = 0
-    ranks: Ranks = attrs.field(factory=OneRank, repr=False)
+    ranks: Ranks = attrs.field(factory=_one_rank, repr=False)
     # Shared with the context of evaluations, which is an evolved copy.
     _stops: StopRequests = attrs.field(factory=StopRequests, repr=False)
     _holds: CheckpointHolds = attrs.field(factory=CheckpointHolds, repr=False)

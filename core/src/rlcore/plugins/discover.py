@@ -233,12 +233,13 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
         about = distribution.metadata  # every property of a distribution parses its file again
         name, version = str(about["Name"]), str(about["Version"])
         contracts = declared(about.get("Keywords"))
-        requirements = distribution.requires or ()
+        requirements = about.get_all("Requires-Dist") or distribution.requires or ()
         requires = tuple(text for text in requirements if _ON_RLCORE.match(text))
         needs = tuple(filter(None, map(_needed, requirements)))
         installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
         editable = bool(installed_from.get("dir_info", {}).get("editable", False))
-        every = {str(each.version) for each in metadata.distributions(name=name)}
+        found = list(metadata.distributions(name=name))
+        every = {str(each.version) for each in found} if len(found) > 1 else {version}
     except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
         return Plugin(
             entry_point.name, entry_point.value, "unknown", "?", refused=f"unreadable metadata ({type(error).__name__})"

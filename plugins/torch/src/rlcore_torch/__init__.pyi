@@ -4,8 +4,6 @@ from .backend import choose_backend as choose_backend
 from .distributed import TorchRanks as TorchRanks
 from .distributed import start_store as start_store
 from .distributed import sum_over_ranks as sum_over_ranks
-from .minibatch_trainer import GradientStep as GradientStep
-from .minibatch_trainer import MinibatchTrainer as MinibatchTrainer
 from .networks.actions import LARGEST_LOGIT as LARGEST_LOGIT
 from .networks.actions import LEAST_LOGIT as LEAST_LOGIT
 from .networks.actions import MASKED_LOGIT as MASKED_LOGIT
@@ -14,7 +12,9 @@ from .networks.actions import ActionNoise as ActionNoise
 from .networks.actions import joint_log_prob_entropy as joint_log_prob_entropy
 from .networks.actions import log_probabilities as log_probabilities
 from .networks.actions import mask_logits as mask_logits
-from .networks.discrete_options import DiscreteOptions as DiscreteOptions
+from .networks.critics import Critic as Critic
+from .networks.critics import DiscreteOptions as DiscreteOptions
+from .networks.critics import min_q as min_q
 from .networks.distributions import LOG_STD_RANGE as LOG_STD_RANGE
 from .networks.distributions import ActionDistribution as ActionDistribution
 from .networks.distributions import DeterministicTanh as DeterministicTanh
@@ -30,7 +30,6 @@ from .networks.encoders import make_encoder as make_encoder
 from .networks.networks import Actor as Actor
 from .networks.networks import ActorCritic as ActorCritic
 from .networks.networks import Body as Body
-from .networks.networks import Critic as Critic
 from .networks.networks import Inputs as Inputs
 from .networks.networks import ObservationInputs as ObservationInputs
 from .networks.networks import PolicyHead as PolicyHead
@@ -38,9 +37,10 @@ from .networks.normalizer import RunningNormalizer as RunningNormalizer
 from .networks.recurrent import Recurrent as Recurrent
 from .networks.saved_networks import load_model_state as load_model_state
 from .networks.saved_networks import model_state as model_state
-from .off_policy.double_q import min_q as min_q
+from .off_policy.minibatch_trainer import GradientStep as GradientStep
+from .off_policy.minibatch_trainer import MinibatchTrainer as MinibatchTrainer
 from .off_policy.offline import OfflineTrainer as OfflineTrainer
-from .off_policy.recorded import recorded_transitions as recorded_transitions
+from .off_policy.offline import recorded_transitions as recorded_transitions
 from .off_policy.replay import ReplayBuffer as ReplayBuffer
 from .off_policy.replay import Rows as Rows
 from .off_policy.replay import Steps as Steps
@@ -99,4 +99,5 @@ from .settings import OptimizerSettings as OptimizerSettings
 from .settings import PrioritizedSamplerSettings as PrioritizedSamplerSettings
 from .settings import ReplaySamplerSettings as ReplaySamplerSettings
 from .settings import StateDependentGaussianSettings as StateDependentGaussianSettings
+from .template import Statistic as Statistic
 from .template import TorchTrainer as TorchTrainer

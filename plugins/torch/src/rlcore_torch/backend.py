@@ -13,7 +13,6 @@ from rlcore import ConfigError, Ranks, RunContext, launched
 from rlcore_torch.cpu.acting import NumpyActor, numpy_actor
 from rlcore_torch.cpu.dense import fused_dense
 from rlcore_torch.cpu.flat_adam import FlatAdam
-from rlcore_torch.cpu.pair import Pair
 from rlcore_torch.cpu.pieces import rows_in_cache
 from rlcore_torch.networks.networks import Actor, Body, Dense, dense
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
@@ -35,7 +34,6 @@ class Backend:
         dense: The function that computes a layer of a network body.
         adam: Creates Adam from parameters, learning rate and epsilon.
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
-        pair: Whether two independent losses are computed in two threads.
         most_rows: Returns the number of rows that should pass through a model at once; None if the more, the better.
         cuda_graphs: Whether gradient steps are recorded as CUDA graphs.
     """
@@ -45,7 +43,6 @@ class Backend:
     dense: Dense = dense
     adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
-    pair: bool = False
     most_rows: Callable[[Actor], int | None] = _any_number
     cuda_graphs: bool = False
 
@@ -55,20 +52,12 @@ class Backend:
             if isinstance(module, Body):
                 module.dense = self.dense
 
-    def make_pair(self) -> Pair:
-        """Return a :class:`Pair`, which runs two independent functions in parallel or in sequence."""
-        return Pair(self.pair)
 
-
-def choose_backend(run: RunContext, independent_losses: bool = False) -> Backend:
+def choose_backend(run: RunContext) -> Backend:
     """Return the backend that ``torch_settings`` selects.
 
     The pieces of :mod:`rlcore_torch.cpu` are used if ``fast_cpu`` is on and the device is the CPU. The default device
     is the CPU, which is faster for the small networks of vector observations.
-
-    If the trainer also declares ``independent_losses`` and ``num_threads`` is at least 2, two losses share the threads:
-    each is computed with half of ``num_threads``. They run in two threads if the process may use more than one core,
-    and in sequence, with the same results, if it may use only one.
 
     Raises ConfigError for a device that PyTorch does not have, and for CUDA graphs on another one.
     """
@@ -85,17 +74,7 @@ def choose_backend(run: RunContext, independent_losses: bool = False) -> Backend
         torch.use_deterministic_algorithms(True)
     if not chosen.fast_cpu or device.type != "cpu":
         return Backend(device, chosen.num_threads, cuda_graphs=chosen.cuda_graphs)
-    halved = independent_losses and chosen.num_threads > 1
-    # Results depend on the number of threads, so it must not depend on the cores of the machine.
-    threads = chosen.num_threads // 2 if halved else chosen.num_threads
-    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, halved and cores() > 1, rows_in_cache)
-
-
-def cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return Backend(device, chosen.num_threads, fused_dense, FlatAdam, numpy_actor, rows_in_cache)
 
 
 def _of_rank(name: str, ranks: Ranks) -> str:

@@ -79,14 +79,14 @@ class TorchRanks:
     # ------------------------------------------------------------ the contract
 
     def sum(self, values: NDArray[Number]) -> NDArray[Number]:
-        """Implement :meth:`rlcore.Ranks.sum`."""
+        """Return the sums of ``values`` over all ranks."""
         total = torch.from_numpy(np.array(values))
         with self._exchange():
             dist.all_reduce(total)
         return total.numpy()
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Implement :meth:`rlcore.Ranks.all_gather`."""
+        """Return the value of each rank, to all ranks."""
         letter = _Letter.of(encoded(value))
         with self._exchange():
             heads = [torch.empty_like(letter.head) for _ in range(self.size)]
@@ -103,14 +103,14 @@ class TorchRanks:
         return [each.value() for each in letters]
 
     def gather(self, value: Any) -> list[Any] | None:
-        """Implement :meth:`rlcore.Ranks.gather`."""
+        """Return the value of each rank to rank 0, and None to the others."""
         if self.rank:
             self._send(encoded(value), 0)
             return None
         return [value, *(self._receive(rank) for rank in range(1, self.size))]
 
     def scatter(self, values: Sequence[Any] | None) -> Any:
-        """Implement :meth:`rlcore.Ranks.scatter`."""
+        """Return to each rank its own of the ``values`` that rank 0 has."""
         if self.rank:
             return self._receive(0)
         assert values is not None
@@ -119,7 +119,7 @@ class TorchRanks:
         return values[0]
 
     def share(self, value: T) -> T:
-        """Implement :meth:`rlcore.Ranks.share`."""
+        """Return the value of rank 0 to all ranks."""
         letter = _Letter.of(encoded(value if self.rank == 0 else None))
         with self._exchange():
             dist.broadcast(letter.head, 0)
@@ -130,11 +130,11 @@ class TorchRanks:
         return value if self.rank == 0 else letter.value()
 
     def any(self, flag: bool) -> bool:
-        """Implement :meth:`rlcore.Ranks.any`."""
+        """Return whether a rank has the flag."""
         return bool(self.sum(np.array([flag], np.int32))[0])
 
     def wait_for_all(self, doing: str) -> None:
-        """Implement :meth:`rlcore.Ranks.wait_for_all`. Waits for ten minutes.
+        """Wait until all ranks have come here, for ten minutes at most.
 
         Raises :class:`rlcore.RanksFailed` if a rank ended, or does not come.
         """
@@ -145,7 +145,7 @@ class TorchRanks:
         self._wait(doing, lambda: [rank for rank, key in enumerate(keys) if not self._has(key)])
 
     def close(self, error: BaseException | None = None) -> None:
-        """Implement :meth:`rlcore.Ranks.close`."""
+        """Leave the others, and tell them the ``error`` that ended this rank."""
         if error is not None and not self._failed:
             with suppress(RuntimeError):
                 self._store.set(f"failed/{self.rank}", " ".join(str(error).split()) or type(error).__name__)

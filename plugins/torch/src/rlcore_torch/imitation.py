@@ -30,7 +30,7 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_torch.networks.actions import categorical_log_prob_entropy, mask_logits
-from rlcore_torch.off_policy.recorded import recorded_transitions
+from rlcore_torch.off_policy.offline import recorded_transitions
 from rlcore_torch.off_policy.transition_batch import ActionBatch, BatchReader
 from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.schedules import Schedule, constant, linear

@@ -130,7 +130,7 @@ def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: Ru
 
 
 @hookimpl
-def rlcore_join_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks:
+def rlcore_create_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks:
     ranks: Ranks = import_module("rlcore_torch.distributed").TorchRanks(
         launch, config.torch_settings.rank_timeout, stop_requested
     )

@@ -34,9 +34,11 @@ from rlcore_torch.optimization.schedules import create_schedule
 from rlcore_torch.policy.policy import ActorPolicy, ActorSnapshot
 from rlcore_torch.settings import NetworkSettings
 
-__all__ = ["TorchTrainer"]
+__all__ = ["Statistic", "TorchTrainer"]
 
 Result = TypeVar("Result")
+Statistic = float | Sequence[float]
+"""A statistic of an update, or one of each of several episodes."""
 
 IMITATION_STATE = "behavioral_cloning"  # the entry that rlcore_torch.imitation adds to a trainer's state
 
@@ -57,8 +59,6 @@ class TorchTrainer:
     PyTorch's random state outside of the trainer is not changed: the weights depend on the run's seed and nothing else.
 
     Attributes:
-        independent_losses: Whether the trainer computes two losses that need nothing of each other, and may do so in
-            two threads. A subclass may set it.
         model: The network, on ``device``.
         policy: The current policy.
         behavior: The observations and actions of the agents.
@@ -76,8 +76,6 @@ class TorchTrainer:
         inference: Whether the policy is only measured, and nothing is learned.
     """
 
-    independent_losses = False
-
     model: Any
     policy: ActorPolicy
 
@@ -85,7 +83,7 @@ class TorchTrainer:
         self.behavior = behavior
         self.settings = settings
         self.hyperparameters = settings.hyperparameters
-        self.backend = choose_backend(run, self.independent_losses)
+        self.backend = choose_backend(run)
         self.device = self.backend.device
         self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
         self.provider_names = tuple(settings.reward_signals)  # in the same order
@@ -234,6 +232,6 @@ class TorchTrainer:
         return self.policy.snapshot(state)
 
     def load_model(self, model: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.Trainer.load_model`. Raises RunStateError if the network does not fit."""
+        """Load the weights of the network. Raises RunStateError if they do not fit."""
         load_model_state(self.model, model, self.behavior.name)
         self.policy.refresh()

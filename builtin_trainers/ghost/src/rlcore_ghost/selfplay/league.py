@@ -63,7 +63,7 @@ class MainExploiterSampler:
         self._older = PrioritizedSampler(PrioritizedParameters(weighting="variance"))
 
     def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Implement :meth:`OpponentSampler.sample`; the last candidate is the main policy as it is."""
+        """Choose among the candidates, of which the last one is the main policy as it is."""
         games = candidates.games.sum()
         result = 0.5 if games == 0 else float(candidates.score @ candidates.games / games)
         if result >= FEW_WINS or len(candidates.names) == 1:

@@ -67,7 +67,6 @@ class UniformSampler:
         """Nothing can be set."""
 
     def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Implement :meth:`OpponentSampler.sample`."""
         return generator.integers(len(candidates.names), size=count)
 
 
@@ -78,7 +77,6 @@ class LatestSampler:
         """Nothing can be set."""
 
     def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Implement :meth:`OpponentSampler.sample`."""
         return np.full(count, -1)
 
 
@@ -89,7 +87,6 @@ class FixedSampler:
         """Nothing can be set."""
 
     def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Implement :meth:`OpponentSampler.sample`."""
         return generator.choice(np.flatnonzero(candidates.fixed), size=count)
 
 
@@ -111,7 +108,6 @@ class PrioritizedSampler:
         return weight / total if total > 0 else np.full(len(x), 1.0 / len(x))
 
     def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Implement :meth:`OpponentSampler.sample`."""
         return generator.choice(len(candidates.names), size=count, p=self.probabilities(candidates))
 
 

@@ -567,7 +567,7 @@ class GhostTrainer(TrainerWrapper):
         self._roles_changed()
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.PortableTrainer.load_learned`: take the pool and the ratings too.
+        """Load what belongs to no agent: what the inner trainer has learned, the pool and the ratings.
 
         Games that were open, or over and not rated yet, are lost; opponents are drawn where the next games begin.
         """

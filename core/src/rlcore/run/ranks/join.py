@@ -28,7 +28,7 @@ def join_ranks(launch: Launch, config: RunConfig, plugins: Plugins, stop_request
     """
     if launch.size == 1:
         return OneRank()
-    ranks = plugins.join_ranks(launch, config, stop_requested)
+    ranks = plugins.create_ranks(launch, config, stop_requested)
     if ranks is None:
         raise ConfigError(f"torchrun started {launch.size} ranks, and no plugin exchanges between them; {RANKS_ADVICE}")
     return ranks

@@ -32,7 +32,7 @@ from rlcore_torch.networks.recurrent import Recurrent
 from rlcore_torch.on_policy.sequences import Sequences
 from rlcore_torch.settings import NetworkSettings
 
-__all__ = ["Actor", "ActorCritic", "Body", "Critic", "Inputs", "ObservationInputs", "PolicyHead"]
+__all__ = ["Actor", "ActorCritic", "Body", "Inputs", "ObservationInputs", "PolicyHead"]
 
 Inputs = tuple[Tensor, ...]
 """Inputs of a network: first the vector observations [B, vector_size] side by side, if there are any, then each image
@@ -412,30 +412,6 @@ class ActorCritic(Actor):
         else:
             features = self.actor.remember(inputs, sequences, sequences.actor_memory)
         return *self.policy_head.split(self.policy_head.linear(features)), self.value_head(features)
-
-
-class Critic(nn.Module):
-    """A value network of its own: inputs, and an action's continuous parts if ``continuous``, to [B, outputs].
-
-    Of ``settings``, those of a critic are used.
-
-    Attributes:
-        body: The body.
-        head: The outputs from the features of the body.
-    """
-
-    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
-        super().__init__()
-        self.body = Body(inputs, settings.of_critic, extra=continuous)
-        self.head = nn.Linear(self.body.features, outputs)
-        initialize(self.head, settings.init, gain=1.0)
-
-    def forward(self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False) -> Tensor:
-        """Return [B, outputs].
-
-        With ``frozen``, ``continuous`` [B, continuous] gets a gradient and the weights get none.
-        """
-        return self.body.into(inputs, self.head, continuous, frozen)
 
 
 def initialize(layer: nn.Linear, init: str, gain: float) -> None:

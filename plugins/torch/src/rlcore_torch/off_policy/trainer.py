@@ -1,6 +1,6 @@
 """The off-policy template: store transitions, and take gradient steps on samples of them.
 
-A subclass provides a network, optimizers and one gradient step (see :mod:`rlcore_torch.minibatch_trainer`), and may
+A subclass provides a network, optimizers and one gradient step (see ``minibatch_trainer.py``), and may
 change how it explores. The replay buffer, the random beginning, the ratio of gradient steps to agent steps, the
 normalizer and state live here.
 """
@@ -8,7 +8,7 @@ normalizer and state live here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -30,18 +30,18 @@ from rlcore import (
     saved_mapping,
     share_slots,
 )
-from rlcore_torch.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.networks.actions import ActionNoise, masked
 from rlcore_torch.networks.networks import to_numpy
-from rlcore_torch.off_policy.joined_replay import JoinedReplay
+from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
-from rlcore_torch.off_policy.replay_sampler import UniformSampler, create_replay_sampler
+from rlcore_torch.off_policy.replay_sampler import JoinedReplay, UniformSampler, create_replay_sampler
 from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
-from rlcore_torch.off_policy.transition_batch import BatchReader
+from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
 from rlcore_torch.optimization.schedules import UpdateRatio
 from rlcore_torch.policy.policy import RawActions
 from rlcore_torch.settings import OffPolicySettings
+from rlcore_torch.template import Statistic
 
 __all__ = ["OffPolicyTrainer"]
 
@@ -89,6 +89,11 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator, self.model.policy_head.noise_size, share)
+        distribution = self.model.policy_head.distribution
+        self._distribution_learns = distribution is not None and bool(distribution.state_dict())
+        self._begun_with: dict[str, Statistic] = {}  # statistics of an update when its first minibatch was drawn
+        self._sampled = np.empty(0, np.int64)  # the rows of the latest minibatch
+        self._shares: list[float] = []  # of this rank in each minibatch of an update
         self._begun = False  # whether the buffer holds the current observation
 
     # ------------------------------------------------------------ what a subclass may change
@@ -124,7 +129,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ the Trainer contract
 
     def begin(self, batch: AgentBatch) -> None:
-        """Implement :meth:`rlcore.Trainer.begin`."""
+        """Start new episodes in all slots."""
         self._episode_rewards.begin()
         self.buffer.begin(batch)
         self._begun = True
@@ -141,7 +146,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         return self.policy.layout.actions(raw, choices)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
-        """Implement :meth:`rlcore.Trainer.observe`: store the transitions that closed."""
+        """Store the transitions that closed."""
         starting = self.hyperparameters.buffer_init_steps
         needed_from = starting if self.steps < starting else self._ratio.next
         self.step_count.add(self._episode_rewards.observe(batch), needed_from)
@@ -152,31 +157,75 @@ class OffPolicyTrainer(MinibatchTrainer):
         # With several ranks, others may have stored something.
         return self._ratio.due(self.steps) > 0 and (len(self.buffer) > 0 or self._joined is not None)
 
-    def update(self) -> Mapping[str, float | Sequence[float]]:
-        """Take all gradient steps that are due.
+    # ------------------------------------------------------------ the parts of an update
 
-        Raises TrainingDiverged if a statistic is not finite, ConfigError if the sampler needs errors that
-        :meth:`gradient_step` does not give.
+    def update(self) -> Mapping[str, Statistic]:
+        """Take all gradient steps that are due, each with :meth:`gradient_step`; return statistics.
+
+        A subclass may override it with the same parts. Raises TrainingDiverged if a statistic is not finite,
+        ConfigError if the sampler needs errors that :meth:`gradient_step` does not give.
         """
-        report: Mapping[str, Sequence[float]] = self._episode_rewards.report()
+        steps: list[GradientStep] = []
+        for batch in self.minibatches():
+            steps.append(self.gradient_step(batch))
+            self.prioritize(steps[-1])
+        return self.finish(steps)
+
+    def minibatches(self) -> Iterator[TransitionBatch]:
+        """Yield a minibatch for each gradient step that is due, of which a rank has its own rows.
+
+        Sets the learning rate of all optimizers.
+        """
+        report: Mapping[str, Sequence[float]] = {}
+        if self._episode_rewards.has_finished:
+            report = self._episode_rewards.report()
         if self._joined is not None:
             report = self._joined.exchange({tag: list(sums) for tag, sums in report.items()})
-        stats: dict[str, float | Sequence[float]] = {**self.set_learning_rates(self._ratio.latest), **report}
-        steps: list[GradientStep] = []
-        shares: list[float] = []
-        for _ in range(self._ratio.due(self.steps)):
+        self._begun_with = {**self.set_learning_rates(self._ratio.latest), **report}
+        self._shares = []
+        batch_size, steps = self.hyperparameters.batch_size, self.step_count.steps
+        for _ in range(self._ratio.due(steps)):
             if self._joined is None:
-                steps.append(self._learn_from_sample())
+                sample = self.sampler.sample(
+                    self.buffer, batch_size, self.generator, min(1.0, steps / self.settings.max_steps)
+                )
+                weight = sample.weight
+                if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
+                    weight = np.ones(len(sample.rows), np.float32)
+                self._sampled = sample.rows
+                yield self.reader.read(sample.rows, weight, sample.steps)
             else:
-                rows, part = self._joined.sample(self.hyperparameters.batch_size, self.generator)
-                steps.append(self.gradient_step(attrs.evolve(self.reader.read(rows), rows=part)))
-                shares.append(part.share)
+                rows, part = self._joined.sample(batch_size, self.generator)
+                self._shares.append(part.share)
+                yield attrs.evolve(self.reader.read(rows), rows=part)
             self._ratio.done += 1
             self.gradient_steps += 1
-        stats |= self.summarize(steps, shares)
+
+    def prioritize(self, step: GradientStep) -> None:
+        """Give the sampler the errors of a gradient step on the latest minibatch, if it uses them."""
+        if self._joined is not None or not self.sampler.uses_td_errors:
+            return
+        if step.td_error is None:
+            chosen = self.hyperparameters.replay_sampler
+            raise ConfigError(
+                f"behavior {self.behavior.name!r}: replay_sampler {chosen and chosen.type!r} needs temporal-difference "
+                f"errors, which trainer {self.settings.trainer_type!r} does not give; choose another one"
+            )
+        errors = to_numpy(step.td_error)
+        if not np.isfinite(errors).all():
+            raise self.diverged(f"a temporal-difference error is {errors[~np.isfinite(errors)][0]:g}")
+        self.sampler.learned(self.buffer, self._sampled, errors)
+
+    def finish(self, steps: Sequence[GradientStep]) -> Mapping[str, Statistic]:
+        """Let the reward providers learn; return the statistics of the update, means over its ``steps`` among them.
+
+        Raises TrainingDiverged if a statistic is not finite.
+        """
+        stats = {**self._begun_with, **self.summarize(steps, self._shares)}
         if self.learning_providers:
             stats |= self._update_rewards()
-        self.policy.refresh_distribution()
+        if self._distribution_learns:
+            self.policy.refresh_distribution()
         return stats
 
     # ------------------------------------------------------------ inside
@@ -202,27 +251,6 @@ class OffPolicyTrainer(MinibatchTrainer):
         chosen = self.hyperparameters.replay_sampler
         return "uniform" if chosen is None else chosen.type.rpartition("/")[2]
 
-    def _learn_from_sample(self) -> GradientStep:
-        progress = min(1.0, self.steps / self.settings.max_steps)
-        sample = self.sampler.sample(self.buffer, self.hyperparameters.batch_size, self.generator, progress)
-        weight = sample.weight
-        if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
-            weight = np.ones(len(sample.rows), np.float32)
-        step = self.gradient_step(self.reader.read(sample.rows, weight, sample.steps))
-        if not self.sampler.uses_td_errors:
-            return step
-        if step.td_error is None:
-            chosen = self.hyperparameters.replay_sampler
-            raise ConfigError(
-                f"behavior {self.behavior.name!r}: replay_sampler {chosen and chosen.type!r} needs temporal-difference "
-                f"errors, which trainer {self.settings.trainer_type!r} does not give; choose another one"
-            )
-        errors = to_numpy(step.td_error)
-        if not np.isfinite(errors).all():
-            raise self.diverged(f"a temporal-difference error is {errors[~np.isfinite(errors)][0]:g}")
-        self.sampler.learned(self.buffer, sample.rows, errors)
-        return step
-
     def _update_rewards(self) -> dict[str, float]:
         found: list[tuple[str, float]] = []
         for _ in range(self._reward_ratio.due(self.steps)):
@@ -234,7 +262,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Implement :meth:`rlcore.Trainer.state_dict`; with ``save_replay_buffer``, the buffer too."""
+        """Return what a run must save; with ``save_replay_buffer``, the buffer too."""
         state = super().state_dict()
         state["generators"]["actions"] = generator_state(self.action_generator)
         state |= {
@@ -250,7 +278,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.Trainer.load_state_dict`."""
+        """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, for a state that does not fit."""
         super().load_state_dict(state)
         restore_generator(self.action_generator, state["generators"]["actions"])
         self._noise.load_state_dict(state["noise"])
@@ -274,7 +302,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._restart()
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.PortableTrainer.load_learned`."""
+        """Continue with the weights, the optimizers and the generators of ``state``, and with an empty buffer."""
         super().require_fit(state)
         self._load(state)
         restore_generator(self.action_generator, state["generators"]["actions"])

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from rlcore_torch.networks.networks import Inputs
 from rlcore_torch.on_policy.sequences import Sequences, SequenceTable
+from rlcore_torch.template import Statistic
 
 __all__ = ["Loss", "Minibatch", "Rollout", "mean_over_rows"]
 
 Places = NDArray[np.int64]
-Statistic = float | Sequence[float]  # of an update, or one for each of several episodes
 
 LossFunction = TypeVar("LossFunction", bound=Callable[..., "Loss"])
 

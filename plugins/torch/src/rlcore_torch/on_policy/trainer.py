@@ -44,7 +44,6 @@ from rlcore_torch.on_policy.minibatch import (
     Loss,
     Minibatch,
     Rollout,
-    Statistic,
     approximate_kl,
     standardize,
     standardized_parts,
@@ -53,6 +52,7 @@ from rlcore_torch.on_policy.rollout import MEMORY
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
 from rlcore_torch.optimization.divergence import remedy, strength_of
 from rlcore_torch.optimization.rank_gradients import gather_rows, sum_gradients
+from rlcore_torch.template import Statistic
 
 __all__ = ["OnPolicyTrainer"]
 

@@ -191,7 +191,7 @@ class MinibatchTrainer(TorchTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Implement :meth:`rlcore.Trainer.state_dict`. A subclass adds what its network does not hold."""
+        """Return what a run must save. A subclass adds what its network does not hold."""
         return {
             "model": model_state(self.model),
             "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
@@ -202,7 +202,7 @@ class MinibatchTrainer(TorchTrainer):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Implement :meth:`rlcore.Trainer.load_state_dict`."""
+        """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, for a state that does not fit."""
         self.require_fit(state)
         self._load(state)
 

@@ -1,16 +1,42 @@
-"""Values of discrete actions: the columns of a critic's output, and their exact expectation under the policy."""
+"""Critics: networks of values, the values of discrete actions among them, and which of two critics counts."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlcore_torch.networks.actions import ActionLayout
+from rlcore_torch.networks.networks import Body, Inputs, ObservationInputs, initialize
+from rlcore_torch.settings import NetworkSettings
 
-__all__ = ["DiscreteOptions"]
+__all__ = ["Critic", "DiscreteOptions", "min_q"]
 
 # With at most this many combinations of all branches, the critics value each combination by itself.
 MAX_JOINT_OPTIONS = 256
+
+
+class Critic(nn.Module):
+    """A value network of its own: inputs, and an action's continuous parts if ``continuous``, to [B, outputs].
+
+    Of ``settings``, those of a critic are used.
+
+    Attributes:
+        body: The body.
+        head: The outputs from the features of the body.
+    """
+
+    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
+        super().__init__()
+        self.body = Body(inputs, settings.of_critic, extra=continuous)
+        self.head = nn.Linear(self.body.features, outputs)
+        initialize(self.head, settings.init, gain=1.0)
+
+    def forward(self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False) -> Tensor:
+        """Return [B, outputs].
+
+        With ``frozen``, ``continuous`` [B, continuous] gets a gradient and the weights get none.
+        """
+        return self.body.into(inputs, self.head, continuous, frozen)
 
 
 class DiscreteOptions:
@@ -72,3 +98,14 @@ class DiscreteOptions:
     def branches(self, columns: Tensor) -> tuple[Tensor, ...]:
         """Split ``columns`` [B, logits] by branch."""
         return columns.split(self.layout.branches, dim=1)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def min_q(one: Tensor, two: Tensor) -> Tensor:
+    """Return, in each row of two critics' values [B, R, ...], those of the critic with the smaller sum over R rewards.
+
+    This is clipped double Q-learning (Fujimoto et al. 2018, arXiv:1802.09477).
+
+    Each reward has its own value, and what an action is worth is their sum. The minimum of each value by itself would
+    combine two critics, neither of which expects this sum.
+    """
+    return torch.where(one.sum(1, keepdim=True) <= two.sum(1, keepdim=True), one, two)
