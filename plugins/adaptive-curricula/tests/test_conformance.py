@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore_devkit import CurriculumConformance
+from rlcore_devkit import CurriculumConformance, PluginConformance
 
 pytestmark = pytest.mark.smoke
 
 RANGE = {"initial": 0.5, "limits": [0.0, 1.0], "step": 0.1, "lower_threshold": 0.0, "upper_threshold": 1.0}
 WHOLE = {"initial": [2, 3], "limits": [1, 9], "step": 1, "lower_threshold": 0.0, "upper_threshold": 1.0}
+
+
+class TestPlugin(PluginConformance):
+    plugin = "rlcore-adaptive-curricula/adaptive-curricula"
 
 
 class TestAdr(CurriculumConformance):
