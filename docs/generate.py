@@ -43,9 +43,9 @@ from rlcore import (
     hookspecs,
     load_plugins,
 )
-from rlcore.config.structure import default_of, field_types, settings_fields
 from rlcore.hookspecs import registered
 from rlcore.plugins.contract import Contract, contracts
+from rlcore.settings.fields import default_of, field_types, settings_fields
 from rlcore_torch import BehavioralCloningSettings, CriticSettings, MemorySettings, NetworkSettings
 
 if TYPE_CHECKING:

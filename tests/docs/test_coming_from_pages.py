@@ -11,7 +11,7 @@ from workspace import ROOT
 
 from rlcore import load_config, load_plugins, read_document
 from rlcore.config.hints import ZOO_FILE, foreign_keys
-from rlcore.config.structure import settings_fields
+from rlcore.settings.fields import settings_fields
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
 from rlcore_torch import NetworkSettings

@@ -19,8 +19,8 @@ from workspace import MEMBERS, ROOT
 
 from rlcore import HOOKS, BehaviorSettings, CheckpointSettings, TorchSettings, field_info, hookspecs, load_plugins
 from rlcore.config.hints import not_supported_keys
-from rlcore.config.structure import settings_fields
 from rlcore.plugins.known import PACKAGES
+from rlcore.settings.fields import settings_fields
 from rlcore_ghost import hookspecs as hooks_of_ghost
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings

@@ -306,7 +306,7 @@ def rlcore_create_ranks(launch: Launch, config: RunConfig, stop_requested: Calla
 
 @_hook("factory")
 def rlcore_create_recordings(plugins: RunPlugins) -> Recordings | None:
-    """Create what reads recorded episodes and records them. rlcore-offline answers, with all formats of ``plugins``.
+    """Create what reads recorded episodes and records them, with all formats that ``plugins`` have.
 
     Called once for each recording that a trainer, a reward or a run without an environment asks for, and once in
     ``rlcore evaluate --record``. Core has no answer of its own: without one of a plugin, there are no recordings.

@@ -12,7 +12,7 @@ from rlcore.config.document import Block
 from rlcore.config.hints import OLD_SAMPLER, Hints, foreign_keys, is_behavior, misplaced, outside_behaviors
 from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.problems import ConfigErrors, Problems, shown
-from rlcore.config.structure import INVALID, Refused, build, settings_fields
+from rlcore.config.structure import INVALID, Refused, build
 from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
 from rlcore.plugins.known import NOT_BUILT, is_known
 from rlcore.plugins.registry import section_clash
@@ -24,7 +24,7 @@ from rlcore.settings import (
     RewardSettings,
     RunConfig,
 )
-from rlcore.settings.fields import Choice, field_info
+from rlcore.settings.fields import Choice, field_info, settings_fields
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document

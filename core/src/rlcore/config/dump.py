@@ -12,10 +12,9 @@ import attrs
 
 from rlcore.config.document import own_entries
 from rlcore.config.problems import shown
-from rlcore.config.structure import settings_fields
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.settings import RunConfig
-from rlcore.settings.fields import field_info
+from rlcore.settings.fields import field_info, settings_fields
 
 
 def dump_config(config: RunConfig) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore.config.document import value_at
-from rlcore.config.structure import settings_fields
 from rlcore.errors import ConfigError, KeyPath, PluginError, dotted
 from rlcore.settings import (
     BehaviorSettings,
@@ -27,6 +26,7 @@ from rlcore.settings import (
     RunConfig,
     TorchSettings,
 )
+from rlcore.settings.fields import settings_fields
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins

@@ -19,7 +19,6 @@ from rlcore.config.document import ALIAS, NUM_ENVS
 from rlcore.config.dump import plain
 from rlcore.config.hints import not_supported_keys
 from rlcore.config.rules import NAME_PATTERN
-from rlcore.config.structure import chosen_by, default_of, field_types, settings_fields
 from rlcore.errors import dotted
 from rlcore.plugins.known import LESSONS, PACKAGES
 from rlcore.settings import (
@@ -32,7 +31,7 @@ from rlcore.settings import (
     EvaluationSettings,
     RunConfig,
 )
-from rlcore.settings.fields import Choice, FieldInfo, field_info
+from rlcore.settings.fields import Choice, FieldInfo, chosen_by, default_of, field_info, field_types, settings_fields
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins

@@ -1,6 +1,6 @@
 """Recorded episodes: observations, actions and rewards of agents, for training without an environment.
 
-A *recording* contains whole episodes of one behavior's agents, one after another. A plugin, such as rlcore-offline,
+A *recording* contains whole episodes of one behavior's agents, one after another. A plugin
 reads and writes recordings, and records what is played. Shapes: N transitions in E episodes.
 """
 

@@ -12,7 +12,6 @@ import attrs
 from rlcore.config.document import Document
 from rlcore.config.overrides import apply_overrides
 from rlcore.config.reading import document_from_mapping
-from rlcore.config.structure import settings_fields
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.call import Plugins
 from rlcore.records import ExporterSpec
@@ -20,6 +19,7 @@ from rlcore.run.components import settings_of
 from rlcore.run.export import OpenExporter, about_export
 from rlcore.run.saved.data import configuration_sha256
 from rlcore.run.saved.run import PolicySource, SavedRun
+from rlcore.settings.fields import settings_fields
 from rlcore.storage.files.paths import user_path
 from rlcore.storage.run_files import require_output
 
