@@ -240,7 +240,13 @@ def test_the_tools_know_every_member() -> None:
     plugins = {member.module for member in PLUGINS}
     assert set(contracts["the core imports no plugin"]["forbidden_modules"]) == plugins
     alone = contracts["plugins that nothing builds on do not import one another"]["modules"]
-    assert set(alone) == plugins - {"rlcore_curriculum", "rlcore_devkit", "rlcore_torch", "rlcore_gymnasium", "rlcore_workers"}
+    assert set(alone) == plugins - {
+        "rlcore_curriculum",
+        "rlcore_devkit",
+        "rlcore_torch",
+        "rlcore_gymnasium",
+        "rlcore_workers",
+    }
 
 
 def test_only_trainers_that_declare_torch_may_import_it() -> None:
