@@ -106,7 +106,7 @@ class Plugin:
 
     @property
     def because(self) -> str:
-        """What decided whether the plugin is on, for tables: ``autoload``, ``-p``, ``required by rlcore-ppo/ppo``."""
+        """What decided whether the plugin is on, for tables: ``autoload``, ``-p``, ``required by acme-rl/acme``."""
         return f"required by {self.required_by}" if self.required_by else self.why
 
     @property
@@ -132,7 +132,7 @@ def canonical(distribution: str) -> str:
 
 
 _CORE_MODULE = "rlcore.builtin.plugin"
-# "rlcore>=0.1", "rlcore[torch]>=0.1", "rlcore @ ..." but not "rlcore-ppo": cheap, so that `packaging` is only
+# "rlcore>=0.1", "rlcore[torch]>=0.1", "rlcore @ ..." but not "rlcore-acme": cheap, so that `packaging` is only
 # imported for requirements that matter.
 _ON_RLCORE = re.compile(r"\s*rlcore\s*(?=[\[(<>=!~;@]|$)", re.IGNORECASE)
 _REQUIRED = re.compile(r"\s*([A-Za-z0-9][\w.-]*)[^;]*(;.*)?", re.DOTALL)
