@@ -148,10 +148,6 @@ def process() -> NoReturn:
     sys.exit(code)
 
 
-if __name__ == "__main__":
-    process()
-
-
 def report(error: BaseException, debug: bool, shown: Callable[[str], str] = str) -> int:
     """Prints the line, with ``debug`` after the traceback, and returns the exit code.
 
@@ -270,3 +266,7 @@ def end_process(code: int) -> NoReturn:
         with suppress(OSError, ValueError, AttributeError):  # lost; None, where it was closed before the start
             stream.flush()
     os._exit(code)
+
+
+if __name__ == "__main__":
+    process()
