@@ -24,7 +24,7 @@ EXAMPLES = ROOT / "examples"
 
 @attrs.frozen
 class Group:
-    """Packages that share the core with PyTorch, and the members ``beside`` it."""
+    """Packages that share the core with rlcore-torch, and the members ``beside`` it."""
 
     beside: tuple[str, ...]
     quick: Mapping[str, str]  # by folder: the tests of a run that is not deep, an expression for `-k`, or "" for all
