@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "rlcore"  # which is also pluggy's project name
 PLUGIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
+"""The pattern that names of plugins match: lower-case letters, digits and dashes, a letter first."""
 LOCAL_PREFIX = "module:"
 CORE_DISTRIBUTION = "rlcore"
 

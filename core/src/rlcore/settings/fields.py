@@ -16,6 +16,7 @@ from rlcore.errors import ConfigError, PluginError
 from rlcore.settings.read_only import read_only
 
 METADATA_KEY = "rlcore"
+"""The key of the :class:`FieldInfo` in the metadata of an attrs field."""
 
 
 @attrs.frozen
