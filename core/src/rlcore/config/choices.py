@@ -230,7 +230,8 @@ def without_absent(document: Document, choices: Choices, exporter: ExporterSpec 
         data = data.with_entry("behaviors", behaviors, data.origins.get("behaviors"))
     for name, record in choices.sections.items():
         problems = Problems(document)
-        if build(record.resolve(), data.get(name, {}), (name,), problems, choices) is INVALID:
+        section = build(record.resolve(), data.get(name, {}), (name,), problems, choices, choices.owner(record))
+        if section is INVALID:
             _warn(problems)
             data = data.without(name)
         elif name not in data:
