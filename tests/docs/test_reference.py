@@ -122,26 +122,32 @@ def test_every_setting_has_a_description_and_is_documented(cls: type) -> None:
 
 def test_every_block_of_the_core_is_documented() -> None:
     from rlcore import settings
+    from rlcore_torch import settings as of_torch
 
     # The page shows the keys of these classes in every class that derives from them.
     bases = {
-        settings.MinibatchSettings,
-        settings.OnPolicySettings,
-        settings.OffPolicySettings,
-        settings.OfflineSettings,
+        of_torch.MinibatchSettings,
+        of_torch.OnPolicySettings,
+        of_torch.OffPolicySettings,
+        of_torch.OfflineSettings,
+        of_torch.ReplaySamplerSettings,
+        of_torch.OptimizerSettings,
         settings.CurriculumSettings,
-        settings.ReplaySamplerSettings,
-        settings.OptimizerSettings,
-        settings.FieldInfo,
+        settings.PolicySettings,
     }
     of_records = {
-        settings.PrioritizedSamplerSettings,
-        settings.StateDependentGaussianSettings,
+        of_torch.PrioritizedSamplerSettings,
+        of_torch.StateDependentGaussianSettings,
+        settings.ExtrinsicSettings,
     }
+    declare_fields = {settings.Choice, settings.FieldInfo}
     defined = {
-        cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__.startswith(f"{settings.__name__}.")
+        cls
+        for module in (settings, of_torch)
+        for _, cls in inspect.getmembers(module, attrs.has)
+        if f"{cls.__module__}.".startswith(f"{module.__name__}.")
     }
-    assert defined - bases - of_records - {settings.FieldInfo} == {cls for _, cls in generate.CORE_BLOCKS}
+    assert defined - bases - of_records - declare_fields == {cls for _, cls in generate.CORE_BLOCKS}
 
 
 # The rows of "Migrate from ML-Agents" that list keys, and the keys of each class that another row describes.

@@ -245,7 +245,7 @@ class Lineup(Protocol):
 
 
 class EvaluationPlan(Protocol):
-    """What a plugin makes of an evaluation: whom the policies play with, and what the results mean.
+    """The part of a plugin in an evaluation: whom the policies play with, and what the results mean.
 
     :class:`rlcore.EvaluationSection` announces it. Each line-up plays the number of episodes that the evaluation has.
     """
