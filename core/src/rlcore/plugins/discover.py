@@ -107,7 +107,7 @@ class Plugin:
 
     @property
     def because(self) -> str:
-        """The source that turned the plugin on or off, for tables: ``autoload``, ``-p``, ``required by acme-rl/acme``."""
+        """The source that turned the plugin on or off: ``autoload``, ``-p``, ``required by acme-rl/acme``."""
         return f"required by {self.required_by}" if self.required_by else self.why
 
     @property
