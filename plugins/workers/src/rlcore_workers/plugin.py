@@ -1,4 +1,4 @@
-"""The plugin of rlcore-workers: the executor ``processes`` of ``environment.workers``."""
+"""The hooks of rlcore-workers: the executor ``processes`` of ``environment.workers``."""
 
 from __future__ import annotations
 
