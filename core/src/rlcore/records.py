@@ -56,6 +56,8 @@ class Record:
         name: The name that a configuration uses: letters, digits, dashes and underscores.
         target: The code, as ``"package.module:Name"``; imported on first use.
         summary: One sentence for ``rlcore plugins list --provides``.
+        formerly: DIST/NAME that the record had in another distribution. Configurations and checkpoints that have this
+            name continue to work.
         plugin: The plugin whose registry hook returned the record, set by rlcore; None in a record that a program
             created itself.
     """
@@ -67,6 +69,7 @@ class Record:
     name: str = attrs.field(validator=_check_name)
     target: str = attrs.field(validator=check_target)
     summary: str = ""
+    formerly: str | None = None
     plugin: Plugin | None = attrs.field(default=None, repr=False)
 
     @property
@@ -230,14 +233,12 @@ class CurriculumSpec(Record):
     Attributes:
         settings: The attrs class of such a block, as ``"package.module:Name"``; derives from
             :class:`rlcore.CurriculumSettings`.
-        formerly: DIST/NAME that the curriculum had in another distribution, whose checkpoints it resumes.
     """
 
     kind: ClassVar[str] = "curriculum"
     key: ClassVar[str] = "curriculum.type"
 
     settings: str = attrs.field(validator=check_target)
-    formerly: str | None = None
 
 
 @attrs.frozen(kw_only=True)

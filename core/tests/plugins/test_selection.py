@@ -340,6 +340,8 @@ def test_a_plugin_for_another_rlcore_is_refused_before_import(installed_plugin: 
         ("rlcore==0.2.*", "'rlcore==0.2.*'"),
         ("rlcore==0.2", "'rlcore==0.2'"),
         ("rlcore<0.1", "acme-old"),
+        ("rlcore<0.1.0.0", "acme-old"),
+        ("rlcore>=0.1.0.1", "'rlcore>=0.1.0.1'"),
         ("rlcore>=0.0.1,<0.1", "acme-old"),
         ("rlcore==0.0.*", "acme-old"),
         ("rlcore~=0.0.5", "acme-old"),
@@ -360,6 +362,8 @@ def test_the_advice_is_to_upgrade_what_is_too_old(requires: str, upgrade: str) -
         ["rlcore<0.0.1; extra == 'x'"],
         ["rlcore<0.0.1; python_version < '3'"],
         ["RLCore>=0.1"],
+        ["rlcore<0.2,>=0.1"],
+        ["rlcore<0.10,>=0.1.0.0"],
     ],
 )
 def test_only_requirements_that_hold_here_and_mean_rlcore_count(

@@ -1,7 +1,8 @@
-"""DIST/NAME of what is not installed."""
+"""DIST/NAME of what is not installed, or was in another distribution."""
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from rlcore.errors import NotInstalled
@@ -20,3 +21,14 @@ def test_a_distribution_that_is_not_there_is_named(reference: str, absent: bool)
     with pytest.raises(NotInstalled, match=f"^unknown curriculum '{reference}'; allowed: ") as caught:
         find(CurriculumSpec, reference, [THERE], [], [])
     assert ("nothing called 'acme-rl-twin' is installed" in str(caught.value)) == absent
+
+
+def test_a_record_is_found_by_the_name_that_it_had_in_another_distribution() -> None:
+    moved = attrs.evolve(THERE, formerly="acme-old/thief")
+    other = attrs.evolve(THERE, name="thief", plugin=attrs.evolve(ACME, distribution="acme-old"))
+    for name in ("acme-old/thief", "Acme.Old/thief", "acme-rl-curricula/bandit", "bandit"):
+        assert find(CurriculumSpec, name, [moved], [], []) is moved
+    assert find(CurriculumSpec, "acme-old/thief", [moved, other], [], []) is other  # which has this name now
+    for name in ("acme-old/bandit", "acme-rl-curricula/thief", "thief"):
+        with pytest.raises(NotInstalled):
+            find(CurriculumSpec, name, [moved], [], [])

@@ -86,7 +86,7 @@ def test_a_run_without_posix_is_alone_in_its_directory(
             assert json.loads(ended("status", files().path, "--json"))["running"] is True
         second = start("run", "--resume", "--run-id", "run")
         _, err = second.communicate(timeout=120)
-        assert second.returncode == 5 and "another process is writing to this run" in err
+        assert second.returncode == 5 and "another process is writing to this run" in err, err
     finally:
         running.terminate()
         running.communicate(timeout=60)

@@ -43,7 +43,8 @@ from rlcore.plugins.call import Plugins, load_plugins
 from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, anchored
 from rlcore.plugins.failures import failure
 from rlcore.plugins.select import Selection, block_problems, is_local, selection_from
-from rlcore.settings import EnvironmentSettings, PluginSettings, RunConfig
+from rlcore.settings import CheckpointSettings, EnvironmentSettings, EnvSettings, PluginSettings, RunConfig
+from rlcore.settings.fields import settings_fields
 
 if TYPE_CHECKING:
     from rlcore.records import ExporterSpec
@@ -127,6 +128,12 @@ def _with_num_envs(document: Document, problems: Problems) -> Document:
 def _without_not_supported(document: Document, problems: Problems) -> Document:
     """The document without the keys of ML-Agents that may only have their defaults, and without their own block."""
     data = document.data
+    others = {"env_settings": EnvSettings, "checkpoint_settings": CheckpointSettings}
+    if "engine_settings" not in data and not any(
+        isinstance(block := data.get(name), Block) and block.keys() - settings_fields(cls).keys()
+        for name, cls in others.items()
+    ):
+        return document  # of most files; the table of such keys takes 9 ms to read
     for (name, key), (default, missing) in not_supported_keys().items():
         block = data.get(name)
         if isinstance(block, Block) and key in block:

@@ -93,13 +93,14 @@ def find(
     found: Sequence[Plugin],
     left_out: Sequence[str],
 ) -> R:
-    """The one of ``records`` that ``reference`` names.
+    """The one of ``records`` that ``reference`` names, or named when the record was in another distribution.
 
     NotInstalled if there is none; ``found`` are all plugins, on or off, and ``left_out`` the lines about broken ones,
     for its message. PluginError if there are several.
     """
     source, _, name = reference.rpartition("/")
     matches = [record for record in records if record.name == name and (not source or _is_of(source, record))]
+    matches = matches or [record for record in records if source and _was_of(source, name, record)]
     if len(matches) == 1:
         return cast(R, matches[0])
     if not matches:
@@ -166,6 +167,11 @@ def _provides(plugin: Plugin, kind: str, name: str) -> bool:
 
 def _is_of(source: str, record: Record) -> bool:
     return record.plugin is not None and canonical(source) == canonical(record.plugin.source)
+
+
+def _was_of(source: str, name: str, record: Record) -> bool:
+    distribution, _, former = (record.formerly or "").rpartition("/")
+    return former == name and canonical(source) == canonical(distribution)
 
 
 def _word(record_class: type[Record]) -> str:

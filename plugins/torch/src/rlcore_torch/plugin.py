@@ -44,7 +44,13 @@ def rlcore_encoders() -> list[EncoderSpec]:
         "fully_connected": "no convolution, for images of any size",
     }
     return [
-        EncoderSpec(name=name, target=f"rlcore_torch.networks.encoders:{name}", kinds={"image"}, summary=summary)
+        EncoderSpec(
+            name=name,
+            target=f"rlcore_torch.networks.encoders:{name}",
+            kinds={"image"},
+            summary=summary,
+            formerly=f"rlcore/{name}",
+        )
         for name, summary in summaries.items()
     ]
 
@@ -58,6 +64,7 @@ def rlcore_action_distributions() -> list[ActionDistributionSpec]:
             target="rlcore_torch.networks.distributions:Gaussian",
             initial_log_std=True,
             summary="a Gaussian with one standard deviation for each part of an action, which is learned",
+            formerly="rlcore/gaussian",
         ),
         ActionDistributionSpec(
             name="state_dependent_gaussian",
@@ -65,12 +72,14 @@ def rlcore_action_distributions() -> list[ActionDistributionSpec]:
             settings="rlcore_torch.settings:StateDependentGaussianSettings",
             initial_log_std=True,
             summary="a Gaussian whose mean and standard deviation depend on the observation",
+            formerly="rlcore/state_dependent_gaussian",
         ),
         ActionDistributionSpec(
             name="squashed_gaussian",
             target="rlcore_torch.networks.distributions:SquashedGaussian",
             initial_log_std=True,
             summary="a state-dependent Gaussian whose draws pass through tanh, for actions within bounds",
+            formerly="rlcore/squashed_gaussian",
         ),
     ]
 
@@ -83,6 +92,7 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
             target="rlcore_torch.off_policy.replay_sampler:UniformSampler.create",
             settings="rlcore_torch.settings:ReplaySamplerSettings",
             summary="every stored transition is equally likely",
+            formerly="rlcore/uniform",
             ranks=True,
         ),
         ReplaySamplerSpec(
@@ -90,6 +100,7 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
             target="rlcore_torch.off_policy.replay_sampler:PrioritizedSampler.create",
             settings="rlcore_torch.settings:PrioritizedSamplerSettings",
             summary="by the size of temporal-difference errors, with importance weights",
+            formerly="rlcore/prioritized",
         ),
     ]
 
@@ -102,6 +113,7 @@ def rlcore_optimizers() -> list[OptimizerSpec]:
             target="rlcore_torch.optimization.optimizer:TorchAdam",
             settings="rlcore_torch.settings:OptimizerSettings",
             summary="Kingma and Ba 2015, with adam_epsilon",
+            formerly="rlcore/adam",
         )
     ]
 
@@ -115,7 +127,12 @@ def rlcore_schedules() -> list[ScheduleSpec]:
         "linear": "equal changes at every step",
     }
     return [
-        ScheduleSpec(name=name, target=f"rlcore_torch.optimization.schedules:{name}", summary=summary)
+        ScheduleSpec(
+            name=name,
+            target=f"rlcore_torch.optimization.schedules:{name}",
+            summary=summary,
+            formerly=f"rlcore/{name}",
+        )
         for name, summary in summaries.items()
     ]
 
