@@ -152,7 +152,7 @@ from rlcore import TrainerSpec, hookimpl
 @hookimpl
 def rlcore_trainers():
     return [TrainerSpec(name="ppo", target="rlcore_ppo.trainer:PPOTrainer", settings="rlcore_ppo.settings:PPOSettings",
-                        summary="another ppo")]
+                        network="rlcore_torch:NetworkSettings", summary="another ppo")]
 """
 
 

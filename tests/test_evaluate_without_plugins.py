@@ -256,7 +256,8 @@ from rlcore import RewardProviderSpec, TrainerSpec, hookimpl
 @hookimpl
 def rlcore_trainers():
     settings = "rlcore_ppo.settings:PPOSettings"
-    return [TrainerSpec(name="globex", target="rlcore_ppo.trainer:PPOTrainer", settings=settings)]
+    target, network = "rlcore_ppo.trainer:PPOTrainer", "rlcore_torch:NetworkSettings"
+    return [TrainerSpec(name="globex", target=target, settings=settings, network=network)]
 
 @hookimpl
 def rlcore_reward_providers():

@@ -35,7 +35,7 @@ VERSION_FILE = Path("core/src/rlcore/__init__.py")
 VERSION = re.compile(r'(?m)^(__version__ = ")([^"]+)(")$')
 PROJECT_VERSION = re.compile(r'(?m)^(version = ")([^"]+)(")$')
 # A bound on rlcore or on one of its plugins: rlcore[torch]>=0.1,<0.2
-BOUND = re.compile(r"(\brlcore(?:-[a-z]+)?(?:\[[a-z,_-]+\])?)>=\d+\.\d+,<\d+\.\d+")
+BOUND = re.compile(r"(\brlcore(?:-[a-z]+)*(?:\[[a-z,_-]+\])?)>=\d+\.\d+,<\d+\.\d+")
 CHANGELOG_HEADING = re.compile(r"(?m)^## (\S+)(.*)$")
 # Files whose text shows the bounds to authors of plugins.
 SHOWN = ("*.md", "core/src/rlcore/plugins/doctor.py")
@@ -219,7 +219,7 @@ def metadata_problems(metadata: Message, table: dict[str, Any], version: str) ->
         if " @ " in requirement or "file:" in requirement:
             yield f"requires {requirement}, which no index has"
         if requirement.startswith("rlcore") and "@" not in requirement:
-            name = re.match(r"rlcore(-[a-z]+)?(\[[^\]]*\])?", requirement)
+            name = re.match(r"rlcore(-[a-z]+)*(\[[^\]]*\])?", requirement)
             assert name is not None
             stated = set(re.findall(r"[<>=!~]=?[\d.]+", requirement))
             wanted = set(bounds(version).split(","))

@@ -96,7 +96,7 @@ def is_reference(text: str) -> bool:
 counts = st.integers(1, 65_536)
 whole = st.integers(-(2**63), 2**63)
 fractions = st.floats(0, 1)
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 plugin_names = st.from_regex(r"([A-Za-z0-9_.-]{1,9}/)?[a-z][a-z0-9-]{0,9}", fullmatch=True).filter(is_reference)
 ODD = ["\x85", "\u2028", "é", "1:30", "5e5", "~", " x\n"]
 plain = st.recursive(

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.config.dump import is_sealed, sealed
+from rlcore.config.dump import config_text, is_sealed, sealed
 from rlcore.errors import ConfigError
 from rlcore.run.saved.data import read_saved_configuration
+from rlcore.storage import store
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore
@@ -92,6 +93,23 @@ def test_a_resume_says_what_it_changes(make_run: Any, files: Any, caplog: pytest
         make_run(RESUME, max_steps=200, summary_freq=20).train()
     assert [text for text in caplog.messages if "resumes with" in text] == [
         f"{files().path}: resumes with another configuration: behaviors.Agent.max_steps is 200 instead of 160"
+    ]
+
+
+def test_defaults_that_earlier_versions_wrote_and_that_no_run_depends_on_are_no_change(
+    make_run: Any, files: Any, run_rlcore: RunRlcore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = "\nengine_settings:\n  width: 84\n  no_graphics: false\n"
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "config_text", lambda config: config_text(config) + earlier)
+        make_run(max_steps=100).train()
+    assert "engine_settings" in read_saved_configuration(files().path).data
+    result = run_rlcore("evaluate", files().path, "--episodes", "2")
+    assert (result.exit_code, result.stderr) == (0, "")
+    with caplog.at_level("INFO", "rlcore"):
+        make_run(RESUME, max_steps=160).train()
+    assert [text for text in caplog.messages if "resumes with" in text] == [
+        f"{files().path}: resumes with another configuration: behaviors.Agent.max_steps is 160 instead of 100"
     ]
 
 

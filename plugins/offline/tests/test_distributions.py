@@ -33,7 +33,7 @@ def noisy() -> Recording:
     return recording
 
 
-@pytest.mark.parametrize("name", ["bc", "iql"])
+@pytest.mark.parametrize("name", ["bc", pytest.param("iql", marks=pytest.mark.learning)])
 def test_a_state_dependent_deviation_is_learned_where_it_differs(make_trainer: MakeTrainer, name: str) -> None:
     recording = noisy()
     trainer = make_trainer(name, recording, learning_rate=0.01, block=with_distribution("state_dependent_gaussian"))

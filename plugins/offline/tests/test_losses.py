@@ -111,7 +111,7 @@ def test_bc_refuses_a_reward_it_would_not_learn_from(make_trainer: MakeTrainer) 
         make_trainer("bc", RECORDED["masked"](), plugins=plugins, block=rewards)
 
 
-@pytest.mark.parametrize("name", ["bc", "iql"])
+@pytest.mark.parametrize("name", ["bc", pytest.param("iql", marks=pytest.mark.learning)])
 def test_the_standard_deviation_of_a_function_that_was_found_stays_above_zero(
     make_trainer: MakeTrainer, name: str
 ) -> None:

@@ -185,6 +185,7 @@ def returns_of(policy: Any, episodes: int = 30) -> list[float]:
     return (total - best).tolist()
 
 
+@pytest.mark.learning
 def test_iql_finds_the_best_way_in_recordings_of_aimless_walks_and_bc_walks_like_them(
     make_trainer: MakeTrainer, wandering: Recording
 ) -> None:
@@ -201,7 +202,7 @@ def test_iql_finds_the_best_way_in_recordings_of_aimless_walks_and_bc_walks_like
 
 
 @NAMES
-@pytest.mark.parametrize("kind", ["continuous", "hybrid"])
+@pytest.mark.parametrize("kind", ["continuous", pytest.param("hybrid", marks=pytest.mark.learning)])
 def test_what_good_agents_did_is_learned(make_trainer: MakeTrainer, name: str, kind: str) -> None:
     environment = ENVIRONMENTS[kind]()
 

@@ -151,7 +151,8 @@ def test_a_module_that_cannot_be_a_part_of_the_graph_is_refused(
 
 @pytest.mark.parametrize("profile", ["generic", deep("unity")])
 def test_a_distribution_of_another_package(make_behavior: Any, export: Any, load: Any, profile: str) -> None:
-    settings = NetworkSettings(hidden_units=16, num_layers=1, action_distribution="own", distribution=record(Laplace))
+    own = {"action_distribution": record(Laplace)}
+    settings = NetworkSettings(hidden_units=16, num_layers=1, action_distribution="own", records=own)
     policy = untrained_policy(make_behavior("hybrid", STATE), settings, 1)
     export(policy, profile=profile)  # compares drawn actions too
 

@@ -173,7 +173,7 @@ def _without(data: Mapping[str, Any], keys: Any) -> Mapping[str, Any]:
 
 
 def _require_parameter(data: Any) -> None:
-    """Refuse what is no block of an environment parameter. Shorter shapes of it were rewritten before."""
+    """Refuse what is not a block of an environment parameter. Shorter shapes of it were rewritten before."""
     if isinstance(data, Mapping) and OLD_SAMPLER in data:
         raise Refused(foreign_keys()["ml_agents"][OLD_SAMPLER], OLD_SAMPLER)
     if not isinstance(data, Mapping) or not isinstance(data.get("curriculum", {}), Mapping):
@@ -230,7 +230,8 @@ def without_absent(document: Document, choices: Choices, exporter: ExporterSpec 
         data = data.with_entry("behaviors", behaviors, data.origins.get("behaviors"))
     for name, record in choices.sections.items():
         problems = Problems(document)
-        if build(record.resolve(), data.get(name, {}), (name,), problems, choices) is INVALID:
+        section = build(record.resolve(), data.get(name, {}), (name,), problems, choices, choices.owner(record))
+        if section is INVALID:
             _warn(problems)
             data = data.without(name)
         elif name not in data:

@@ -82,10 +82,11 @@ def load_document(
     document = inherit_defaults(modified_by_plugins(inherit_defaults(document), plugins))
     document = with_parameter_blocks(document)
     choices = Choices(plugins, document, measuring)
+    problems = Problems(document)
+    document = without_not_supported(document, problems)
     if measuring:
         document = without_absent(document, choices, exporter)
-    problems = Problems(document)
-    document = _without_not_supported(_with_num_envs(document, problems), problems)
+    document = _with_num_envs(document, problems)
     document = problems.document = _with_evaluation_environment(document, choices, problems)
     checked_block(document.data.get("plugins", {}), problems)
     config = build(RunConfig, document.data, (), problems, choices)
@@ -125,7 +126,7 @@ def _with_num_envs(document: Document, problems: Problems) -> Document:
     return attrs.evolve(document, data=data)
 
 
-def _without_not_supported(document: Document, problems: Problems) -> Document:
+def without_not_supported(document: Document, problems: Problems) -> Document:
     """The document without the keys of ML-Agents that may only have their defaults, and without their own block."""
     data = document.data
     others = {"env_settings": EnvSettings, "checkpoint_settings": CheckpointSettings}

@@ -78,23 +78,24 @@ class Refused(ConfigError):
 _RECORDS: ContextVar[Any] = ContextVar("records", default=None)
 
 
-def build(cls: Any, data: Any, path: KeyPath, problems: Problems, records: Any = None) -> Any:
+def build(cls: Any, data: Any, path: KeyPath, problems: Problems, records: Any = None, owner: str = "") -> Any:
     """An instance of ``cls`` from data at ``path``, or INVALID after the problems were added.
 
-    Without ``records``, no record that the data names is looked for. Raises PluginError if a class of a plugin fails.
+    Without ``records``, no record that the data names is looked for. The ``owner`` is the plugin whose section the data
+    is. Raises PluginError if a class of a plugin fails.
     """
     outer = _RECORDS.set(records)
     try:
         return converter().structure(data, cls)
     except Exception as error:
-        for at, refused, owner in _leaves(error, path):
+        for at, refused, whose in _leaves(error, path, owner):
             if isinstance(refused, PluginError):
                 placed = problems.plugin_error(at, str(refused))
                 raise placed from refused.__cause__ or refused
             if not isinstance(refused, Refused):
                 raise refused from None
             message, note = (refused.problem, "") if records is None else records.completed(refused, at)
-            problems.add(at, f"{message}; section of {owner}" if owner else message, refused.package, note)
+            problems.add(at, f"{message}; section of {whose}" if whose else message, refused.package, note)
         return INVALID
     finally:
         _RECORDS.reset(outer)

@@ -12,6 +12,8 @@ from typing import Any
 import attrs
 
 from rlcore.config.dump import config_text, content_sha256, sealed
+from rlcore.config.load import without_not_supported
+from rlcore.config.problems import Problems
 from rlcore.config.reading import parse_document, read_document
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.plugins.call import Plugins
@@ -200,8 +202,10 @@ class RunStore:
         path = self.directory.checkpoints / str(self.saved_step) / CONFIGURATION
         if self.directory.read_only or not path.is_file():
             return None
-        both = read_document(path).data, parse_document(self._configuration, CONFIGURATION).data
-        before, now = (learning_part(each, self.plugins) if learning else each for each in both)
+        both = read_document(path), parse_document(self._configuration, CONFIGURATION)
+        # Earlier versions wrote the defaults of keys that no run depends on.
+        data = (without_not_supported(each, Problems(each)).data for each in both)
+        before, now = (learning_part(each, self.plugins) if learning else each for each in data)
         return changes(before, now)
 
     def is_done(self) -> bool:

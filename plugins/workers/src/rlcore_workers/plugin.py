@@ -1,4 +1,4 @@
-"""What rlcore-workers provides: the executor ``processes`` of ``environment.workers``."""
+"""The hooks of rlcore-workers: the executor ``processes`` of ``environment.workers``."""
 
 from __future__ import annotations
 

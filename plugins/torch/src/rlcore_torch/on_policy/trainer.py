@@ -35,7 +35,6 @@ from rlcore import (
     Transitions,
     recording_gradients,
 )
-from rlcore_torch.distributed import sum_over_ranks
 from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.networks import ActorCritic, Inputs, to_numpy
 from rlcore_torch.on_policy.advantages import Trajectories, explained_variances
@@ -167,17 +166,19 @@ class OnPolicyTrainer(RolloutTrainer):
             kept = torch.from_numpy(buffer.kept_log_prob).to(self.device)
             log_prob[:slots] = torch.where(kept.isnan(), log_prob[:slots], kept)
             buffer.open_log_prob = to_numpy(log_prob.view(acted, slots))[np.minimum(lengths, acted - 1), range(slots)]
-        whole, columns = valid, None
+        columns = None
         if self.ranks.size > 1:
             columns = np.full(self.share.total, -1, np.int64)
             columns[self.share.numbers] = np.arange(slots)
-            whole = self._of_all(valid)
-        if memory is not None and self.model.memory is not None:
+        if memory is None or self.model.memory is None:
+            (whole,) = self._of_all(valid)
+        else:
             ended = (buffer.terminated[:rows] | buffer.truncated[:rows]) & valid
             starts = sequence_starts(ended, self.model.memory.sequence_length)
             # What was remembered after a kept row is of the weights before the update.
             starts[1:2, ~np.isnan(buffer.kept_log_prob)] = True
-            table = SequenceTable(self._of_all(starts & valid), whole)
+            whole, starts = self._of_all(valid, starts & valid)
+            table = SequenceTable(starts, whole)
         value, next_value = self._values(inputs, memory, rows)
         return Rollout(
             raw_inputs=raw_inputs,
@@ -210,30 +211,35 @@ class OnPolicyTrainer(RolloutTrainer):
         transitions = self._transitions(rows, at)
         advantages = np.zeros_like(rollout.value[..., 0])
         returns = np.empty_like(rollout.value)
-        for k, (name, provider) in enumerate(zip(self.provider_names, self.providers, strict=True)):
+        episodes: list[list[float]] = []
+        learned: list[Mapping[str, Statistic]] = []
+        for k, provider in enumerate(self.providers):
             reward = np.zeros_like(advantages)
             reward[at] = provider.evaluate(transitions) * np.float32(provider.strength)
             value, next_value = rollout.value[..., k], rollout.next_value[..., k]
             advantage = trajectories.advantages(reward, value, next_value, provider, self.hyperparameters.lambd)
             advantages += advantage
             returns[..., k] = advantage + value
-            episodes = self.episode_rewards[k].record(reward, trajectories.ended, buffer.cut_rows())
-            if self.ranks.size > 1:
-                episodes = [each for part in self.ranks.all_gather(episodes) for each in part]
-            title = name.capitalize()
-            rollout.stats[f"Policy/{title} Value Estimate"] = float(self._of_all(value)[self._at(rollout)].mean())
-            if episodes:
-                rollout.stats[f"Policy/{title} Reward"] = episodes
+            episodes.append(self.episode_rewards[k].record(reward, trajectories.ended, buffer.cut_rows()))
+            learned.append({})
             if type(provider).update is not ExtrinsicReward.update:
                 with recording_gradients(True):
-                    rollout.stats.update(provider.update(transitions))
-        values, targets = (self._of_all(each)[self._at(rollout)] for each in (rollout.value, returns))
-        rollout.stats.update(explained_variances(values, targets, self.provider_names))
+                    learned[k] = provider.update(transitions)
+        whole, values, targets = self._of_all(advantages, rollout.value, returns, lists=episodes)
+        place = self._at(rollout)
+        for k, name in enumerate(self.provider_names):
+            title = name.capitalize()
+            rollout.stats[f"Policy/{title} Value Estimate"] = float(values[..., k][place].mean())
+            if episodes[k]:
+                rollout.stats[f"Policy/{title} Reward"] = episodes[k]
+            rollout.stats.update(learned[k])
+        rollout.stats.update(explained_variances(values[place], targets[place], self.provider_names))
         if self.hyperparameters.advantage_normalization == "rollout":
-            whole = self._of_all(advantages)
             whole[rollout.whole] = to_numpy(standardize(torch.from_numpy(whole[rollout.whole]).to(self.device)))
             advantages = whole if rollout.columns is None else whole[:rows, self.share.numbers]
-        return self._on_device(advantages), self._on_device(returns)
+        own = self._on_device(advantages)
+        rollout.exchanged = own, own._version, self._on_device(whole).flatten()
+        return own, self._on_device(returns)
 
     def minibatches(self, rollout: Rollout, advantages: Tensor, returns: Tensor) -> Iterator[Minibatch]:
         """Yield the minibatches of one pass over the rollout in random order, of which a rank has its own rows.
@@ -250,7 +256,7 @@ class OnPolicyTrainer(RolloutTrainer):
         if self.hyperparameters.advantage_normalization == "minibatch":
             everyone = whole.advantage
             if rollout.columns is not None:
-                everyone = self._on_device(self._of_all(to_numpy(advantages)).reshape(-1)[np.concatenate(drawn)])
+                everyone = self._advantages_of_all(rollout, advantages)[torch.from_numpy(np.concatenate(drawn))]
             standardized = standardized_parts(everyone, [len(places) for places in drawn])
         for k, batch in enumerate(whole.split(map(len, own))):
             batch.share = len(own[k]) / len(drawn[k])
@@ -337,14 +343,13 @@ class OnPolicyTrainer(RolloutTrainer):
         Raises TrainingDiverged if one is not finite.
         """
         parts = [torch.stack([getattr(loss, name) for loss in losses]) for name in ("policy", "value", "entropy")]
-        if self.ranks.size > 1:
-            of_all = torch.stack(parts) * torch.tensor([loss.share for loss in losses], device=self.device)
-            sum_over_ranks(self.ranks, of_all)
-            parts = list(of_all)
         norms = torch.stack([loss.norm for loss in losses if loss.norm is not None])
         log_ratio = torch.cat([loss.log_ratio for loss in losses])
         if self.ranks.size > 1:
-            log_ratio = gather_rows(self.ranks, log_ratio)
+            shares = torch.tensor([loss.share for loss in losses], device=self.device)
+            ranks = self.ranks.all_gather((to_numpy(torch.stack(parts) * shares), to_numpy(log_ratio)))
+            parts = list(self._on_device(np.sum([of_rank for of_rank, _ in ranks], axis=0)))
+            log_ratio = self._on_device(np.concatenate([of_rank for _, of_rank in ranks]))
         policy, value, entropy, norm = torch.stack([*parts, norms]).mean(1).tolist()
         if not np.isfinite(policy + value + norm):
             normalized = self.model.inputs.normalizer is not None
@@ -415,16 +420,30 @@ class OnPolicyTrainer(RolloutTrainer):
             following=lambda: {name: array[at] for name, array in buffer.next_observations(rows).items()},
         )
 
-    def _of_all(self, array: NDArray[Any]) -> NDArray[Any]:
-        """An array [T, S, ...] of this rank as [T*, S*, ...] of all ranks, zero where a rank has fewer rows."""
+    def _of_all(self, *arrays: NDArray[Any], lists: Sequence[list[float]] = ()) -> list[NDArray[Any]]:
+        """Arrays [T, S, ...] of this rank as [T*, S*, ...] of all ranks, zero where a rank has fewer rows.
+
+        Each of ``lists`` gets the numbers that the other ranks have in theirs. It is one exchange.
+        """
         if self.ranks.size == 1:
-            return array
-        parts = self.ranks.all_gather({"slots": self.share.numbers, "rows": array})
-        longest = max(len(part["rows"]) for part in parts)
-        whole = np.zeros((longest, self.share.total, *array.shape[2:]), array.dtype)
-        for part in parts:
-            whole[: len(part["rows"]), part["slots"]] = part["rows"]
-        return whole
+            return list(arrays)
+        parts = self.ranks.all_gather({"slots": self.share.numbers, "arrays": arrays, "lists": lists})
+        for k, numbers in enumerate(lists):
+            numbers[:] = [number for part in parts for number in part["lists"][k]]
+        longest, of_all = max(len(part["arrays"][0]) for part in parts), []
+        for k, array in enumerate(arrays):
+            of_all.append(np.zeros((longest, self.share.total, *array.shape[2:]), array.dtype))
+            for part in parts:
+                of_all[k][: len(part["arrays"][k]), part["slots"]] = part["arrays"][k]
+        return of_all
+
+    def _advantages_of_all(self, rollout: Rollout, advantages: Tensor) -> Tensor:
+        """[T* * S*] of all ranks from ``advantages`` [T, S] of this rank, exchanged again only if they have changed."""
+        version = advantages._version  # PyTorch counts what is written to a tensor
+        if rollout.exchanged is None or rollout.exchanged[0] is not advantages or rollout.exchanged[1] != version:
+            (whole,) = self._of_all(to_numpy(advantages))
+            rollout.exchanged = advantages, version, self._on_device(whole).flatten()
+        return rollout.exchanged[2]
 
     def _at(self, rollout: Rollout) -> Any:
         """Where an array [T*, S*, ...] of all ranks has transitions."""
