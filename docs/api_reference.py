@@ -23,6 +23,7 @@ SOURCES = {
     "rlcore": ROOT / "core/src",
     "rlcore_torch": ROOT / "plugins/torch/src",
     "rlcore_devkit": ROOT / "plugins/devkit/src",
+    "rlcore_ghost": ROOT / "builtin_trainers/ghost/src",
     "rlcore_gymnasium": ROOT / "plugins/gymnasium/src",
     "rlcore_offline": ROOT / "plugins/offline/src",
     "rlcore_onnx": ROOT / "plugins/onnx/src",
@@ -84,6 +85,12 @@ PAGES: Mapping[str, Page] = {
         "Recorded episodes, and the contract of file formats for them. See "
         "[Record episodes and read recordings](../../how-to/recordings.md).",
         ("rlcore.contracts.recordings", "rlcore_offline"),
+    ),
+    "opponents": Page(
+        "Opponents and self-play",
+        "Opponents of evaluations, samplers of opponents, and policies that act together. See "
+        "[Write an opponent](../../how-to/opponents.md) and [Self-play](../../how-to/self-play.md).",
+        ("rlcore_ghost",),
     ),
     "exporters": Page(
         "Exporters",
@@ -499,12 +506,15 @@ def _describe_settings(cls: griffe.Class) -> None:
     for name, attribute in cls.attributes.items():
         field = _attrs_call(attribute.value, *_SETTING) or {}
         text = field.get("1", field.get("description"))
-        described = re.search(r"FieldInfo\(([^,]+), key=False\)", str(attribute.value))  # a field that no file has
+        described = re.search(
+            r"FieldInfo\(((['\"]).*\2), key=False\)", str(attribute.value)
+        )  # a field that no file has
         text = described[1] if described else text
         if text is not None:
             lines.append(f"    {name}: {ast.literal_eval(str(text))}")
     if lines and cls.docstring is not None:
-        cls.docstring.value = "\n".join([cls.docstring.value, "", "Attributes:", *lines])
+        text, _, attributes = cls.docstring.value.partition("\n\nAttributes:\n")
+        cls.docstring.value = "\n".join([text, "", "Attributes:", *filter(None, [attributes]), *lines])
 
 
 def _list_tests(cls: griffe.Class) -> None:

@@ -219,7 +219,7 @@ def metadata_problems(metadata: Message, table: dict[str, Any], version: str) ->
         if " @ " in requirement or "file:" in requirement:
             yield f"requires {requirement}, which no index has"
         if requirement.startswith("rlcore") and "@" not in requirement:
-            name = re.match(r"rlcore(-[a-z]+)?(\[[^\]]*\])?", requirement)
+            name = re.match(r"rlcore(-[a-z]+)*(\[[^\]]*\])?", requirement)
             assert name is not None
             stated = set(re.findall(r"[<>=!~]=?[\d.]+", requirement))
             wanted = set(bounds(version).split(","))

@@ -59,7 +59,7 @@ CASES = (
     Case("plugin 'x' (asked for by -p) is not installed", ("-p", "x")),
     Case("warning: plugin 'x' (turned off by -p) is not installed", ("-p", "no:x")),
     Case("acme-ppo 3.2 needs rlcore<0.1, this is rlcore", ("-p", "acme-ppo/x"), {"x": CHECK}, requires="rlcore<0.1"),
-    Case("acme-ppo 3.2 is written for contract 1 of rlcore, and this rlcore has contract 2",
+    Case("acme-ppo 3.2 is written for contract 1 of rlcore, and this rlcore has contract 3",
          (), {"x": OLD}, contract=1),
     Case("acme-ppo 3.2 declares no contract and is written for an earlier one", (), {"x": OLD}, contract=None),
     Case("2 plugins are named 'ppo': ...", (), {"ppo": CHECK}),

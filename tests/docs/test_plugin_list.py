@@ -98,7 +98,7 @@ def test_the_core_is_no_plugin() -> None:
 def test_what_members_provide_is_told_without_importing_them() -> None:
     told = {member.plugin: plugin_list.from_project(member.directory).provides for member in PLUGINS}
     assert told["ppo"] == ("trainers",)
-    assert told["offline"] == ("recording formats", "trainers")
+    assert told["offline"] == ("hooks", "recording formats", "trainers")
     assert told["tensorboard"] == ("stats writers",)
     assert told["curriculum"] == ("curricula", "hooks", "samplers")
 

@@ -122,26 +122,32 @@ def test_every_setting_has_a_description_and_is_documented(cls: type) -> None:
 
 def test_every_block_of_the_core_is_documented() -> None:
     from rlcore import settings
+    from rlcore_torch import settings as of_torch
 
     # The page shows the keys of these classes in every class that derives from them.
     bases = {
-        settings.MinibatchSettings,
-        settings.OnPolicySettings,
-        settings.OffPolicySettings,
-        settings.OfflineSettings,
+        of_torch.MinibatchSettings,
+        of_torch.OnPolicySettings,
+        of_torch.OffPolicySettings,
+        of_torch.OfflineSettings,
+        of_torch.ReplaySamplerSettings,
+        of_torch.OptimizerSettings,
         settings.CurriculumSettings,
-        settings.ReplaySamplerSettings,
-        settings.OptimizerSettings,
-        settings.FieldInfo,
+        settings.PolicySettings,
     }
     of_records = {
-        settings.PrioritizedSamplerSettings,
-        settings.StateDependentGaussianSettings,
+        of_torch.PrioritizedSamplerSettings,
+        of_torch.StateDependentGaussianSettings,
+        settings.ExtrinsicSettings,
     }
+    declare_fields = {settings.Choice, settings.FieldInfo}
     defined = {
-        cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__.startswith(f"{settings.__name__}.")
+        cls
+        for module in (settings, of_torch)
+        for _, cls in inspect.getmembers(module, attrs.has)
+        if f"{cls.__module__}.".startswith(f"{module.__name__}.")
     }
-    assert defined - bases - of_records - {settings.FieldInfo} == {cls for _, cls in generate.CORE_BLOCKS}
+    assert defined - bases - of_records - declare_fields == {cls for _, cls in generate.CORE_BLOCKS}
 
 
 # The rows of "Migrate from ML-Agents" that list keys, and the keys of each class that another row describes.
@@ -232,12 +238,35 @@ def architecture() -> str:
     return (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 
 
-def test_the_architecture_page_has_every_module_and_package_of_the_core() -> None:
+def test_the_architecture_page_has_a_picture_and_a_paragraph_of_each_room_of_the_core() -> None:
     section = architecture().split("\n## Packages of the core\n")[1].split("\n## ")[0]
-    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    names = [name.rstrip("/") for row in rows for name in re.findall(r"`([\w/]+)`", row)]
-    there = {path.stem for path in (ROOT / "core/src/rlcore").iterdir() if path.suffix == ".py" or path.is_dir()}
-    assert sorted(names) == sorted(name for name in there if not name.startswith("_"))
+    introduction, *rooms = re.split(r"\n### (?=`)", section.split("\n### Layers\n")[0])
+    named = [room.split("`")[1] for room in rooms]
+    there = {
+        path.stem
+        for path in (ROOT / "core/src/rlcore").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+    assert sorted(named) == sorted(name for name in there if not name.startswith("_"))
+    assert set(named) <= set(re.findall(r"\w+", introduction.split("```text\n")[1].split("```")[0]))
+    assert [room for room in rooms if len(room.split()) < 15] == []
+
+
+def test_the_modules_that_the_paragraph_of_a_room_names_exist() -> None:
+    section = architecture().split("\n## Packages of the core\n")[1].split("\n## ")[0]
+    core = ROOT / "core/src/rlcore"
+    missing = []
+    for room in re.split(r"\n### (?=`)", section.split("\n### Layers\n")[0])[1:]:
+        name, text = room.split("`")[1], room.partition("\n")[2]
+        for path in re.findall(r"`([\w/]+(?:\.py|/))`", text):
+            missing += [] if (core / name / path).exists() or (core / path).exists() else [f"{name}: {path}"]
+    assert missing == []
+
+
+def test_the_architecture_page_has_every_distribution() -> None:
+    tree = architecture().split("\n## Repository\n")[1].split("```")[1]
+    shown = dict(re.findall(r"^(\S+)/ +`([\w-]+)`", tree.replace("the distribution ", ""), re.MULTILINE))
+    assert shown == {str(member.directory.relative_to(ROOT)): member.name for member in MEMBERS}
 
 
 def test_the_files_in_which_rules_live_exist() -> None:
@@ -253,8 +282,8 @@ def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     (layers,) = (contract["layers"] for contract in tools["importlinter"]["contracts"] if contract["type"] == "layers")
     checked = [sorted(name for name in re.findall(r"\w+", layer) if not name.startswith("_")) for layer in layers]
-    shown = architecture().split("The packages form")[1].split("```text\n")[1].split("```")[0]
-    assert [sorted(line.split()) for line in shown.splitlines()] == checked
+    shown = architecture().split("The rooms form")[1].split("```text\n")[1].split("```")[0]
+    assert [sorted(line.split()) for line in shown.splitlines()] == [layer for layer in checked if layer]
 
 
 # ---------------------------------------------------------------- the site

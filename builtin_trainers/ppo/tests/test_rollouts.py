@@ -315,7 +315,7 @@ def test_a_resumed_trainer_remembers_what_it_did(make_trainer: MakeTrainer) -> N
 def test_a_rollout_that_an_earlier_version_saved_is_completed(
     make_trainer: MakeTrainer, turns: bool, shared: bool, memory: Any
 ) -> None:
-    """It had no parameters of distributions, and of the critic's memory only what came before the first row."""
+    """An earlier version saved no parameters of distributions, and the critic's memory before the first row alone."""
     settings: dict[str, Any] = {"network": {"memory": memory}, "shared_critic": shared, "buffer_size": 60}
     script = Script(turns)
     trainer = make_trainer(script, **settings)

@@ -159,6 +159,7 @@ from .plugins.context import StashKey as StashKey
 from .plugins.contract import CONTRACT as CONTRACT
 from .plugins.discover import PLUGIN_NAME as PLUGIN_NAME
 from .plugins.discover import Plugin as Plugin
+from .plugins.factories import Factories as Factories
 from .plugins.factories import call_target as call_target
 from .plugins.factories import require_protocol as require_protocol
 from .plugins.failures import blame as blame

@@ -35,6 +35,10 @@ def _frozen(values: Iterable[str]) -> frozenset[str]:
 
 
 def check_target(record: Record, attribute: attrs.Attribute[Any], value: Any) -> None:
+    """The validator of attrs fields that name code; None is allowed where it is the default.
+
+    Raises ValueError unless ``value`` has the form ``"package.module:Name"``.
+    """
     if value is None and attribute.default is None:
         return
     if not isinstance(value, str) or not _TARGET.fullmatch(value):

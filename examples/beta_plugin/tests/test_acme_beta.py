@@ -12,10 +12,13 @@ import pytest
 import torch
 
 from rlcore import UnsupportedSpace, load_policies
-from rlcore_devkit import ActionDistributionConformance, PluginConformance
-from rlcore_devkit.environments import IdentityEnvironment
-from rlcore_devkit.fixtures import RunRlcore
-from rlcore_devkit.trainings import SmallTrainings
+from rlcore_devkit import (
+    ActionDistributionConformance,
+    IdentityEnvironment,
+    PluginConformance,
+    RunRlcore,
+    SmallTrainings,
+)
 from rlcore_torch import ActionDistribution
 
 SMALL = {"buffer_size": 256, "batch_size": 64, "learning_rate": 1e-2, "learning_rate_schedule": "constant", "beta": 0.0}

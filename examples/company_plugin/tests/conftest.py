@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore_devkit.fixtures import CommandResult, RunRlcore
+from rlcore_devkit import CommandResult, RunRlcore
 
 
 @pytest.fixture(scope="session")

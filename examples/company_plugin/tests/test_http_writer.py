@@ -21,8 +21,7 @@ from acme_rl.http_writer import HttpWriter
 from acme_rl.settings import HttpSettings
 
 from rlcore import StatSummary, read_run
-from rlcore_devkit import StatsWriterConformance
-from rlcore_devkit.fixtures import CommandResult
+from rlcore_devkit import CommandResult, StatsWriterConformance
 
 Make = Callable[..., HttpWriter]
 DOWN = "http://127.0.0.1:9"  # the port of `discard`, where nothing listens

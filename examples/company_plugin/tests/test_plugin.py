@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from rlcore import read_run
-from rlcore_devkit import PluginConformance
-from rlcore_devkit.fixtures import CommandResult, RunRlcore
+from rlcore_devkit import CommandResult, PluginConformance, RunRlcore
 
 Train = Callable[..., CommandResult]
 SHORT = ("--set", "behaviors.Pole.max_steps=256")

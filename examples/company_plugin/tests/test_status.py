@@ -21,8 +21,7 @@ import yaml
 from acme_rl import store
 
 from rlcore import Run, RunStateError, hookimpl
-from rlcore_devkit import StatusSectionConformance, StatusStoreConformance
-from rlcore_devkit.fixtures import RunRlcore
+from rlcore_devkit import RunRlcore, StatusSectionConformance, StatusStoreConformance
 
 LESSONS = "SELECT step, parameter, lesson, name, previous, previous_name FROM lessons ORDER BY rowid"
 MORE = ["--set", "behaviors.Pole.max_steps=4500"]

@@ -13,7 +13,7 @@ from acme_rl import uploads
 from acme_rl.uploads import Uploader
 
 from rlcore import read_checkpoint, read_run
-from rlcore_devkit.fixtures import CommandResult, RunRlcore
+from rlcore_devkit import CommandResult, RunRlcore
 
 Train = Callable[..., CommandResult]
 

@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from rlcore import Run, load_policies
-from rlcore_devkit import EncoderConformance, PluginConformance
-from rlcore_devkit.fixtures import RunRlcore
+from rlcore_devkit import EncoderConformance, PluginConformance, RunRlcore
 
 CONFIG: dict[str, Any] = {
     "environment": {"type": "gymnasium", "id": "acme_cnn.quadrant:AcmeQuadrant-v0", "num_envs": 16},

@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore import Actions, Run, export_policies, load_policies
-from rlcore_devkit import ExporterConformance, PluginConformance
-from rlcore_devkit.fixtures import RunRlcore
+from rlcore_devkit import ExporterConformance, PluginConformance, RunRlcore
 
 CONFIG: dict[str, Any] = {
     "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},

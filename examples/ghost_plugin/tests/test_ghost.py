@@ -16,8 +16,7 @@ import pytest
 import yaml
 
 from rlcore import Actions, AgentBatch, ConfigError, Run, RunStateError, load_policies
-from rlcore_devkit import EnvironmentConformance, PluginConformance, TrainerConformance
-from rlcore_devkit.fixtures import RunRlcore
+from rlcore_devkit import EnvironmentConformance, PluginConformance, RunRlcore, TrainerConformance
 
 EXAMPLE = Path(__file__).parents[1]
 CONFIG = yaml.safe_load((EXAMPLE / "nim.yaml").read_text(encoding="utf-8"))

@@ -16,11 +16,16 @@ import yaml
 from rlcore_adamw.schedule import warm_up_cosine
 
 from rlcore import Run
-from rlcore_devkit import OptimizerConformance, PluginConformance, ScheduleConformance, TinyCorridor
-from rlcore_devkit.conformance.states import assert_equal
-from rlcore_devkit.conformance.trainer import learn
-from rlcore_devkit.fixtures import RunRlcore
-from rlcore_devkit.trainings import SmallTrainings
+from rlcore_devkit import (
+    OptimizerConformance,
+    PluginConformance,
+    RunRlcore,
+    ScheduleConformance,
+    SmallTrainings,
+    TinyCorridor,
+    assert_equal,
+    learn,
+)
 
 CHOICE = {"optimizer": {"type": "adamw", "weight_decay": 0.1}, "learning_rate_schedule": "warm-up-cosine"}
 CONFIG: dict[str, Any] = yaml.safe_load((Path(__file__).parent.parent / "cartpole.yaml").read_text())

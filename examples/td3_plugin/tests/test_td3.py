@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from rlcore import EpisodeSeeds
-from rlcore_devkit import IdentityEnvironment, PluginConformance, TrainerConformance
-from rlcore_devkit.trainings import SmallTrainings
+from rlcore_devkit import IdentityEnvironment, PluginConformance, SmallTrainings, TrainerConformance
 
 
 class TestPlugin(PluginConformance):

@@ -54,7 +54,10 @@ class AgainstOpponents:
         self._policies: dict[str, dict[str, Policy]] = {}  # by behavior and opponent
 
     def lineups(self, behaviors: Mapping[str, BehaviorSpec], share: NDArray[np.int64]) -> list[Match]:
-        """A match against each opponent. Raises ConfigError if there are no teams, or more than episodes."""
+        """Return a match against each opponent; ``share`` [N] is the number of episodes of each environment that count.
+
+        Raises ConfigError if there are no teams, or more teams than episodes.
+        """
         if not self._settings.opponents:
             return []
         _require_teams(behaviors, int(share.sum()))
@@ -107,8 +110,6 @@ class Match:
     Attributes:
         opponent: The name of the opponent in the configuration.
         players: [S] for each behavior, ``LEARNED`` or ``OPPONENT``: who plays the open episode of each slot.
-        unfinished: Whether an episode is still to be counted.
-        playing: Whether an episode to be counted is open.
     """
 
     def __init__(
@@ -137,10 +138,12 @@ class Match:
 
     @property
     def unfinished(self) -> bool:
+        """Whether an episode is still to be counted."""
         return bool((self._left > 0).any())
 
     @property
     def playing(self) -> bool:
+        """Whether an episode to be counted is open."""
         return bool(((self._left > 0) & ~self._waiting).any())
 
     def policies(self, measured: Mapping[str, Policy]) -> dict[str, PolicyMix]:

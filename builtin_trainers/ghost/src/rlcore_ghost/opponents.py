@@ -164,7 +164,7 @@ class RandomPolicy:
         action_mask: NDArray[np.bool_] | None = None,
         deterministic: bool = True,
     ) -> Actions:
-        """Actions of R rows. A row whose mask allows nothing takes option 0: it needs no action."""
+        """Return actions for the observations [R, ...]. A row whose mask allows nothing takes option 0."""
         rows = len(next(iter(observations.values())))
         continuous = discrete = None
         if self._low.size:

@@ -172,7 +172,7 @@ class PolicyMix:
             self._seed_stack(stack)
 
     def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
-        """Seed draws by the ``numbers`` of the rows of ``policy_index``, which must be set before.
+        """Seed draws by the ``numbers`` [R] of the rows of ``policy_index``, which must be set before.
 
         A policy without ``seed_rows`` is seeded by the number of its first row.
         """

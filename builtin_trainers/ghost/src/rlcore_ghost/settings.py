@@ -43,6 +43,9 @@ class OpponentSettings:
     A block of a plugin may have a field of type ``dict[str, OpponentSettings]``, read as ``evaluation.opponents`` is:
     each entry becomes an instance of the class that the record of its type names.
     :func:`rlcore_ghost.create_opponents` creates the opponents.
+
+    Attributes:
+        chosen: The kind of record that ``type`` names.
     """
 
     chosen: ClassVar[Choice] = Choice("opponent")

@@ -1,4 +1,4 @@
-"""What commands are made of: groups that import lazily, options that several share, commands and options of plugins.
+"""The parts of commands: groups that import lazily, options that several share, commands and options of plugins.
 
 A command that only reads does not run code that a file names. ``status``, ``validate``, ``evaluate`` and ``export``
 import a local file or module that only a configuration names only with ``--allow-local``; the user chose what ``-p`` or

@@ -144,7 +144,7 @@ def plugins_called(name: str | None) -> tuple[Plugin, ...]:
 
 
 def why_on(plugin: Plugin) -> str:
-    """What decides here whether the plugin is on, and what requires it: ``autoload; required by acme-rl/acme``."""
+    """The source that turns the plugin on or off, and what requires it: ``autoload; required by acme-rl/acme``."""
     found = decide(installed(), selection_from(None, os.environ, (), False))
     here = next((each for each in found if each.label == plugin.label), plugin)
     users = [each.label for each in found if each.on and each.needs_distribution_of(plugin)]

@@ -1,4 +1,4 @@
-"""What a user sees of ``rlcore run`` and does while it runs: first lines, the progress bar, signals that stop it."""
+"""The screen and the signals of ``rlcore run``: first lines, the progress bar, how a user stops a run."""
 
 from __future__ import annotations
 

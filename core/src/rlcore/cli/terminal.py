@@ -1,4 +1,4 @@
-"""What commands print: safe texts, short paths, the log, on streams whose loss does not end a run.
+"""The output of commands: safe texts, short paths, the log, on streams whose loss does not end a run.
 
 Names and messages come from configurations, run directories and packages of others. A terminal executes escape
 sequences in them (which can set its title, its lines and its clipboard), and rich reads ``[red]`` as a color.

@@ -173,7 +173,7 @@ def _without(data: Mapping[str, Any], keys: Any) -> Mapping[str, Any]:
 
 
 def _require_parameter(data: Any) -> None:
-    """Refuse what is no block of an environment parameter. Shorter shapes of it were rewritten before."""
+    """Refuse what is not a block of an environment parameter. Shorter shapes of it were rewritten before."""
     if isinstance(data, Mapping) and OLD_SAMPLER in data:
         raise Refused(foreign_keys()["ml_agents"][OLD_SAMPLER], OLD_SAMPLER)
     if not isinstance(data, Mapping) or not isinstance(data.get("curriculum", {}), Mapping):

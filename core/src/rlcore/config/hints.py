@@ -93,7 +93,7 @@ def not_supported_keys() -> dict[tuple[str, str], tuple[Any, str]]:
 
 
 class Hints:
-    """What is said about the unknown keys and wrong texts of one document."""
+    """Hints about the unknown keys and wrong texts of one document."""
 
     def __init__(self, data: Mapping[str, Any], plugins: Plugins) -> None:
         self._data = data

@@ -1,1 +1,1 @@
-"""What plugins implement and what a run gives them: environments, trainers, policies, rewards, and the rest."""
+"""The contracts: classes that plugins implement, and those that a run gives them."""

@@ -150,7 +150,7 @@ class EpisodeRecorder(Protocol):
         ...
 
     def observe(self, batch: AgentBatch, counted: NDArray[np.intp]) -> None:
-        """Record what the step led to. Of the episodes that ended in it, those of the rows ``counted`` are kept."""
+        """Record what the step led to. Of the episodes that ended in it, those of the slots ``counted`` are kept."""
         ...
 
     def cut(self, batch: AgentBatch, rows: NDArray[np.intp]) -> None:

@@ -215,17 +215,19 @@ class Lineup(Protocol):
     Attributes:
         players: [S] for each behavior, 0 where the measured policy plays the open episode of a slot. Only such episodes
             are counted and recorded. Changes where an episode ends.
-        unfinished: Whether an episode is still to be counted.
-        playing: Whether an episode to be counted is open.
     """
 
     players: Mapping[str, NDArray[np.int64]]
 
     @property
-    def unfinished(self) -> bool: ...
+    def unfinished(self) -> bool:
+        """Whether an episode is still to be counted."""
+        ...
 
     @property
-    def playing(self) -> bool: ...
+    def playing(self) -> bool:
+        """Whether an episode to be counted is open."""
+        ...
 
     def policies(self, measured: Mapping[str, Policy]) -> Mapping[str, Policy]:
         """Return the policy that acts for all slots of each behavior, given the ``measured`` policies."""
@@ -243,7 +245,7 @@ class Lineup(Protocol):
 
 
 class EvaluationPlan(Protocol):
-    """What a plugin makes of an evaluation: whom the policies play with, and what the results mean.
+    """The part of a plugin in an evaluation: whom the policies play with, and what the results mean.
 
     :class:`rlcore.EvaluationSection` announces it. Each line-up plays the number of episodes that the evaluation has.
     """

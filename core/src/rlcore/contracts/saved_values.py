@@ -42,7 +42,8 @@ STORED_DTYPES = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in
 }
 
 
-TreePath = tuple[str | int, ...]  # keys of mappings, as texts, and indices of lists
+TreePath = tuple[str | int, ...]
+"""A place in a tree of mappings and lists: the keys of mappings, as texts, and the indices of lists."""
 
 
 class SavedValueError(RunStateError):

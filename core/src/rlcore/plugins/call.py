@@ -97,6 +97,7 @@ class Plugins(Factories):
         A plugin that fails is left out as a whole. The order of imports and of ``rlcore_addhooks`` does not matter; the
         order of registration is the reverse of that in which hooks are called, see :meth:`HookManager.implementations`.
         Records are collected at once, so that a plugin whose registry fails is left out before any of it is used.
+        Raises PluginError for the failure of a plugin that must not be left out.
         """
         imported: list[tuple[Plugin, object]] = []
         for plugin in self.found:
@@ -215,7 +216,10 @@ class Plugins(Factories):
         return find(record_class, reference, self.records(record_class.kind), self.found, self._left_out)
 
     def record_of_kind(self, kind: str, reference: str) -> Record:
-        """The record of a kind called NAME or DIST/NAME; raises like :meth:`record`."""
+        """The record of a kind called NAME or DIST/NAME; raises like :meth:`record`.
+
+        Raises NotInstalled if no plugin has the kind.
+        """
         registered = self._manager.registries.get(kind)
         if registered is None:
             package = first_package(kind)
@@ -273,7 +277,8 @@ class Plugins(Factories):
     ) -> dict[str, Any]:
         """The sections of all plugins; each must be JSON, and belong to one plugin.
 
-        ``parameters`` have sections of their own; a plugin may add to the sections of ``behaviors``.
+        ``parameters`` have sections of their own; a plugin may add to the sections of ``behaviors``. Raises PluginError
+        for any other answer.
         """
         from rlcore.contracts.saved_values import plain
 
@@ -311,7 +316,7 @@ class Plugins(Factories):
             pass
 
     def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
-        """Store the training status through ``rlcore_write_status``."""
+        """Store the training status through ``rlcore_write_status``. Raises PluginError if no answer is True."""
         from rlcore.storage.files.status_file import write_status_file
 
         hook = "rlcore_write_status"
@@ -331,7 +336,10 @@ class Plugins(Factories):
         return cast("Ranks | None", joined)
 
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:
-        """Return the training status through ``rlcore_read_status``; None if none is stored."""
+        """Return the training status through ``rlcore_read_status``; None if none is stored.
+
+        Raises PluginError for an answer that is not a JSON mapping.
+        """
         from rlcore.contracts.saved_values import plain
         from rlcore.storage.files.status_file import read_status_file
 

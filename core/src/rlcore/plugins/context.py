@@ -1,4 +1,4 @@
-"""What plugins see of a run: the object :class:`RunContext`, and what belongs to it.
+"""A run as plugins see it: the object :class:`RunContext`, and what belongs to it.
 
 Values that plugins keep for the run, requests to stop it, holds on its checkpoints, and the plugins that took part in
 making its objects.

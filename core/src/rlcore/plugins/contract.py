@@ -51,7 +51,7 @@ class Contract:
     added: dict[str, str] = attrs.field(factory=dict)
 
     def answer(self, name: str) -> tuple[str, str] | None:
-        """What became of ``name``: ``("moved", its new name)``, ``("removed", what to do instead)``, or None."""
+        """Return what became of ``name``: ``("moved", its new name)``, ``("removed", what to do instead)``, or None."""
         parts = name.split(".")
         for count in range(len(parts), 0, -1):  # the name, else the modules that it is in
             prefix, rest = ".".join(parts[:count]), parts[count:]

@@ -1,4 +1,4 @@
-"""What a plugin is, which ones are installed, and the import of one.
+"""Plugins: the record of one, the installed ones, and the import of one.
 
 Installed plugins are found from the metadata of distributions, and nothing of a plugin is imported before it is turned
 on and fits the running rlcore. A local plugin is a module or a Python file.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "rlcore"  # which is also pluggy's project name
 PLUGIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
+"""The pattern that names of plugins match: lower-case letters, digits and dashes, a letter first."""
 LOCAL_PREFIX = "module:"
 CORE_DISTRIBUTION = "rlcore"
 
@@ -106,7 +107,7 @@ class Plugin:
 
     @property
     def because(self) -> str:
-        """What decided whether the plugin is on, for tables: ``autoload``, ``-p``, ``required by acme-rl/acme``."""
+        """The source that turned the plugin on or off: ``autoload``, ``-p``, ``required by acme-rl/acme``."""
         return f"required by {self.required_by}" if self.required_by else self.why
 
     @property

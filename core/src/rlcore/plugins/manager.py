@@ -59,6 +59,7 @@ class HookManager(pluggy.PluginManager):
     # ------------------------------------------------------------ registration
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+        """Return the options of the hook implementation called ``name``, or None if it is none."""
         # Only this prefix is scanned; problems() reports marked functions with any other name. pluggy 1.6
         # would evaluate properties here.
         if not name.startswith(HOOK_PREFIX) or not is_function(plugin, name):
@@ -85,7 +86,10 @@ class HookManager(pluggy.PluginManager):
         self.owners.pop(label, None)
 
     def add_extension_hooks(self, plugin: object, owner: Plugin) -> None:
-        """Calls the plugin's ``rlcore_addhooks``, before any plugin is registered, so that order does not matter."""
+        """Calls the plugin's ``rlcore_addhooks``, before any plugin is registered, so that order does not matter.
+
+        Raises PluginError if it fails, or adds a hook that rlcore cannot call.
+        """
         if self.parse_hookimpl_opts(plugin, "rlcore_addhooks") is None:
             return
         found = problems(plugin, self, only="rlcore_addhooks")
@@ -186,7 +190,10 @@ class HookManager(pluggy.PluginManager):
 
     @contextmanager
     def leaving_out(self, name: str | None) -> Iterator[None]:
-        """Ask all plugins but those called ``name`` within the block, and none that an outer block leaves out."""
+        """Ask all plugins but those called ``name`` within the block, and none that an outer block leaves out.
+
+        Raises ValueError if no plugin is called ``name``.
+        """
         found = [] if name is None else [label for label, each in self.owners.items() if each.name == name]
         if name is not None and not found:
             known = [each.name for each in self.owners.values()]

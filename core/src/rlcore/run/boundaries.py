@@ -1,4 +1,4 @@
-"""What happens between two steps of a run, in order.
+"""The work between two steps of a run, in order.
 
 At a boundary between two summaries: the checkpoint that is being written is settled, an evaluation that is due is
 played, and a checkpoint that is due is saved. A summary ends the epoch: the evaluation of the same step was played

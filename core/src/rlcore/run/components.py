@@ -1,4 +1,4 @@
-"""What a run is made of: creates its environment, trainers, curricula and writers, and closes them.
+"""Creates the environment, trainers, curricula and writers of a run, and closes them.
 
 An error of a ``close()`` is reported, and keeps nothing else open. How long a ``close()`` may take is set here too;
 :mod:`rlcore.cli.main` ends the process at these deadlines.

@@ -31,6 +31,9 @@ class CurriculumSettings:
     A derived class may have a method ``problems(self, config: RunConfig, plugins: Plugins)``, which is called when the
     whole configuration is built. The method yields ``(path, message)`` for each problem: ``path`` is a tuple of keys
     and indices within the block.
+
+    Attributes:
+        chosen: The kind of record that ``type`` names.
     """
 
     chosen: ClassVar[Choice] = Choice("curriculum")
@@ -54,6 +57,9 @@ class ExecutorSettings:
 
     A file may have the number of workers instead. A derived class may have a method ``problems(self, config: RunConfig,
     plugins: Plugins)``, as :class:`CurriculumSettings` describes it.
+
+    Attributes:
+        chosen: The kind of record that ``executor`` names.
     """
 
     chosen: ClassVar[Choice] = Choice("executor", "executor")

@@ -16,6 +16,7 @@ from rlcore.errors import ConfigError, PluginError
 from rlcore.settings.read_only import read_only
 
 METADATA_KEY = "rlcore"
+"""The key of the :class:`FieldInfo` in the metadata of an attrs field."""
 
 
 @attrs.frozen
@@ -23,8 +24,8 @@ class Choice:
     """A record that decides which class the settings of a block have: a name in the file chooses the record.
 
     As the ``ClassVar`` ``chosen`` of a settings class, for blocks that name their record themselves, and as ``chooses``
-    of a field. A class with such fields may declare a field ``records`` that is no key: it gets the chosen records by
-    the keys that name them.
+    of a field. A class with such fields may declare a field ``records`` that is not a key: it gets the chosen records
+    by the keys that name them.
 
     Attributes:
         kind: Kind of the record, such as ``"optimizer"``.
@@ -162,7 +163,7 @@ def field_info(attribute: attrs.Attribute[Any]) -> FieldInfo:
 
 
 def chosen_by(cls: Any) -> Choice | None:
-    """What chooses the class of a block that is declared as ``cls``; None if it is ``cls``.
+    """Return the choice of the class of a block that is declared as ``cls``; None if it is ``cls``.
 
     A class derived from one with a choice is the class of a record, and is itself.
     """

@@ -33,8 +33,8 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     Environments are created one by one if ``run.video`` is a directory, because each one records its episodes there,
     and if the run has environment parameters that the vectorized form does not support per environment.
 
-    Raises :class:`ConfigError` for an id that is not registered or for unknown parameters, and
-    :class:`EnvironmentFailed` if the environment cannot be constructed.
+    Raises :class:`rlcore.ConfigError` for an id that is not registered or for unknown parameters, and
+    :class:`rlcore.EnvironmentFailed` if the environment cannot be constructed.
     """
     spec = registered(settings.id)
     env_id = str(settings.id)

@@ -25,6 +25,7 @@ class MinariFormat:
     """Reads any Minari dataset whose spaces make a behavior, and writes new ones."""
 
     def reads(self, path: Path) -> bool:
+        """Return whether ``path`` is a Minari dataset."""
         try:
             return (path / METADATA).is_file()
         except OSError:  # a name that the file system cannot have, such as one that is too long
@@ -36,15 +37,18 @@ class MinariFormat:
         return {path.relative_to(root).as_posix(): path for path in _datasets_in(root)}
 
     def behavior(self, path: Path, name: str) -> BehaviorSpec:
+        """Return the behavior of the dataset, called ``name``. Raises ConfigError if its spaces make none."""
         return layout_of(path, metadata_of(path), name).behavior
 
     def read(self, path: Path, name: str) -> Recording:
+        """Return all episodes of the dataset. Raises ConfigError if it is unsound."""
         from rlcore_offline.minari_reader import read_episodes
 
         metadata = metadata_of(path)
         return read_episodes(path, metadata, layout_of(path, metadata, name))
 
     def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> RecordingWriter:
+        """Return a writer of a new dataset at ``path``. Raises ConfigError if the path exists."""
         from rlcore_offline.minari_writer import MinariWriter
 
         return MinariWriter(path, behavior, about)

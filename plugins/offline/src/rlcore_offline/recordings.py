@@ -45,7 +45,7 @@ class InstalledRecordings:
     plugins: Plugins
 
     def read(self, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
-        """Return a recording, as :meth:`rlcore.Recordings.read` says."""
+        """Return a recording, as :meth:`rlcore.Recordings.read` says. Raises ConfigError for one that is unsound."""
         found, location, spec = self._find(path, behavior, start)
         with _readable(spec, location):
             recording = found.read(location, behavior)

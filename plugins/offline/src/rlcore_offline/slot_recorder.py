@@ -56,7 +56,7 @@ class SlotRecorder:
                 episode.discrete.append(actions.discrete[row].copy())
 
     def observe(self, batch: AgentBatch, counted: NDArray[np.intp]) -> None:
-        """Record what the step led to. Of the episodes that ended in it, those of the rows ``counted`` are written."""
+        """Record what the step led to. Of the episodes that ended in it, those of the slots ``counted`` are written."""
         closing = range(len(self._open)) if batch.transition_closed is None else np.flatnonzero(batch.transition_closed)
         for row in closing:
             episode = self._open[row]

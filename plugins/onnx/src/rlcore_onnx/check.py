@@ -178,7 +178,7 @@ class Comparison:
 
 
 def gumbel_noise(normal: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Gumbel noise for standard normal numbers, and how far rounding of float32 can move it."""
+    """Gumbel noise for standard normal numbers, and how far rounding of float32 can move it; all of one shape."""
     u = 0.5 * (1.0 + torch.erf(torch.from_numpy(normal).double() * 0.5**0.5)).numpy()
     u = np.clip(u, SMALLEST, 1.0 - SMALLEST)
     slope = 1.0 / (u * -np.log(u))

@@ -44,7 +44,7 @@ class Graph:
         return self._declare(self._outputs, name, dtype, (BATCH, *shape))
 
     def constant_output(self, name: str, value: NDArray[Any]) -> None:
-        """Declare an output that is a constant of the graph, so that readers find it as either."""
+        """Declare an output, of any shape, that is a constant of the graph, so that readers find it as either."""
         self._declare(self._outputs, name, value.dtype, value.shape)
         self._constants.append(numpy_helper.from_array(value, name))
 
@@ -61,7 +61,7 @@ class Graph:
         self.nodes.append(helper.make_node("Identity", [tensor], [name], name=self.fresh("Identity")))
 
     def constant(self, value: NDArray[Any]) -> str:
-        """Return the name of a constant; equal constants are stored once."""
+        """Return the name of a constant of any shape; equal constants are stored once."""
         array = np.ascontiguousarray(value).reshape(np.shape(value))
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._known:

@@ -21,7 +21,7 @@ class UnknownModule(Exception):
 
 
 def array(tensor: Tensor) -> NDArray[np.float32]:
-    """The values of a parameter or buffer."""
+    """The values of a parameter or buffer, in its shape."""
     return tensor.detach().cpu().numpy().astype(np.float32)
 
 

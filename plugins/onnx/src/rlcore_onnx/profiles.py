@@ -316,6 +316,7 @@ class Godot(Profile):
 
 
 PROFILES: Mapping[str, type[Profile]] = {each.name: each for each in (Generic, Unity, Godot)}
+"""The profiles by the name that ``export.onnx.profile`` has."""
 
 
 def reserved(inputs: InputNames, outputs: OutputNames) -> set[str]:

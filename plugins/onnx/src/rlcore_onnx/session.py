@@ -15,6 +15,7 @@ from rlcore_onnx.metadata import Metadata, ObservationInput
 __all__ = ["Arrays", "Session", "graph_value"]
 
 Arrays = dict[str, NDArray[Any]]
+"""Inputs or outputs of a graph by name; each has one row for each agent."""
 
 
 def graph_value(given: ObservationInput, values: NDArray[Any]) -> NDArray[Any]:

@@ -34,7 +34,8 @@ def foreign(graph: Graph, module: nn.Module, what: str, inputs: Mapping[str, NDA
 
     ``what`` names the module in messages. ``inputs`` are tensors of the graph, in the order of the module's arguments,
     each with one row [*shape] of an example. All inputs and results have the batch as their first axis. Raises
-    UnsupportedExport with the reason if torch.onnx cannot convert the module to operators of the graph's opset.
+    UnsupportedExport with the reason if torch.onnx cannot convert the module to operators of the graph's opset, and
+    MissingPackage without onnxscript.
     """
     missing = missing_packages(("onnxscript",))
     if missing:

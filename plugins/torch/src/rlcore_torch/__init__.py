@@ -1,4 +1,4 @@
-"""What trainers in PyTorch share: templates, networks, replay buffers, optimizers.
+"""The shared parts of trainers in PyTorch: templates, networks, replay buffers, optimizers.
 
 Importing this package is cheap: each name is imported from its module on first use. ``__init__.pyi`` lists the names.
 """

@@ -79,7 +79,7 @@ class TorchRanks:
     # ------------------------------------------------------------ the contract
 
     def sum(self, values: NDArray[Number]) -> NDArray[Number]:
-        """Return the sums of ``values`` over all ranks."""
+        """Return the sums of ``values``, of any shape, over all ranks."""
         total = torch.from_numpy(np.array(values))
         with self._exchange():
             dist.all_reduce(total)

@@ -1,4 +1,4 @@
-"""What rlcore-torch provides: encoders, distributions of actions, replay samplers, optimizers, schedules, imitation."""
+"""The plugin of rlcore-torch: encoders, distributions of actions, replay samplers, optimizers, schedules, imitation."""
 
 from __future__ import annotations
 

@@ -224,7 +224,11 @@ class NetworkSettings(PolicySettings):
 
 @attrs.frozen(kw_only=True)
 class OptimizerSettings:
-    """Settings of every optimizer; a plugin's settings class derives from this class."""
+    """Settings of every optimizer; a plugin's settings class derives from this class.
+
+    Attributes:
+        chosen: The kind of record that ``type`` names.
+    """
 
     chosen: ClassVar[Choice] = Choice("optimizer")
 
@@ -275,7 +279,11 @@ class MinibatchSettings:
 
 @attrs.frozen(kw_only=True)
 class ReplaySamplerSettings:
-    """Settings of every replay sampler; a plugin's settings class derives from this class."""
+    """Settings of every replay sampler; a plugin's settings class derives from this class.
+
+    Attributes:
+        chosen: The kind of record that ``type`` names.
+    """
 
     chosen: ClassVar[Choice] = Choice("replay_sampler")
 

@@ -79,7 +79,9 @@ class EloTable:
         self._pinned = np.append(self._pinned, pinned)
 
     def update(self, players: NDArray[Any], ranks: NDArray[Any]) -> None:
-        """Rate M matches that ended in one step: ``players`` and ``ranks`` [M, T] as in :meth:`MatchLog.add`.
+        """Rate M matches that ended in one step.
+
+        ``players`` and ``ranks`` [M, T] are those of :meth:`rlcore_ghost.selfplay.match_log.MatchLog.add`.
 
         One match is rated by the textbook's formula. Many matches of one player are rated in small steps, each with an
         equal share of every match, which gives what playing them one after the other gives in expectation: a rating

@@ -160,7 +160,7 @@ class BehaviorRun:
     def summary_due(self) -> bool:
         """Whether the steps passed a multiple of ``summary_freq`` or reached ``max_steps``.
 
-        :meth:`rlcore.run.boundaries.RunSummaries.due` has the other cases.
+        :mod:`rlcore.run.boundaries` has the other cases.
         """
         return self.learning and self.steps >= min(self.next_summary, self.settings.max_steps)
 

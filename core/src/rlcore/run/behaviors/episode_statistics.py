@@ -143,6 +143,7 @@ class EpisodeStatistics:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue with the open episodes of :meth:`state_dict`. Raises SavedValueError for one that does not fit."""
         fill(self.returns, state, "returns")
         fill(self._group_returns, state, "group_returns")
         self._shared = saved_bool(state, "shared")

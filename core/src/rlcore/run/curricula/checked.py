@@ -53,11 +53,13 @@ class CheckedCurriculum:
 
     @property
     def every_step(self) -> bool:
+        """Whether the curriculum wants :meth:`advance` after every environment step."""
         return self.curriculum.every_step
 
     # ------------------------------------------------------------ in the loop
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        """Return the values [K, P] of the episodes ``episodes`` [K] of the environments ``env_index`` [K]."""
         try:
             drawn = self.curriculum.draw(env_index, episodes)
             values, draw_id = drawn.values, drawn.draw_id
@@ -69,18 +71,21 @@ class CheckedCurriculum:
         return drawn
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the values [K, P] of the task that training is for; the arguments are those of :meth:`draw`."""
         with self._blamed("draw_target"):
             values = self.curriculum.draw_target(env_index, episodes)
         self._check_values("draw_target", values, env_index, episodes)
         return values
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
+        """Report ended episodes of one behavior."""
         try:
             self.curriculum.episodes_ended(ended)
         except BaseException as error:
             blame(self.described, "in episodes_ended", error)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
+        """Return the changes that the episodes so far led to. ``steps`` are agent steps by behavior."""
         try:
             changes = self.curriculum.advance(steps)
             if changes is NO_CHANGES:
@@ -95,10 +100,12 @@ class CheckedCurriculum:
     # ------------------------------------------------------------ at summaries and checkpoints
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
+        """Report the statistics of a behavior after a summary."""
         with self._blamed("summarised"):
             self.curriculum.summarised(behavior, stats)
 
     def stats(self) -> dict[str, float]:
+        """Return scalars by tag, which are finite."""
         with self._blamed("stats"):
             stats = {str(tag): float(value) for tag, value in self.curriculum.stats().items()}
         for tag, value in stats.items():
@@ -107,6 +114,7 @@ class CheckedCurriculum:
         return stats
 
     def status(self) -> dict[str, Mapping[str, Any]]:
+        """Return a section of the training status for each parameter."""
         with self._blamed("status"):
             status = dict(self.curriculum.status())
         if set(status) != set(self.parameters):
@@ -115,14 +123,17 @@ class CheckedCurriculum:
         return status
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
+        """Start with the lessons in ``sections``, the status of another run."""
         with self._blamed("load_status"):
             self.curriculum.load_status(sections)
 
     def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint saves of the curriculum."""
         with self._blamed("state_dict"):
             return dict(self.curriculum.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises SavedValueError for a state that the curriculum cannot load."""
         with self._blamed("load_state_dict"):
             try:
                 self.curriculum.load_state_dict(state)

@@ -212,6 +212,7 @@ class RunCurricula:
         return self._feed.described(env, latest)
 
     def summarised(self, behavior: str, stats: dict[str, StatSummary]) -> None:
+        """Report the statistics of a behavior to all curricula after a summary."""
         for curriculum in self._curricula.values():
             curriculum.summarised(behavior, MappingProxyType(stats))
 
@@ -241,6 +242,7 @@ class RunCurricula:
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint saves: every curriculum, staged and open draws."""
         states = {
             kind: {
                 "reference": curriculum.reference,
@@ -269,7 +271,10 @@ class RunCurricula:
         self._not_waited_for = {name: [int(env) for env in envs] for name, envs in late.items()}
 
     def load_curricula(self, state: Mapping[str, Any]) -> None:
-        """Load the curricula alone, without the episodes that were open."""
+        """Load the curricula alone, without the episodes that were open.
+
+        Raises RunStateError if the parameters had other curricula.
+        """
         # Compare resolved references: `lessons` equals `rlcore-curriculum/lessons`.
         moved = {each.formerly: each.reference for each in self._curricula.values()}
         curricula = [(moved.get(each["reference"], each["reference"]), each) for each in state["curricula"].values()]

@@ -1,4 +1,4 @@
-"""What a run of another machine or user needs: plugins that are not installed, and code that its configuration names.
+"""The needs of a run of another machine or user: plugins that are absent, and code that its configuration names.
 
 An environment id such as ``module:Name``, or a wrapper such as ``module:function``, has the module imported. Whoever
 measures, resumes or plays a run of another user must allow this.

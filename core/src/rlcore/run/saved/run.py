@@ -243,10 +243,16 @@ def load_policies(path: str | Path, checkpoint: str = "last", plugins: Plugins |
 
 @attrs.frozen
 class PolicySource:
-    """A run directory, or the directory of one checkpoint, from which policies are read without an environment."""
+    """A run directory, or the directory of one checkpoint, from which policies are read without an environment.
+
+    Attributes:
+        directory: The directory of the run or of the checkpoint.
+        document: The saved configuration, without the blocks of environments.
+        is_checkpoint: Whether ``directory`` is that of one checkpoint.
+    """
 
     directory: Path
-    document: Document  # the saved configuration, without the blocks of environments
+    document: Document
     is_checkpoint: bool
 
     @classmethod
@@ -266,7 +272,8 @@ class PolicySource:
     def load(self, plugins: Plugins, checkpoint: str, exporter: ExporterSpec | None = None) -> SavedRun:
         """The checkpoint ``"last"``, ``"best"`` or of a step; a directory of one checkpoint has only that one.
 
-        The configuration has the settings of ``exporter``.
+        The configuration has the settings of ``exporter``. Raises ConfigError for a configuration that cannot be used,
+        or another checkpoint than the only one, and RunStateError if there is no such checkpoint.
         """
         if self.is_checkpoint and checkpoint not in ("last", self.directory.name):
             raise ConfigError(

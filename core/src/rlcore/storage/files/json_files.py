@@ -54,7 +54,10 @@ def open_regular(path: Path, limit: int | None = None) -> BufferedReader:
 
 
 def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes:
-    """The content of a regular file of at most ``limit`` bytes. Raises like :func:`open_regular`."""
+    """The content of a regular file of at most ``limit`` bytes.
+
+    Raises DamagedFile if it cannot be read or is larger, and otherwise like :func:`open_regular`.
+    """
     with open_regular(path, limit) as file:
         try:
             content = file.read(limit + 1)

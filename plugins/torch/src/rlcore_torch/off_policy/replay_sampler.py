@@ -164,7 +164,10 @@ class _Checked(ReplaySampler):
 
 
 def create_replay_sampler(hyperparameters: OffPolicySettings, behavior: BehaviorSpec, run: RunContext) -> ReplaySampler:
-    """Return the sampler that ``hyperparameters.replay_sampler`` chooses; uniform without the block."""
+    """Return the sampler that ``hyperparameters.replay_sampler`` chooses; uniform without the block.
+
+    Raises ConfigError if the sampler changes single transitions and ``n_steps`` is not 1.
+    """
     settings = hyperparameters.replay_sampler
     if settings is None:
         return UniformSampler()

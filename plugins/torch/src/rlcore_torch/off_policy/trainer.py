@@ -202,7 +202,10 @@ class OffPolicyTrainer(MinibatchTrainer):
             self.gradient_steps += 1
 
     def prioritize(self, step: GradientStep) -> None:
-        """Give the sampler the errors of a gradient step on the latest minibatch, if it uses them."""
+        """Give the sampler the errors of a gradient step on the latest minibatch, if it uses them.
+
+        Raises ConfigError if the step has none, and TrainingDiverged if an error is not finite.
+        """
         if self._joined is not None or not self.sampler.uses_td_errors:
             return
         if step.td_error is None:

@@ -175,7 +175,7 @@ class RolloutBuffer:
 
     @property
     def memory(self) -> FloatArray | None:
-        """What was remembered at each observation, [T + 1, S, M]; None without memory."""
+        """Return what was remembered at each observation, [T + 1, S, M]; None without memory."""
         return self.seen.get(MEMORY)
 
     def lengths(self) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""What a checkpoint has of a rollout in the middle of it, and how one of an earlier version is read."""
+"""A rollout in a checkpoint that was saved in the middle of it, and how one of an earlier version is read."""
 
 from __future__ import annotations
 
