@@ -120,9 +120,14 @@ CASES = [
     ("ppo", "hybrid", True),
     ("sac", "hybrid", True),
 ]
+DAILY = {("ppo", "image", False), ("sac", "masked", False), ("bc", "hybrid", False), ("iql", "continuous", False),
+         ("ppo", "hybrid", True), ("sac", "hybrid", True)}  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "space", "imitate"), CASES)
+@pytest.mark.parametrize(
+    ("name", "space", "imitate"),
+    [pytest.param(*each, marks=() if each in DAILY else pytest.mark.learning) for each in CASES],
+)
 def test_switched_off_equals_plain_pytorch(make_trainer: MakeTrainer, name: str, space: str, imitate: bool) -> None:
     compare(make_trainer, name, space, imitate)
 

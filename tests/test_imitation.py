@@ -115,7 +115,7 @@ def make_run(tmp_path: Path, demonstrations: str) -> MakeRun:
     return make
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.learning) for seed in (2, 3))])
 def test_demonstrations_show_ppo_a_reward_it_does_not_find_by_itself(make_run: MakeRun, seed: int) -> None:
     reached = {}
     for run_id, imitate in (("alone", None), ("shown", {"batch_size": 16})):

@@ -39,6 +39,7 @@ ENVIRONMENTS: Mapping[str, tuple[str, Mapping[str, Any], Callable[[], Environmen
     "hybrid": ("identity_hybrid", {}, lambda: identity_hybrid(4, NAME)),
     "image": ("image_identity", {}, lambda: ImageIdentity(4, NAME)),
 }
+DAILY = {("ppo", "masked"), ("sac", "continuous"), ("ppo", "hybrid"), ("sac", "image")}
 MakeRun = Callable[..., Run]
 
 
@@ -83,8 +84,14 @@ def make_run(tmp_path: Path) -> MakeRun:
     return make
 
 
-@pytest.mark.parametrize("trainer", HYPERPARAMETERS)
-@pytest.mark.parametrize("kind", ENVIRONMENTS)
+@pytest.mark.parametrize(
+    ("trainer", "kind"),
+    [
+        pytest.param(trainer, kind, marks=() if (trainer, kind) in DAILY else pytest.mark.learning)
+        for trainer in HYPERPARAMETERS
+        for kind in ENVIRONMENTS
+    ],
+)
 def test_all_rewards_learn_and_a_resumed_run_equals_one_that_was_never_stopped(
     make_run: MakeRun, tmp_path: Path, trainer: str, kind: str
 ) -> None:

@@ -24,27 +24,36 @@ HYPERPARAMETERS: dict[str, dict[str, Any]] = {
     "sac": {"buffer_size": 100, "batch_size": 8, "buffer_init_steps": 8, "steps_per_update": 8},
 }
 MEMORY = {"memory_size": 8, "sequence_length": 5}
+
+
+def nightly(*policy: Any) -> Any:
+    return pytest.param(*policy, marks=pytest.mark.learning)
+
+
+def deep_only(*policy: Any) -> Any:
+    return pytest.param(*policy, marks=pytest.mark.deep)
+
+
 POLICIES = [
-    ("ppo", "uneven bounds", {}),
+    nightly("ppo", "uneven bounds", {}),
     ("ppo", "uneven bounds", {"action_distribution": "state_dependent_gaussian"}),
     ("ppo", "uneven bounds", {"memory": MEMORY}),
-    ("ppo", "branches", {}),
+    nightly("ppo", "branches", {}),
     ("ppo", "branches", {"memory": MEMORY}),
-    ("ppo", "image", {}),
+    nightly("ppo", "image", {}),
     ("ppo", "image", {"memory": MEMORY}),
     ("ppo", "image of floats and vector", {"vis_encode_type": "resnet"}),
     ("ppo", "hybrid", {"hidden_layers": [24, 16], "activation": "tanh"}),
-    ("ppo", "hybrid", {"memory": MEMORY}),
-    ("ppo", "several vectors", {}),
-    ("ppo", "integers", {}),
-    ("sac", "uneven bounds", {}),
-    ("sac", "branches", {}),
+    nightly("ppo", "hybrid", {"memory": MEMORY}),
+    deep_only("ppo", "several vectors", {}),
+    deep_only("ppo", "integers", {}),
+    nightly("sac", "uneven bounds", {}),
+    nightly("sac", "branches", {}),
     ("sac", "image", {}),
-    ("sac", "image of floats and vector", {"vis_encode_type": "match3"}),
+    deep_only("sac", "image of floats and vector", {"vis_encode_type": "match3"}),
     ("sac", "hybrid", {}),
-    ("sac", "one-hot", {}),
+    deep_only("sac", "one-hot", {}),
 ]
-DEEP = {"ppo": ("several vectors", "integers"), "sac": ("image of floats and vector", "one-hot")}
 RANDOM, EXTREME = 500, 50
 BATCHES = (1, 2, 7, 64)
 STEPS = 3
@@ -117,11 +126,7 @@ def require_allowed(discrete: NDArray[np.int64], mask: NDArray[np.bool_], sizes:
     assert np.take_along_axis(mask, discrete + offsets, axis=1).all(), "an option that is not allowed was chosen"
 
 
-@pytest.mark.parametrize(
-    ("trainer", "kind", "network"),
-    [pytest.param(*each, marks=[pytest.mark.deep] if each[1] in DEEP[each[0]] else []) for each in POLICIES],
-    ids=str,
-)
+@pytest.mark.parametrize(("trainer", "kind", "network"), POLICIES, ids=str)
 def test_a_trained_policy_acts_in_onnxruntime_as_before(
     tmp_path: Path, deep: bool, trainer: str, kind: str, network: dict[str, Any]
 ) -> None:

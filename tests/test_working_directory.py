@@ -116,6 +116,12 @@ def lines(run: Path) -> list[Any]:
 MOVES = ["__init__", "reset", "step"]
 
 
+def moves_in(daily: str) -> pytest.MarkDecorator:
+    """Each place in which the environment may change the directory; all but one are for nightly runs."""
+    marked = [pytest.param(each, marks=() if each == daily else pytest.mark.learning) for each in MOVES]
+    return pytest.mark.parametrize("moves_in", marked)
+
+
 @pytest.mark.parametrize("moves_in", MOVES)
 def test_an_environment_that_changes_the_working_directory_leaves_the_run_where_it_was(
     place: Place, moves_in: str
@@ -138,7 +144,7 @@ def test_an_environment_that_changes_the_working_directory_leaves_the_run_where_
     assert yaml.safe_load((ours / "configuration.yaml").read_text())["checkpoint_settings"]["results_dir"] == "results"
 
 
-@pytest.mark.parametrize("moves_in", MOVES)
+@moves_in("reset")
 def test_a_run_whose_environment_changes_the_working_directory_resumes_and_ends_equal(
     place: Place, moves_in: str
 ) -> None:
@@ -153,7 +159,7 @@ def test_a_run_whose_environment_changes_the_working_directory_resumes_and_ends_
     assert list(place.elsewhere.iterdir()) == []
 
 
-@pytest.mark.parametrize("moves_in", MOVES)
+@moves_in("__init__")
 def test_recordings_are_written_and_read_where_they_were_asked_for(place: Place, moves_in: str) -> None:
     place.configure(moves_in)
     place("run", "config.yaml")
@@ -167,7 +173,7 @@ def test_recordings_are_written_and_read_where_they_were_asked_for(place: Place,
     assert list(place.elsewhere.iterdir()) == []
 
 
-@pytest.mark.parametrize("moves_in", MOVES)
+@moves_in("step")
 def test_films_are_written_where_they_were_asked_for(place: Place, moves_in: str) -> None:
     pytest.importorskip("moviepy")
     place.configure(moves_in)

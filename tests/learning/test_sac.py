@@ -45,7 +45,6 @@ def mean_return(trained: Any, example: str, seed: int, episodes: int, max_steps:
 
 
 @pytest.mark.xdist_group("pendulum_sac.yaml")
-@pytest.mark.daily
 def test_the_pendulum_stands_after_fourteen_thousand_steps(trained: Any, reached_on_every_seed: Any) -> None:
     def measure(seed: int) -> float:
         return mean_return(trained, "pendulum_sac.yaml", seed, 100, 14_000)
@@ -54,7 +53,9 @@ def test_the_pendulum_stands_after_fourteen_thousand_steps(trained: Any, reached
 
 
 @pytest.mark.parametrize(
-    ("steps", "goal"), [(8_000, 150.0), pytest.param(30_000, 400.0, marks=pytest.mark.deep)], ids=["begun", "finished"]
+    ("steps", "goal"),
+    [pytest.param(8_000, 150.0, marks=pytest.mark.daily), pytest.param(30_000, 400.0, marks=pytest.mark.deep)],
+    ids=["begun", "finished"],
 )
 def test_cartpole_is_balanced_by_discrete_actions(
     trained: Any, reached_on_every_seed: Any, steps: int, goal: float

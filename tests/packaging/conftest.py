@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from made_once import made_once
 from virtualenvs import Venv, build_wheels, wheel_in
-from workspace import CORE, MEMBERS
+from workspace import CORE, MEMBERS, required
 
 collect_ignore = ["contract_1"]  # packages of the first version, with tests of their own
 
@@ -62,27 +62,37 @@ def bare(shared_venv: Callable[..., Venv], wheels: Mapping[str, Path]) -> Venv:
 
 
 @pytest.fixture(scope="session")
-def tested(shared_venv: Callable[..., Venv], bare: Venv) -> Venv:
+def wheels_with(wheels: Mapping[str, Path]) -> Callable[..., list[Path]]:
+    """``wheels_with("rlcore-ppo")``: the wheels of members and of all members that they require; no index has them."""
+    return lambda *names: [wheels[name] for name in sorted(required(*names))]
+
+
+@pytest.fixture(scope="session")
+def tested(shared_venv: Callable[..., Venv], bare: Venv, wheels: Mapping[str, Path]) -> Venv:
     """The core, and what tests need."""
-    return shared_venv("pytest", "hypothesis", below=bare)
+    return shared_venv("pytest", "hypothesis", wheels["rlcore-devkit"], below=bare)
 
 
 @pytest.fixture(scope="session")
 def with_torch(shared_venv: Callable[..., Venv], wheels: Mapping[str, Path], tested: Venv) -> Venv:
-    """The core with its extra ``torch``."""
-    return shared_venv(f"rlcore[torch] @ {wheels[CORE.name].as_uri()}", below=tested)
+    """The core with rlcore-torch."""
+    return shared_venv(wheels["rlcore-torch"], below=tested)
 
 
 @pytest.fixture(scope="session")
 def with_plugin(
-    shared_venv: Callable[..., Venv], wheels: Mapping[str, Path], tested: Venv, request: pytest.FixtureRequest
+    shared_venv: Callable[..., Venv],
+    wheels: Mapping[str, Path],
+    tested: Venv,
+    request: pytest.FixtureRequest,
 ) -> Callable[[str], Venv]:
-    """``with_plugin("rlcore-ppo")``: the core and that one plugin."""
-    members = {member.name: member for member in MEMBERS}
+    """``with_plugin("rlcore-ppo")``: the core, that one plugin and the members that it requires."""
 
     def with_plugin(name: str) -> Venv:
-        asked = any(text.startswith("rlcore[torch]") for text in members[name].requirements)
-        below = request.getfixturevalue("with_torch") if asked else tested  # PyTorch is installed once
-        return shared_venv(wheels[name], below=below)
+        needed = required(name)
+        # PyTorch is installed once.
+        below = request.getfixturevalue("with_torch") if "rlcore-torch" in needed else tested
+        more = sorted(needed - below.distributions().keys())
+        return shared_venv(*(wheels[each] for each in more), below=below) if more else below
 
     return with_plugin

@@ -15,7 +15,7 @@ import attrs
 import pytest
 from made_once import made_once
 from virtualenvs import Venv, build_wheels, wheel_in
-from workspace import MEMBERS, ROOT, pyproject
+from workspace import MEMBERS, ROOT, pyproject, required
 
 pytestmark = pytest.mark.packaging
 
@@ -24,7 +24,7 @@ EXAMPLES = ROOT / "examples"
 
 @attrs.frozen
 class Group:
-    """Packages that share the core with PyTorch, and the members ``beside`` it."""
+    """Packages that share the core with rlcore-torch, and the members ``beside`` it."""
 
     beside: tuple[str, ...]
     quick: Mapping[str, str]  # by folder: the tests of a run that is not deep, an expression for `-k`, or "" for all
@@ -39,7 +39,7 @@ GROUPS = (
         },
     ),
     Group(  # parts of runs with PPO or SAC
-        beside=("rlcore-gymnasium", "rlcore-ppo", "rlcore-sac"),
+        beside=("rlcore-ghost", "rlcore-gymnasium", "rlcore-ppo", "rlcore-sac"),
         quick={
             "beta_plugin": "",
             "encoder_plugin": "not is_learned",
@@ -96,7 +96,8 @@ def test_examples_pass_their_tests_with_the_wheels_that_they_need(
 ) -> None:
     venv = with_examples(next(iter(group.quick)))
     ours = {member.name for member in MEMBERS} | {name_of(each.parent.name) for each in EXAMPLES.glob("*/src")}
-    assert ours & venv.distributions().keys() == {"rlcore", *group.beside, *map(name_of, group.quick)}
+    beside = required(*group.beside) | {"rlcore-devkit", "rlcore-torch"}  # of the environment below
+    assert ours & venv.distributions().keys() == beside | {*map(name_of, group.quick)}
     for example in group.quick:  # without the source: the wheel is tested
         shutil.copytree(EXAMPLES / example, tmp_path / example, ignore=shutil.ignore_patterns("src", "__pycache__"))
     limits = [f"(not {example} or {tests})" for example, tests in group.quick.items() if tests]

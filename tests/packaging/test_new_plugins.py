@@ -19,7 +19,9 @@ from pathlib import Path
 import pytest
 import yaml
 from made_once import made_once
+from packaging.requirements import Requirement
 from virtualenvs import Venv, build_wheels, wheel_in
+from workspace import PLUGINS, pyproject
 
 from rlcore_devkit.scaffold.kinds import KINDS
 
@@ -52,9 +54,7 @@ PACKAGES = {
     "rlcore-maze": "rlcore plugins new maze --kind env --license none",
     "acme-rl-walker": COMPANY,
 }
-TORCH = [distribution_of(kind) for kind, what in KINDS.items() if what.torch]
-OTHERS = [distribution_of("sampler"), distribution_of("hooks")]  # with rlcore-curriculum, and called in every run
-PLAIN = [name for name in PACKAGES if name not in (*TORCH, *OTHERS)]
+HOOKS = distribution_of("hooks")  # called in every run
 # Runs the commands in a file, one after another, in one process: PyTorch is imported once.
 COMMANDS = """\
 import shlex, sys
@@ -76,7 +76,7 @@ LEFT = {
 
 @pytest.fixture(scope="session")
 def strangers(tmp_path_factory: pytest.TempPathFactory, tested: Venv) -> Mapping[str, Path]:
-    """Packages as `rlcore plugins new` writes them for a user who has only the core, by the distribution's name."""
+    """Packages as `rlcore plugins new` writes them for a user who has the core and rlcore-devkit, by distribution."""
 
     def write(directory: Path) -> None:
         run_commands(tested, directory, PACKAGES.values())
@@ -87,6 +87,21 @@ def strangers(tmp_path_factory: pytest.TempPathFactory, tested: Venv) -> Mapping
 
 
 @pytest.fixture(scope="session")
+def groups(strangers: Mapping[str, Path]) -> Mapping[str, list[str]]:
+    """The packages by what they require beside the core: "libraries", also "PyTorch", or other "plugins"."""
+    groups: dict[str, list[str]] = {"libraries": [], "PyTorch": [], "plugins": []}
+    for name, package in strangers.items():
+        needs = {Requirement(text).name for text in pyproject(package)["project"]["dependencies"]}
+        in_torch = needs & {"torch", "rlcore-torch"}
+        if name == HOOKS or needs & {member.name for member in PLUGINS} - in_torch:
+            groups["plugins"].append(name)
+        else:
+            groups["PyTorch" if in_torch else "libraries"].append(name)
+    assert all(groups.values())
+    return groups
+
+
+@pytest.fixture(scope="session")
 def built(strangers: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """The wheels."""
     directory = made_once(tmp_path_factory, "wheels of strangers", lambda path: build_wheels(path, *strangers.values()))
@@ -94,33 +109,44 @@ def built(strangers: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="session")
-def with_strangers(built: Mapping[str, Path], shared_venv: Callable[..., Venv], tested: Venv) -> Venv:
+def with_strangers(
+    built: Mapping[str, Path], groups: Mapping[str, list[str]], shared_venv: Callable[..., Venv], tested: Venv
+) -> Venv:
     """The core, and packages that need nothing else."""
-    return shared_venv(*(built[name] for name in PLAIN), below=tested)
+    return shared_venv(*(built[name] for name in groups["libraries"]), below=tested)
 
 
 @pytest.fixture(scope="session")
-def with_torch_strangers(built: Mapping[str, Path], shared_venv: Callable[..., Venv], with_torch: Venv) -> Venv:
-    """The core with PyTorch, and packages that need nothing else."""
-    return shared_venv(*(built[name] for name in TORCH), below=with_torch)
+def with_torch_strangers(
+    built: Mapping[str, Path], groups: Mapping[str, list[str]], shared_venv: Callable[..., Venv], with_torch: Venv
+) -> Venv:
+    """The core with rlcore-torch, and packages that need nothing else."""
+    return shared_venv(*(built[name] for name in groups["PyTorch"]), below=with_torch)
 
 
 @pytest.fixture(scope="session")
 def with_all(
-    built: Mapping[str, Path], wheels: Mapping[str, Path], shared_venv: Callable[..., Venv], with_torch_strangers: Venv
+    built: Mapping[str, Path],
+    groups: Mapping[str, list[str]],
+    wheels: Mapping[str, Path],
+    wheels_with: Callable[..., list[Path]],
+    shared_venv: Callable[..., Venv],
+    with_torch_strangers: Venv,
 ) -> Venv:
-    """All packages except a company's, and what their examples need."""
+    """All packages except a company's, and what they and their examples need."""
     needs = {need.partition("[")[0] for what in KINDS.values() for need in what.needs}
+    needs |= {"rlcore-curriculum", "rlcore-ghost", "rlcore-offline"}
+    there = {wheels[name] for name in ("rlcore", "rlcore-devkit", "rlcore-torch", "rlcore-pettingzoo")}
     classic = f"rlcore-pettingzoo[classic] @ {wheels['rlcore-pettingzoo'].as_uri()}"
-    members = [wheels[name] for name in sorted(needs | {"rlcore-curriculum"}) if name != "rlcore-pettingzoo"]
-    others = [wheel for name, wheel in built.items() if name not in (*TORCH, "acme-rl-hooks")]
+    members = [wheel for wheel in wheels_with(*sorted(needs)) if wheel not in there]
+    others = [wheel for name, wheel in built.items() if name not in (*groups["PyTorch"], HOOKS)]
     return shared_venv(*members, classic, *others, below=with_torch_strangers)
 
 
 @pytest.fixture(scope="session")
 def with_hooks(built: Mapping[str, Path], shared_venv: Callable[..., Venv], with_all: Venv) -> Venv:
     """A company's package besides all others."""
-    return shared_venv(built["acme-rl-hooks"], below=with_all)
+    return shared_venv(built[HOOKS], below=with_all)
 
 
 def run_commands(venv: Venv, directory: Path, commands: Iterable[str]) -> str:
@@ -143,25 +169,26 @@ def run_tests(venv: Venv, directory: Path, packages: Iterable[Path]) -> None:
 
 
 def test_a_strangers_plugin_passes_its_tests(
-    strangers: Mapping[str, Path], with_strangers: Venv, tmp_path: Path
+    strangers: Mapping[str, Path], groups: Mapping[str, list[str]], with_strangers: Venv, tmp_path: Path
 ) -> None:
     assert "torch" not in with_strangers.distributions()
     with_strangers.test(strangers["rlcore-acme"] / "tests", tmp_path / "one")  # with its own conftest.py
-    run_tests(with_strangers, tmp_path / "all", (strangers[name] for name in PLAIN if name != "rlcore-acme"))
+    others = [name for name in groups["libraries"] if name != "rlcore-acme"]
+    run_tests(with_strangers, tmp_path / "all", (strangers[name] for name in others))
 
 
 def test_a_strangers_plugin_in_pytorch_passes_its_tests(
-    strangers: Mapping[str, Path], with_torch_strangers: Venv, tmp_path: Path
+    strangers: Mapping[str, Path], groups: Mapping[str, list[str]], with_torch_strangers: Venv, tmp_path: Path
 ) -> None:
     ours = {name for name in with_torch_strangers.distributions() if name.startswith("rlcore")}
-    assert ours == {"rlcore"}
-    run_tests(with_torch_strangers, tmp_path, (strangers[name] for name in TORCH))
+    assert ours == {"rlcore", "rlcore-devkit", "rlcore-torch"}
+    run_tests(with_torch_strangers, tmp_path, (strangers[name] for name in groups["PyTorch"]))
 
 
 def test_plugins_on_other_plugins_pass_their_tests(
-    strangers: Mapping[str, Path], with_hooks: Venv, tmp_path: Path
+    strangers: Mapping[str, Path], groups: Mapping[str, list[str]], with_hooks: Venv, tmp_path: Path
 ) -> None:
-    run_tests(with_hooks, tmp_path, (strangers[name] for name in OTHERS))
+    run_tests(with_hooks, tmp_path, (strangers[name] for name in groups["plugins"]))
 
 
 def test_every_strangers_plugin_is_used_as_its_readme_says(

@@ -1,4 +1,4 @@
-"""``rlcore_onnx.runtime`` where only the core and onnxruntime are installed: on a robot, in a server, beside a game."""
+"""``rlcore_onnx.runtime`` where only the core and rlcore-onnx are installed: on a robot, in a server, beside a game."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from onnx_files import export
 from virtualenvs import Venv
-from workspace import CORE
 
 pytestmark = pytest.mark.packaging
 
@@ -27,7 +26,8 @@ memory = policy.initial_memory(2)
 actions = [policy.act(np.full((2, 3), step, np.float32), memory=memory) for step in range(3)]
 policy.act(np.zeros((2, 3), np.float32), deterministic=False, memory=memory)
 print(json.dumps([each.continuous.tolist() for each in actions]))
-assert not {name for name in sys.modules if name == "torch" or name.startswith("rlcore_")}
+loaded = {name.partition(".")[0] for name in sys.modules}
+assert not {name for name in loaded - {"rlcore_onnx"} if name in ("onnx", "torch") or name.startswith("rlcore_")}
 """
 
 
@@ -36,12 +36,14 @@ def test_the_core_and_onnxruntime_act_with_a_file(
 ) -> None:
     exported = export("memory", tmp_path, "unity")
     (tmp_path / "act.py").write_text(PROGRAM)
-    without = bare.python("act.py", cwd=tmp_path, code=1)
-    assert without.stderr.rstrip().endswith("rlcore_onnx.runtime needs onnxruntime; pip install 'rlcore[runtime]'")
-    venv = make_venv(f"rlcore[runtime] @ {wheels[CORE.name].as_uri()}", below=bare)
+    venv = make_venv(below=bare)
+    venv.install("--no-deps", wheels["rlcore-onnx"])
+    without = venv.python("act.py", cwd=tmp_path, code=1)
+    assert without.stderr.rstrip().endswith("rlcore_onnx.runtime needs onnxruntime; pip install onnxruntime")
+    venv.install(wheels["rlcore-onnx"])
     installed = venv.distributions()
-    assert "onnxruntime" in installed and not {"torch", "onnx"} & installed.keys()
-    assert {name for name in installed if name.startswith("rlcore")} == {"rlcore"}
+    assert "onnxruntime" in installed and "torch" not in installed
+    assert {name for name in installed if name.startswith("rlcore")} == {"rlcore", "rlcore-onnx"}
     found = np.array(json.loads(venv.python("act.py", cwd=tmp_path).stdout))
     memory = np.zeros((2, exported.policy.memory_size), np.float32)
     for step, continuous in enumerate(found):

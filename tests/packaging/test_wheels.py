@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from virtualenvs import Venv
-from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member
+from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, required
 
 pytestmark = pytest.mark.packaging
 
@@ -83,11 +83,12 @@ def test_the_plugin_system_works_with_the_pluggys_it_allows(
 
 
 @every_plugin
-def test_a_plugin_passes_its_tests_with_nothing_but_the_core(
+def test_a_plugin_passes_its_tests_with_nothing_but_the_core_and_what_it_requires(
     member: Member, with_plugin: Callable[[str], Venv], tmp_path: Path, chosen: str
 ) -> None:
     venv = with_plugin(member.name)
-    assert {name for name in venv.distributions() if name.startswith("rlcore")} == {"rlcore", member.name}
+    ours = {name for name in venv.distributions() if name.startswith("rlcore")}
+    assert ours == {"rlcore", "rlcore-devkit", *required(member.name)}
     venv.test(member.directory / "tests", tmp_path, chosen=chosen)
 
 
@@ -106,14 +107,14 @@ def test_tic_tac_toe_trains_with_self_play_and_is_refused_without_its_package(
     make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_plugin: Callable[[str], Venv], tmp_path: Path
 ) -> None:
     classic = f"rlcore-pettingzoo[classic] @ {wheels['rlcore-pettingzoo'].as_uri()}"
-    without = make_venv(classic, below=with_plugin("rlcore-ppo"))
+    without = make_venv(wheels["rlcore-gymnasium"], classic, below=with_plugin("rlcore-ppo"))
     refused = without.rlcore("run", TICTACTOE, cwd=tmp_path, code=2)
     (line,) = refused.stderr.splitlines()
     assert "behaviors.Player.self_play" in line and line.endswith("pip install rlcore-ghost")
     assert not list(tmp_path.iterdir())
     venv = make_venv(wheels["rlcore-ghost"], below=without)
     ours = {name for name in venv.distributions() if name.startswith("rlcore")}
-    assert ours == {"rlcore", "rlcore-ppo", "rlcore-pettingzoo", "rlcore-ghost"}
+    assert ours == {"rlcore-devkit", *required("rlcore-ppo", "rlcore-pettingzoo", "rlcore-ghost")}
     shorter = ("--set", "behaviors.Player.max_steps=8192", "--set", "evaluation.interval=8192")
     venv.rlcore("run", TICTACTOE, *shorter, cwd=tmp_path)
     result = json.loads((tmp_path / "results/tictactoe/result.json").read_text())

@@ -22,7 +22,8 @@ pytest.importorskip("rlcore_ppo", reason="a training needs a trainer")
 
 ENOUGH = 0.9
 SEEDS = (1, 2, 3, 4, 5)
-DEEP = pytest.mark.deep
+DEEP, NIGHTLY = pytest.mark.deep, pytest.mark.learning
+DAILY = {("simple_ghost_fails", True), ("simple_asymm_ghost", True)}  # one of each outcome, one and two behaviors
 ONE, TWO = ("Player",), ("First", "Second")
 
 
@@ -55,11 +56,20 @@ TRAININGS = {
 
 
 def cases(*quick: tuple[str, bool]) -> pytest.MarkDecorator:
-    """All names, kinds of actions and seeds; those that are not ``quick``, or have another seed than 1, are deep."""
+    """All names, kinds of actions and seeds; those that are not ``quick``, or have another seed than 1, are deep.
+
+    Of those that are quick, two run by default.
+    """
+
+    def marks(name: str, discrete: bool, seed: int) -> Any:
+        if seed != 1 or (name, discrete) not in quick:
+            return DEEP
+        return () if (name, discrete) in DAILY else NIGHTLY
+
     return pytest.mark.parametrize(
         ("name", "discrete", "seed"),
         [
-            pytest.param(name, discrete, seed, marks=() if seed == 1 and (name, discrete) in quick else DEEP)
+            pytest.param(name, discrete, seed, marks=marks(name, discrete, seed))
             for name in TRAININGS
             for discrete in (True, False)
             for seed in SEEDS
@@ -141,6 +151,7 @@ def test_only_swapped_sides_get_better_in_a_game_of_one_step(
     assert as_expected(name, sides(tmp_path, name, discrete, seed, episodes=100, step_size=1.0))
 
 
+@NIGHTLY
 @pytest.mark.parametrize("name", [name for name, each in TRAININGS.items() if not each.both])
 def test_a_ghost_that_is_not_frozen_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     class Thawed:

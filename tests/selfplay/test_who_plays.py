@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +86,18 @@ def test_the_first_snapshot_normalizes_by_the_first_observations(tmp_path: Path)
 SHAPES = [(1, 1), (2, 1), (3, 1, 2)]
 
 
-@pytest.mark.parametrize("learn_from", ["learning_team", "all"])
-@pytest.mark.parametrize("per", ["env", "run"])
-@pytest.mark.parametrize("sizes", SHAPES)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("aborts", [False, True])
+def games() -> list[Any]:
+    """All combinations; by default those in which each two values of different columns meet."""
+    columns: list[Sequence[Any]] = [KINDS, SHAPES, ("env", "run"), ("learning_team", "all"), (False, True)]
+    made = []
+    for k, s, *others in product(*(range(len(column)) for column in columns)):
+        daily = others == [(k + s) % 2, (k // 2 + s) % 2, (k + k // 2 + s // 2) % 2]
+        values = [column[at] for column, at in zip(columns, (k, s, *others), strict=True)]
+        made.append(pytest.param(*values, marks=() if daily else pytest.mark.deep))
+    return made
+
+
+@pytest.mark.parametrize(("kind", "sizes", "per", "learn_from", "aborts"), games())
 def test_the_inner_trainer_sees_exactly_what_its_agents_did(
     kind: str, sizes: tuple[int, ...], per: str, learn_from: str, aborts: bool
 ) -> None:

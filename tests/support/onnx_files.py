@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import attrs
@@ -57,13 +59,25 @@ def exporter(profile: str, directory: Path) -> Exporter:
 
 def export(kind: str, directory: Path, profile: str = "generic", seed: int = 1) -> ExportedPolicy:
     """A policy with random weights for the behavior called ``kind``, and its file in ``directory``."""
-    behavior = BEHAVIORS[kind]
-    memory = MemorySettings(memory_size=8, sequence_length=4) if kind == "memory" else None
-    network = NetworkSettings(hidden_units=16, num_layers=1, normalize=True, memory=memory)
-    policy = untrained_policy(behavior, network, seed)
     path = directory / f"{kind}-{profile}.onnx"
-    export_policy(policy, behavior, path, profile)
-    return ExportedPolicy(policy, behavior, path)
+    path.write_bytes(_file(kind, profile, seed))
+    return ExportedPolicy(_policy(kind, seed), BEHAVIORS[kind], path)
+
+
+@cache
+def _file(kind: str, profile: str, seed: int) -> bytes:
+    """What the exporter writes. Many tests read a file of the same policy, and exporting takes most of their time."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "policy.onnx"
+        export_policy(_policy(kind, seed), BEHAVIORS[kind], path, profile)
+        return path.read_bytes()
+
+
+def _policy(kind: str, seed: int) -> Any:
+    memory = MemorySettings(memory_size=8, sequence_length=4) if kind == "memory" else None
+    return untrained_policy(
+        BEHAVIORS[kind], NetworkSettings(hidden_units=16, num_layers=1, normalize=True, memory=memory), seed
+    )
 
 
 def export_policy(policy: Any, behavior: BehaviorSpec, path: Path, profile: str = "generic") -> None:

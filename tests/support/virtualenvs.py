@@ -24,6 +24,10 @@ markers =
     packaging: not run here
     learning: not run here
     faults: not run here
+    daily: run here
+    distributed: run here
+    documentation: run here
+    lint: run here
     long: run here
 """
 

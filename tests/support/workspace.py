@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,3 +66,15 @@ def members() -> list[Member]:
 
 MEMBERS = members()
 CORE, *PLUGINS = MEMBERS
+
+
+def required(*names: str) -> set[str]:
+    """These members and all that they require, directly or not, without extras."""
+    by_name = {member.name: member for member in MEMBERS}
+    found: set[str] = set()
+    waiting = {*names}
+    while waiting:
+        found |= waiting
+        needs = {Requirement(text).name for name in waiting for text in by_name[name].project["dependencies"]}
+        waiting = needs & by_name.keys() - found
+    return found

@@ -156,7 +156,7 @@ def test_settings_of_a_program_name_built_in_encoders_only(name: str, hint: str)
 
 
 def test_the_records_of_rlcore_are_the_built_in_encoders() -> None:
-    from rlcore.builtin.plugin import rlcore_encoders
+    from rlcore_torch.plugin import rlcore_encoders
 
     records = {record.name: record for record in rlcore_encoders()}
     assert records.keys() == BUILT_IN.keys() == MINIMUM_SIZE.keys()

@@ -2,7 +2,7 @@
 
 This package is for plugins with environments or recordings. All of them get the same behavior from a space, so a policy
 that was trained in one can be used in another. It needs gymnasium, which rlcore itself does not need: a plugin that
-imports this package depends on ``rlcore[spaces]``.
+imports this package depends on ``rlcore-gymnasium``.
 
 Supported observations are a Box of any shape; a Discrete, a MultiDiscrete (one-hot vectors, side by side) or a
 MultiBinary; or a Dict or Tuple of these, one level deep. Supported actions are a Box of real numbers (flattened), a

@@ -8,7 +8,7 @@
     actions = policy.act(observation[None])  # one row
     env.step(actions.discrete[0, 0])
 
-The exporter ``onnx`` writes such files, of any profile. Install onnxruntime with ``pip install 'rlcore[runtime]'``.
+The exporter ``onnx`` writes such files, of any profile. ``pip install rlcore-onnx`` brings onnxruntime.
 """
 
 from __future__ import annotations

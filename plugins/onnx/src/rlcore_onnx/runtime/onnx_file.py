@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 KEY = "rlcore"  # of the JSON object in metadata_props
 FORMAT = 1  # the version of the object; the README of rlcore-onnx describes it
-PACKAGE = "rlcore[runtime]"
+PACKAGE = "onnxruntime"
 MAX_BYTES = 2**31  # of a file in one piece, as protobuf has it
 MAX_SIZE = 100_000_000  # numbers of one row; a video frame of 4,096 by 4,096 pixels has 50 million
 UNSIGNED = b"0" * 64  # in place of the checksum in the file that it is of
@@ -156,7 +156,7 @@ def open_session(path: Path, threads: int) -> tuple[InferenceSession, bytes]:
     try:
         import onnxruntime
     except ImportError as error:
-        raise NotInstalled(f"rlcore_onnx.runtime needs onnxruntime; pip install '{PACKAGE}'", PACKAGE) from error
+        raise NotInstalled(f"rlcore_onnx.runtime needs onnxruntime; pip install {PACKAGE}", PACKAGE) from error
     try:
         content = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
