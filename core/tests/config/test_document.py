@@ -59,9 +59,9 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_an_alias_bomb_is_refused_at_once(bomb: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert "aliases (*) expand this to" in refused(BOMBS[bomb])
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 2
 
 
 def test_an_alias_repeats_a_value_with_the_line_it_is_written_on_and_the_path_it_is_used_at() -> None:

@@ -148,7 +148,7 @@ def test_the_first_standard_deviation_is_the_one_that_was_given(name: str) -> No
 
 
 def test_the_records_of_rlcore_are_the_built_in_distributions() -> None:
-    from rlcore.builtin.plugin import rlcore_action_distributions
+    from rlcore_torch.plugin import rlcore_action_distributions
 
     records = {record.name: record for record in rlcore_action_distributions()}
     assert records.keys() == BUILT_IN.keys()
@@ -186,7 +186,9 @@ def network(source: Any, **settings: Any) -> NetworkSettings:
     module.Made = source  # type: ignore[attr-defined]
     sys.modules["acme_distribution"] = module
     record = ActionDistributionSpec(name="acme", target="acme_distribution:Made")
-    return NetworkSettings(action_distribution="acme", distribution=record, hidden_units=8, **settings)
+    return NetworkSettings(
+        action_distribution="acme", records={"action_distribution": record}, hidden_units=8, **settings
+    )
 
 
 def test_a_policy_acts_by_the_distribution_of_a_plugin() -> None:

@@ -43,7 +43,7 @@ def make(source: Any, **settings: Any) -> NetworkSettings:
     sys.modules["acme_encoder"] = module
     record = EncoderSpec(name="acme", target="acme_encoder:Encoder", kinds={"image", "vector"})
     network = {"hidden_units": 7, "vis_encode_type": "acme", "vector_encode_type": "acme", **settings}
-    return NetworkSettings(records={"vis_encode_type": record}, **network)
+    return NetworkSettings(records={"vis_encode_type": record, "vector_encode_type": record}, **network)
 
 
 def spec(*observations: ObservationSpec) -> BehaviorSpec:
@@ -156,7 +156,7 @@ def test_settings_of_a_program_name_built_in_encoders_only(name: str, hint: str)
 
 
 def test_the_records_of_rlcore_are_the_built_in_encoders() -> None:
-    from rlcore.builtin.plugin import rlcore_encoders
+    from rlcore_torch.plugin import rlcore_encoders
 
     records = {record.name: record for record in rlcore_encoders()}
     assert records.keys() == BUILT_IN.keys() == MINIMUM_SIZE.keys()

@@ -305,6 +305,11 @@ class OnPolicy(OnPolicyTrainer):
     def build_model(self, value_heads: int) -> ActorCritic:
         return ActorCritic(self.behavior, self.settings.network_settings, value_heads, shared=False)
 
+    def update(self) -> Any:
+        rollout = self.rollout()
+        batches = self.minibatches(rollout, *self.advantages(rollout))
+        return self.finish(rollout, [self.minimize(self.loss, batch) for batch in batches])
+
     def loss(self, batch: Minibatch) -> Loss:
         value = (self.model.value(batch.inputs) - batch.returns).square().mean()
         zero = torch.zeros(())
@@ -339,7 +344,7 @@ def trainer_of(
         hyperparameters=HYPERPARAMETERS[kind],
         network_settings=NetworkSettings(hidden_units=4, num_layers=1, normalize=normalize),
         reward_signals={"extrinsic": None},
-        behavioral_cloning=None if block is None else BehavioralCloningSettings(demo_path="demos", **block),
+        sections={} if block is None else {"behavioral_cloning": BehavioralCloningSettings(demo_path="demos", **block)},
     )
     run = context(recording)
     trainer = kind(settings, spec_of(identity_hybrid(2)), run)

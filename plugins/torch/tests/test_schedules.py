@@ -104,6 +104,6 @@ def test_a_policy_that_is_measured_needs_no_schedule_of_a_plugin(acme: Acme) -> 
 
 
 def test_the_plugin_of_rlcore_registers_every_built_in_schedule() -> None:
-    from rlcore.builtin.plugin import rlcore_schedules
+    from rlcore_torch.plugin import rlcore_schedules
 
     assert {record.name: record.resolve() for record in rlcore_schedules()} == BUILT_IN
