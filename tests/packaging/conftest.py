@@ -89,7 +89,7 @@ def with_plugin(
     """``with_plugin("rlcore-ppo")``: the core, that one plugin and the members that it requires."""
 
     def with_plugin(name: str) -> Venv:
-        needed = required(name)
+        needed = required(name, *next(member.in_torch for member in MEMBERS if member.name == name))
         # PyTorch is installed once.
         below = request.getfixturevalue("with_torch") if "rlcore-torch" in needed else tested
         more = sorted(needed - below.distributions().keys())

@@ -48,6 +48,11 @@ class Member:
         optional = self.project.get("optional-dependencies", {})
         return [*self.project.get("dependencies", []), *(each for extra in optional.values() for each in extra)]
 
+    @property
+    def in_torch(self) -> set[str]:
+        """``{"rlcore-torch"}`` if the member or an extra of it, whose rules its tests prove too, requires that."""
+        return {"rlcore-torch"} & {Requirement(text).name for text in self.requirements}
+
     def __str__(self) -> str:
         return self.name
 

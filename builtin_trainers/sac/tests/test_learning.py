@@ -135,7 +135,9 @@ ENVIRONMENTS: dict[str, Callable[[], IdentityEnvironment]] = {
 SOON = {"buffer_init_steps": 200, "init_entcoef": 0.1, "tau": 0.05, "batch_size": 64}
 
 
-@pytest.mark.parametrize("kind", ENVIRONMENTS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "discrete" else pytest.mark.learning) for kind in ENVIRONMENTS]
+)
 def test_every_kind_of_action_is_learned(make_trainer: MakeTrainer, kind: str) -> None:
     environment = ENVIRONMENTS[kind]()
     trainer = make_trainer(environment, block=discounted(0.5), **SOON)

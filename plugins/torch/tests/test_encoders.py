@@ -43,7 +43,7 @@ def make(source: Any, **settings: Any) -> NetworkSettings:
     sys.modules["acme_encoder"] = module
     record = EncoderSpec(name="acme", target="acme_encoder:Encoder", kinds={"image", "vector"})
     network = {"hidden_units": 7, "vis_encode_type": "acme", "vector_encode_type": "acme", **settings}
-    return NetworkSettings(records={"vis_encode_type": record}, **network)
+    return NetworkSettings(records={"vis_encode_type": record, "vector_encode_type": record}, **network)
 
 
 def spec(*observations: ObservationSpec) -> BehaviorSpec:

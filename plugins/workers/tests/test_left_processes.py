@@ -10,11 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 from rlcore import EndingProcess
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = pytest.importorskip("psutil", reason="is not among what rlcore-workers requires")
 
 PLUGIN = """
 import os, subprocess
