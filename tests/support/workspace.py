@@ -74,7 +74,7 @@ CORE, *PLUGINS = MEMBERS
 
 
 def required(*names: str) -> set[str]:
-    """These members and all that they require, directly or not, without extras."""
+    """Return the members and all that they require, directly or not, without extras."""
     by_name = {member.name: member for member in MEMBERS}
     found: set[str] = set()
     waiting = {*names}

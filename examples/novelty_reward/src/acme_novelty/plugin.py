@@ -3,6 +3,7 @@
 import attrs
 
 from rlcore import RewardProviderSpec, RewardSettings, hookimpl, setting
+from rlcore_torch import NetworkSettings
 
 
 @attrs.frozen(kw_only=True)
@@ -14,6 +15,7 @@ class NoveltySettings(RewardSettings):
     episodic: bool = setting(False, "Whether the value of this reward ends with the episode.")
     learning_rate: float = setting(1e-4, "Learning rate of the predictor.", exclusive_minimum=0.0)
     batch_size: int = setting(256, "Transitions in one gradient step of the predictor.", minimum=1)
+    network_settings: NetworkSettings = setting(factory=NetworkSettings, description="Sizes of both networks.")
 
 
 @hookimpl
