@@ -206,18 +206,6 @@ def test_values_that_end_with_their_episodes_have_nothing_after_the_ends() -> No
         assert BatchReader(story.buffer, *parts, providers, torch.device("cpu")).read(of).after_ends is None
 
 
-@pytest.mark.parametrize("n_steps", [1, 3])
-def test_actions_alone_are_those_of_whole_batches(n_steps: int) -> None:
-    story = Story(5, steps=60)
-    inputs, layout = ObservationInputs(BEHAVIOR.observations, normalize=False), ActionLayout(BEHAVIOR)
-    reader = BatchReader(story.buffer, inputs, layout, [ExtrinsicReward()], torch.device("cpu"), n_steps)
-    rows = np.flatnonzero(story.buffer.flags)
-    whole, actions = reader.read(rows), reader.actions(rows)
-    for name in ("raw", "choices", "mask"):
-        np.testing.assert_array_equal(getattr(whole, name), getattr(actions, name))
-    np.testing.assert_array_equal(whole.inputs[0], actions.inputs[0])
-
-
 class CountedArray(np.ndarray):
     """Counts the rows that are taken of it."""
 
