@@ -10,12 +10,15 @@ from rlcore import ExtrinsicReward, OneRank, Recording, RewardProvider, RunConfi
 
 
 def run_of(
-    *rewards: RewardProvider, inference: bool = False, read_recording: Callable[..., Recording] | None = None
+    *rewards: RewardProvider,
+    seed: int = 1,
+    inference: bool = False,
+    read_recording: Callable[..., Recording] | None = None,
 ) -> Any:
-    """One rank, seed 1 and the plugins that are installed. Without ``rewards``, that of the environment."""
+    """One rank and the plugins that are installed. Without ``rewards``, that of the environment."""
     return SimpleNamespace(
         config=RunConfig(),
-        seed=1,
+        seed=seed,
         ranks=OneRank(),
         first_env=0,
         inference=inference,
