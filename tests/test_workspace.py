@@ -19,7 +19,7 @@ from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, pyproject
 
 import rlcore
 from rlcore import CONTRACT
-from rlcore.plugins.contract import declared
+from rlcore.plugins.discover import declared
 
 every_member = pytest.mark.parametrize("member", MEMBERS, ids=str)
 every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)

@@ -22,7 +22,7 @@ import click
 
 from rlcore.cli.terminal import echo
 from rlcore.errors import PluginError, did_you_mean
-from rlcore.plugins.known import package_of
+from rlcore.plugins.known import PACKAGES
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
@@ -85,7 +85,7 @@ class LazyGroup(click.Group):
         if command is not None:
             return name, command, args[1:]
         known = (*self.lazy, *self._of_this_group(others))
-        package = package_of("command", self.front + name)
+        package = PACKAGES.get(("command", self.front + name))
         if package:
             advice = f"pip install {package}, or turn the plugin on if it is installed"
             raise click.UsageError(f"no command {self.front + name!r}: it is a command of {package}; {advice}", ctx)

@@ -14,7 +14,7 @@ from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.problems import ConfigErrors, Problems, shown
 from rlcore.config.structure import INVALID, Refused, build
 from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
-from rlcore.plugins.known import NOT_BUILT, is_known
+from rlcore.plugins.known import NOT_BUILT, PACKAGES
 from rlcore.plugins.registry import section_clash
 from rlcore.settings import (
     BehaviorSettings,
@@ -75,7 +75,7 @@ class Choices:
 
     def claimed(self, choice: Choice, data: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the keys of a block that belong to records, with the names of the records."""
-        known = {key: key for key in data if choice.kind != "section" and is_known(choice.kind, key)}
+        known = {key: key for key in data if choice.kind != "section" and (choice.kind, key) in PACKAGES}
         if not choice.flat:
             return {record.name: record.name for record in self.plugins.records(choice.kind)} | known
         keys = {

@@ -39,7 +39,7 @@ def rlcore_config_sections() -> list[ConfigSection]:
 
 
 @hookimpl
-def rlcore_run_options() -> list[RunOptionSpec]:
+def rlcore_commands() -> list[RunOptionSpec]:
     return [RunOptionSpec(name="acme-owner", sets="acme.owner", summary="Who answers for the run.")]
 
 
