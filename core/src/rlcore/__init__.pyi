@@ -25,7 +25,6 @@ from .contracts.curriculum import LessonChange as LessonChange
 from .contracts.environment import Actions as Actions
 from .contracts.environment import AgentBatch as AgentBatch
 from .contracts.environment import BehaviorSpec as BehaviorSpec
-from .contracts.environment import EndingProcess as EndingProcess
 from .contracts.environment import Environment as Environment
 from .contracts.environment import ObservationKind as ObservationKind
 from .contracts.environment import ObservationSpec as ObservationSpec
@@ -41,14 +40,13 @@ from .contracts.exporters import ChecksPolicies as ChecksPolicies
 from .contracts.exporters import ExportAbout as ExportAbout
 from .contracts.exporters import Exporter as Exporter
 from .contracts.exporters import policy_module as policy_module
-from .contracts.finite import first_non_finite as first_non_finite
-from .contracts.finite import hide_overflow_warnings as hide_overflow_warnings
-from .contracts.finite import not_finite_as_float32 as not_finite_as_float32
+from .contracts.saved_values import first_non_finite as first_non_finite
+from .contracts.saved_values import hide_overflow_warnings as hide_overflow_warnings
+from .contracts.saved_values import not_finite_as_float32 as not_finite_as_float32
 from .contracts.policy import MemoryPolicy as MemoryPolicy
 from .contracts.policy import Player as Player
 from .contracts.policy import Policy as Policy
 from .contracts.policy import Snapshot as Snapshot
-from .contracts.processes import kill_descendants as kill_descendants
 from .contracts.ranks import IdleGroups as IdleGroups
 from .contracts.ranks import Launch as Launch
 from .contracts.ranks import OneRank as OneRank

@@ -150,7 +150,7 @@ def train(
     """Trains as the arguments say until the run ends. Returns the exit code."""
     from rlcore.cli.main import ends_within, report
     from rlcore.cli.progress import interrupts, is_silent, show_progress, show_start
-    from rlcore.contracts.finite import hide_overflow_warnings
+    from rlcore.contracts.saved_values import hide_overflow_warnings
     from rlcore.run.ranks.launch import launched
 
     hide_overflow_warnings()

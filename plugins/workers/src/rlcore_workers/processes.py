@@ -26,7 +26,8 @@ from queue import SimpleQueue
 from time import monotonic, sleep
 from typing import Any
 
-from rlcore import EndingProcess, EnvironmentFailed, RunContext
+from rlcore import EnvironmentFailed, RunContext
+from rlcore_workers.ending_process import EndingProcess
 from rlcore_workers.arrays import RunArrays
 from rlcore_workers.channel import ATTACH, CALL, FAILED, Channel
 from rlcore_workers.contract import Task, Worker, WorkerFailed
