@@ -15,7 +15,7 @@ from rlcore.cli.main import ends_within, report
 from rlcore.cli.run import limit_threads
 from rlcore.cli.terminal import UserPath, echo, show_log
 from rlcore.errors import EXIT_DONE, EXIT_SIGINT, ConfigError
-from rlcore.settings.limits import MAX_EPISODES
+from rlcore.settings.blocks import MAX_EPISODES
 
 if TYPE_CHECKING:
     from rlcore.contracts.results import EvaluationResult

@@ -13,7 +13,7 @@ from rlcore.config.problems import Problems, shown
 from rlcore.errors import KeyPath, did_you_mean, dotted
 from rlcore.plugins.failures import blamed
 from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
-from rlcore.settings.trainers import AbsentRewardSettings
+from rlcore.settings.blocks import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins

@@ -63,7 +63,8 @@ def _checked(state: Mapping[str, Any], name: str, fits: Callable[[Any], bool], w
 
 def saved_mapping(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the mapping ``state[name]``. Raises SavedValueError if it is something else."""
-    return _checked(state, name, lambda value: isinstance(value, Mapping), "a mapping")
+    found: Mapping[str, Any] = _checked(state, name, lambda value: isinstance(value, Mapping), "a mapping")
+    return found
 
 
 def saved_array(
@@ -104,7 +105,7 @@ def saved_float(state: Mapping[str, Any], name: str) -> float:
 
 def saved_bool(state: Mapping[str, Any], name: str) -> bool:
     """Return ``state[name]``, true or false. Raises SavedValueError if it is something else."""
-    return _checked(state, name, lambda value: isinstance(value, bool), "true or false")
+    return bool(_checked(state, name, lambda value: isinstance(value, bool), "true or false"))
 
 
 # ---------------------------------------------------------------- numbers that are not finite

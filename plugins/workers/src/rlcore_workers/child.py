@@ -19,8 +19,8 @@ from contextlib import suppress
 from multiprocessing import current_process, spawn
 from typing import Any, NoReturn
 
-from rlcore_workers.ending_process import kill_descendants
 from rlcore_workers.channel import ANSWER, ATTACH, CALL, FAILED, STEP, Channel
+from rlcore_workers.ending_process import kill_descendants
 
 PR_SET_PDEATHSIG = 1  # of prctl(2): the signal that the end of the parent sends
 # The run decides when a worker ends: a terminal and a batch system send these to every process.
