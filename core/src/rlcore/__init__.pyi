@@ -8,11 +8,11 @@ from .config.dump import write_config as write_config
 from .config.load import config_from_mapping as config_from_mapping
 from .config.load import load_config as load_config
 from .config.load import load_plugins_for as load_plugins_for
-from .config.overrides import apply_overrides as apply_overrides
 from .config.problems import ConfigErrors as ConfigErrors
 from .config.problems import Problems as Problems
 from .config.reading import document_from_mapping as document_from_mapping
 from .config.reading import read_document as read_document
+from .config.rewriting import apply_overrides as apply_overrides
 from .config.rules import name_problem as name_problem
 from .config.schema import json_schema as json_schema
 from .config.structure import read_settings as read_settings

@@ -97,7 +97,7 @@ def evaluate_command(
         raise ConfigError(f"--video {video}: is not empty; name an empty or new directory for the films")
     limit_threads()
     from rlcore.config.load import load_document, located
-    from rlcore.config.overrides import apply_overrides
+    from rlcore.config.rewriting import apply_overrides
     from rlcore.run.saved.data import find_run, read_saved_configuration
     from rlcore.run.saved.provenance import naming_absent_plugins, refuse_code_of_others
     from rlcore.run.saved.run import SavedRun

@@ -201,8 +201,8 @@ def make_run(
     plugin_flags: Mapping[str, Any],
 ) -> Run:
     """The run that the arguments describe, before it starts."""
-    from rlcore.config.overrides import apply_overrides
     from rlcore.config.reading import read_document
+    from rlcore.config.rewriting import apply_overrides
     from rlcore.run.run import Run
     from rlcore.run.saved.provenance import refuse_code_of_others
 
