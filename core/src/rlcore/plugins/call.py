@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.stats import StatSummary
     from rlcore.plugins.context import RunContext
-    from rlcore.settings.run import RunConfig
+    from rlcore.settings.blocks import RunConfig
 
 PROCESS_SUMMARY = "rlcore_process_summary"
 
