@@ -61,9 +61,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.stats import StatSummary, StatsWriter
     from rlcore.contracts.trainer import Trainer
     from rlcore.plugins.context import RunContext, RunPlugins
-    from rlcore.settings.behavior import BehaviorSettings
-    from rlcore.settings.environment import EnvironmentSettings
-    from rlcore.settings.run import RunConfig
+    from rlcore.settings.blocks import BehaviorSettings, EnvironmentSettings, RunConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 

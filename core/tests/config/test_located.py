@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rlcore.config.load import load_document, located
-from rlcore.config.overrides import apply_overrides
 from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import document_from_mapping, parse_document
+from rlcore.config.rewriting import apply_overrides
 from rlcore.errors import ConfigError, repeating
 from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore

@@ -15,7 +15,7 @@ from rlcore.cli.main import ends_within, report
 from rlcore.cli.run import limit_threads
 from rlcore.cli.terminal import UserPath, echo, show_log
 from rlcore.errors import EXIT_DONE, EXIT_SIGINT, ConfigError
-from rlcore.settings.limits import MAX_EPISODES
+from rlcore.settings.blocks import MAX_EPISODES
 
 if TYPE_CHECKING:
     from rlcore.contracts.results import EvaluationResult
@@ -97,7 +97,7 @@ def evaluate_command(
         raise ConfigError(f"--video {video}: is not empty; name an empty or new directory for the films")
     limit_threads()
     from rlcore.config.load import load_document, located
-    from rlcore.config.overrides import apply_overrides
+    from rlcore.config.rewriting import apply_overrides
     from rlcore.run.saved.data import find_run, read_saved_configuration
     from rlcore.run.saved.provenance import naming_absent_plugins, refuse_code_of_others
     from rlcore.run.saved.run import SavedRun

@@ -150,7 +150,7 @@ def train(
     """Trains as the arguments say until the run ends. Returns the exit code."""
     from rlcore.cli.main import ends_within, report
     from rlcore.cli.progress import interrupts, is_silent, show_progress, show_start
-    from rlcore.contracts.finite import hide_overflow_warnings
+    from rlcore.contracts.saved_values import hide_overflow_warnings
     from rlcore.run.ranks.launch import launched
 
     hide_overflow_warnings()
@@ -201,8 +201,8 @@ def make_run(
     plugin_flags: Mapping[str, Any],
 ) -> Run:
     """The run that the arguments describe, before it starts."""
-    from rlcore.config.overrides import apply_overrides
     from rlcore.config.reading import read_document
+    from rlcore.config.rewriting import apply_overrides
     from rlcore.run.run import Run
     from rlcore.run.saved.provenance import refuse_code_of_others
 

@@ -283,7 +283,7 @@ def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[t
 
     A section of ML-Agents has only ``lesson_num``; a curriculum without lessons gives a range instead.
     """
-    from rlcore.config.document import with_parameter_blocks
+    from rlcore.config.rewriting import with_parameter_blocks
 
     blocks = with_parameter_blocks(configuration).data.get("environment_parameters")
     blocks = blocks if isinstance(blocks, Mapping) else {}

@@ -41,8 +41,8 @@ def validate_command(
     Exit code 0 if it is valid, 2 if not. With --schema nothing is checked; CONFIG then only selects the plugins.
     """
     from rlcore.config.load import load_document, located
-    from rlcore.config.overrides import apply_overrides
     from rlcore.config.reading import read_document
+    from rlcore.config.rewriting import apply_overrides
     from rlcore.config.rules import learns_offline
     from rlcore.config.schema import json_schema
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.stats import StatSummary
     from rlcore.plugins.context import RunContext
-    from rlcore.settings.run import RunConfig
+    from rlcore.settings.blocks import RunConfig
 
 R = TypeVar("R", bound=Record)
 

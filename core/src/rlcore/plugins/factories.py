@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.stats import StatsWriter
     from rlcore.contracts.trainer import Trainer
     from rlcore.plugins.context import RunContext
-    from rlcore.settings.behavior import BehaviorSettings
-    from rlcore.settings.environment import EnvironmentSettings
-    from rlcore.settings.run import ExportSettings
+    from rlcore.settings.blocks import BehaviorSettings, EnvironmentSettings, ExportSettings
 
 
 class Factories:

@@ -28,7 +28,7 @@ from rlcore.run.curricula.parameters import ParameterFeed, target_feed
 from rlcore.run.evaluation.episodes import play, shares
 from rlcore.run.evaluation.played_environment import checks_of
 from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
-from rlcore.settings.limits import MAX_EPISODE_STEPS
+from rlcore.settings.blocks import MAX_EPISODE_STEPS
 
 log = logging.getLogger(__name__)
 
