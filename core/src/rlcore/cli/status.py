@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from rlcore.builtin.terminal_text import printable
 from rlcore.cli.commands import allow_local_option, debug_option, plugin_options, plugins_for
-from rlcore.cli.terminal import UserPath, cells, echo, plain_console, show_log
+from rlcore.cli.terminal import UserPath, cells, echo, plain_console, printable, show_log
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
@@ -140,7 +139,7 @@ def _promise(status: Mapping[str, Any]) -> str:
 
 def _latest_summaries(directory: Path) -> dict[str, dict[str, Any]]:
     """Each behavior's last summary in ``metrics.jsonl``; empty if there is no such file."""
-    from rlcore.builtin.metrics_file import METRICS_FILE
+    from rlcore.plugins.metrics_file import METRICS_FILE
     from rlcore.storage.files.json_files import DamagedFile, is_whole, parse_json, read_tail
 
     latest: dict[str, dict[str, Any]] = {}

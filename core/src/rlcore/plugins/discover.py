@@ -138,7 +138,7 @@ def canonical(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-_CORE_MODULE = "rlcore.builtin.plugin"
+_CORE_MODULE = "rlcore.plugins.core"
 # "rlcore>=0.1", "rlcore[torch]>=0.1", "rlcore @ ..." but not "rlcore-acme": cheap, so that `packaging` is only
 # imported for requirements that matter.
 _ON_RLCORE = re.compile(r"\s*rlcore\s*(?=[\[(<>=!~;@]|$)", re.IGNORECASE)

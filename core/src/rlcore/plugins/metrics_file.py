@@ -1,36 +1,28 @@
-"""The statistics writers of rlcore itself: ``metrics.jsonl``, and lines on the console."""
+"""``metrics.jsonl``, which has a line for each summary: written, and prepared for a resumed run."""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
-import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from rlcore.builtin.metrics_file import METRICS_FILE, keep_until
-from rlcore.builtin.terminal_text import fitted, printable
-from rlcore.contracts.stats import (
-    CUMULATIVE_REWARD,
-    EVALUATION_REWARD,
-    GROUP_REWARD,
-    IS_TRAINING,
-    REWARD_AGAINST,
-    STEPS_PER_SECOND,
-    StatSummary,
-    lesson_numbers,
-)
-from rlcore.storage.files.atomic import WatchedDirectory, open_to_append
+from rlcore.storage.files.atomic import WatchedDirectory, free_name, open_to_append, write_atomically
+from rlcore.storage.files.json_files import parse_json, read_regular
 
 if TYPE_CHECKING:
+    from rlcore.contracts.stats import StatSummary
     from rlcore.plugins.context import RunContext
 
 log = logging.getLogger(__name__)
 
-ELO = "Self-play/ELO"
+METRICS_FILE = "metrics.jsonl"
+DAMAGED = ".damaged"  # added to the name of the file with unreadable lines
+MAX_METRICS = 1_000_000_000  # bytes; a million summaries
+SHOWN_LINES = 5  # number of line numbers in a message
 
 
 class JsonlWriter:
@@ -78,68 +70,45 @@ class JsonlWriter:
         self._file.close()
 
 
-class ConsoleWriter:
-    """Prints one plain line per summary in ML-Agents' words, followed by lessons, evaluation and speed.
+def keep_until(path: Path, steps: Mapping[str, int]) -> Path | None:
+    """Remove the lines after each behavior's step; lines of behaviors without a step stay. Never leaves half a file.
 
-    With ``plays=False``, lines do not mention episodes: training on recorded data plays none. Lines never mention the
-    lessons of the environment parameters in ``silent``.
+    A last line without a line end was cut short by a crash: it is kept if only the line end is missing. Other
+    unreadable lines move to a new file, ``metrics.jsonl.damaged`` if the name is free, with a warning. Returns it.
     """
+    content = read_regular(path, MAX_METRICS)
+    kept: list[bytes] = []
+    damaged: dict[int, bytes] = {}  # by line number
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            behavior, step = _whose(line)
+            if behavior not in steps or step <= steps[behavior]:
+                kept.append(line + b"\n")
+        except (ValueError, LookupError, TypeError):
+            damaged[number] = line + b"\n"
+    if content and not content.endswith(b"\n"):
+        damaged.pop(content.count(b"\n") + 1, None)
+    aside = None
+    if damaged:
+        aside = free_name(path, DAMAGED)
+        write_atomically(aside, b"".join(damaged.values()))
+        log.warning("%s: %s; moved to %s", path, _described(list(damaged)), aside.name)
+    if b"".join(kept) != content:
+        write_atomically(path, b"".join(kept))
+    return aside
 
-    def __init__(self, stream: TextIO | None = None, plays: bool = True, silent: Collection[str] = frozenset()) -> None:
-        self._stream = stream
-        self._plays = plays
-        self._silent = silent
-        self._started = time.monotonic()
 
-    @classmethod
-    def create(cls, settings: Any, run: RunContext) -> ConsoleWriter:
-        return cls(plays=run.inference or not run.offline, silent=run.config.lone_lessons)
-
-    def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
-        line = console_line(behavior, step, time.monotonic() - self._started, stats, self._plays, self._silent)
-        # Looked up for each line, because a progress bar may have replaced the stream.
-        stream = self._stream or sys.stdout
-        print(fitted(line, stream), file=stream, flush=True)
-
-    def close(self) -> None:
-        """Do nothing: no file is open."""
+def _whose(line: bytes) -> tuple[str, int]:
+    """Return the behavior and the step of a summary."""
+    summary = parse_json(line)
+    behavior, step = summary["behavior"], summary["step"]
+    if not isinstance(behavior, str) or not isinstance(step, int):
+        raise TypeError("not a summary")
+    return behavior, step
 
 
-def console_line(
-    behavior: str,
-    step: int,
-    seconds: float,
-    stats: Mapping[str, StatSummary],
-    plays: bool = True,
-    silent: Collection[str] = frozenset(),
-) -> str:
-    """Return ``Walker. Step: 1000. Time Elapsed: 1.500 s. Mean Reward: ... . Training. 2000 steps/s.``"""
-    parts = [f"{behavior}. Step: {step}", f"Time Elapsed: {seconds:0.3f} s"]
-    reward = stats.get(CUMULATIVE_REWARD)
-    if reward is None:
-        parts += ["No episode was completed since last summary"] if plays else []
-    else:
-        parts.append(f"Mean Reward: {reward.mean:0.3f}")
-        if GROUP_REWARD in stats:
-            parts.append(f"Mean Group Reward: {stats[GROUP_REWARD].mean:0.3f}")
-        else:
-            parts.append(f"Std of Reward: {reward.std:0.3f}")
-    training = IS_TRAINING not in stats or stats[IS_TRAINING].mean > 0.0
-    parts.append("Training" if training else "Not Training")
-    if ELO in stats:
-        parts.append(f"ELO: {stats[ELO].mean:0.3f}")
-    means = {tag: summary.mean for tag, summary in stats.items()}
-    lessons = [f"{name} {number:g}" for name, number in lesson_numbers(means).items() if name not in silent]
-    if lessons:
-        parts.append(f"Lesson: {', '.join(lessons)}")
-    if EVALUATION_REWARD in stats:
-        against = [
-            f"{tag.removeprefix(REWARD_AGAINST)} {summary.mean:0.3f}"
-            for tag, summary in stats.items()
-            if tag.startswith(REWARD_AGAINST)
-        ]
-        named = f" ({', '.join(against)})" if against else ""
-        parts.append(f"Evaluation: {stats[EVALUATION_REWARD].mean:0.3f}{named}")
-    if STEPS_PER_SECOND in stats:
-        parts.append(f"{stats[STEPS_PER_SECOND].mean:.0f} steps/s")
-    return printable(". ".join(parts) + ".")
+def _described(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:SHOWN_LINES])) + (", ..." if len(numbers) > SHOWN_LINES else "")
+    return f"line {shown} cannot be read" if len(numbers) == 1 else f"{len(numbers)} lines cannot be read ({shown})"
