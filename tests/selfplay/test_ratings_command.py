@@ -67,7 +67,7 @@ def test_the_table_shows_players_by_strength_with_all_ratings(run: Path, capsys:
 
 def test_json_has_everything(run: Path, capsys: Any) -> None:
     log, elo = rps()
-    log.note_not_zero_sum(4)
+    log.not_zero_sum = 4
     save_run(run, 100, log, elo)
     save_run(run, 200, MatchLog(2), EloTable())
     assert main(["ratings", str(run), "--checkpoint", "100", "--anchor", "paper", "--json"]) == 0
@@ -87,7 +87,7 @@ def test_json_has_everything(run: Path, capsys: Any) -> None:
 
 def test_cycles_the_mixture_and_games_that_are_not_zero_sum_are_pointed_out(run: Path, capsys: Any) -> None:
     log, elo = rps()
-    log.note_not_zero_sum(4)
+    log.not_zero_sum = 4
     save_run(run, 100, log, elo)
     assert main(["ratings", "duel", "--players", "2"]) == 0
     out = capsys.readouterr().out

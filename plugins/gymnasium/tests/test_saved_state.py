@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rlcore import AgentBatch, Environment, EpisodeSeeds, SavedValueError, SavesState, load_checkpoint, save_checkpoint
 from rlcore_devkit.playing import random_actions
-from rlcore_gymnasium.saving import SavingEnvironment
+from rlcore_gymnasium.saved_state import SavingEnvironment
 
 CLASSIC = ("Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
 ROBOTS = (
