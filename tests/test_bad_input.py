@@ -47,7 +47,7 @@ def test_a_mistake_is_one_line(run_rlcore: RunRlcore, working: Path, mistake: di
     assert (result.exit_code, result.stdout) == (mistake.get("code", 2), "")
     assert result.stderr.startswith(f"error: {mistake.get('line') or mistake['starts']}")
     assert result.stderr.count("\n") == 1 and ("line" not in mistake or result.stderr == f"error: {mistake['line']}\n")
-    assert [path.name for path in working.iterdir()] == ["config.yaml"]
+    assert not (working / "results" / "run").exists()
 
 
 # ---------------------------------------------------------------- plugins
@@ -282,7 +282,3 @@ def test_an_existing_run(run_rlcore: RunRlcore, working: Path) -> None:
     )  # fmt: skip
     assert run_rlcore("run", "config.yaml", "--force").exit_code == 0
     assert run_rlcore("run", "config.yaml", "--run-id", "other").exit_code == 0
-
-
-
-
