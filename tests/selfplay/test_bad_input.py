@@ -104,7 +104,7 @@ class Settings:
     save_steps: int = setting(1, "Steps.")
 
 @hookimpl
-def rlcore_behavior_sections():
+def rlcore_config_sections():
     return [BehaviorSection(name="self_play", target="rival_ghost:Settings", summary="self-play")]
 """
 
