@@ -13,8 +13,8 @@ import pytest
 
 from rlcore.config.document import Document
 from rlcore.config.load import load_config
-from rlcore.config.overrides import apply_overrides
 from rlcore.config.reading import parse_document
+from rlcore.config.rewriting import apply_overrides
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
 from rlcore.plugins.discover import Plugin
 from rlcore.plugins.select import Selection

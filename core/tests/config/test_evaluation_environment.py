@@ -14,7 +14,7 @@ from rlcore.config.document import Block
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping
 from rlcore.settings import EnvironmentSettings, EvaluationSettings, RunConfig, SettingError, setting
-from rlcore.settings.read_only import ReadOnlyDict
+from rlcore.settings.fields import ReadOnlyDict
 
 Load = Callable[..., RunConfig]
 Errors = Callable[..., list[str]]

@@ -8,9 +8,10 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.config.document import Document, inherit_defaults
+from rlcore.config.document import Document
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problems, shown
 from rlcore.config.reading import document_from_mapping, parse_document
+from rlcore.config.rewriting import inherit_defaults
 from rlcore.errors import ConfigError, dotted, nearest
 from rlcore.settings import (
     BehaviorSettings,

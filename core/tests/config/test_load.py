@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from rlcore.builtin import plugin as builtin
 from rlcore.config.document import Document
 from rlcore.config.load import config_from_mapping, load_config, plugin_settings
 from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import parse_document
 from rlcore.errors import ConfigError
+from rlcore.plugins import core as builtin
 from rlcore.plugins.call import Plugins
 from rlcore.settings import EnvironmentSettings, RunConfig, SettingError
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rlcore.config.overrides import apply_overrides
 from rlcore.config.reading import parse_document
+from rlcore.config.rewriting import apply_overrides
 from rlcore.errors import ConfigError
 from rlcore.settings import RunConfig
 
