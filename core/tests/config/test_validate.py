@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rlcore.cli.main import main
 from rlcore.config.dump import dump_config
@@ -20,8 +21,6 @@ from rlcore.plugins.call import Plugins, load_plugins
 from rlcore.plugins.select import Selection
 from rlcore.records import ConfigSection, EnvironmentSpec, TrainerSpec
 
-GOOD = "behaviors:\n  B: {trainer_type: ppo}\nenvironment: {id: CartPole-v1, num_envs: 2}\n"
-BAD = "behaviors:\n  B: {trainer_type: ppo, max_steps: 0}\nenviroment: {id: CartPole-v1}\n"
 PPO = "behaviors:\n  B: {trainer_type: ppo}\n"
 
 
@@ -83,56 +82,7 @@ def test_an_unknown_name_and_one_of_two_plugins_are_refused(real: Plugins, other
 
 # ---------------------------------------------------------------- the command
 
-NO_ENVIRONMENT = (
-    "c.yaml: valid, but `rlcore run` needs an environment block: environment: {type: gymnasium, id: CartPole-v1}"
-)
-BAD_LINES = ["c.yaml:2: behaviors.B.max_steps: must be at least 1, not 0", "c.yaml:3: enviroment: unknown key; did you"]
-UNKNOWN = "c.yaml:2: behaviors.B.trainer_type: unknown trainer 'rlcore-pp/ppo'; allowed: "
-CASES: dict[str, tuple[str, list[str], int, list[str]]] = {
-    "valid": (GOOD, [], EXIT_DONE, ["c.yaml: valid"]),
-    "no environment": (PPO, [], EXIT_DONE, [NO_ENVIRONMENT]),
-    "every error": (BAD, [], EXIT_CONFIG, BAD_LINES),
-    "an override": (
-        GOOD,
-        ["--set", "behaviors.B.max_steps=0"],
-        EXIT_CONFIG,
-        ["--set behaviors.B.max_steps: must be at least 1, not 0"],
-    ),
-    "a plugin that is off": (
-        GOOD + "plugins: {disable: [ppo]}\n",
-        [],
-        EXIT_CONFIG,
-        ["c.yaml:2: behaviors.B.trainer_type: unknown trainer 'ppo'"],
-    ),
-    "a plugin that is missing": (GOOD + "plugins: {enable: [nonexistent]}\n", [], EXIT_PLUGIN, []),
-    "a wrong plugins block": (
-        BAD + "plugins:\n  autolod: false\n  enable: [Bad Name]\n  disable: 3\n",
-        [],
-        EXIT_CONFIG,
-        [*BAD_LINES, "c.yaml:5: plugins.autolod: ", "c.yaml:7: plugins.disable: "],
-    ),
-    "wrong names of plugins": (
-        BAD + "plugins:\n  enable: [ppo, Bad Name]\n  disable:\n    - ppo\n",
-        [],
-        EXIT_CONFIG,
-        [
-            *BAD_LINES,
-            "c.yaml:5: plugins.enable[1]: 'Bad Name' is not a plugin: write NAME, DIST/NAME, or module:Bad Name",
-            "c.yaml:7: plugins.disable[0]: 'ppo' is in both enable and disable",
-        ],
-    ),
-    "no: in a file": (
-        GOOD + "plugins:\n  enable: ['no:a']\n  disable: ['no:a']\n",
-        [],
-        EXIT_CONFIG,
-        [
-            "c.yaml:5: plugins.enable[0]: 'no:a': 'no:' is for -p",
-            "c.yaml:6: plugins.disable[0]: 'no:b': 'no:' is for -p",
-        ],
-    ),
-    "a mistyped distribution": (BAD.replace("ppo", "rlcore-pp/ppo"), [], EXIT_CONFIG, [UNKNOWN, *BAD_LINES]),
-    "no such file": ("", ["c.yaml.missing"], EXIT_CONFIG, []),
-}
+CASES = yaml.safe_load((Path(__file__).parent / "data/validate.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -143,19 +93,20 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("case", CASES)
 def test_validate_prints_every_error_on_its_line(write: Any, capsys: pytest.CaptureFixture[str], case: str) -> None:
-    text, options, code, lines = CASES[case]
-    write(text)
-    assert main(["validate", "c.yaml", *options]) == code
+    told = CASES[case]
+    write(told["file"])
+    words = ["validate", told.get("named", "c.yaml"), *told.get("options", ())]
+    assert main(words) == told["code"]
     printed = capsys.readouterr().out.splitlines()
-    if lines:
-        assert len(printed) == len(lines)
-        assert all(found.startswith(line) for found, line in zip(printed, lines, strict=True)), printed
-    if code != EXIT_PLUGIN and not options:
-        assert main(["validate", "c.yaml", "--json"]) == code
-        answer = json.loads(capsys.readouterr().out)
-        assert answer["valid"] == (code == EXIT_DONE)
-        found = [f"{each['place']}: {each['path']}: {each['message']}" for each in answer["errors"]]
-        assert found == ([] if code == EXIT_DONE else printed)
+    assert len(printed) == len(told["lines"]), printed
+    assert all(found.startswith(line) for found, line in zip(printed, told["lines"], strict=True)), printed
+    assert main([*words, "--json"]) == told["code"]
+    answer = capsys.readouterr().out
+    if told["code"] != EXIT_PLUGIN:
+        assert json.loads(answer)["valid"] == (told["code"] == EXIT_DONE)
+        places = [each["place"] for each in json.loads(answer)["errors"]]
+        assert len(places) == (0 if told["code"] == EXIT_DONE else len(printed))
+        assert all(map(str.startswith, printed, places))
 
 
 def test_a_mistyped_distribution_ends_a_run_too_and_is_told_the_nearest(
@@ -175,7 +126,7 @@ def test_validate_prints_a_schema_with_the_installed_plugins(capsys: pytest.Capt
 
 
 def test_a_valid_file_is_checked_without_torch_and_settings_are_declared_without_yaml_or_numpy(write: Any) -> None:
-    write(GOOD)
+    write(CASES["valid"]["file"])
     code = (
         "import sys, rlcore.config\n"
         "assert not {'yaml', 'numpy', 'torch', 'click'} & sys.modules.keys()\n"
