@@ -46,7 +46,7 @@ def test_the_page_of_a_companys_package_shows_the_order_of_all_hooks(run_page: R
     assert result["stop"] == {"reason": "Pole has not improved in 3 summaries", "exit_code": 0}
     assert 4 * 256 <= result["behaviors"]["Pole"]["steps"] < 50_000
     # Those that a run in one process, to its end and without recordings, does not call.
-    others = {"restore_status", "read_status", "run_failed_to_start", "lesson_changed"}
+    others = {"restore_status", "read_status", "lesson_changed"}
     others |= {"create_ranks", "create_recordings"}
     kinds = {hook.name: hook.kind for hook in HOOKS}
     late = {name for name, kind in kinds.items() if kind not in ("registry", "extension")}

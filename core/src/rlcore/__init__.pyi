@@ -157,12 +157,11 @@ from .plugins.context import StashKey as StashKey
 from .plugins.contract import CONTRACT as CONTRACT
 from .plugins.discover import PLUGIN_NAME as PLUGIN_NAME
 from .plugins.discover import Plugin as Plugin
-from .plugins.factories import Factories as Factories
-from .plugins.factories import call_target as call_target
-from .plugins.factories import require_protocol as require_protocol
 from .plugins.failures import blame as blame
 from .plugins.failures import blamed as blamed
 from .plugins.manager import HookManager as HookManager
+from .plugins.registry import call_target as call_target
+from .plugins.registry import require_protocol as require_protocol
 from .plugins.select import Selection as Selection
 from .plugins.select import selection_from as selection_from
 from .records import BehaviorSection as BehaviorSection

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcore.builtin.writers import ConsoleWriter, JsonlWriter, console_line
+from rlcore.cli.terminal import ConsoleWriter, console_line
 from rlcore.contracts.stats import (
     CUMULATIVE_REWARD,
     EVALUATION_REWARD,
@@ -17,6 +17,7 @@ from rlcore.contracts.stats import (
     StatSummary,
     StatsWriter,
 )
+from rlcore.plugins.metrics_file import JsonlWriter
 
 
 def stats(**extra: float) -> dict[str, StatSummary]:

@@ -13,7 +13,7 @@ from rlcore.config.problems import shown
 from rlcore.config.structure import NO_KEY, Refused, converter, each_of, own_hook, require_names
 from rlcore.errors import KeyPath, NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.known import NOT_BUILT, is_known
+from rlcore.plugins.known import NOT_BUILT, PACKAGES
 from rlcore.plugins.registry import section_clash
 from rlcore.settings import (
     BehaviorSettings,
@@ -74,7 +74,7 @@ class Choices:
 
     def claimed(self, choice: Choice, data: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the keys of a block that belong to records, with the names of the records."""
-        known = {key: key for key in data if choice.kind != "section" and is_known(choice.kind, key)}
+        known = {key: key for key in data if choice.kind != "section" and (choice.kind, key) in PACKAGES}
         if not choice.flat:
             return {record.name: record.name for record in self.plugins.records(choice.kind)} | known
         keys = {

@@ -24,13 +24,13 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
     return [
         StatsWriterSpec(
             name="jsonl",
-            target="rlcore.builtin.writers:JsonlWriter.create",
+            target="rlcore.plugins.metrics_file:JsonlWriter.create",
             summary="metrics.jsonl in the run directory, one summary a line",
             default_on=True,
         ),
         StatsWriterSpec(
             name="console",
-            target="rlcore.builtin.writers:ConsoleWriter.create",
+            target="rlcore.cli.terminal:ConsoleWriter.create",
             summary="a line for each summary on the terminal",
             default_on=True,
             inference=True,
