@@ -12,7 +12,7 @@ from table_game import Always, Table, odd_one_out
 
 from rlcore.contracts.environment import Actions, BehaviorSpec
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
-from rlcore.run.evaluation.episodes import play, shares
+from rlcore.run.evaluation.episodes import Abandoned, play, shares
 from rlcore_ghost import Match, RandomPolicy
 from rlcore_offline import SlotRecorder
 
@@ -84,6 +84,7 @@ def behavior(returns: list[float], group: float | None) -> BehaviorEvaluation:
 def test_the_score_is_the_mean_over_opponents_whatever_single_agents_got() -> None:
     opponents = {"x": OpponentEvaluation.of([1.0, 0.0], [0, 1]), "y": OpponentEvaluation.of([-1.0] * 8, [0, 1] * 4)}
     measured = EvaluationResult({"A": behavior([7.0], None)}, opponents)
+    assert opponents["x"].std_reward == 0.5 and opponents["x"].win_rate == opponents["x"].draw_rate == 0.5
     assert measured.score == -0.25 and EvaluationResult(measured.behaviors).score == 7.0
     assert EvaluationResult(measured.behaviors, opponents, "x").score == 0.5
 
@@ -197,6 +198,12 @@ def test_equal_seeds_play_equal_games() -> None:
         return EvaluationResult(result.behaviors, {"it": match.result()})
 
     assert games(1) == games(1) != games(2)
+
+
+def test_games_are_abandoned_when_a_stop_is_asked_for() -> None:
+    answers = iter([False, False, False, True])
+    with pytest.raises(Abandoned):
+        measure(Table(2, DUEL), 100, stop_requested=lambda: next(answers))
 
 
 # ---------------------------------------------------------------- the opponent random
