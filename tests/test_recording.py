@@ -109,10 +109,6 @@ def test_what_exists_is_refused_before_anything_is_played(evaluate: Any) -> None
     assert Path("to/Agent/data/main_data.hdf5").read_bytes() == before
 
 
-def test_a_place_that_cannot_be_written_is_one_line(evaluate: Any) -> None:
-    Path("to").write_text("a file")
-    printed = evaluate("--episodes", "2", "--record", "to", code=EXIT_RUN_STATE)
-    assert printed.err.startswith("error: recording to/Agent cannot be written: ") and printed.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Blackjack-v1"])
