@@ -168,8 +168,6 @@ def test_a_run_is_measured_without_its_rewards_writers_sections_and_optimizer(
     assert "warning: plugin 'acme-rl/acme' (asked for by config) is not installed" in absent.stderr
 
 
-
-
 def test_policies_and_data_of_a_run_are_read_without_them(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uninstall(monkeypatch)
     assert load_policies(trained).keys() == {"Pole"}
@@ -226,8 +224,6 @@ def test_a_section_without_its_required_key_is_left_out_of_a_measurement(
         "ignored, because no measurement needs it: acme.token: missing; it has no default; section of plugin 'acme' "
         "(acme-rl 1.0)"
     ]
-
-
 
 
 GLOBEX = """

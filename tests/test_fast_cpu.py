@@ -3,8 +3,6 @@
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_runs import data
 from torch import Tensor
 
 from rlcore import Environment, RecordingAbout, RunContext, config_from_mapping, load_plugins
@@ -25,20 +24,7 @@ from rlcore_torch.cpu.dense import fused_dense
 from rlcore_torch.cpu.flat_adam import FlatAdam
 from rlcore_torch.networks.networks import dense
 
-# A large epsilon: where a gradient is almost zero, Adam with a small one turns its rounding into a whole step.
-HYPERPARAMETERS: Mapping[str, Mapping[str, Any]] = {
-    "ppo": {"buffer_size": 64, "batch_size": 32, "beta": 0.01, "value_clip": 0.5, "adam_epsilon": 1e-2},
-    "sac": {
-        "buffer_size": 1000,
-        "batch_size": 32,
-        "buffer_init_steps": 32,
-        "steps_per_update": 4,
-        "save_replay_buffer": True,
-        "adam_epsilon": 1e-2,
-    },
-    "bc": {"batch_size": 32, "learning_rate": 0.02, "adam_epsilon": 1e-2},
-    "iql": {"batch_size": 32, "learning_rate": 0.02, "adam_epsilon": 1e-2},
-}
+HYPERPARAMETERS: Mapping[str, Mapping[str, Any]] = data("fast_cpu")
 ENVIRONMENTS: Mapping[str, Callable[[], Environment]] = {
     "continuous": lambda: identity_continuous(4),
     "masked": lambda: TinyCorridor(4, masked=True),
@@ -242,8 +228,6 @@ def test_torch_func_differentiates_the_losses(make_trainer: MakeTrainer, which: 
         torch.testing.assert_close(found[f"model.{name}"], grad, rtol=1e-4, atol=1e-6)
 
 
-
-
 @LOSSES
 def test_torch_compile_captures_each_loss_as_one_graph(make_trainer: MakeTrainer, which: str) -> None:
     """Forward and backward, up to the generation of code, which would take a minute for each."""
@@ -261,8 +245,4 @@ def test_torch_compile_captures_each_loss_as_one_graph(make_trainer: MakeTrainer
 # ---------------------------------------------------------------- threads
 
 
-
-
 # ---------------------------------------------------------------- what reading PPO takes
-
-

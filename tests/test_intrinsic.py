@@ -106,8 +106,6 @@ def test_all_rewards_learn_and_a_resumed_run_equals_one_that_was_never_stopped(
     assert set.union(*TAGS.values()) <= {tag for line in lines for tag in line["stats"]}
 
 
-
-
 def test_a_saved_run_is_evaluated_without_the_recording(
     make_run: MakeRun, tmp_path: Path, run_rlcore: RunRlcore
 ) -> None:
@@ -139,8 +137,6 @@ def test_self_play_learns_from_rewards_of_the_seats(tmp_path: Path) -> None:
     Run(document).train()
     tags = json.loads((tmp_path / "play/metrics.jsonl").read_text().splitlines()[-1])["stats"]
     assert {"Losses/RND Loss", "Losses/Curiosity Forward Loss"} <= set(tags)
-
-
 
 
 def test_a_recording_of_other_agents_is_refused_and_both_are_named(make_run: MakeRun, tmp_path: Path) -> None:

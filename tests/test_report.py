@@ -172,8 +172,6 @@ def test_an_episode_is_filmed_and_embedded(train: Train, report: Any) -> None:
     assert "best checkpoint" in text
 
 
-
-
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 

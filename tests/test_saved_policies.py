@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from worlds import SPECS
 from rlcore import Actions, BehaviorSpec, Run, RunStateError, load_checkpoint, load_policies, spec_mismatch
 from rlcore.storage.checkpoint_state import specs_in
 from rlcore_devkit.playing import random_observations
-from rlcore_ghost import PolicyMix
 from rlcore_torch.networks.actions import gumbel_noise
 
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {
@@ -188,8 +186,6 @@ def test_a_policy_can_be_exported_as_a_graph_and_loaded_again(
     expected = [part for part in module(tensors, mask, *memory) if part is not None]
     for ours, theirs in zip(exported(tensors, mask, *memory), expected, strict=True):
         torch.testing.assert_close(ours, theirs)
-
-
 
 
 def test_a_checkpoint_of_an_older_version_says_how_to_get_a_newer_one(trained: Trained) -> None:

@@ -173,8 +173,6 @@ def test_recordings_are_written_and_read_where_they_were_asked_for(place: Place,
     assert list(place.elsewhere.iterdir()) == []
 
 
-
-
 def test_a_tilde_in_a_path_is_the_home_directory(place: Place) -> None:
     place.configure(None, checkpoint_settings={"run_id": "run", "results_dir": "~/results"})
     assert place("run", "config.yaml").endswith(f"; {place.home}/results/run\n")
@@ -190,5 +188,3 @@ def test_a_tilde_in_a_path_is_the_home_directory(place: Place) -> None:
     place.configure(None, plugins={"local": ["~/hooks.py"]})
     place("validate", "config.yaml", "--allow-local")
     assert sorted(path.name for path in place.working.iterdir()) == ["config.yaml", "results"]
-
-
