@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlcore.contracts.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.contracts.environment import AgentBatch
 from rlcore.errors import RunStateError
-from rlcore.run.behaviors.episode_statistics import EpisodeStatistics
+from rlcore.run.behaviors.behavior import EpisodeStatistics
 from rlcore.run.curricula.checked import CheckedCurriculum
 from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.run.curricula.episodes_in_order import EpisodesInOrder
