@@ -132,7 +132,6 @@ PAGES: Mapping[str, Page] = {
         (
             "rlcore.contracts.seeding",
             "rlcore.contracts.saved_values",
-            "rlcore.contracts.finite",
             "rlcore.storage",
         ),
     ),

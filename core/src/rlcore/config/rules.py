@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rlcore.config.document import PLACES, value_at
-from rlcore.config.overrides import AFTER_THE_FILE
+from rlcore.config.document import AFTER_THE_FILE, value_at
 from rlcore.config.problems import Problems, shown
+from rlcore.config.rewriting import PLACES
 from rlcore.errors import KeyPath, did_you_mean, dotted
 from rlcore.plugins.failures import blamed
 from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
-from rlcore.settings.trainers import AbsentRewardSettings
+from rlcore.settings.blocks import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins

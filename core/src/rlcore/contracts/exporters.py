@@ -17,8 +17,6 @@ from rlcore.contracts.environment import BehaviorSpec
 from rlcore.contracts.policy import Policy
 from rlcore.errors import UnsupportedExport
 
-__all__ = ["ChecksPolicies", "ExportAbout", "Exporter", "policy_module"]
-
 
 @attrs.frozen(kw_only=True)
 class ExportAbout:

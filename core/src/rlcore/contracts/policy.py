@@ -15,8 +15,6 @@ from rlcore.contracts.environment import Actions, AgentBatch
 from rlcore.contracts.saved_values import fill, saved_count
 from rlcore.contracts.seeding import derive_seed
 
-__all__ = ["MemoryPolicy", "Player", "Policy", "Snapshot"]
-
 
 @runtime_checkable
 class Policy(Protocol):
