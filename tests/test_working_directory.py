@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -144,21 +143,6 @@ def test_an_environment_that_changes_the_working_directory_leaves_the_run_where_
     assert yaml.safe_load((ours / "configuration.yaml").read_text())["checkpoint_settings"]["results_dir"] == "results"
 
 
-@moves_in("reset")
-def test_a_run_whose_environment_changes_the_working_directory_resumes_and_ends_equal(
-    place: Place, moves_in: str
-) -> None:
-    place.configure(moves_in)
-    place("run", "config.yaml")
-    run = place.working / "results" / "run"
-    last, summaries = weights(run, 384), lines(run)
-    shutil.rmtree(run / "checkpoints" / "384")
-    resumed = place("run", "--resume", "--run-id", "run")
-    assert resumed.splitlines()[0] == "resumed at step 256 from checkpoint results/run/checkpoints/256"
-    assert (weights(run, 384), lines(run)) == (last, summaries)
-    assert list(place.elsewhere.iterdir()) == []
-
-
 @moves_in("__init__")
 def test_recordings_are_written_and_read_where_they_were_asked_for(place: Place, moves_in: str) -> None:
     place.configure(moves_in)
@@ -170,16 +154,6 @@ def test_recordings_are_written_and_read_where_they_were_asked_for(place: Place,
     place.configure(moves_in, behaviors={"Agent": behavior | block})
     place("run", "config.yaml", "--run-id", "imitates")
     place("run", "config.yaml", "--run-id", "third", "--initialize-from", "imitates")
-    assert list(place.elsewhere.iterdir()) == []
-
-
-@moves_in("step")
-def test_films_are_written_where_they_were_asked_for(place: Place, moves_in: str) -> None:
-    pytest.importorskip("moviepy")
-    place.configure(moves_in)
-    place("run", "config.yaml", "--set", "behaviors.Agent.max_steps=64")
-    place("evaluate", "run", "--episodes", "1", "--video", "films")
-    assert [path.suffix for path in (place.working / "films").iterdir()] == [".mp4"]
     assert list(place.elsewhere.iterdir()) == []
 
 
@@ -198,14 +172,3 @@ def test_a_tilde_in_a_path_is_the_home_directory(place: Place) -> None:
     place.configure(None, plugins={"local": ["~/hooks.py"]})
     place("validate", "config.yaml", "--allow-local")
     assert sorted(path.name for path in place.working.iterdir()) == ["config.yaml", "results"]
-
-
-def test_a_tilde_of_a_user_who_has_no_home_is_refused(place: Place, run_rlcore: RunRlcore) -> None:
-    place.configure(None, checkpoint_settings={"run_id": "run", "results_dir": "~no-such-user/results"})
-    refused = run_rlcore("run", "config.yaml")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr == (
-        "error: '~no-such-user/results': ~no-such-user has no home directory; write ./~no-such-user/results for a "
-        "directory of that name\n"
-    )
-    assert sorted(path.name for path in place.working.iterdir()) == ["config.yaml"]
