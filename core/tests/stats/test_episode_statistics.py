@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlcore.contracts.environment import AgentBatch
-from rlcore.run.behaviors.episode_statistics import HELD_STEPS, EpisodeStatistics
+from rlcore.run.behaviors.behavior import HELD_STEPS, EpisodeStatistics
 
 
 def batch(
