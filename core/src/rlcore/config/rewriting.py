@@ -215,12 +215,12 @@ def with_evaluation_environment(document: Document, choices: Choices, problems: 
     elif base is None and not own:
         problems.add(path[:1], "there is no environment to evaluate in; give environment or evaluation.environment")
     else:
-        base = base if isinstance(base, Block) else None
-        built = base and build(EnvironmentSettings, base, path[1:], Problems(document), choices)
-        if base is not None and built is not None:
-            base = placed_like(plain(built, path[1:], secrets=True), base)
+        base, built = base if isinstance(base, Block) else None, None
+        if base is not None:
+            built = build(EnvironmentSettings, base, path[1:], Problems(document), choices)
+            base = base if built is None else placed_like(plain(built, path[1:], secrets=True), base)
         if own or built is not None:
-            complete = evaluation_block(own, base if isinstance(base, Block) else None)
+            complete = evaluation_block(own, base)
     evaluation = evaluation.without(path[1])
     if complete is not None:
         origin = document.data["evaluation"].origins.get(path[1])
