@@ -21,8 +21,7 @@ from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
 from rlcore_offline.minari_format import MinariFormat
 from rlcore_torch import Minibatch, TorchAdam, backend, template
-from rlcore_torch.cpu.dense import fused_dense
-from rlcore_torch.cpu.flat_adam import FlatAdam
+from rlcore_torch.cpu import FlatAdam, fused_dense
 from rlcore_torch.networks.networks import dense
 
 # A large epsilon: where a gradient is almost zero, Adam with a small one turns its rounding into a whole step.
@@ -300,5 +299,12 @@ def test_ppo_imports_no_replay_buffer_no_priorities_and_no_psutil() -> None:
     code = "import sys, rlcore_ppo.trainer; print(*sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "rlcore_torch.on_policy.trainer" in loaded
-    unwanted = {"psutil", *(f"rlcore_torch.{name}" for name in ("replay", "replay_rings", "priorities", "imitation"))}
+    names = ("off_policy.replay", "off_policy.replay_rings", "off_policy.priorities", "imitation")
+    unwanted = {"psutil", *(f"rlcore_torch.{name}" for name in names)}
+        "psutil",
+        *(
+            f"rlcore_torch.{name}"
+            for name in ("off_policy.replay", "off_policy.replay_rings", "off_policy.priorities", "imitation")
+        ),
+    }
     assert not unwanted & set(loaded)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, PluginError, UnsupportedSpace
 from rlcore_torch import Actor, ActorCritic, ActorPolicy, Backend, Critic, CriticSettings, EncoderSpec, NetworkSettings
-from rlcore_torch.cpu.acting import numpy_actor
+from rlcore_torch.cpu import numpy_actor
 from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE
 
 CAMERA = ObservationSpec("camera", (6, 5, 3), np.uint8, "image")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, ActorPolicy, Backend, Gaussian, Inputs, NetworkSettings
-from rlcore_torch.cpu.acting import FUNCTIONS, MOST_ROWS, numpy_actor
+from rlcore_torch.cpu import MOST_ROWS, NUMPY_FUNCTIONS, numpy_actor
 from rlcore_torch.networks.networks import ACTIVATIONS
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)
@@ -51,7 +51,7 @@ def model_and_policy(
 
 @pytest.mark.parametrize("layers", [0, 1, 3])
 @pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("activation", list(FUNCTIONS))
+@pytest.mark.parametrize("activation", list(NUMPY_FUNCTIONS))
 def test_the_numpy_actor_is_the_network(activation: str, normalize: bool, layers: int) -> None:
     model, policy = model_and_policy(behavior(), activation, normalize, layers)
     for seen in (observe(1), observe(8, 1), observe(200, 2)):
@@ -72,7 +72,7 @@ def test_the_numpy_actor_is_the_network(activation: str, normalize: bool, layers
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))
 def test_an_activation_that_numpy_does_not_have_is_computed_by_torch(activation: str) -> None:
     model, policy = model_and_policy(behavior(), activation)
-    assert (numpy_actor(model) is None) == (activation not in FUNCTIONS)
+    assert (numpy_actor(model) is None) == (activation not in NUMPY_FUNCTIONS)
     seen = observe(8)
     with torch.no_grad():
         mean, logits = model.policy(model.inputs.raw(seen))
