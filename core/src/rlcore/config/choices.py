@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
     from rlcore.records import Record
 
-log = logging.getLogger(__name__)
-
 _NEEDED = {"trainer", "environment", "curriculum", "behavior", "evaluation", "exporter"}  # also to measure policies
 _SECTIONS = Choice("behavior", by="claim")
 _EXPORTER = (
@@ -47,12 +45,17 @@ class Choices:
 
     def __init__(self, plugins: Plugins, document: Document, measuring: bool = False) -> None:
         self.plugins, self.measuring = plugins, measuring
-        self.hints = Hints(document.data, plugins)
+        self.data = document.data
         self.sections = {record.name: record for record in plugins.records("section")}
         for name in self.sections:
             rivals = [record for record in plugins.records("section") if record.name == name]
             if len(rivals) > 1:
                 raise PluginError(section_clash(rivals))
+
+    @cached_property
+    def hints(self) -> Hints:
+        """What to write instead of unknown keys and wrong texts."""
+        return Hints(self.data, self.plugins)
 
     def named(self, kind: str, name: str) -> Any:
         """Return the record; None where it is absent and no measurement needs it. Raises Refused."""
@@ -138,7 +141,9 @@ class Choices:
         return data, []
 
     def _run_config(self, data: Mapping[str, Any]) -> tuple[Any, list[Refused]]:
-        outside = outside_behaviors(data, {*settings_fields(RunConfig), *self.sections}, self.plugins)
+        known = {*settings_fields(RunConfig), *self.sections}
+        unknown = {key: data[key] for key in data if key not in known}
+        outside = outside_behaviors(unknown, "behaviors" in data, self.plugins) if unknown else []
         refused = [Refused(message, keys[0]) for keys, message in outside]
         leave_out = {key for keys, _ in outside for key in keys}
         listed = data.get("default_settings") is not None or data.get("behaviors")
@@ -157,8 +162,11 @@ class Choices:
     def _behavior(self, data: Any) -> tuple[Any, list[Refused]]:
         if not isinstance(data, Mapping):
             raise Refused(f"must be a mapping of settings, not {shown(data)}; write {{}} for all defaults")
-        moved, message = misplaced(data, self.hints.keys_of_trainer, self.plugins)
-        refused = [Refused(message, moved[0])] if moved else []
+        refused: list[Refused] = []
+        moved: tuple[str, ...] = ()
+        if "trainer" in data:
+            moved, message = misplaced(data, self.hints.keys_of_trainer, self.plugins)
+            refused.append(Refused(message, moved[0]))
         data = _without(data, moved)
         if data.get("hyperparameters") is not None and "trainer_type" not in data:
             refused.append(Refused("trainer_type must be given when hyperparameters are", "hyperparameters"))

@@ -36,7 +36,7 @@ from rlcore.records import (
 if TYPE_CHECKING:
     from rlcore.contracts.curriculum import Curriculum
     from rlcore.contracts.environment import BehaviorSpec, Environment
-    from rlcore.contracts.exporters import Exporter
+    from rlcore.contracts.policy import Exporter
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatsWriter
     from rlcore.contracts.trainer import Trainer
@@ -263,7 +263,7 @@ class Registry:
 
     def create_exporter(self, spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter:
         """Create an exporter, and check it. Raises PluginError."""
-        from rlcore.contracts.exporters import Exporter
+        from rlcore.contracts.policy import Exporter
 
         return cast(Exporter, self._called(Exporter, spec, settings=settings, run=run))
 

@@ -14,8 +14,8 @@ from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, Lineup
 from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
 from rlcore.plugins.failures import blame, policy_named
+from rlcore.run.behaviors.behavior import EpisodeStatistics
 from rlcore.run.behaviors.checks import BatchCheck
-from rlcore.run.behaviors.episode_statistics import EpisodeStatistics
 from rlcore.run.curricula.parameters import ParameterFeed
 from rlcore.run.evaluation.played_environment import PlayedEnvironment
 
