@@ -11,9 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore_torch.cpu import acting
-from rlcore_torch.cpu.dense import FUNCTIONS as FUSED
-from rlcore_torch.cpu.dense import NARROW, fused_dense
+from rlcore_torch.cpu import FUNCTIONS as FUSED
+from rlcore_torch.cpu import NARROW, NUMPY_FUNCTIONS, fused_dense
 from rlcore_torch.networks.networks import ACTIVATIONS, Dense, dense
 from rlcore_torch.settings import ACTIVATIONS as NAMES
 
@@ -42,7 +41,7 @@ def one_by_one(x: Tensor, layers: list[nn.Linear], activation: str, activate_las
 
 def test_every_activation_is_tested() -> None:
     assert tuple(FUNCTIONS) == tuple(ACTIVATIONS) == NAMES
-    assert FUSED.keys() == acting.FUNCTIONS.keys() == {"swish", "tanh", "relu"}, "the others are plain PyTorch's"
+    assert FUSED.keys() == NUMPY_FUNCTIONS.keys() == {"swish", "tanh", "relu"}, "the others are plain PyTorch's"
 
 
 @WAYS
@@ -70,7 +69,7 @@ def test_activations_agree_far_from_zero(activation: str) -> None:
     x = np.linspace(-100, 100, 2001, dtype=np.float32)
     expected = FUNCTIONS[activation](torch.from_numpy(x)).numpy()
     if activation in FUSED:
-        np.testing.assert_allclose(acting.FUNCTIONS[activation](x.copy()), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(NUMPY_FUNCTIONS[activation](x.copy()), expected, rtol=1e-5, atol=1e-6)
         fused = FUSED[activation].forward(torch.from_numpy(x.copy())).numpy()
         np.testing.assert_allclose(fused, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(ACTIVATIONS[activation](torch.from_numpy(x)).numpy(), expected, rtol=1e-6)

@@ -29,7 +29,7 @@ from rlcore_torch import (
     StateDependentGaussian,
     StateDependentGaussianSettings,
 )
-from rlcore_torch.cpu.acting import numpy_actor
+from rlcore_torch.cpu import numpy_actor
 from rlcore_torch.networks.distributions import BUILT_IN, make_distribution
 
 SEEN = (ObservationSpec("seen", (2,), np.float32),)

@@ -14,8 +14,7 @@ from torch.nn.utils import parametrizations
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
-from rlcore_torch.cpu.acting import numpy_actor
-from rlcore_torch.cpu.dense import fused_dense
+from rlcore_torch.cpu import fused_dense, numpy_actor
 
 ONE = np.ones(1, np.float32)
 SPEC = BehaviorSpec("Agent", (ObservationSpec("seen", (3,), np.float32),), 1, (2,), -ONE, ONE, env_index=np.arange(4))

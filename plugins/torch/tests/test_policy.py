@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
-from rlcore_torch.cpu.acting import FUNCTIONS, MOST_ROWS, numpy_actor
+from rlcore_torch.cpu import MOST_ROWS, NUMPY_FUNCTIONS, numpy_actor
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)
 SEEN = (
@@ -49,7 +49,7 @@ def model_and_policy(
 
 @pytest.mark.parametrize("layers", [0, 1, 3])
 @pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("activation", list(FUNCTIONS))
+@pytest.mark.parametrize("activation", list(NUMPY_FUNCTIONS))
 def test_the_numpy_actor_is_the_network(activation: str, normalize: bool, layers: int) -> None:
     model, policy = model_and_policy(behavior(), activation, normalize, layers)
     for seen in (observe(1), observe(8, 1), observe(200, 2)):
