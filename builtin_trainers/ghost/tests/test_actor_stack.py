@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from rlcore import Actions, BehaviorSpec, ObservationSpec, Policy, Snapshot
 from rlcore_devkit.playing import random_observations
-from rlcore_ghost import PolicyMix, StackableSnapshot
+from rlcore_ghost import PolicyMix
 from rlcore_torch import (
     Actor,
     ActorCritic,
@@ -28,10 +28,9 @@ from rlcore_torch import (
     MemorySettings,
     NetworkSettings,
 )
-from rlcore_torch.cpu.acting import numpy_actor
-from rlcore_torch.cpu.dense import fused_dense
-from rlcore_torch.cpu.stacked_acting import StackedNumpyActors
+from rlcore_torch.cpu import fused_dense, numpy_actor
 from rlcore_torch.policy.actor_stack import ActorStack
+from rlcore_torch.policy.stacked_actors import StackedNumpyActors
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor, dense=fused_dense)
 PLAIN = Backend(torch.device("cpu"))
@@ -217,27 +216,6 @@ def test_options_are_drawn_with_the_probabilities_of_the_rows_own_snapshot() -> 
         np.testing.assert_array_less(np.abs(found - p), 3 * np.sqrt(p * (1 - p) / draws) + 1e-9)
 
 
-def test_a_replaced_snapshot_costs_a_copy_of_its_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    policies = snapshots(4)
-    seen, mask = observe(behavior())
-    mix = PolicyMix(policies, np.arange(ROWS) % 4)
-    mix.act(seen, mask)
-    copied: list[int] = []
-    own = StackedNumpyActors.put
-
-    def put(self: StackedNumpyActors, place: int, model: Actor) -> None:
-        copied.append(place)
-        own(self, place, model)
-
-    monkeypatch.setattr(StackedNumpyActors, "put", put)
-    [new] = snapshots(1, first=9)
-    mix.policies[2] = new
-    ours = mix.act(seen, mask)
-    assert copied == [2]
-    expected = PolicyMix([Alone(policy) for policy in (*policies[:2], new, policies[3])], mix.policy_index)
-    assert_same(ours, expected.act(seen, mask))
-
-
 @pytest.mark.parametrize("kind", ["hybrid", "plain", "memory"])
 def test_a_ring_that_was_replaced_acts_bit_for_bit_as_a_new_mix(kind: str) -> None:
     """A resumed run makes a new mix."""
@@ -257,22 +235,6 @@ def test_a_ring_that_was_replaced_acts_bit_for_bit_as_a_new_mix(kind: str) -> No
         ours, theirs = ring.act(seen, mask, False), new.act(seen, mask, False)
         np.testing.assert_array_equal(ours.continuous, theirs.continuous)  # type: ignore[arg-type]
         np.testing.assert_array_equal(ours.discrete, theirs.discrete)  # type: ignore[arg-type]
-
-
-def test_the_current_policy_acts_with_its_weights_as_they_are() -> None:
-    """A trainer changes them in place."""
-    current = policy_of(behavior(), 8, FAST, NetworkSettings(hidden_units=16, num_layers=2, activation="tanh"))
-    assert not isinstance(current, StackableSnapshot) and isinstance(current.snapshot(), StackableSnapshot)
-    mix = PolicyMix([current, *snapshots(2)], np.arange(ROWS) % 3)
-    seen, mask = observe(behavior())
-    before = mix.act(seen, mask).continuous
-    with torch.no_grad():
-        for parameter in current.model.parameters():
-            parameter.mul_(-1.0)
-    current.refresh_distribution()
-    after = mix.act(seen, mask).continuous
-    assert before is not None and after is not None
-    assert [np.array_equal(before[place::3], after[place::3]) for place in range(3)] == [False, True, True]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ def test_the_best_policies_are_those_that_were_scored(make_run: Any, files: Any,
         weights[run.steps] = run.behaviors["Agent"].trainer.weights
         assert (epoch.best_score, epoch.best_step) == ((1, 50) if run.steps == 50 else (3, 100))
     assert files().best == [100] and files().steps == [200]
+    assert [checkpoint.step for checkpoint in find_checkpoints(files().path / "checkpoints")] == [200]
     path = files().path / "checkpoints" / "best" / "100"
     assert set(verify_checkpoint(path)) == {"state.json", "Agent.safetensors", "run.safetensors", "configuration.yaml"}
     state = load_checkpoint(path)
@@ -45,13 +46,6 @@ def test_the_score_is_the_mean_over_behaviors(make_run: Any) -> None:
     left, right = (result.behaviors[name].mean_reward for name in ("Left", "Right"))
     assert result.score == (left + right) / 2 and left != right
     run.close()
-
-
-def test_no_checkpoint_lists_the_best_as_one_of_its_own(make_run: Any, files: Any, script: Script) -> None:
-    script(5, 1, 1, 1)
-    make_run({"evaluation": {"interval": 50}}, keep_checkpoints=1).train()
-    assert files().best == [50]
-    assert [checkpoint.step for checkpoint in find_checkpoints(files().path / "checkpoints")] == [200]
 
 
 def test_keeping_no_best_keeps_none_and_cuts_no_episode(make_run: Any, files: Any) -> None:
