@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+import yaml
 from hostile_files import NAMES, PICKLES
 from hostile_recordings import RECORDINGS
 from safetensors.numpy import load_file, save_file
@@ -327,30 +328,13 @@ MISFITS: dict[str, tuple[Callable[[Path], None], str]] = {
     "an environment of text": (state_with("run", "environment", value={"episodes": "x"}), "environment .*'episodes'"),
 }
 
-RESULTS = {
-    "no JSON": "{",
+TEXTS = yaml.safe_load((Path(__file__).parent / "data/hostile_texts.yaml").read_text())
+RESULTS = TEXTS["results"] | {
     "deep": DEEP,
-    "a list": "[]",
-    "null": "null",
-    "a number": "1e999",
-    "no time": '{"outcome": "done"}',
-    "a time of text": '{"outcome": "done", "wall_seconds": "x"}',
-    "an outcome that is none": '{"outcome": [], "wall_seconds": 1}',
-    "a huge time": '{"outcome": "done", "wall_seconds": ' + "9" * 4_000 + "}",
     "many digits": '{"outcome": "done", "wall_seconds": ' + "9" * 100_000 + "}",
-    "an escape": json.dumps({"outcome": ESCAPE, "wall_seconds": 1}),
     "large": '{"a": "' + "x" * 80_000_000 + '"}',
 }
-
-STATUSES = {
-    "no JSON": "{",
-    "deep": DEEP,
-    "a list": "[]",
-    "a section that is none": '{"Agent": 5, "metadata": []}',
-    "entries that are none": '{"Agent": {"checkpoints": [5, {}, {"run_steps": "x"}]}, "metadata": {"evaluation": 5}}',
-    "scores that are none": '{"Agent": {}, "metadata": {"evaluation": {"score": "x"}}}',
-    "an escape": json.dumps({ESCAPE: {"checkpoints": [{"run_steps": 1, "steps": 1, "reward": None}]}}),
-}
+STATUSES = TEXTS["statuses"] | {"deep": DEEP}
 
 
 def write_sealed(configuration: Path, text: str) -> None:
