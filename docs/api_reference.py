@@ -56,10 +56,11 @@ PAGES: Mapping[str, Page] = {
         ("rlcore_workers",),
     ),
     "trainers": Page(
-        "Trainers and policies",
+        "Trainers, policies and exporters",
         "The contract of trainers, in numpy: a trainer may be written in any framework. See "
         "[Write your first trainer](../../tutorial/first-trainer.md). Trainers in PyTorch derive from a "
-        "[template](torch-templates.md).",
+        "[template](torch-templates.md). An exporter writes the policy of a trainer for other programs: "
+        "[Write an exporter](../../how-to/write-exporter.md).",
         ("rlcore.contracts.trainer", "rlcore.contracts.policy"),
     ),
     "rewards": Page(
@@ -91,12 +92,6 @@ PAGES: Mapping[str, Page] = {
         "Opponents of evaluations, samplers of opponents, and policies that act together. See "
         "[Write an opponent](../../how-to/opponents.md) and [Self-play](../../how-to/self-play.md).",
         ("rlcore_ghost",),
-    ),
-    "exporters": Page(
-        "Exporters",
-        "The contract of exporters, which write policies for other programs. See "
-        "[Write an exporter](../../how-to/write-exporter.md).",
-        ("rlcore.contracts.exporters",),
     ),
     "runtime": Page(
         "rlcore_onnx.runtime",
@@ -132,7 +127,6 @@ PAGES: Mapping[str, Page] = {
         (
             "rlcore.contracts.seeding",
             "rlcore.contracts.saved_values",
-            "rlcore.contracts.finite",
             "rlcore.storage",
         ),
     ),

@@ -16,6 +16,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -277,7 +278,7 @@ def _records() -> Iterator[str]:
     hooks = [getattr(hookspecs, hook.name) for hook in HOOKS]
     for _, module in added_hooks():
         hooks += [each for name, each in inspect.getmembers(module, inspect.isfunction) if name.startswith("rlcore_")]
-    for record in filter(None, map(registered, hooks)):
+    for record in chain.from_iterable(map(registered, hooks)):
         yield from ("", f"### {record.__name__}", "", prose(inspect.getdoc(record) or ""), "")
         yield from ("| field | default |", "|---|---|")
         for attribute in attrs.fields(record):

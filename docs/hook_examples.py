@@ -190,33 +190,23 @@ def rlcore_recording_formats():
 
 @hookimpl
 def rlcore_commands():
-    return [CommandSpec(name="sweep", target="acme_rl.sweep:sweep_command", summary="Try many seeds.")]
-
-
-@hookimpl
-def rlcore_run_options():
-    return [RunOptionSpec(name="acme-team", sets="acme.team", summary="The team that pays for the run.")]
+    return [
+        CommandSpec(name="sweep", target="acme_rl.sweep:sweep_command", summary="Try many seeds."),
+        RunOptionSpec(name="acme-team", sets="acme.team", summary="The team that pays for the run."),
+    ]
 
 
 @hookimpl
 def rlcore_config_sections():
-    return [ConfigSection(name="acme", target="acme_rl.settings:AcmeSettings", summary="Where results are sent.")]
-
-
-@hookimpl
-def rlcore_behavior_sections():
-    return [BehaviorSection(name="acme_league", target="acme_rl.settings:LeagueSettings", summary="Our league.")]
-
-
-@hookimpl
-def rlcore_evaluation_sections():
     return [
+        ConfigSection(name="acme", target="acme_rl.settings:AcmeSettings", summary="Where results are sent."),
+        BehaviorSection(name="acme_league", target="acme_rl.settings:LeagueSettings", summary="Our league."),
         EvaluationSection(
             name="partners",
             target="acme_rl.partners:WithPartners",
             settings="acme_rl.settings:PartnersSettings",
             summary="evaluations with partners that people have recorded",
-        )
+        ),
     ]
 
 
@@ -319,11 +309,6 @@ def rlcore_process_summary(stats):
 @hookimpl
 def rlcore_run_started(run):
     print(f"{run.run_id} starts with seed {run.seed} in {run.directory}")
-
-
-@hookimpl
-def rlcore_run_failed_to_start(directory, error):
-    print(f"{directory.name} did not start: {error}")
 
 
 @hookimpl

@@ -55,11 +55,11 @@ def rlcore_exporters():
 
 @hookimpl
 def rlcore_config_sections():
-    return [ConfigSection(name="acme", target="{heavy}:Section")]
+    return [
+        ConfigSection(name="acme", target="{heavy}:Section"),
+        BehaviorSection(name="rivals", target="{heavy}:SelfPlay"),
+    ]
 
-@hookimpl
-def rlcore_behavior_sections():
-    return [BehaviorSection(name="rivals", target="{heavy}:SelfPlay")]
 """
 HEAVY = """
 import attrs

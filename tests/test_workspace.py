@@ -19,7 +19,7 @@ from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, pyproject
 
 import rlcore
 from rlcore import CONTRACT
-from rlcore.plugins.contract import declared
+from rlcore.plugins.discover import declared
 
 every_member = pytest.mark.parametrize("member", MEMBERS, ids=str)
 every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
@@ -55,7 +55,7 @@ def test_members_share(member: Member, key: str) -> None:
 
 @every_member
 def test_a_member_announces_one_plugin_of_its_own_name(member: Member) -> None:
-    module = "rlcore.builtin.plugin" if member is CORE else f"{member.module}.plugin"
+    module = "rlcore.plugins.core" if member is CORE else f"{member.module}.plugin"
     assert member.project["entry-points"]["rlcore"] == {member.plugin: module}
 
 

@@ -4,14 +4,14 @@ A suite that is rewritten must protect as much as before. Draw mutations once, m
 try every mutation against the tests that run its line. After the rewrite, find the mutations in the new code:
 
     python tools/mutations.py draw mutations.json --seed 26 --count 120
-    pip install pytest-cov
-    pytest --cov --cov-context=test --cov-report=             # writes .coverage, with a context for each test
-    python tools/mutations.py try mutations.json --coverage .coverage --results before.json
+    python tools/mutations.py watch mutations.json --hits hits     # the files of the checkout note which tests run them
+    pytest; git checkout .
+    python tools/mutations.py try mutations.json --hits hits --results before.json
     python tools/mutations.py locate mutations.json moved.json --checkout ../new
     python tools/mutations.py compare before.json after.json
 
 ``locate`` prints the places that it cannot find. ``try`` changes the files of a checkout without uncommitted changes,
-one line at a time, and restores each of them. A test that runs a line in another process is not known to run it.
+one line at a time, and restores each of them. A test runs a line also if a process that it starts does.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import argparse
 import ast
 import json
 import random
-import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -160,27 +160,46 @@ def mutated(text: str, mutation: dict[str, Any]) -> str:
     return "".join(lines)
 
 
-def tests_of(mutation: dict[str, Any], coverage: Any) -> list[str]:
-    """The tests that run the line: those first that run the fewest lines of all."""
-    file = next((name for name in coverage.measured_files() if name.endswith("/" + mutation["file"])), None)
-    if file is None:
-        return []
-    contexts = coverage.contexts_by_lineno(file).get(mutation["line"], [])
-    tests = sorted({re.sub(r"\|(run|setup|teardown)$", "", context) for context in contexts if "::" in context})
-    return sorted(tests, key=lambda test: (sizes(coverage).get(test, 0), test))[:MOST_TESTS]
+def watch(checkout: Path, mutations: list[dict[str, Any]], hits: Path) -> None:
+    """Write, before each statement with a mutation, one that notes the test that is running in a file of ``hits``."""
+    hits.mkdir(parents=True, exist_ok=True)
+    for name in sorted({mutation["file"] for mutation in mutations}):
+        file = checkout / name
+        text = file.read_text()
+        lines = text.splitlines(keepends=True)
+        here = [mutation for mutation in mutations if mutation["file"] == name]
+        for mutation in sorted(here, key=lambda mutation: mutation["line"], reverse=True):
+            line = statement_of(text, mutation["line"])
+            indent = lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]
+            lines.insert(line - 1, indent + NOTE.format(file=str(hits.resolve() / str(mutation["number"]))) + "\n")
+        file.write_text("".join(lines))
 
 
-def sizes(coverage: Any, cache: dict[int, dict[str, int]] = {}) -> dict[str, int]:  # noqa: B006
-    """How many lines each test runs."""
-    if id(coverage) not in cache:
-        counts: dict[str, int] = {}
-        for file in coverage.measured_files():
-            for contexts in coverage.contexts_by_lineno(file).values():
-                for context in contexts:
-                    test = re.sub(r"\|(run|setup|teardown)$", "", context)
-                    counts[test] = counts.get(test, 0) + 1
-        cache[id(coverage)] = counts
-    return cache[id(coverage)]
+NOTE = (
+    "(lambda seen, test: test in seen or (seen.add(test), open({file!r}, 'a').write(test + '\\n')))"
+    "(__import__('builtins').__dict__.setdefault('seen by ' + {file!r}, set()),"
+    " __import__('os').environ.get('PYTEST_CURRENT_TEST', ''))"
+)
+
+
+def statement_of(text: str, line: int) -> int:
+    """The line of the innermost statement that holds a line and that another statement can be written before."""
+    best = 0
+    for node in ast.walk(ast.parse(text)):
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            for statement in block if isinstance(block, list) else []:
+                alternative = text.splitlines()[statement.lineno - 1].lstrip().startswith("elif ")
+                if statement.lineno <= line <= (statement.end_lineno or 0) and not alternative:
+                    best = max(best, statement.lineno)
+    return best
+
+
+def tests_of(mutation: dict[str, Any], hits: Path) -> list[str]:
+    """The tests that run the line: those first that run the fewest other lines with mutations."""
+    noted = {file.name: {note.rpartition(" (")[0] for note in file.read_text().splitlines()} for file in hits.iterdir()}
+    lines_of = Counter(test for tests in noted.values() for test in tests)
+    tests = noted.get(str(mutation["number"]), set()) - {""}
+    return sorted(tests, key=lambda test: (lines_of[test], test))[:MOST_TESTS]
 
 
 def try_one(checkout: Path, mutation: dict[str, Any], tests: list[str]) -> str:
@@ -239,17 +258,19 @@ def locate(mutations: list[dict[str, Any]], checkout: Path) -> list[dict[str, An
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["draw", "try", "locate", "compare"])
+    parser.add_argument("command", choices=["draw", "watch", "try", "locate", "compare"])
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--checkout", type=Path, default=Path())
     parser.add_argument("--seed", type=int, default=26)
     parser.add_argument("--count", type=int, default=120)
-    parser.add_argument("--coverage", default=".coverage")
+    parser.add_argument("--hits", type=Path, default=Path("hits"))
     parser.add_argument("--results", type=Path, default=Path("results.json"))
     given = parser.parse_args()
     read = [json.loads(file.read_text()) for file in given.files if file.exists()]
     if given.command == "draw":
         given.files[0].write_text(json.dumps(draw(given.checkout, given.seed, given.count), indent=1))
+    elif given.command == "watch":
+        watch(given.checkout, read[0], given.hits)
     elif given.command == "locate":
         given.files[1].write_text(json.dumps(locate(read[0], given.checkout), indent=1))
     elif given.command == "compare":
@@ -259,17 +280,13 @@ def main() -> None:
         print(f"caught before and not after: {lost}")
         sys.exit(1 if lost else 0)
     else:
-        from coverage import CoverageData
-
         if subprocess.run(["git", "diff", "--quiet"], cwd=given.checkout).returncode:
             parser.error("the checkout has uncommitted changes")
-        coverage = CoverageData(given.coverage)
-        coverage.read()
         results: list[dict[str, Any]] = json.loads(given.results.read_text()) if given.results.exists() else []
         done = {entry["number"] for entry in results}
         for mutation in read[0]:
             if mutation["number"] not in done:
-                tests = tests_of(mutation, coverage)
+                tests = tests_of(mutation, given.hits)
                 results.append({**mutation, "tests": len(tests), "result": try_one(given.checkout, mutation, tests)})
                 given.results.write_text(json.dumps(results, indent=1))
                 print(f"{mutation['number']}: {results[-1]['result']} ({len(tests)} tests)", flush=True)

@@ -50,12 +50,6 @@ def test_the_right_errors_of_the_truncation_page_are_those_of_rlcore(ended: str,
     assert float(advantage[0, 0]) == pytest.approx(errors[ended])
 
 
-@pytest.mark.parametrize("page", ["docs/truncation.md", "docs/reliability.md", "docs/benchmarks.md"])
-def test_the_files_that_a_page_names_exist(page: str) -> None:
-    named = re.findall(r"`((?:benchmarks|builtin_trainers|core|plugins|tests)/[\w./-]+)`", text_of(page))
-    assert named and [name for name in named if not (ROOT / name).exists()] == []
-
-
 def test_every_test_of_faults_is_on_the_page_of_promises() -> None:
     named = set(re.findall(r"`(tests/faults/test_\w+\.py)`", text_of("docs/reliability.md")))
     assert named == {str(path.relative_to(ROOT)) for path in (ROOT / "tests/faults").glob("test_*.py")}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import api_reference
 import griffe
 import pytest
-from api_reference import SOURCES, PublicName, definition, packages, plain, public_names, reference
+from api_reference import SOURCES, PublicName, definition, packages, plain, reference
 from pages import blocks
 from workspace import PLUGINS, ROOT
 
@@ -75,30 +73,6 @@ def test_the_contracts_of_the_documentation_are_on_the_pages_where_readers_look(
     assert where["rlcore_torch.ActorCritic"] == "torch-networks"
     assert where["rlcore_ppo.trainer.PPOTrainer"] == where["rlcore_ppo.settings.PPOSettings"] == "torch-templates"
     assert where["rlcore_devkit.TrainerConformance"] == "testing"
-
-
-def test_a_name_is_listed_once_with_what_to_import_it_from() -> None:
-    (spec,) = (name for name in NAMES if name.target == "rlcore.contracts.environment.BehaviorSpec")
-    assert spec.imports == ("rlcore",)
-    assert len(TARGETS) == len(NAMES)
-
-
-def test_a_new_name_is_in_the_reference(tmp_path: Path) -> None:
-    package = tmp_path / "rlcore_torch"
-    package.mkdir()
-    (package / "newest.py").write_text("__all__ = ['f']\n\ndef f() -> None: ...\n\ndef g() -> None: ...\n")
-    for stub, path in (("from .newest import g as g\n", "rlcore_torch.newest.g"), (None, "rlcore_torch.newest.f")):
-        (package / "__init__.py").write_text("")
-        (package / "__init__.pyi").write_text(stub) if stub else (package / "__init__.pyi").unlink()
-        loaded = griffe.load("rlcore_torch", search_paths=[str(tmp_path)])
-        assert isinstance(loaded, griffe.Module)
-        assert list(public_names(loaded)) == [path]
-        assert api_reference.page_of(path) == ("torch-templates", 0)
-
-
-def test_every_prefix_of_a_page_is_a_module() -> None:
-    modules = {module.path for each in packages().values() for module in api_reference.modules(each)}
-    assert [prefix for page in api_reference.PAGES.values() for prefix in page.modules if prefix not in modules] == []
 
 
 # ---------------------------------------------------------------- texts
@@ -234,23 +208,3 @@ def test_the_first_mention_of_a_name_in_a_sentence_is_a_link() -> None:
     assert api_reference.linked("`plugins`, `rlcore`, `Nothing` and `AgentBatch.reward`") == (
         "`plugins`, `rlcore`, `Nothing` and [`AgentBatch.reward`][rlcore.AgentBatch]"
     )
-
-
-def test_docstrings_become_markdown() -> None:
-    scope = "rlcore.contracts.rewards.RewardProvider"
-    text = "See :func:`recording_gradients`, :class:`~rlcore.ConfigError` and :mod:`rlcore_torch.cpu`::\n\n    x\n"
-    shown = api_reference.markdown(text + "\nEach [*L, *shape] of ``a * b``.\n\n* one", scope)
-    assert "[`recording_gradients`][rlcore.recording_gradients]" in shown
-    assert "[`ConfigError`][rlcore.ConfigError]" in shown
-    assert "`rlcore_torch.cpu`:\n" in shown
-    assert "Each [\\*L, \\*shape] of ``a * b``.\n\n* one" in shown
-
-
-def test_the_signature_of_an_attrs_class_is_that_of_python() -> None:
-    for path in ("contracts.environment.AgentBatch", "contracts.environment.ObservationSpec", "records.TrainerSpec"):
-        module, _, name = path.rpartition(".")
-        real = inspect.signature(getattr(importlib.import_module(f"rlcore.{module}"), name))
-        shown = packages()["rlcore"][path].members["__init__"].parameters
-        assert [each.name for each in shown][1:] == list(real.parameters)
-        required = [each.name for each in shown if each.default is None][1:]
-        assert required == [key for key, each in real.parameters.items() if each.default is inspect.Parameter.empty]

@@ -20,7 +20,7 @@ from workspace import ROOT
 from rlcore import json_schema, load_plugins
 from rlcore.cli.commands import plugin_command
 from rlcore.cli.main import rlcore as command_line
-from rlcore.cli.run import FOREIGN_FLAGS
+from rlcore.config.hints import foreign_keys
 from rlcore.plugins.contract import contracts
 
 pytestmark = pytest.mark.documentation
@@ -108,7 +108,8 @@ def test_commands_in_blocks_can_be_parsed() -> None:
 def test_options_in_sentences_exist() -> None:
     ours = (plugin_command(name)[0] for name in ("play", "plugins new", "ratings", "ray", "report"))
     written = re.findall(r'"(--[a-z-]+)"', code())  # by conftest.py, benchmarks and tools
-    every = options_of(command_line).union(OF_OTHERS, FOREIGN_FLAGS, written, *map(options_of, filter(None, ours)))
+    foreign = {f"--{flag}" for flag in foreign_keys()["flags"]}
+    every = options_of(command_line).union(OF_OTHERS, foreign, written, *map(options_of, filter(None, ours)))
     wrong = []
     for page, text in NAMED:
         words = [word.partition("=")[0].strip(",.;()") for word in text.split()]

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from pages import RunPage, run_python_of
 from workspace import ROOT
 
@@ -18,29 +19,7 @@ from rlcore_torch import NetworkSettings
 
 pytestmark = pytest.mark.documentation
 
-# Arguments of the constructors, of Stable-Baselines3 2.7 and Tianshou 2.
-OF_PPO = (
-    "policy learning_rate n_steps batch_size n_epochs gamma gae_lambda clip_range clip_range_vf normalize_advantage "
-    "ent_coef vf_coef max_grad_norm use_sde sde_sample_freq rollout_buffer_class rollout_buffer_kwargs target_kl "
-    "stats_window_size tensorboard_log policy_kwargs verbose seed device"
-)
-OF_SAC = (
-    "learning_rate buffer_size learning_starts batch_size tau gamma train_freq gradient_steps action_noise "
-    "replay_buffer_class replay_buffer_kwargs optimize_memory_usage n_steps ent_coef target_update_interval "
-    "target_entropy use_sde sde_sample_freq use_sde_at_warmup policy stats_window_size tensorboard_log policy_kwargs "
-    "verbose seed device"
-)
-OF_TIANSHOU = (
-    "max_epochs epoch_num_steps test_collector test_step_num_episodes training_fn test_fn stop_fn compute_score_fn "
-    "save_best_fn save_checkpoint_fn resume_from_log multi_agent_return_reduction logger show_progress "
-    "collection_step_num_env_steps collection_step_num_episodes test_in_training batch_size "
-    "update_step_num_repetitions update_step_num_gradient_steps_per_sample"
-)
-TABLES = {
-    "Stable-Baselines3, PPO": ("docs/how-to/stable-baselines3.md", "## PPO", OF_PPO),
-    "Stable-Baselines3, SAC": ("docs/how-to/stable-baselines3.md", "## SAC", OF_SAC),
-    "Tianshou, trainers": ("docs/how-to/tianshou.md", "## Trainers", OF_TIANSHOU),
-}
+TABLES = yaml.safe_load((Path(__file__).parent / "data/arguments_of_others.yaml").read_text("utf-8"))
 
 
 def rows_of(page: str, heading: str) -> list[list[str]]:
@@ -54,8 +33,9 @@ def words(cell: str) -> set[str]:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_argument_is_in_the_first_column(table: str) -> None:
-    page, heading, arguments = TABLES[table]
-    assert set(arguments.split()) <= set.union(*(words(row[0]) for row in rows_of(page, heading)))
+    shown = TABLES[table]
+    rows = rows_of(shown["page"], shown["heading"])
+    assert set(shown["arguments"].split()) <= set.union(*(words(row[0]) for row in rows))
 
 
 def test_every_key_that_messages_explain_is_in_a_first_column() -> None:

@@ -14,7 +14,7 @@ import plugin_list
 import pytest
 from plugin_list import KEYWORD
 from release import bounds
-from workspace import MEMBERS, PLUGINS, Member
+from workspace import PLUGINS, Member
 
 pytestmark = pytest.mark.documentation
 
@@ -91,10 +91,6 @@ def test_every_member_can_be_found(member: Member) -> None:
     )
 
 
-def test_the_core_is_no_plugin() -> None:
-    assert KEYWORD not in MEMBERS[0].project["keywords"]
-
-
 def test_what_members_provide_is_told_without_importing_them() -> None:
     told = {member.plugin: plugin_list.from_project(member.directory).provides for member in PLUGINS}
     assert told["ppo"] == ("trainers",)
@@ -140,10 +136,6 @@ def test_text_of_strangers_cannot_change_the_page(tmp_path: Path, capsys: pytest
     assert "<script>" not in row and "](javascript" not in row and "\x1b" not in row
     assert row.replace("\\|", "").count("|") == 7
     assert "javascript:alert" not in row
-
-
-def test_a_module_that_is_not_python_provides_nothing_known() -> None:
-    assert plugin_list.provides(["def broken(", "\0"]) == ()
 
 
 # ---------------------------------------------------------------- an index

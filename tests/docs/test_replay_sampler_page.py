@@ -7,12 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from pages import blocks
+from pages import RunPage, blocks
 
 pytestmark = pytest.mark.documentation
 
 
-def test_the_sampler_of_the_page_keeps_the_rules_of_samplers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_runs_and_its_sampler_keeps_the_rules_of_samplers(
+    run_page: RunPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_page("docs/how-to/replay-sampler.md")
     files = {b.title: b.text for b in blocks("python") if b.page == "docs/how-to/replay-sampler.md" and b.title}
     assert sorted(files) == ["recency.py", "recency_sampler.py", "test_recency.py"]
     for title, text in files.items():

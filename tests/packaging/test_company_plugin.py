@@ -94,33 +94,19 @@ NO_AUTOLOAD = {"RLCORE_PLUGIN_AUTOLOAD": "0"}
 CASES = (
     Case("autoload", True),
     # the configuration
-    Case("disable", False, file={"disable": ["acme"]}),
     Case("disable-dist", False, file={"disable": ["acme-rl/acme"]}),
-    Case("autoload-false", False, file={"autoload": False, "enable": NEEDED}),
     Case("enable", True, file={"autoload": False, "enable": [*NEEDED, "acme"]}),
-    Case("enable-dist", True, file={"autoload": False, "enable": [*NEEDED, "acme-rl/acme"]}),
     Case("local-module", True, file={"autoload": False, "enable": NEEDED, "local": ["acme_rl.plugin"]}),
     Case("used", True, file={"autoload": False, "enable": NEEDED}, reward="acme-rl/acme-centered"),
     # environment variables, which override the configuration
-    Case("env-no", False, env={"RLCORE_PLUGINS": "no:acme"}),
     Case("env-no-dist", False, env={"RLCORE_PLUGINS": "no:acme-rl/acme"}),
-    Case("env-over-file", True, file={"disable": ["acme"]}, env={"RLCORE_PLUGINS": "acme"}),
-    Case("env-no-over-file", False, file={"enable": ["acme"]}, env={"RLCORE_PLUGINS": "no:acme"}),
-    Case("env-autoload", False, file={"enable": NEEDED}, env=NO_AUTOLOAD),
     Case("env-autoload-and-named", True, file={"enable": NEEDED}, env={**NO_AUTOLOAD, "RLCORE_PLUGINS": "acme"}),
     # the command line, which overrides both
-    Case("p-no", False, words=("-p", "no:acme")),
     Case("p-no-dist", False, words=("-p", "no:acme-rl/acme")),
     Case("p-no-dist-normalized", False, words=("-p", "no:Acme_RL/acme")),
     Case("p-no-other-dist", True, words=("-p", "no:acme/acme"), says="'acme/acme' (turned off by -p) is not installed"),
-    Case("p-over-env", True, env={"RLCORE_PLUGINS": "no:acme"}, words=("-p", "acme")),
     Case("p-over-file", True, file={"disable": ["acme"]}, words=("-p", "acme-rl/acme")),
-    Case("p-no-over-env", False, env={"RLCORE_PLUGINS": "acme"}, words=("-p", "no:acme")),
-    Case("p-no-over-file", False, file={"enable": ["acme"]}, words=("-p", "no:acme")),
     Case("last-p", True, words=("-p", "no:acme", "-p", "acme")),
-    Case("no-plugins", False, words=("--no-plugins", *P_NEEDED)),
-    Case("no-plugins-over-file", False, file={"enable": ["acme"]}, words=("--no-plugins", *P_NEEDED)),
-    Case("no-plugins-over-env", False, env={"RLCORE_PLUGINS": "acme"}, words=("--no-plugins", *P_NEEDED)),
     Case("no-plugins-and-p", True, words=("--no-plugins", *P_NEEDED, "-p", "acme")),
     Case("no-plugins-and-module", True, words=("--no-plugins", *P_NEEDED, "-p", "module:acme_rl.plugin")),
 )

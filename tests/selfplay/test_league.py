@@ -19,14 +19,12 @@ from rlcore_ghost.settings import LeagueSettings
 
 
 def test_each_exploiter_has_its_share_of_the_environments_and_at_least_one() -> None:
-    sizes = [len(part) for part in shares(LeagueSettings(share=0.2), 20) or []]
-    assert sizes == [12, 4, 4]
-    parts = shares(LeagueSettings(main_exploiters=2, league_exploiters=1, share=0.01), 4)
-    assert parts is not None and [part.tolist() for part in parts] == [[0], [1], [2], [3]]
-    assert shares(LeagueSettings(), 2) is None
-    assert [part.tolist() for part in shares(LeagueSettings(main_exploiters=0, league_exploiters=0), 3) or []] == [
-        [0, 1, 2]
-    ]
+    def parts(envs: int, **settings: Any) -> list[list[int]]:
+        return [part.tolist() for part in shares(LeagueSettings(**settings), envs) or []]
+
+    assert [len(part) for part in parts(20, share=0.2)] == [12, 4, 4]
+    assert parts(4, main_exploiters=2, league_exploiters=1, share=0.01) == [[0], [1], [2], [3]]
+    assert parts(2) == [] and parts(3, main_exploiters=0, league_exploiters=0) == [[0, 1, 2]]
 
 
 def candidates(score: list[float], games: float) -> Candidates:
@@ -45,22 +43,23 @@ def test_a_main_exploiter_plays_older_snapshots_only_while_it_nearly_always_lose
     assert (set(chosen.tolist()) == {3}) == only_latest
 
 
-def made(directory: Path, envs: int = 12, **league: Any) -> tuple[Any, Any]:
-    """An environment with two teams, whose agents are right or wrong independently, and the trainer of its league."""
+def made(directory: Path, envs: int = 12, **league: Any) -> tuple[Any, Any, str, Any]:
+    """An environment with two teams, whose agents are right or wrong independently, the trainer of its league, the name
+    of the behavior, and its first batch."""
     environment = identity_discrete(2 * envs)
     [behavior] = environment.behaviors.values()
     slots = np.arange(behavior.slots)
     environment.behaviors = {behavior.name: attrs.evolve(behavior, env_index=slots // 2, team=slots % 2)}
     self_play = {"save_steps": 60, "swap_steps": 30, "team_change": 90, "window": 3, "league": league}
     settings = SmallTrainings("ppo", directory, {"batch_size": 32, "buffer_size": 64}, {"hidden_units": 8})
-    return environment, settings.trainer(environment, block={"self_play": self_play})
+    trainer = settings.trainer(environment, block={"self_play": self_play})
+    batch = environment.reset(EpisodeSeeds(1), np.zeros(environment.num_envs, np.int64))[behavior.name]
+    return environment, trainer, behavior.name, batch
 
 
 def test_exploiters_play_whom_their_names_say_and_start_again(tmp_path: Path) -> None:
-    environment, league = made(tmp_path, reset_steps=100)
+    environment, league, name, batch = made(tmp_path, reset_steps=100)
     assert isinstance(league, League)
-    [name] = environment.behaviors
-    batch = environment.reset(EpisodeSeeds(1), np.zeros(environment.num_envs, np.int64))[name]
     league.begin(batch)
     first = {each: exploiter.first_model for each, exploiter in league.exploiters.items()}
     tags: set[str] = set()
@@ -92,10 +91,8 @@ def test_too_few_environments_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_state_that_does_not_fit_one_exploiter_changes_no_trainer(tmp_path: Path) -> None:
-    environment, league = made(tmp_path)
-    [name] = environment.behaviors
-    batch = environment.reset(EpisodeSeeds(1), np.zeros(environment.num_envs, np.int64))[name]
-    _, other = made(tmp_path)
+    _, league, _, batch = made(tmp_path)
+    other = made(tmp_path)[1]
     for trainer, steps in ((league, 40), (other, 90)):
         trainer.begin(batch)
         for _ in range(steps):
@@ -117,12 +114,10 @@ def test_a_state_that_does_not_fit_one_exploiter_changes_no_trainer(tmp_path: Pa
 
 
 def test_results_of_a_leagues_policies_are_told_apart(tmp_path: Path) -> None:
-    environment, league = made(tmp_path)
-    [name] = environment.behaviors
-    league.begin(environment.reset(EpisodeSeeds(1), np.zeros(environment.num_envs, np.int64))[name])
-    controller = league.trainer.controller
-    main, weak = f"{name}", f"{name}.main_exploiter_1"
-    ghost = controller.player(f"{name}@0")
+    _, league, main, batch = made(tmp_path)
+    league.begin(batch)
+    controller, weak = league.trainer.controller, f"{main}.main_exploiter_1"
+    ghost = controller.player(f"{main}@0")
     for behavior, value in ((main, 1.0), (weak, 0.0)):  # the main policy wins against its snapshot, the exploiter loses
         trainer = league.trainer if behavior == main else league.exploiters["main_exploiter_1"].trainer
         slots = np.arange(len(trainer.place))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import tempfile
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from resumed_games import Play, Rules, difference
 from worlds_of_games import KINDS
 
-from rlcore import IdleGroups, RunStateError
-from rlcore_ghost.selfplay.match_log import STATE_ENTRY
-from rlcore_ghost.selfplay.trainer import ENTRY
+from rlcore import IdleGroups
 
 TEAMS = {
     (1, 1): [{"Agent": (0, 1)}, {"Agent": (0,), "Other": (1,)}, {"Other": (0,), "Agent": (1,)}],
@@ -107,62 +102,3 @@ def test_a_team_that_never_acts_does_not_learn_until_it_acts(
         whole.step()
         teams.append(whole.controller.learning_team)
     assert set(teams) == {0, 1}
-
-
-PLAYS = [
-    Rules(kind="independent", sizes=(2, 1), aborts=True, settings={"result": "return"}),
-    Rules(kind="independent", behaviors={"Agent": (0,), "Other": (1,)}, sampler="pfsp"),
-    Rules(kind="deaths", sizes=(2, 1), sampler="pfsp", settings={"result": "return", "learn_from": "all"}),
-    Rules(kind="turns", sizes=(1, 2, 1), settings={"opponents_per": "run"}),
-]
-COUNTS = ("acts", "ghost_steps", "swapped_at", "changed_at", "changes_seen", "saves", "saved_at", "swaps", "version")
-OF_TRAINER = ("seats", "place", "assigned", "playing", "done", "fresh", "game", "returns", "memory")
-OF_CONTROLLER = ("pending", "results", "learning_team", "changes", "resets", "rated", "not_zero_sum", "reported")
-OF_GAMES = ("team", "game", "games", "score", "open", "value", "counted", "players", "void")
-ENTRIES = [
-    *[(ENTRY, name) for name in (*OF_TRAINER, "window", "snapshots", "generator")],
-    *[(ENTRY, "counts", name) for name in (*COUNTS, "resets")],
-    *[(STATE_ENTRY, name) for name in (*OF_CONTROLLER, *OF_GAMES)],
-    *[(STATE_ENTRY, "elo", name) for name in ("ratings", "pinned")],
-    *[(STATE_ENTRY, "log", name) for name in ("names", "rows", "not_zero_sum", "width", "max_rows")],
-]
-
-
-def changed(value: Any, before: Any) -> Any:
-    """Return ``before``, or another value if it equals ``value``."""
-    if difference(value, before) is not None:
-        return before
-    if isinstance(value, np.ndarray):
-        return ~value if value.dtype == np.bool_ else value + 1
-    return value + 1 if isinstance(value, int) else None
-
-
-@pytest.mark.parametrize("path", ENTRIES, ids="/".join)
-def test_the_comparison_notices_each_entry_that_is_not_saved(tmp_path: Path, path: tuple[str, ...]) -> None:
-    """The negative control: what the entry was some steps before stands in its place."""
-    for number, (made, steps, cuts) in enumerate(product(PLAYS, (23, 61), (False, True))):
-        play = Play(made)
-        play.begin()
-        play.run(steps - 9)
-        before: Any = copy.deepcopy(play.state())["Agent"]
-        if cuts:
-            play.begin()
-        play.run(9)
-        state = play.state()
-        spoiled: Any = state["Agent"]
-        for key in path[:-1]:
-            spoiled, before = spoiled[key], before[key]
-        spoiled[path[-1]] = changed(spoiled[path[-1]], before[path[-1]])
-        try:
-            resumed = play.resumed(tmp_path / str(number), state=state)
-            done = resumed.run(20)
-            resumed.begin()
-            resumed.run(5)
-        except (RunStateError, AssertionError):  # it does not fit to the rest
-            return
-        same = play.run(20) == done
-        play.begin()
-        play.run(5)
-        if not same or difference(play.state(), resumed.state()) is not None:
-            return
-    pytest.fail(f"{'/'.join(path)}: not noticed")

@@ -7,21 +7,13 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
-from resumed_games import Play, Rules, difference
+from resumed_games import Play, difference, played
 
 TWO = {"Agent": (0,), "Other": (1,)}
 
 
 def resumed_with(tmp_path: Path, play: Play, **settings: object) -> Play:
-    rules = attrs.evolve(play.rules, settings={**play.rules.settings, **settings})
-    return play.resumed(tmp_path, rules)
-
-
-def played(steps: int, **rules: object) -> Play:
-    play = Play(Rules(**rules))  # type: ignore[arg-type]
-    play.begin()
-    play.run(steps)
-    return play
+    return play.resumed(tmp_path, attrs.evolve(play.rules, settings={**play.rules.settings, **settings}))
 
 
 def saved_steps(play: Play) -> list[int]:
@@ -59,37 +51,25 @@ def test_the_newest_snapshots_stay_in_a_smaller_window_and_a_larger_one_fills(tm
 def test_another_sampler_of_opponents_goes_on_with_the_games_that_were_played(tmp_path: Path) -> None:
     play = played(100, sampler="uniform", settings={"play_against_latest_model_ratio": 0.0})
     resumed = play.resumed(tmp_path, attrs.evolve(play.rules, sampler="pfsp"))
-    candidates = resumed.trainers["Agent"]._candidates()
-    assert (
-        candidates.games.sum() > 0 and difference(candidates.score, play.trainers["Agent"]._candidates().score) is None
-    )
+    before, after = (each.trainers["Agent"]._candidates() for each in (play, resumed))
+    assert after.games.sum() > 0 and difference(before.score, after.score) is None
     resumed.run(100)
 
 
-@pytest.mark.parametrize("name", ["Agent", "Other"])
-def test_a_behavior_that_had_stopped_learns_on_if_its_max_steps_are_raised(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("stops", [("Agent",), ("Other",), ("Agent", "Other")])
+def test_behaviors_that_had_stopped_learn_on_if_their_max_steps_are_raised(
+    tmp_path: Path, stops: tuple[str, ...]
+) -> None:
     play = played(40, behaviors=TWO)
-    play.stop(name)
-    play.run(40)
-    steps = play.trainers[name].steps
+    for name in stops:
+        play.stop(name)
+        play.run(20)
+    assert (play.controller.learning_team == -1) == (len(stops) == 2)
     play.stopped.clear()  # the resumed run does not call stop_learning
     resumed = play.resumed(tmp_path)
-    resumed.run(100)
-    assert resumed.trainers[name].steps > steps
-    assert resumed.controller.changes > play.controller.changes
-
-
-def test_a_finished_run_learns_on_if_max_steps_are_raised(tmp_path: Path) -> None:
-    play = played(40, behaviors=TWO)
-    play.stop("Agent")
-    play.run(20)
-    play.stop("Other")
-    assert play.controller.learning_team == -1
-    play.stopped.clear()
-    resumed = play.resumed(tmp_path)
     resumed.run(200)
-    for name in TWO:
-        assert resumed.trainers[name].steps > play.trainers[name].steps + 50
+    assert all(resumed.trainers[name].steps > play.trainers[name].steps + 50 for name in stops)
+    assert resumed.controller.changes > play.controller.changes
 
 
 def test_more_than_one_resume_does_not_change_who_has_stopped(tmp_path: Path) -> None:
@@ -97,6 +77,5 @@ def test_more_than_one_resume_does_not_change_who_has_stopped(tmp_path: Path) ->
     play.stop("Agent")
     play.run(7)
     resumed = play.resumed(tmp_path / "first").resumed(tmp_path / "second")
-    assert difference(play.state(), resumed.state()) is None
-    assert play.run(50) == resumed.run(50)
+    assert difference(play.state(), resumed.state()) is None and play.run(50) == resumed.run(50)
     assert not np.any(resumed.trainers["Agent"].learning_slots)

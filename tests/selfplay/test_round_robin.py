@@ -247,21 +247,16 @@ EIGHT = {"max_steps": 20_000, "self_play": {"save_steps": 2500, "window": 8},
          "network_settings": {"hidden_units": 64, "num_layers": 2}}  # fmt: skip
 
 
-def r1(run: Path, games: int) -> tuple[Array, Array]:
-    """Errors in the games that ratings were fitted to, and in those of another seed."""
-    fits, others = (round_robin(run, games, seed)[0] for seed in (1, 2))
-    played = fits.games.any(1)
-    names = [name for name, any_played in zip(fits.names, played, strict=True) if any_played and snapshot_parts(name)]
-    names = [name for name in names if not name.endswith("+")]
-    assert len(names) == 8
-    fitted = bradley_terry(only(fits, names), names[0])
-    return errors(only(fits, names), fitted), errors(only(others, names), fitted)
-
-
+@pytest.mark.learning
 @pytest.mark.parametrize("games", [200, pytest.param(1000, marks=pytest.mark.deep)])
 def test_r1_the_fit_predicts_the_games_of_eight_snapshots(trained: Callable[..., Path], games: int) -> None:
     """R1 has 50 games of each pair: the limits are then those of chance, which a perfect model keeps in a third of all
     cases. Games of another seed are predicted too."""
-    for off in r1(trained(*TICTACTOE, **EIGHT), games):
-        assert len(off) == 28
+    fits, others = (round_robin(trained(*TICTACTOE, **EIGHT), games, seed)[0] for seed in (1, 2))
+    met = fits.games.any(1)
+    names = [name for name, any_met in zip(fits.names, met, strict=True) if any_met and snapshot_parts(name)]
+    names = [name for name in names if not name.endswith("+")]
+    fitted = bradley_terry(only(fits, names), names[0])
+    for off in (errors(only(each, names), fitted) for each in (fits, others)):
+        assert len(names) == 8 and len(off) == 28
         assert off.mean() <= 0.05 and off.max() <= 0.15

@@ -195,6 +195,14 @@ class Play:
         return other
 
 
+def played(steps: int, rules: Rules | None = None, **changes: Any) -> Play:
+    """A play of so many steps, with changes of ``rules``."""
+    play = Play(attrs.evolve(rules or Rules(), **changes))
+    play.begin()
+    play.run(steps)
+    return play
+
+
 def difference(ours: Any, theirs: Any, path: Sequence[str] = ()) -> str | None:
     """The path of the first value in which two states differ, bit for bit; None if they are equal."""
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):

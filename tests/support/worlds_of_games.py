@@ -8,6 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore_ghost.selfplay.controller import Controller
+from rlcore_ghost.selfplay.samplers import UniformSampler
+from rlcore_ghost.selfplay.seats import Seats
+from rlcore_ghost.selfplay.trainer import GhostTrainer
+from rlcore_ghost.settings import NoParameters, SelfPlaySettings
 
 KINDS = ("together", "turns", "deaths", "independent")  # "asleep" is not among them
 
@@ -162,3 +167,13 @@ class Recorder:
 
     def update(self) -> dict[str, float]:
         return {}
+
+
+def ghost_trainer(world: World, fixed: dict[str, Any] | None = None, **settings: Any) -> GhostTrainer:
+    """Self-play around a :class:`Recorder` in the world, with these settings of the block ``self_play``."""
+    block, spec = SelfPlaySettings(**settings), world.spec
+    seats = Seats(spec, block.learn_from == "all")
+    agents = np.bincount(spec.env_index, minlength=len(world.game))
+    controller = Controller(np.unique(spec.team).tolist(), agents, block.initial_elo, block.elo_k)
+    rows: Any = Recorder(seats.behavior(spec).slots)
+    return GhostTrainer(rows, block, spec, seats, UniformSampler(NoParameters()), fixed or {}, controller, 1, False)

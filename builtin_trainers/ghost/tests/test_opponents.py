@@ -53,7 +53,7 @@ class Acme:
         ]
 
     @hookimpl
-    def rlcore_behavior_sections(self) -> list[BehaviorSection]:
+    def rlcore_config_sections(self) -> list[BehaviorSection]:
         return [BehaviorSection(name="league", target=f"{__name__}:LeagueSettings", summary="A league.")]
 
 

@@ -61,9 +61,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.stats import StatSummary, StatsWriter
     from rlcore.contracts.trainer import Trainer
     from rlcore.plugins.context import RunContext, RunPlugins
-    from rlcore.settings.behavior import BehaviorSettings
-    from rlcore.settings.environment import EnvironmentSettings
-    from rlcore.settings.run import RunConfig
+    from rlcore.settings.blocks import BehaviorSettings, EnvironmentSettings, RunConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -101,8 +99,8 @@ class HookInfo:
 _HOOKS: list[HookInfo] = []  # filled by the decorators of the hooks
 
 
-def registry_of(record_class: type[Record]) -> Callable[[F], F]:
-    """Specify a registry hook: one without arguments that returns records of ``record_class``.
+def registry_of(*record_classes: type[Record]) -> Callable[[F], F]:
+    """Specify a registry hook: one without arguments that returns records of ``record_classes``.
 
     A plugin that has plugins may specify one for its own class of records. rlcore checks and finds these records like
     core's own (:meth:`rlcore.Plugins.record`), and ``rlcore plugins list --provides``, ``info`` and ``doctor``
@@ -110,16 +108,15 @@ def registry_of(record_class: type[Record]) -> Callable[[F], F]:
     """
 
     def mark(function: F) -> F:
-        function.rlcore_registry = record_class  # type: ignore[attr-defined]
+        function.rlcore_registry = record_classes  # type: ignore[attr-defined]
         return hookspec(function)
 
     return mark
 
 
-def registered(specification: Any) -> type[Record] | None:
-    """The class of records of a hook that :func:`registry_of` specified; None for other hooks."""
-    record_class: type[Record] | None = getattr(specification, "rlcore_registry", None)
-    return record_class
+def registered(specification: Any) -> tuple[type[Record], ...]:
+    """The classes of records of a hook that :func:`registry_of` specified; empty for other hooks."""
+    return getattr(specification, "rlcore_registry", ())
 
 
 def _hook(kind: HookKind, **about: Any) -> Callable[[F], F]:
@@ -132,8 +129,8 @@ def _hook(kind: HookKind, **about: Any) -> Callable[[F], F]:
     return mark
 
 
-def _registry(record_class: type[Record]) -> Callable[[F], F]:
-    return lambda function: registry_of(record_class)(_hook("registry")(function))
+def _registry(*record_classes: type[Record]) -> Callable[[F], F]:
+    return lambda function: registry_of(*record_classes)(_hook("registry")(function))
 
 
 # ---------------------------------------------------------------- registries
@@ -197,47 +194,23 @@ def rlcore_exporters() -> Iterable[ExporterSpec]:
     """
 
 
-@_registry(CommandSpec)
-def rlcore_commands() -> Iterable[CommandSpec]:
-    """The commands that this plugin adds to ``rlcore``.
+@_registry(CommandSpec, RunOptionSpec)
+def rlcore_commands() -> Iterable[CommandSpec | RunOptionSpec]:
+    """The commands that this plugin adds to ``rlcore``, and the options that it adds to ``rlcore run``.
 
-    Called once per loading of plugins, but only if the command line names a command that is not core's own, or by
-    ``rlcore plugins list --provides``. A core command cannot be replaced.
+    Called once per loading of plugins. A command or an option of core's cannot be replaced. For a command line with an
+    option that is not core's own, ``rlcore run`` loads the installed plugins, and those that ``-p`` and RLCORE_PLUGINS
+    name, a first time before it reads the configuration.
     """
 
 
-@_registry(RunOptionSpec)
-def rlcore_run_options() -> Iterable[RunOptionSpec]:
-    """The options that this plugin adds to ``rlcore run``.
+@_registry(ConfigSection, BehaviorSection, EvaluationSection)
+def rlcore_config_sections() -> Iterable[ConfigSection | BehaviorSection | EvaluationSection]:
+    """The parts of the configuration file that belong to this plugin.
 
-    Called once per loading of plugins, but only for a command line with an option that is not core's own, and by
-    ``rlcore plugins list --provides`` and ``info``. ``rlcore run`` then loads the installed plugins, and
-    those that ``-p`` and RLCORE_PLUGINS name, a first time before it reads the configuration. An option of core's
-    cannot be replaced.
-    """
-
-
-@_registry(ConfigSection)
-def rlcore_config_sections() -> Iterable[ConfigSection]:
-    """The top-level blocks of the configuration file that belong to this plugin.
-
-    Called once per loading of plugins, before the configuration is checked. A plugin cannot take a block of core's.
-    """
-
-
-@_registry(BehaviorSection)
-def rlcore_behavior_sections() -> Iterable[BehaviorSection]:
-    """The keys of a behavior that belong to this plugin, such as ``self_play``.
-
-    Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
-    """
-
-
-@_registry(EvaluationSection)
-def rlcore_evaluation_sections() -> Iterable[EvaluationSection]:
-    """The keys of the ``evaluation`` block that belong to this plugin, such as ``opponents``.
-
-    Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
+    A :class:`rlcore.ConfigSection` is a top-level block, a :class:`rlcore.BehaviorSection` a key of a behavior, such as
+    ``self_play``, a :class:`rlcore.EvaluationSection` keys of the ``evaluation`` block, such as ``opponents``. A plugin
+    cannot take a block or a key of core's. Called once per loading of plugins, before the configuration is checked.
     """
 
 
@@ -417,18 +390,6 @@ def rlcore_run_started(run: RunContext) -> None:
     """Environment, trainers and writers are created, a resumed state is restored, and the first step is next.
 
     Called once per run that starts.
-    """
-
-
-@_hook("notification")
-def rlcore_run_failed_to_start(config: RunConfig, directory: Path, error: BaseException) -> None:
-    """The run failed before ``rlcore_run_started``: a refused configuration, a directory in use, a failing environment.
-
-    ``directory`` is the run directory, which may not exist. ``error`` ends the command after this hook; it may be a
-    KeyboardInterrupt.
-
-    Called once per start that fails, but not if the configuration could not be read. ``rlcore_run_finished`` is called
-    instead once ``rlcore_run_started`` was.
     """
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from rlcore.errors import PluginError
+
 if TYPE_CHECKING:
     from rlcore.plugins.discover import Plugin
 
@@ -96,13 +98,13 @@ class Record:
         try:
             target: Any = import_module(module)
         except (Exception, SystemExit) as error:
-            raise failure(self.described, f"to import {module}", error) from error
+            advice = self.plugin.required(error) if self.plugin is not None else ""
+            doing = f"to import {module}"
+            raise failure(self.described, doing, error, lambda text: PluginError(text + advice)) from error
         for part in path.split("."):
             try:
                 target = getattr(target, part)
             except AttributeError as error:
-                from rlcore.errors import PluginError
-
                 raise PluginError(f"{self.described}: {module} has no {path!r}{renamed(error)}") from None
         return target
 

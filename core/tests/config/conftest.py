@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partialmethod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,8 +14,8 @@ import pytest
 
 from rlcore.config.document import Document
 from rlcore.config.load import load_config
-from rlcore.config.overrides import apply_overrides
 from rlcore.config.reading import parse_document
+from rlcore.config.rewriting import apply_overrides
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
 from rlcore.plugins.discover import Plugin
 from rlcore.plugins.select import Selection
@@ -53,9 +54,8 @@ class PPOLike:
 
     def __attrs_post_init__(self) -> None:
         if self.batch_size > self.buffer_size:
-            raise SettingError(
-                "batch_size", f"must be at most buffer_size ({self.buffer_size})", others=("buffer_size",)
-            )
+            problem = f"must be at most buffer_size ({self.buffer_size})"
+            raise SettingError("batch_size", problem, others=("buffer_size",))
         for name in ("beta_schedule", "epsilon_schedule"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, self.learning_rate_schedule)
@@ -131,19 +131,14 @@ class WheelLike(CurriculumSettings):
 
 # The module that the records of FakePlugins name.
 sys.modules["fake"] = fake = ModuleType("fake")
-for _cls in (
-    PPOLike,
-    OtherTrainer,
-    BonusReward,
-    FileWriter,
-    GridOptions,
-    GridRoute,
-    DepthLike,
-    AcmeSection,
-    LessonsLike,
-    WheelLike,
-):
+for _cls in (PPOLike, OtherTrainer, BonusReward, FileWriter, GridOptions, GridRoute, DepthLike, AcmeSection):
     setattr(fake, _cls.__name__, _cls)
+fake.LessonsLike, fake.WheelLike = LessonsLike, WheelLike  # type: ignore[attr-defined]
+
+
+def _trainer(name: str, settings: str, **has: bool) -> TrainerSpec:
+    network = "rlcore_torch:NetworkSettings"
+    return TrainerSpec(name=name, target="fake:Trainer", settings=f"fake:{settings}", network=network, **has)
 
 
 class FakePlugins:
@@ -155,22 +150,8 @@ class FakePlugins:
 
     def __init__(self) -> None:
         self._records: list[Record] = [
-            TrainerSpec(
-                name="ppo",
-                target="fake:PPO",
-                settings="fake:PPOLike",
-                network="rlcore_torch:NetworkSettings",
-                behavioral_cloning=True,
-                memory=True,
-                critic=True,
-                action_distributions=True,
-            ),
-            TrainerSpec(
-                name="other",
-                target="fake:Other",
-                settings="fake:OtherTrainer",
-                network="rlcore_torch:NetworkSettings",
-            ),
+            _trainer("ppo", "PPOLike", behavioral_cloning=True, memory=True, critic=True, action_distributions=True),
+            _trainer("other", "OtherTrainer"),
             RewardProviderSpec(name="extrinsic", target="fake:Extrinsic", settings="rlcore.settings:ExtrinsicSettings"),
             RewardProviderSpec(name="bonus", target="fake:Bonus", settings="fake:BonusReward"),
             StatsWriterSpec(name="jsonl", target="fake:Writer", settings="fake:FileWriter"),
@@ -205,33 +186,18 @@ class FakePlugins:
     def modify_config(self, document: Any, changed: Any) -> None:
         """No plugin changes the document."""
 
-    def trainer(self, reference: str) -> Any:
-        return self._find("trainer", reference)
-
-    def reward_provider(self, reference: str) -> Any:
-        return self._find("reward", reference)
-
-    def stats_writer(self, reference: str) -> Any:
-        return self._find("writer", reference)
-
-    def environment(self, reference: str) -> Any:
-        return self._find("environment", reference)
-
-    def record_of_kind(self, kind: str, reference: str) -> Any:
-        return self._find(kind, reference)
-
     @property
     def kinds(self) -> set[str]:
         return {record.kind for record in self._records}
 
-    def behavior_section(self, reference: str) -> Any:
-        return self._find("behavior", reference)
-
-    def exporter(self, reference: str) -> Any:
-        return self._find("exporter", reference)
-
-    def curriculum(self, reference: str) -> Any:
-        return self._find("curriculum", reference)
+    record_of_kind = _find
+    trainer = partialmethod(_find, "trainer")
+    reward_provider = partialmethod(_find, "reward")
+    stats_writer = partialmethod(_find, "writer")
+    environment = partialmethod(_find, "environment")
+    behavior_section = partialmethod(_find, "behavior")
+    exporter = partialmethod(_find, "exporter")
+    curriculum = partialmethod(_find, "curriculum")
 
 
 @pytest.fixture

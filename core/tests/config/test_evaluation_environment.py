@@ -1,4 +1,4 @@
-"""``evaluation.environment``: complete after loading, written as what differs, refused at its own line."""
+"""``evaluation.environment``: merged with that of training; ``test_loads.py`` has what is written of it."""
 
 from __future__ import annotations
 
@@ -14,52 +14,21 @@ from rlcore.config.document import Block
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping
 from rlcore.settings import EnvironmentSettings, EvaluationSettings, RunConfig, SettingError, setting
-from rlcore.settings.read_only import ReadOnlyDict
+from rlcore.settings.fields import ReadOnlyDict
 
 Load = Callable[..., RunConfig]
-Errors = Callable[..., list[str]]
-
-START = "behaviors: {B: {}}\nenvironment:\n  type: grid\n  num_envs: 4\n  options: {size: 5}\n"
 
 
-def played(config: RunConfig) -> tuple[str, Any, int | None]:
-    settings = config.evaluation_environment
-    assert settings is not None
-    return settings.type, settings.options, settings.num_envs
-
-
-@pytest.mark.parametrize(
-    ("block", "kind", "size", "num_envs"),
-    [
-        ("", "grid", 5, None),
-        ("evaluation: {interval: 9}", "grid", 5, None),
-        ("evaluation: {interval: 9, environment: {num_envs: 2}}", "grid", 5, 2),
-        ("evaluation: {interval: 9, environment: {options: {size: 7}}}", "grid", 7, None),
-        ("evaluation: {interval: 9, environment: {type: grid}}", "grid", 5, None),
-        ("evaluation: {interval: 9, environment: {type: rlcore-fake/grid}}", "rlcore-fake/grid", 3, None),
-    ],
-)
-def test_it_is_the_environment_of_training_but_for_what_the_block_says(
-    load: Load, block: str, kind: str, size: int, num_envs: int | None
-) -> None:
-    config = load(START + block)
-    found_kind, options, found_num_envs = played(config)
-    assert (found_kind, options.size, found_num_envs) == (kind, size, num_envs)
-    assert config.environment is not None
-    assert (config.environment.options.size, config.environment.num_envs) == (5, 4)
-
-
-def test_without_any_environment_there_is_none(load: Load) -> None:
-    assert load("behaviors: {B: {}}").evaluation_environment is None
-    alone = load("behaviors: {B: {}}\nevaluation: {interval: 9, environment: {type: grid, options: {size: 8}}}")
-    assert alone.environment is None and played(alone)[1].size == 8
+def played(config: RunConfig) -> Any:
+    assert config.evaluation_environment is not None
+    return config.evaluation_environment.options
 
 
 def test_settings_made_in_python_without_an_environment_of_their_own_use_the_one_of_training() -> None:
     environment = EnvironmentSettings(id="here", num_envs=3)
     config = RunConfig(environment=environment, evaluation=EvaluationSettings(interval=5))
     assert config.evaluation_environment == attrs.evolve(environment, num_envs=None)
-    assert config.num_envs == 3
+    assert (config.num_envs, RunConfig().num_envs) == (3, 1)
 
 
 def test_no_node_of_the_document_is_left_in_the_settings(load: Load) -> None:
@@ -68,54 +37,18 @@ def test_no_node_of_the_document_is_left_in_the_settings(load: Load) -> None:
         "evaluation: {interval: 9, environment: {options: {a: {d: 3}}}}"
     )
     assert config.environment is not None
-    for options in (config.environment.options, played(config)[1]):
+    for options in (config.environment.options, played(config)):
         assert type(options) is ReadOnlyDict and type(options["a"]) is dict and type(options["a"]["b"]) is list
         assert not isinstance(options["a"]["b"][1], Block)
-    assert played(config)[1] == {"a": {"b": [1, {"c": 2}], "d": 3}}
-
-
-@pytest.mark.parametrize(
-    ("block", "written"),
-    [
-        ("{}", {}),
-        ("{options: {size: 7}}", {"options": {"size": 7}}),
-        ("{num_envs: 2, options: {size: 5}}", {"num_envs": 2}),
-        (
-            "{type: rlcore-fake/grid}",
-            {
-                "type": "rlcore-fake/grid",
-                "id": None,
-                "num_envs": None,
-                "workers": None,
-                "options": {"size": 3},
-                "parameters": {},
-            },
-        ),
-    ],
-)
-def test_what_differs_is_written_and_loads_to_an_equal_configuration(
-    load: Load, plugins: Any, block: str, written: dict[str, Any]
-) -> None:
-    config = load(f"{START}evaluation: {{interval: 9, environment: {block}}}")
-    data = dump_config(config)
-    assert data["evaluation"]["environment"] == written
-    assert config_from_mapping(data, plugins) == config
+    assert played(config) == {"a": {"b": [1, {"c": 2}], "d": 3}}
 
 
 def test_a_written_configuration_still_follows_a_changed_environment(load: Load, plugins: Any) -> None:
-    data = dump_config(load(f"{START}evaluation: {{interval: 9, environment: {{num_envs: 2}}}}"))
+    text = "behaviors: {B: {}}\nenvironment: {type: grid}\nevaluation: {interval: 9, environment: {num_envs: 2}}"
+    data = dump_config(load(text))
     data["environment"]["options"]["size"] = 11
-    kind, options, num_envs = played(config_from_mapping(data, plugins))
-    assert (kind, options.size, num_envs) == ("grid", 11, 2)
-
-
-def test_values_that_python_calls_equal_differ_all_the_same(load: Load, plugins: Any) -> None:
-    config = load(
-        "behaviors: {B: {}}\nenvironment: {options: {a: 1, b: [1]}}\n"
-        "evaluation: {interval: 9, environment: {options: {a: true, b: [1.0]}}}"
-    )
-    again = config_from_mapping(dump_config(config), plugins)
-    assert repr(played(again)[1]) == repr(played(config)[1]) == "{'a': True, 'b': [1.0]}"
+    config = config_from_mapping(data, plugins)
+    assert played(config).size == 11 and config.evaluation_environment.num_envs == 2  # type: ignore[union-attr]
 
 
 values = st.recursive(
@@ -126,23 +59,20 @@ values = st.recursive(
 options = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
 
 
-@settings(max_examples=100, deadline=None)
+def over(mine: Any, below: Any) -> Any:
+    if not (isinstance(mine, dict) and isinstance(below, dict)):
+        return mine
+    return {**below, **{key: over(mine[key], below[key]) if key in below else mine[key] for key in mine}}
+
+
+@settings(max_examples=50, deadline=None)
 @given(base=options, own=options, kind=st.sampled_from([None, "gymnasium", "rlcore-fake/gymnasium"]))
 def test_any_options_are_merged_and_survive_being_written(plugins_once: Any, base: Any, own: Any, kind: Any) -> None:
-    def over(mine: Any, below: Any) -> Any:
-        if not (isinstance(mine, dict) and isinstance(below, dict)):
-            return mine
-        return {key: over(mine[key], below[key]) if key in mine and key in below else mine.get(key, below.get(key))
-                for key in {**mine, **below}}  # fmt: skip
-
     block = {"options": own, **({} if kind is None else {"type": kind})}
-    data = {
-        "behaviors": {"B": {}},
-        "environment": {"options": base},
-        "evaluation": {"interval": 9, "environment": block},
-    }
+    evaluation = {"interval": 9, "environment": block}
+    data = {"behaviors": {"B": {}}, "environment": {"options": base}, "evaluation": evaluation}
     config = config_from_mapping(data, plugins_once)
-    assert played(config)[1] == (own if kind == "rlcore-fake/gymnasium" else over(own, base))
+    assert played(config) == (own if kind == "rlcore-fake/gymnasium" else over(own, base))
     again = config_from_mapping(dump_config(config), plugins_once)
     assert again == config and dump_config(again) == dump_config(config)
 
@@ -157,16 +87,14 @@ def test_defaults_of_the_options_class_are_decided_once(
         extras: dict[str, int] = attrs.field(factory=lambda: {"kept": 1})
 
     monkeypatch.setattr("fake.GridOptions", Options)
-    own = "{options: {extras: {mine: 2}}}"
-    config = load(
-        f"behaviors: {{B: {{}}}}\nenvironment: {{type: grid}}\nevaluation: {{interval: 9, environment: {own}}}"
-    )
-    assert played(config)[1].extras == {"kept": 1, "mine": 2}
+    own = "evaluation: {interval: 9, environment: {options: {extras: {mine: 2}}}}"
+    config = load(f"behaviors: {{B: {{}}}}\nenvironment: {{type: grid}}\n{own}")
+    assert played(config).extras == {"kept": 1, "mine": 2}
     assert config_from_mapping(dump_config(config), plugins) == config
 
 
 def test_an_inherited_value_that_only_evaluations_refuse_is_reported_where_it_is_written(
-    errors: Errors, monkeypatch: pytest.MonkeyPatch
+    errors: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @attrs.frozen(kw_only=True)
     class Options:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from rlcore.cli.main import main
 from rlcore.config.load import load_config, load_plugins_for
 from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import read_document
 from rlcore.errors import PluginError
-from rlcore_devkit.fixtures import run_rlcore
-
-__all__ = ["run_rlcore"]
 
 PLUGIN = """
 import attrs
@@ -58,56 +55,29 @@ FILE = """
 plugins: {{autoload: false, local: [spiral.py]}}
 behaviors: {{Agent: {{trainer_type: still}}}}
 turns: {{count: {count}}}
-environment_parameters:
-  size:
-    curriculum:
-      type: spiral
-      fault: {fault}
+environment_parameters: {{size: {{curriculum: {{type: spiral, fault: {fault}}}}}}}
 """
 WHO = r"curriculum 'spiral' of plugin 'spiral' \(local\)"
+AT = r"run.yaml:5: environment_parameters.size.curriculum"
 CASES = {
-    "init": r"run.yaml:\d: environment_parameters.size.curriculum: "
-    + rf"{WHO} failed in its settings class Settings: ZeroDiv",
-    "raises": rf"curriculum: {WHO} failed in problems\(\) of its settings class: KeyError: 'zzz'",
-    "text": rf"curriculum: {WHO}: problems\(\) of its settings class gave 'just text', not a pair of a path",
+    "init": (PluginError, rf"^{AT}: {WHO} failed in its settings class Settings: ZeroDiv"),
+    "raises": (PluginError, rf"{AT}: {WHO} failed in problems\(\) of its settings class: KeyError: 'zzz'"),
+    "text": (PluginError, rf"{AT}: {WHO}: problems\(\) of its settings class gave 'just text', not a pair of a path"),
+    "says": (ConfigErrors, rf"{AT}.fault: is there"),  # what the class finds is the file's fault
+    "turns": (PluginError, r"turns: section 'turns' of plugin 'spiral' \(local\) failed in its settings class"),
 }
 
 
-@pytest.fixture
-def written(tmp_path: Path) -> Any:
-    (tmp_path / "spiral.py").write_text(PLUGIN)
-
-    def write(fault: str, count: int = 1) -> Path:
-        path = tmp_path / "run.yaml"
-        path.write_text(FILE.format(fault=fault, count=count))
-        return path
-
-    return write
-
-
-def load(path: Path) -> Any:
-    document = read_document(path)
-    return load_config(document, load_plugins_for(document))
-
-
 @pytest.mark.parametrize("fault", CASES)
-def test_a_curriculums_settings_class_that_fails_is_a_plugin_error(written: Any, fault: str) -> None:
-    with pytest.raises(PluginError, match=CASES[fault]):
-        load(written(fault))
-
-
-def test_a_sections_settings_class_that_fails_is_a_plugin_error(written: Any) -> None:
-    with pytest.raises(
-        PluginError, match=r"turns: section 'turns' of plugin 'spiral' \(local\) failed in its settings class"
-    ):
-        load(written("''", count=0))
-
-
-def test_a_problem_that_the_class_finds_is_the_files_fault(written: Any) -> None:
-    with pytest.raises(ConfigErrors, match=r"environment_parameters.size.curriculum.fault: is there"):
-        load(written("says"))
-
-
-def test_validate_reports_the_plugin_error(written: Any, run_rlcore: Any) -> None:
-    said = run_rlcore("validate", "--allow-local", str(written("raises")))
-    assert said.exit_code == 4 and "plugin 'spiral' (local) failed in problems() of its settings class" in said.stderr
+def test_a_settings_class_that_fails_is_a_plugin_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("spiral.py").write_text(PLUGIN)
+    Path("run.yaml").write_text(FILE.format(fault=fault, count=0 if fault == "turns" else 1))
+    document = read_document(Path("run.yaml"))
+    error, message = CASES[fault]
+    with pytest.raises(error, match=message) as caught:
+        load_config(document, load_plugins_for(document))
+    assert main(["validate", "--allow-local", "run.yaml"]) == caught.value.exit_code
+    assert str(caught.value) in "".join(capsys.readouterr())

@@ -44,7 +44,7 @@ class Settings:
     pass
 
 @hookimpl
-def rlcore_behavior_sections():
+def rlcore_config_sections():
     return [BehaviorSection(name="cheering", target="cheerers:Settings", summary="cheers", ranks=RANKS)]
 """
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
+import yaml
 
 from rlcore.contracts.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
@@ -77,150 +78,37 @@ def check_after(batches: int) -> BatchCheck:
     return check
 
 
-def without(name: str) -> Callable[[], AgentBatch]:
-    def make() -> AgentBatch:
-        wrong = batch()
-        del wrong.observations[name]
-        return wrong
-
-    return make
+WRONG = yaml.safe_load((Path(__file__).parent / "data/wrong_batches.yaml").read_text(encoding="utf-8"))
 
 
-F32, U8 = np.float32, np.uint8
-WRONG: dict[str, tuple[Callable[[], Any], str]] = {
-    "fewer values": (
-        lambda: replaced("place", np.zeros((3, 1), F32)),
-        "'place' is an array of float32 of shape [3, 1], not of shape [3, 4]: [4] for each slot",
-    ),
-    "no slots": (lambda: replaced("place", np.zeros(4, F32)), "'place' is an array of float32 of shape [4], not"),
-    "a slot too few": (
-        lambda: replaced("place", np.zeros((2, 4), F32)),
-        "'place' is an array of float32 of shape [2, 4], not",
-    ),
-    "one channel": (
-        lambda: replaced("camera", np.zeros((3, 2, 2, 1), U8)),
-        "'camera' is an array of uint8 of shape [3, 2, 2, 1], not",
-    ),
-    "pixels as floats": (
-        lambda: replaced("camera", np.zeros((3, 2, 2, 3), F32)),
-        "'camera' is of dtype float32, which its behavior declares as uint8",
-    ),
-    "pixels as int64": (
-        lambda: replaced("camera", np.full((3, 2, 2, 3), 300)),
-        "'camera' is of dtype int64, which its",
-    ),
-    "integers for reals": (
-        lambda: replaced("place", np.zeros((3, 4), np.int64)),
-        "'place' is of dtype int64, which its",
-    ),
-    "complex": (lambda: replaced("place", np.zeros((3, 4), np.complex64)), "'place' is of dtype complex64, which its"),
-    "texts": (lambda: replaced("place", np.full((3, 4), "0.5")), "'place' is of dtype <U3, which its"),
-    "a list": (lambda: replaced("place", [[0.0] * 4] * 3), "'place' is a list, not of shape [3, 4]"),
-    "an observation missing": (without("camera"), "observation 'camera' is missing; there are 'place', 'option'"),
-    "observations without names": (lambda: replaced("observations", np.zeros((3, 4))), "observations is an array"),
-    "one reward for all": (
-        lambda: replaced("reward", np.ones(1, F32)),
-        "reward is an array of float32 of shape [1], not an array of real numbers of shape [3]",
-    ),
-    "a number as reward": (lambda: replaced("reward", 1.0), "reward is a float, not an array"),
-    "a column of rewards": (
-        lambda: replaced("reward", np.ones((3, 1), F32)),
-        "reward is an array of float32 of shape [3, 1]",
-    ),
-    "texts as reward": (lambda: replaced("reward", np.full(3, "1")), "reward is an array of <U1"),
-    "integers as reward": (lambda: replaced("reward", np.ones(3, np.int64)), "reward is an array of int64"),
-    "terminated as text": (
-        lambda: replaced("terminated", np.full(3, "False")),
-        "terminated is an array of <U5 of shape [3], not an array of booleans",
-    ),
-    "truncated as integers": (lambda: replaced("truncated", np.zeros(3, np.int64)), "truncated is an array of int64"),
-    "one flag for all": (
-        lambda: replaced("terminated", np.zeros(1, np.bool_)),
-        "terminated is an array of bool of shape [1]",
-    ),
-    "a mask of a branch": (
-        lambda: replaced("action_mask", np.ones((3, 2), np.bool_)),
-        "action_mask is an array of bool of shape [3, 2], not an array of booleans of shape [3, 5]",
-    ),
-    "a mask of integers": (
-        lambda: replaced("action_mask", np.ones((3, 5), np.int8)),
-        "action_mask is an array of int8",
-    ),
-    "a final mask of all slots": (
-        lambda: replaced("final_action_mask", np.ones((3, 5), np.bool_), 1),
-        "final_action_mask is an array of bool of shape [3, 5], not an array of booleans of shape [1, 5]",
-    ),
-    "a final mask of integers": (
-        lambda: replaced("final_action_mask", np.ones((1, 5), np.int8), 1),
-        "final_action_mask is an array of int8",
-    ),
-    "a final mask that allows nothing of a branch": (
-        lambda: replaced("final_action_mask", np.array([[True] * 5, [True, True, False, False, False]]), 0, 2),
-        "final_action_mask allows no option of branch 1 in the row of slot 2 (environment 1)",
-    ),
-    "one group reward": (
-        lambda: replaced("group_reward", np.ones(1, F32)),
-        "group_reward is an array of float32 of shape [1]",
-    ),
-    "needs_action as integers": (
-        lambda: replaced("needs_action", np.ones(3, np.int64)),
-        "needs_action is an array of int64",
-    ),
-    "aborted for one": (lambda: replaced("aborted", np.zeros(1, np.bool_)), "aborted is an array of bool of shape [1]"),
-    "ended forgotten": (
-        lambda: replaced("ended", np.empty(0, np.intp), 1),
-        "ended is empty where terminated or truncated are set in [1]",
-    ),
-    "ended elsewhere": (
-        lambda: replaced("ended", np.array([2]), 1),
-        "ended is [2] where terminated or truncated are set in [1]",
-    ),
-    "ended as flags": (lambda: replaced("ended", np.array([False, True, False]), 1), "ended is "),
-    "no final observations": (
-        lambda: replaced("final_observations", None, 1),
-        "final_observations is None although episodes ended in slots [1]",
-    ),
-    "final of all slots": (
-        lambda: replaced("final place", np.zeros((3, 4), F32), 1),
-        "final observation 'place' is an array of float32 of shape [3, 4], not of shape [1, 4]: [4] for each",
-    ),
-    "final pixels as floats": (
-        lambda: replaced("final camera", np.zeros((1, 2, 2, 3), F32), 1),
-        "final observation 'camera' is of dtype float32",
-    ),
-    "a number for all ends": (
-        lambda: replaced("final_info", {"result": np.ones(1)}, 0, 2),
-        "final_info 'result' is an array of float64 of shape [1], not an array of real numbers of shape [2]: one for",
-    ),
-    "final numbers of all slots": (
-        lambda: replaced("final_info", {"won": np.ones(1), "moves": np.ones(SLOTS)}, 2),
-        "final_info 'moves' is an array of float64 of shape [3], not an array of real numbers of shape [1]",
-    ),
-    "final numbers as integers": (
-        lambda: replaced("final_info", {"result": np.ones(1, np.int64)}, 2),
-        "final_info 'result' is an array of int64",
-    ),
-    "final numbers in a list": (
-        lambda: replaced("final_info", {"result": [1.0]}, 2),
-        "final_info 'result' is a list, not an array",
-    ),
-    "final numbers without names": (
-        lambda: replaced("final_info", np.ones(1), 2),
-        "final_info is an array of float64 of shape [1], not a mapping of arrays by name",
-    ),
-    "a tuple": (lambda: (1, 2, 3), "its entry in the batches is a tuple, not an AgentBatch"),
-}
+def value_of(told: Any) -> Any:
+    """A value of ``wrong_batches.yaml``."""
+    if not isinstance(told, dict):
+        return told
+    dtype = told.get("dtype", "float32")
+    if "values" in told:
+        return np.array(told["values"], dtype)
+    if "shape" in told:
+        return np.full(told["shape"], told.get("fill", 0), dtype)
+    return {name: value_of(value) for name, value in told.items()}
 
 
-@pytest.mark.parametrize("before", [0, 1, FIRST_BATCHES + 1])
+@pytest.mark.parametrize("before", [0, FIRST_BATCHES + 1])
 @pytest.mark.parametrize("case", WRONG)
 def test_a_batch_of_another_shape_or_kind_is_refused_whenever_it_comes(case: str, before: int) -> None:
-    make, message = WRONG[case]
-    check = check_after(before)
-    with pytest.raises(EnvironmentFailed, match=re.escape(message)) as caught:
-        check.check(make())
+    told = WRONG[case]
+    wrong = replaced(told["of"], value_of(told.get("value")), *told.get("ended", ()))
+    if "value" not in told:
+        del wrong.observations[told["of"]]
+    with pytest.raises(EnvironmentFailed, match=re.escape(told["says"])) as caught:
+        check_after(before).check(wrong)
     assert str(caught.value).startswith("behavior 'Agent': ") and "(at step 60); fix" in str(caught.value)
     assert caught.value.exit_code == 3
+
+
+def test_what_is_no_batch_is_refused() -> None:
+    with pytest.raises(EnvironmentFailed, match="its entry in the batches is a tuple, not an AgentBatch"):
+        check_after(1).check((1, 2, 3))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("before", [0, FIRST_BATCHES + 1])
@@ -243,7 +131,7 @@ def test_real_numbers_of_another_precision_and_smaller_integers_are_accepted(bef
 @pytest.mark.parametrize("before", [0, FIRST_BATCHES + 1])
 @pytest.mark.parametrize("what", ["reward", "group_reward", "place", "final place"])
 def test_a_value_that_is_not_finite_is_refused_whenever_it_comes(what: str, before: int) -> None:
-    values = np.ones((1 if what.startswith("final") else SLOTS, 4), F32)
+    values = np.ones((1 if what.startswith("final") else SLOTS, 4), np.float32)
     values[-1] = np.nan
     values = values[:, 0].copy() if "reward" in what else values
     with pytest.raises(NonFiniteError, match=r"of slot \d \(environment 1\) is .*nan.* at step 60") as caught:
@@ -266,7 +154,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_a_value_outside_its_bounds_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     check = check_after(5)
-    for value in (1e6, -7.0, 1e6):
+    for value in (1.0 + 1e-7, 1e6, -7.0, 1e6):  # the first is rounded to its bound
         check.check(placed(value))
     assert warnings_of(caplog) == [
         "behavior 'Agent': observation 'place' of slot 2 (environment 1) is 1e+06 at [1] at step 60, outside its "
@@ -279,17 +167,9 @@ def test_bounds_are_those_of_each_value_and_of_final_observations_too(caplog: py
     sound.observations["place"][:] = [1.0, -1.0, 2.0, 1e15]
     check.check(sound)
     assert warnings_of(caplog) == []
-    wrong = batch(2)
-    assert wrong.final_observations is not None
-    wrong.final_observations["place"][0, 2] = 2.5
-    check.check(wrong)
+    check.check(replaced("final place", np.array([[0.0, 0.0, 2.5, 0.0]], np.float32), 2))
     (line,) = warnings_of(caplog)
     assert "final observation 'place' of slot 2 (environment 1) is 2.5 at [2]" in line and "-1 to 2;" in line
-
-
-def test_a_value_that_is_rounded_to_its_bound_is_within_it(caplog: pytest.LogCaptureFixture) -> None:
-    check_after(0).check(placed(1.0 + 1e-7))
-    assert warnings_of(caplog) == []
 
 
 def test_an_indicator_other_than_0_and_1_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -300,12 +180,12 @@ def test_an_indicator_other_than_0_and_1_is_warned_of(caplog: pytest.LogCaptureF
     assert "'option' of slot 0 (environment 0) is 0.5 at [3]" in line and "only values of an indicator" in line
 
 
-def test_values_are_compared_with_bounds_in_the_first_batches_only(caplog: pytest.LogCaptureFixture) -> None:
-    check_after(FIRST_BATCHES - 1).check(placed(1e6))
-    assert len(warnings_of(caplog)) == 1
-    caplog.clear()
-    check_after(FIRST_BATCHES).check(placed(1e6))
-    assert warnings_of(caplog) == []
+@pytest.mark.parametrize(("before", "count"), [(FIRST_BATCHES - 1, 1), (FIRST_BATCHES, 0)])
+def test_values_are_compared_with_bounds_in_the_first_batches_only(
+    caplog: pytest.LogCaptureFixture, before: int, count: int
+) -> None:
+    check_after(before).check(placed(1e6))
+    assert len(warnings_of(caplog)) == count
 
 
 @pytest.mark.parametrize("what", ["reward", "group_reward"])

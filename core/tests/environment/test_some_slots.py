@@ -35,30 +35,24 @@ def optional() -> dict[str, NDArray[Any]]:
 
 @pytest.mark.parametrize("slots", SLOTS, ids=str)
 def test_each_agent_receives_in_a_part_what_it_receives_in_the_whole(slots: list[int]) -> None:
-    whole = batch_of_four(**optional(), final_action_mask=np.eye(2, dtype=np.bool_))
+    numbers = {"result": np.array([1.0, 3.0]), "moves": np.array([np.nan, 30.0])}
+    whole = batch_of_four(**optional(), final_info=numbers, final_action_mask=np.eye(2, dtype=np.bool_))
     part = whole.take(np.array(slots, np.int64))
-    assert part.ended.tolist() == [row for row, slot in enumerate(slots) if slot in (1, 3)]
-    for row, slot in enumerate(slots):
-        np.testing.assert_array_equal(part.observations["seen"][row], whole.observations["seen"][slot])
-        for name in ("reward", "terminated", "truncated", *optional()):
-            np.testing.assert_array_equal(getattr(part, name)[row], getattr(whole, name)[slot])
-    final = [] if part.final_observations is None else part.final_observations["seen"].tolist()
-    assert final == [[10.0 * slot, 10.0 * slot + 1] for slot in slots if slot in (1, 3)]
-    mask = [] if part.final_action_mask is None else part.final_action_mask.tolist()
-    assert mask == [[slot == 1, slot == 3] for slot in slots if slot in (1, 3)]
-
-
-@pytest.mark.parametrize("slots", SLOTS, ids=str)
-def test_a_part_keeps_the_final_numbers_of_its_ended_episodes_in_its_own_order(slots: list[int]) -> None:
-    whole = batch_of_four(final_info={"result": np.array([1.0, 3.0]), "moves": np.array([np.nan, 30.0])})
-    part = whole.take(np.array(slots, np.int64))
-    theirs = {1: (1.0, np.nan), 3: (3.0, 30.0)}
-    ended = [theirs[slot] for slot in slots if slot in theirs]
+    ended = [slot for slot in slots if slot in (1, 3)]
+    assert part.ended.tolist() == [slots.index(slot) for slot in ended]
+    np.testing.assert_array_equal(part.observations["seen"], whole.observations["seen"][slots])
+    for name in ("reward", "terminated", "truncated", *optional()):
+        np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[slots])
     if not ended:
-        assert part.final_info is None
+        assert part.final_observations is part.final_info is part.final_action_mask is None
         return
-    assert part.final_info is not None and list(part.final_info) == ["result", "moves"]
-    np.testing.assert_array_equal(np.stack(list(part.final_info.values()), axis=1), ended)
+    assert part.final_observations is not None and part.final_info is not None and part.final_action_mask is not None
+    assert part.final_observations["seen"].tolist() == [[10.0 * slot, 10.0 * slot + 1] for slot in ended]
+    assert part.final_action_mask.tolist() == [[slot == 1, slot == 3] for slot in ended]
+    rows = [(slot - 1) // 2 for slot in ended]
+    assert list(part.final_info) == ["result", "moves"]
+    for name, values in numbers.items():
+        np.testing.assert_array_equal(part.final_info[name], values[rows])
 
 
 def test_a_part_leaves_out_what_the_whole_leaves_out_and_shares_no_memory_with_it() -> None:

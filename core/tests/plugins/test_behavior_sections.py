@@ -35,7 +35,7 @@ class Ghost:
         self.names = names or ("self_play",)
 
     @hookimpl
-    def rlcore_behavior_sections(self) -> list[BehaviorSection]:
+    def rlcore_config_sections(self) -> list[BehaviorSection]:
         target = f"{__name__}:SelfPlaySettings"
         return [BehaviorSection(name=name, target=target, summary="Opponents.") for name in self.names]
 

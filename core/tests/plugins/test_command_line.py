@@ -52,7 +52,7 @@ def run_in_a_fresh_interpreter(code: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["plugins", "list"], ["plugins", "--help"], []])
 def test_help_and_list_import_nothing_heavy_and_no_plugin(arguments: list[str]) -> None:
-    plugins = ("rlcore_ppo", "rlcore_gymnasium", "rlcore_tensorboard", "rlcore.builtin.plugin")
+    plugins = ("rlcore_ppo", "rlcore_gymnasium", "rlcore_tensorboard", "rlcore.plugins.core")
     code = (
         f"import sys; from rlcore.cli.main import main; main({arguments!r}); "
         f"print('FOUND', [m for m in {HEAVY + plugins!r} if m in sys.modules])"
@@ -60,7 +60,7 @@ def test_help_and_list_import_nothing_heavy_and_no_plugin(arguments: list[str]) 
     assert run_in_a_fresh_interpreter(code).stdout.splitlines()[-1] == "FOUND []"
 
 
-@pytest.mark.parametrize("module", ["rlcore", "rlcore.plugins.call", "rlcore.builtin.plugin", "rlcore.cli.commands"])
+@pytest.mark.parametrize("module", ["rlcore", "rlcore.plugins.call", "rlcore.plugins.core", "rlcore.cli.commands"])
 def test_light_modules_import_neither_torch_nor_numpy(clean_import: CleanImport, module: str) -> None:
     clean_import(module)
 

@@ -16,7 +16,8 @@ import rlcore
 from rlcore import CONTRACT, Plugins, Record, RunContext, TrainerSpec, load_plugins, selection_from
 from rlcore.errors import PluginError
 from rlcore.plugins import contract as contract_module
-from rlcore.plugins.contract import Contract, contracts, declared, renamed, successor
+from rlcore.plugins.contract import Contract, contracts, renamed, successor
+from rlcore.plugins.discover import declared
 from rlcore.plugins.failures import failure
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 

@@ -11,8 +11,8 @@ import pytest
 from rlcore import ExporterSpec
 from rlcore.config.dump import dump_config
 from rlcore.config.load import load_config, load_plugins_for, used_references
-from rlcore.config.overrides import apply_overrides
 from rlcore.config.reading import parse_document
+from rlcore.config.rewriting import apply_overrides
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins.call import Plugins
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore

@@ -42,7 +42,7 @@ def test_the_grammar_of_a_name_tells_its_kind(hook: HookInfo) -> None:
     grammar = {
         "factory": r"rlcore_(create|write|read)_\w+",
         "registry": r"rlcore_\w+(s|a)",
-        "notification": r"rlcore_\w*(ed|written|failed_to_start)",
+        "notification": r"rlcore_\w*(ed|written)",
         "status": r"rlcore_(report|restore)_status",
         "intervention": r"rlcore_(modify|check|process)_\w+",
         "extension": r"rlcore_addhooks",

@@ -37,12 +37,11 @@ def rlcore_environments():
     return [EnvironmentSpec(name="hall", target="a:b")]
 
 @hookimpl
-def rlcore_behavior_sections():
-    return [BehaviorSection(name="coach", target="acme_rl_acme_hooks:Tracker", summary="Who trains.")]
-
-@hookimpl
 def rlcore_config_sections():
-    return [ConfigSection(name="acme_tracker", target="acme_rl_acme_hooks:Tracker", summary="Where reports go.")]
+    return [
+        ConfigSection(name="acme_tracker", target="acme_rl_acme_hooks:Tracker", summary="Where reports go."),
+        BehaviorSection(name="coach", target="acme_rl_acme_hooks:Tracker", summary="Who trains."),
+    ]
 """
 FILE = """\
 behaviors:
@@ -153,7 +152,8 @@ def test_two_plugins_with_one_section_are_an_error_of_doctor_as_of_a_run(
 def test_two_plugins_with_one_key_of_behaviors_are_told_apart_by_turning_one_off(
     file: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:
-    installed_plugin("twin", "acme-twin", "1.0", ACME[: ACME.rindex("@hookimpl")].replace("walker", "runner"))
+    twin = "\n".join(line for line in ACME.splitlines() if "ConfigSection(name" not in line)
+    installed_plugin("twin", "acme-twin", "1.0", twin.replace("walker", "runner"))
     said = (
         "the block of a behavior 'coach' is claimed by plugin 'acme' (acme-rl 1.0) and plugin 'twin' (acme-twin 1.0); "
         "turn one of them off with -p no:acme-rl/acme or -p no:acme-twin/twin"

@@ -29,7 +29,7 @@ def rlcore_config_sections():
     return [ConfigSection(name="acme", target=f"{__name__}:Settings")]
 
 @hookimpl
-def rlcore_run_options():
+def rlcore_commands():
     return [
         RunOptionSpec(name="acme-team", sets="acme.team", summary="Who pays."),
         RunOptionSpec(name="size", sets="acme.size", summary="How many."),
@@ -106,7 +106,7 @@ def test_options_of_a_plugin_that_is_off_are_unknown(run: Any) -> None:
     ],
 )
 def test_an_option_belongs_to_one_plugin(run: Any, installed_plugin: Any, record: str, message: str) -> None:
-    function = f"@hookimpl\ndef rlcore_run_options():\n    return [{record}]\n"
+    function = f"@hookimpl\ndef rlcore_commands():\n    return [{record}]\n"
     source = f"from rlcore import RunOptionSpec, hookimpl\n\n{function}"
     installed_plugin("other", "other-hooks", "1.0", source)
     answer = run("--urgent")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.smoke
 EMPTY = "from rlcore import hookimpl\n@hookimpl\ndef rlcore_trainers():\n    return []\n"
 EXPLODES = "raise RuntimeError('imported although it is off')\n"
 
-CORE = Plugin("core", "rlcore.builtin.plugin", "rlcore", "0.1.0")
+CORE = Plugin("core", "rlcore.plugins.core", "rlcore", "0.1.0")
 PPO = Plugin("ppo", "rlcore_ppo.plugin", "rlcore-ppo", "0.1.0")
 ACME = Plugin("acme", "acme.hooks", "Acme_RL", "2.0")
 

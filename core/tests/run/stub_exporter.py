@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from rlcore import BehaviorSpec, ExporterSpec, RunContext, hookimpl
-from rlcore.contracts.exporters import ExportAbout
+from rlcore.contracts.policy import ExportAbout
 from rlcore.errors import ConfigError, UnsupportedExport
 from rlcore.settings import ExportSettings, setting
 

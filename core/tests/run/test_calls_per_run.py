@@ -28,7 +28,7 @@ SETTINGS: dict[str, Any] = {
 }
 REGISTRIES = {hook.name for hook in HOOKS if hook.kind == "registry"} - {
     "rlcore_executors",  # asked only by a run with workers
-    "rlcore_commands", "rlcore_run_options", "rlcore_recording_formats",
+    "rlcore_commands", "rlcore_recording_formats",
     "rlcore_replay_buffer_samplers", "rlcore_exporters",
     "rlcore_optimizers", "rlcore_schedules", "rlcore_action_distributions",
 }  # fmt: skip
@@ -167,7 +167,7 @@ def test_a_start_that_fails(prepared: Any, monkeypatch: pytest.MonkeyPatch) -> N
         run.start()
     run.close()
     assert of_the_run(calls) == {
-        "rlcore_modify_config": 1, "rlcore_check_config": 1, "rlcore_run_failed_to_start": 1,
+        "rlcore_modify_config": 1, "rlcore_check_config": 1,
     }  # fmt: skip
 
 

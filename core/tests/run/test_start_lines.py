@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from rlcore import __version__
-from rlcore.builtin.terminal_text import fitted
 from rlcore.cli.progress import aligned, behavior_text, description_lines, environment_text
+from rlcore.cli.terminal import fitted
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.discover import Plugin
@@ -141,7 +141,7 @@ def test_plugins_are_listed_by_version_and_local_ones_are_marked() -> None:
         Plugin("visits", "/w/visits.py", why="config"),
         Plugin("reward", "acme.hooks", "acme-rl", "2.1"),
         Plugin("ppo", "rlcore_ppo.plugin", "rlcore-ppo", "0.1.0"),
-        Plugin("core", "rlcore.builtin.plugin", "rlcore", "0.1.0"),
+        Plugin("core", "rlcore.plugins.core", "rlcore", "0.1.0"),
     )
     found = RunDescription(Path("results/a"), 1, plugins, "cpu", None, (), None)
     lines = dict(description_lines(found))

@@ -7,15 +7,14 @@ is computed, depend only on the loop's seed and the step.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import attrs
 import numpy as np
 import pytest
 
-from rlcore import Curriculum, EndedEpisodes, EpisodeUniforms, derive_generator, load_checkpoint, save_checkpoint
+from rlcore import Curriculum, EndedEpisodes, EpisodeUniforms, derive_generator
 
 SEED, NUM_ENVS = 7, 5
 BEHAVIOR = "Walker"
@@ -40,7 +39,7 @@ class RunAsTold:
 
 @attrs.define(slots=False)
 class Loop:
-    """Uses a curriculum as a run does. :meth:`state_dict` allows resuming at any step."""
+    """Uses a curriculum as a run does."""
 
     curriculum: Curriculum
     outcome: Outcome
@@ -48,7 +47,6 @@ class Loop:
     steps: int = 0
     told: int = 0  # reported episodes
     begun: list[Begun] = attrs.field(factory=list)
-    redrawn: list[bool] = attrs.field(factory=list)  # by step
 
     def __attrs_post_init__(self) -> None:
         self.episodes = np.zeros(NUM_ENVS, np.int64)
@@ -68,7 +66,6 @@ class Loop:
         ended, noise = what_ends(self.seed, self.steps)
         self.steps += 1
         if not ended.size:
-            self.redrawn.append(False)
             return
         returns = np.array([self.outcome(self.values[env], float(noise[env])) for env in ended])
         self.curriculum.episodes_ended(
@@ -90,18 +87,9 @@ class Loop:
         self.values[ended], self.draw_id[ended] = self.next_values[ended], self.next_draw_id[ended]
         self.begun += [(int(c), int(self.episodes[c]), tuple(self.values[c].tolist())) for c in ended]
         redraw = self.curriculum.advance({BEHAVIOR: self.steps}).redraw
-        self.redrawn.append(redraw)
         env_index = np.arange(NUM_ENVS) if redraw else ended
         drawn = self.curriculum.draw(env_index, self.episodes[env_index] + 1)
         self.next_values[env_index], self.next_draw_id[env_index] = drawn.values, drawn.draw_id
-
-    def state_dict(self) -> dict[str, Any]:
-        arrays = ("values", "draw_id", "next_values", "next_draw_id", "episodes")
-        return {"steps": self.steps, "told": self.told, **{name: getattr(self, name).copy() for name in arrays}}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
 
 
 class PlainModel(Protocol):
@@ -192,36 +180,3 @@ def all_draws() -> Callable[[Curriculum, int], tuple[np.ndarray, np.ndarray]]:
         return np.concatenate([d.values for d in drawn]), np.concatenate([d.draw_id for d in drawn])
 
     return draw
-
-
-Resumed = Callable[[Callable[[], Curriculum], Outcome, int, int], None]
-
-
-@pytest.fixture
-def stays_the_same_when_resumed(tmp_path: Path) -> Resumed:
-    """Check that a loop which is never stopped ends like loops that are resumed in another curriculum.
-
-    ``check(make, outcome, steps, stride)`` stops and resumes at every ``stride``-th step.
-    """
-
-    def check(make: Callable[[], Curriculum], outcome: Outcome, steps: int, stride: int) -> None:
-        whole = Loop(make(), outcome)
-        states = {}
-        for step in range(steps):
-            if step % stride == 0:
-                state = {"curriculum": whole.curriculum.state_dict(), "loop": whole.state_dict()}
-                states[step] = (len(whole.begun), save_checkpoint(tmp_path, step, {"run": state}))
-            whole.step()
-        assert any(whole.redrawn), "nothing happens that could be lost"
-        for step, (begun, path) in states.items():
-            saved = load_checkpoint(path)["run"]
-            resumed = Loop(make(), outcome)
-            resumed.curriculum.load_state_dict(saved["curriculum"])
-            resumed.load_state_dict(saved["loop"])
-            resumed.run(steps - step)
-            assert resumed.begun == whole.begun[begun:], f"left at step {step}"
-            assert resumed.curriculum.stats() == whole.curriculum.stats()
-            assert resumed.curriculum.status() == whole.curriculum.status()
-            np.testing.assert_equal(resumed.curriculum.state_dict(), whole.curriculum.state_dict())
-
-    return check

@@ -17,44 +17,42 @@ Make = Callable[..., Curriculum]
 UPDATE = "Losses/Policy Loss"
 
 
-@pytest.fixture(params=["adr", "learning_progress", "prioritized_levels"])
+ADR = {"initial": 0.5, "limits": (0.0, 1.0), "step": 0.1, "lower_threshold": 0.2, "upper_threshold": 0.8}
+KINDS: list[tuple[Any, Any, dict[str, Any]]] = [
+    (adr, AdrSettings, ADR),
+    (learning_progress, LearningProgressSettings, {"limits": (0.0, 1.0)}),
+    (prioritized_levels, PrioritizedLevelsSettings, {"levels": 9}),
+]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind[1].__name__)
 def make(request: pytest.FixtureRequest, simulation: Any) -> Make:
     """Create the curriculum of a parameter ``length`` with these settings: ``make(behavior="Walker")``."""
-
-    def made(**settings: Any) -> Curriculum:
-        if request.param == "adr":
-            block: Any = AdrSettings(
-                initial=0.5, limits=(0.0, 1.0), step=0.1, lower_threshold=0.2, upper_threshold=0.8, **settings
-            )
-            return adr.make_curriculum({"length": block}, simulation.run)
-        if request.param == "learning_progress":
-            block = LearningProgressSettings(limits=(0.0, 1.0), **settings)
-            return learning_progress.make_curriculum({"length": block}, simulation.run)
-        return prioritized_levels.make_curriculum(
-            {"length": PrioritizedLevelsSettings(levels=9, **settings)}, simulation.run
-        )
-
-    return made
+    module, settings, defaults = request.param
+    return lambda **changes: module.make_curriculum({"length": settings(**defaults, **changes)}, simulation.run)
 
 
 def told(*tags: str) -> dict[str, StatSummary]:
     return {tag: StatSummary.of([1.0]) for tag in tags}
 
 
-def test_a_behavior_that_the_environment_does_not_have_is_refused_at_the_first_look(make: Make) -> None:
+KEY = "environment_parameters.length.curriculum.behavior"
+
+
+@pytest.mark.parametrize(
+    ("behavior", "message"),
+    [
+        ("Agnet", "unknown behavior 'Agnet'; did you mean 'Agent'? (known: Agent, Other)"),
+        (None, "missing; name one of Agent, Other"),
+    ],
+)
+def test_a_behavior_that_the_environment_does_not_have_is_refused_at_the_first_look(
+    make: Make, behavior: str | None, message: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
-        make(behavior="Agnet").advance({"Agent": 9, "Other": 9})
-    assert str(caught.value) == (
-        "environment_parameters.length.curriculum.behavior: unknown behavior 'Agnet'; did you mean 'Agent'? (known: "
-        "Agent, Other)"
-    )
+        make(behavior=behavior).advance({"Agent": 9, "Other": 9})
+    assert str(caught.value) == f"{KEY}: {message}"
     make(behavior="Agent").advance({"Agent": 9, "Other": 9})
-
-
-def test_of_several_behaviors_one_must_be_named(make: Make) -> None:
-    with pytest.raises(ConfigError) as caught:
-        make().advance({"Agent": 9, "Other": 9})
-    assert str(caught.value) == ("environment_parameters.length.curriculum.behavior: missing; name one of Agent, Other")
     make().advance({"Agent": 9})
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rlcore import (
     BehaviorSettings,
@@ -49,40 +51,14 @@ def test_numbers_and_ranges_are_read_as_they_are_written(plugins: Plugins) -> No
     assert built(plugins, LEVELS) == PrioritizedLevelsSettings(levels=10)
 
 
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        (ADR | {"initial": 3}, "initial: must be within limits [0.1, 1], not 3"),
-        (ADR | {"initial": [0.05, 0.5]}, "initial: must be within limits [0.1, 1], not [0.05, 0.5]"),
-        (ADR | {"initial": [0.6, 0.4]}, "initial: the lower must not exceed the upper"),
-        (ADR | {"initial": [0.1, 1]}, "initial: covers all of limits"),
-        (ADR | {"limits": [1, 0.1]}, "limits: the lower must be less than the upper"),
-        (ADR | {"limits": [1]}, "limits: must be a list of 2 values"),
-        (ADR | {"step": 0}, "step: must be greater than 0, not 0"),
-        (ADR | {"step": -0.1}, "step: must be greater than 0, not -0.1"),
-        (ADR | {"lower_threshold": 3}, "lower_threshold: must be less than upper_threshold (2), not 3"),
-        (ADR | {"lower_threshold": 2}, "lower_threshold: must be less than upper_threshold (2), not 2"),
-        (ADR | {"boundary_probability": 1.5}, "boundary_probability: must be at most 1"),
-        (ADR | {"boundary_probability": 0}, "boundary_probability: must be greater than 0"),
-        (ADR | {"measure": "rewards"}, "measure: must be one of reward, group_reward, length, not 'rewards'; did you"),
-        (ADR | {"target": [0.9, 0.2]}, "target: the lower must not exceed the upper"),
-        (WHOLE | {"step": 0.5}, "step: must be whole"),
-        (WHOLE | {"initial": 1.5}, "initial: must be whole"),
-        (WHOLE | {"limits": [0.5, 5]}, "limits: must be whole"),
-        (WHOLE | {"target": 2.5}, "target: must be whole"),
-        (PROGRESS | {"bins": 1}, "bins: must be at least 2"),
-        (PROGRESS | {"integer": True, "bins": 3}, "bins: must be at most 2, the number of whole values, not 3"),
-        (PROGRESS | {"random_share": 0}, "random_share: must be greater than 0"),
-        (LEVELS | {"levels": 0}, "levels: must be at least 1"),
-        (LEVELS | {"temperature": 0}, "temperature: must be greater than 0"),
-        (LEVELS | {"staleness": 1.1}, "staleness: must be at most 1"),
-        (LEVELS | {"score": "learnability"}, "success: missing; the score learnability needs it"),
-        (LEVELS | {"success": 1.0}, "success: only learnability uses it"),
-    ],
-)
-def test_a_mistake_is_reported_at_its_key(plugins: Plugins, block: dict[str, Any], message: str) -> None:
+REFUSALS = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text(encoding="utf-8"))
+BLOCKS = {"adr": ADR, "whole": WHOLE, "progress": PROGRESS, "levels": LEVELS}
+
+
+@pytest.mark.parametrize(("block", "change", "message"), REFUSALS)
+def test_a_mistake_is_reported_at_its_key(plugins: Plugins, block: str, change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        built(plugins, block)
+        built(plugins, BLOCKS[block] | change)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 

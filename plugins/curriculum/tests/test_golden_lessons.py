@@ -65,17 +65,11 @@ def test_there_are_forty_cases_and_no_two_alike() -> None:
     assert len({(yaml_of(case), case.history) for case in CASES}) == len({str(case) for case in CASES}) == len(CASES)
 
 
+@pytest.mark.parametrize("resumes", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_golden(case: Case, script: Any) -> None:
+def test_golden(case: Case, script: Any, resumes: bool) -> None:
     running = script(yaml_of(case))
     for event, on in case.history:
+        if resumes:
+            running.play("resume")
         assert running.play(event) == on, event
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_golden_with_a_resume_after_every_event(case: Case, script: Any) -> None:
-    running = script(yaml_of(case))
-    for event, on in case.history:
-        running.play("resume")
-        assert running.play(event) == on, event
-    assert running.play("resume") == on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -10,8 +11,7 @@ import pytest
 
 from rlcore import Plugins, RlcoreError, hookimpl
 from rlcore_curriculum.records import SamplerSpec
-from rlcore_curriculum.sampler_settings import SamplerParameters, UniformParameters
-from rlcore_curriculum.samplers import UniformSampler
+from rlcore_curriculum.sampler_settings import SamplerParameters
 from rlcore_curriculum.testing import SamplerConformance
 
 pytestmark = pytest.mark.smoke
@@ -50,7 +50,6 @@ class NoSeed:
 
 class Registered(SamplerConformance):
     sampler = "acme"
-    low, high = 0.0, 1.0
 
     def plugins(self) -> Plugins:
         class Acme:
@@ -63,95 +62,69 @@ class Registered(SamplerConformance):
         return plugins
 
 
-class Broken(UniformSampler):
-    def __init__(self) -> None:
-        super().__init__(UniformParameters())
+@attrs.define
+class Broken:
+    """Computes values from random numbers and from the last value before them."""
 
-
-class Overshoots(Broken):
-    def sample(self, uniforms: Any) -> Any:
-        return super().sample(uniforms) + 0.1
-
-
-class InfiniteAtZero(Broken):
-    def sample(self, uniforms: Any) -> Any:
-        with np.errstate(divide="ignore"):
-            return np.clip(-np.log(uniforms), 0.0, np.inf)
-
-
-class OneForAll(Broken):
-    def sample(self, uniforms: Any) -> Any:
-        return super().sample(uniforms)[:1]
-
-
-class Whole(Broken):
-    def sample(self, uniforms: Any) -> Any:
-        return super().sample(uniforms).astype(np.int64)
-
-
-class Ranks(Broken):
-    def sample(self, uniforms: Any) -> Any:
-        return uniforms.argsort().argsort() / len(uniforms)
-
-
-class RemembersTheLast(Broken):
-    last = 0.0
+    function: Callable[[Any, float], Any]
+    last: float = 0.0
 
     def sample(self, uniforms: Any) -> Any:
-        values = super().sample(uniforms) * 0.5 + self.last / 2
+        values = self.function(uniforms, self.last)
         self.last = float(values[-1]) if len(values) else self.last
         return values
 
 
-class Scribbles(Broken):
-    def sample(self, uniforms: Any) -> Any:
-        values = super().sample(uniforms)
-        uniforms[:] = 0.5
-        return values
+def infinite_at_zero(uniforms: Any, last: float) -> Any:
+    with np.errstate(divide="ignore"):
+        return np.clip(-np.log(uniforms), 0.0, np.inf)
 
 
-class Draws(Broken):
-    def sample(self, uniforms: Any) -> Any:
-        np.random.random()  # noqa: NPY002
-        return super().sample(uniforms)
+def scribbles(uniforms: Any, last: float) -> Any:
+    values = uniforms.copy()
+    uniforms[:] = 0.5
+    return values
+
+
+def draws(uniforms: Any, last: float) -> Any:
+    np.random.random()  # noqa: NPY002
+    return uniforms.copy()
+
+
+ONE_VALUE = "test_each_number_gives_one_finite_value_within_the_bounds"
+ALONE = "test_a_value_depends_on_its_number_alone"
+CHANGES = "test_sampling_changes_neither_its_argument_nor_global_random_numbers"
 
 
 @pytest.mark.parametrize(
     ("broken", "rule"),
     [
-        (Overshoots, "test_each_number_gives_one_finite_value_within_the_bounds"),
-        (InfiniteAtZero, "test_each_number_gives_one_finite_value_within_the_bounds"),
-        (OneForAll, "test_each_number_gives_one_finite_value_within_the_bounds"),
-        (Whole, "test_each_number_gives_one_finite_value_within_the_bounds"),
-        (Ranks, "test_a_value_depends_on_its_number_alone"),
-        (RemembersTheLast, "test_a_value_depends_on_its_number_alone"),
-        (Scribbles, "test_sampling_changes_neither_its_argument_nor_global_random_numbers"),
-        (Draws, "test_sampling_changes_neither_its_argument_nor_global_random_numbers"),
-        (RemembersTheLast, "test_episodes_have_the_same_values_in_any_order"),
+        (lambda uniforms, last: uniforms + 0.1, ONE_VALUE),
+        (infinite_at_zero, ONE_VALUE),
+        (lambda uniforms, last: uniforms[:1].copy(), ONE_VALUE),
+        (lambda uniforms, last: uniforms.astype(np.int64), ONE_VALUE),
+        (lambda uniforms, last: uniforms.argsort().argsort() / len(uniforms), ALONE),
+        (lambda uniforms, last: uniforms * 0.5 + last / 2, ALONE),
+        (scribbles, CHANGES),
+        (draws, CHANGES),
+        (lambda uniforms, last: uniforms * 0.5 + last / 2, "test_episodes_have_the_same_values_in_any_order"),
     ],
 )
-def test_a_broken_sampler_is_noticed(monkeypatch: pytest.MonkeyPatch, broken: type[Broken], rule: str) -> None:
+def test_a_broken_sampler_is_noticed(monkeypatch: pytest.MonkeyPatch, broken: Any, rule: str) -> None:
     class Conformance(SamplerConformance):
         sampler = "uniform"
         low, high = 0.0, 1.0
 
-    monkeypatch.setattr("rlcore_curriculum.samplers.UniformSampler", lambda settings: broken())
+    monkeypatch.setattr("rlcore_curriculum.samplers.UniformSampler", lambda settings: Broken(broken))
     np.random.random()  # noqa: NPY002  # the next draw from the global generator uses up a number that is there already
     with pytest.raises(AssertionError):
         getattr(Conformance(), rule)()
 
 
-def test_settings_without_a_seed_are_noticed() -> None:
+def test_settings_without_a_seed_or_that_take_anything_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError, match="SamplerParameters"):
         Registered().test_its_record_has_a_summary_and_its_settings_a_seed()
-
-
-def test_settings_that_take_anything_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Conformance(SamplerConformance):
-        sampler = "uniform"
-
-    monkeypatch.setattr(
-        "rlcore_curriculum.sampler_settings.read_settings", lambda cls, block: (SamplerParameters(), ())
-    )
+    anything = (SamplerParameters(), ())
+    monkeypatch.setattr("rlcore_curriculum.sampler_settings.read_settings", lambda cls, block: anything)
     with pytest.raises((AssertionError, RlcoreError), match="no_such_key was accepted"):
-        Conformance().test_unknown_parameters_are_refused()
+        TestUniform().test_unknown_parameters_are_refused()

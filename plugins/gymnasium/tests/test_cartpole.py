@@ -1,21 +1,43 @@
-"""CartPole with same-step reset equals Gymnasium's own, without Gymnasium's extra steps for resets."""
+"""CartPole in arrays: Gymnasium's own without its extra steps for resets, with parameters for each environment."""
 
 from __future__ import annotations
-
-import time
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
-from rlcore import Actions, EpisodeSeeds, SavesState
-from rlcore_gymnasium.cartpole import CartPoleEnvironment
+from rlcore import Actions, ConfigError, EpisodeSeeds, SavesState
+from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
+from rlcore_gymnasium.cartpole_physics import PARAMETERS
+from rlcore_gymnasium.in_process import InProcessEnvironment
+from rlcore_gymnasium.parameter_settings import ParameterRoute
 
-SEEDS = EpisodeSeeds(3)
+NUM_ENVS = 5
+SEEDS = EpisodeSeeds(8)
+ALL = dict.fromkeys(PARAMETERS)
+NUMBERS = {"gravity": 9.8, "masscart": 1.0, "masspole": 0.1, "length": 0.5, "force_mag": 10.0, "tau": 0.02}
 
 
 def act(choices: np.ndarray) -> dict[str, Actions]:
     return {"Agent": Actions(discrete=np.asarray(choices, np.int64).reshape(-1, 1))}
+
+
+def drawn(generator: np.random.Generator) -> dict[str, np.ndarray]:
+    """Draw each number between half and twice CartPole's own, for each environment."""
+    return {name: number * 2.0 ** generator.uniform(-1.0, 1.0, NUM_ENVS) for name, number in NUMBERS.items()}
+
+
+def single(values: dict[str, np.ndarray], index: int, state: np.ndarray) -> CartPoleEnv:
+    """Create a single CartPole with these numbers and everything computed from them."""
+    env = gymnasium.make("CartPole-v1").unwrapped
+    env.reset()
+    for name, array in values.items():
+        setattr(env, name, float(array[index]))
+    env.total_mass = env.masspole + env.masscart
+    env.polemass_length = env.masspole * env.length
+    env.state = state.copy()
+    return env
 
 
 @pytest.mark.parametrize("limit", [10, 500])
@@ -39,38 +61,6 @@ def test_it_equals_the_upstream_environment_bit_for_bit_without_its_reset_steps(
     assert ends >= 5 and ours.episodes.tolist() == [2 + ends]
 
 
-def test_every_environment_follows_the_dynamics_of_a_single_one(make) -> None:
-    num_envs = 4
-    ours = make("CartPole-v1", num_envs, max_episode_steps=20)
-    assert isinstance(ours, CartPoleEnvironment)
-    plain = [gymnasium.make("CartPole-v1", max_episode_steps=20) for _ in range(num_envs)]
-    ours.reset(SEEDS, np.zeros(num_envs, np.int64))
-
-    def start(index: int) -> None:
-        plain[index].reset()
-        plain[index].unwrapped.state = ours.vector.state[:, index].copy()
-
-    for index in range(num_envs):
-        start(index)
-    generator, ends = np.random.default_rng(1), 0
-    for _ in range(200):
-        choices = generator.integers(0, 2, num_envs)
-        batch = ours.step(act(choices))["Agent"]
-        for index, env in enumerate(plain):
-            expected, reward, terminated, truncated, _ = env.step(int(choices[index]))
-            assert (batch.terminated[index], batch.truncated[index]) == (terminated, truncated and not terminated)
-            assert batch.reward[index] == reward
-            if terminated or truncated:
-                row = batch.ended.tolist().index(index)
-                np.testing.assert_allclose(batch.final_observations["observation"][row], expected, atol=1e-6)
-                assert (np.abs(batch.observations["observation"][index]) <= 0.05).all()
-                start(index)
-                ends += 1
-            else:
-                np.testing.assert_allclose(batch.observations["observation"][index], expected, atol=1e-6)
-    assert ends > num_envs
-
-
 def test_falling_at_the_time_limit_is_termination(make) -> None:
     free = make("CartPole-v1", 1)
     free.reset(SEEDS, np.zeros(1, np.int64))
@@ -81,46 +71,151 @@ def test_falling_at_the_time_limit_is_termination(make) -> None:
     assert batches[-1].terminated[0] and not batches[-1].truncated[0]
 
 
-def test_a_restored_cartpole_draws_the_same_next_episodes(make) -> None:
-    ours, restored = make("CartPole-v1", 3), make("CartPole-v1", 3)
+def test_every_environment_moves_like_a_single_one_with_its_numbers(make) -> None:
+    environment = make("CartPole-v1", NUM_ENVS, parameters=ALL)
+    assert isinstance(environment, CartPoleEnvironment)
+    generator = np.random.default_rng(0)
+    playing, following = drawn(generator), drawn(generator)
+    environment.set_parameters(playing)
+    environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    environment.set_parameters(following)
+    values = {name: array.copy() for name, array in playing.items()}
+    singles = [single(values, index, environment.vector.state[:, index]) for index in range(NUM_ENVS)]
+    episodes = 0
+    for _ in range(300):
+        choices = generator.integers(0, 2, NUM_ENVS)
+        batch = environment.step(act(choices))["Agent"]
+        for index, env in enumerate(singles):
+            seen, _, terminated, _, _ = env.step(int(choices[index]))
+            assert batch.terminated[index] == terminated
+            row = np.flatnonzero(batch.ended == index)
+            ours = (
+                batch.final_observations["observation"][row[0]]
+                if row.size
+                else batch.observations["observation"][index]
+            )
+            np.testing.assert_allclose(ours, seen, rtol=1e-6, atol=1e-7)
+            if row.size:
+                for name, array in following.items():
+                    values[name][index] = array[index]
+                singles[index] = single(values, index, environment.vector.state[:, index])
+                episodes += 1
+            else:
+                np.testing.assert_allclose(environment.vector.state[:, index], env.state, rtol=1e-10, atol=1e-12)
+        if batch.ended.size:
+            following = drawn(generator)
+            environment.set_parameters(following)
+    assert episodes > 4 * NUM_ENVS
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_environments_in_this_process_move_like_native_ones(make, name) -> None:
+    """Includes numbers that are computed from a parameter: Gymnasium's own environments keep the old value."""
+    native = make("CartPole-v1", NUM_ENVS, parameters={name: None})
+    apart = make("CartPole-v1", NUM_ENVS, parameters={name: {"attribute": f"unwrapped.{name}", "whole": False}})
+    assert isinstance(native, CartPoleEnvironment) and isinstance(apart, InProcessEnvironment)
+    values = {name: drawn(np.random.default_rng(2))[name]}
+    for environment in (native, apart):
+        environment.set_parameters(values)
+        environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    for index, env in enumerate(apart.vector.envs):
+        env.unwrapped.state = native.vector.state[:, index].copy()
+    for step in range(8):
+        ours, theirs = (each.step(act(np.full(NUM_ENVS, step % 3 > 0)))["Agent"] for each in (native, apart))
+        assert not ours.ended.size and not theirs.ended.size
+        np.testing.assert_allclose(
+            ours.observations["observation"], theirs.observations["observation"], rtol=1e-6, atol=1e-7
+        )
+
+
+def test_a_class_derived_from_cartpole_keeps_its_own_rules(make) -> None:
+    class Loaded(CartPoleEnv):
+        def __init__(self, **options: object) -> None:
+            super().__init__(**options)
+            self.total_mass = 5.0
+
+    gymnasium.register("rlcore-tests/Loaded-v0", entry_point=Loaded)
+    try:
+        environment = make("rlcore-tests/Loaded-v0", 1, parameters={"length": None, "total_mass": None})
+        environment.set_parameters({"length": np.array([1.0])})
+        environment.reset(SEEDS, np.zeros(1, np.int64))
+        assert environment.vector.envs[0].unwrapped.total_mass == 5.0
+    finally:
+        del gymnasium.registry["rlcore-tests/Loaded-v0"]
+
+
+def test_a_restored_cartpole_has_the_numbers_of_open_and_of_next_episodes(make) -> None:
+    ours, restored = (make("CartPole-v1", NUM_ENVS, parameters=ALL) for _ in range(2))
     assert isinstance(ours, SavesState)
-    ours.reset(SEEDS, np.zeros(3, np.int64))
-    choices = np.random.default_rng(0).integers(0, 2, (300, 3))
-    for row in choices[:150]:
-        ours.step(act(row))
-    restored.load_state_dict(ours.state_dict())
-    for row in choices[150:]:
-        first, second = ours.step(act(row))["Agent"], restored.step(act(row))["Agent"]
+    generator = np.random.default_rng(3)
+    ours.set_parameters(drawn(generator))
+    ours.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    ours.set_parameters(drawn(generator))
+    for _ in range(20):
+        ours.step(act(generator.integers(0, 2, NUM_ENVS)))
+    ours.set_parameters(drawn(generator))
+    state = ours.state_dict()
+    ours.step(act(np.ones(NUM_ENVS)))  # this step does not change the saved state
+    restored.load_state_dict(state)
+    restored.step(act(np.ones(NUM_ENVS)))
+    for _ in range(200):
+        choices = generator.integers(0, 2, NUM_ENVS)
+        first, second = ours.step(act(choices))["Agent"], restored.step(act(choices))["Agent"]
         np.testing.assert_array_equal(first.observations["observation"], second.observations["observation"])
-        np.testing.assert_array_equal(first.terminated, second.terminated)
-    assert ours.episodes.tolist() == restored.episodes.tolist() and ours.episodes.min() > 5
+        np.testing.assert_array_equal(ours.vector.state, restored.vector.state)
+    for attribute in (*PARAMETERS, "total_mass", "polemass_length"):
+        np.testing.assert_array_equal(getattr(ours.vector, attribute), getattr(restored.vector, attribute))
+    assert ours.episodes.min() > 2
 
 
-def test_the_saved_state_is_not_changed_by_further_steps(make) -> None:
-    environment = make("CartPole-v1", 2)
+@pytest.mark.parametrize(
+    ("names", "routes", "attributes"),
+    [
+        (["length"], {}, {"length": "length"}),
+        (["pole"], {"pole": {"attribute": "unwrapped.length"}}, {"pole": "length"}),
+        (["length", "x_threshold"], {}, None),
+        (["length"], {"length": {"constructor": "length"}}, None),
+        (["low"], {"low": {"reset_option": "low"}}, None),
+        (["length"], {"length": {"whole": True}}, None),
+        (["length", "pole"], {"pole": {"attribute": "unwrapped.length"}}, None),
+    ],
+)
+def test_the_native_form_is_used_if_it_supports_all_parameters(names, routes, attributes) -> None:
+    found = native_parameters(names, {name: ParameterRoute(**how) for name, how in routes.items()})
+    assert (None if found is None else {name: found[name] for name in names}) == attributes
+
+
+def test_a_parameter_that_arrays_do_not_support_uses_environments_in_this_process(make) -> None:
+    environment = make("CartPole-v1", 2, parameters={"length": None, "x_threshold": None})
+    assert isinstance(environment, InProcessEnvironment)
+    environment.set_parameters({"length": np.array([1.0, 2.0]), "x_threshold": np.array([1.5, 1.0])})
     environment.reset(SEEDS, np.zeros(2, np.int64))
-    saved = environment.state_dict()
-    before = {key: np.array(saved[key]) for key in ("episodes", "state", "steps")}
-    for _ in range(30):
-        environment.step(act([1, 1]))
-    for key, array in before.items():
-        np.testing.assert_array_equal(saved[key], array)
+    env_index = [env.unwrapped for env in environment.vector.envs]
+    assert [(env.length, env.x_threshold) for env in env_index] == [(1.0, 1.5), (2.0, 1.0)]
+    np.testing.assert_allclose([env.polemass_length for env in env_index], [0.1, 0.2])
 
 
-def test_same_step_reset_costs_little_beside_the_environment(make) -> None:
-    environment = make("CartPole-v1", 8)
-    environment.reset(SEEDS, np.zeros(8, np.int64))
-    choices = np.random.default_rng(0).integers(0, 2, (50, 8))
-    actions = [act(row) for row in choices]
-    ours = raw = float("inf")
-    for _ in range(100):  # the fastest of many short measurements: other processes share the machine
-        started = time.perf_counter()
-        for action in actions:
-            environment.step(action)
-        ours = min(ours, time.perf_counter() - started)
-        started = time.perf_counter()
-        for row in choices:
-            environment.vector.step(row)
-        raw = min(raw, time.perf_counter() - started)
-        environment.reset(SEEDS, np.zeros(8, np.int64))
-    assert (ours - raw) / len(choices) < 10e-6
+def test_unknown_names_are_refused_with_all_there_are(make) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make("CartPole-v1", 2, parameters={"lenght": None})
+    assert str(refused.value) == (
+        "environment_parameters.lenght: CartPole-v1 has no such parameter; it has the attributes force_mag, gravity, "
+        "length, masscart, masspole, screen_height, screen_width, tau, theta_threshold_radians, x_threshold and the "
+        "constructor argument max_episode_steps; to use another attribute or a reset "
+        "option, name it in environment.parameters.lenght; did you mean 'length'?"
+    )
+    with pytest.raises(ConfigError) as refused:
+        make("CartPole-v1", 2).set_parameters({"lenght": np.ones(2)})
+    assert str(refused.value) == (
+        "environment_parameters.lenght: CartPole-v1 has no such parameter; it has gravity, masscart, masspole, length, "
+        "force_mag, tau; did you mean 'length'?"
+    )
+
+
+def test_what_follows_from_other_numbers_is_not_for_anybody_to_set(make) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make("CartPole-v1", 2, parameters={"mass": {"attribute": "unwrapped.total_mass"}})
+    assert str(refused.value).startswith(
+        "environment.parameters.mass.attribute: 'unwrapped.total_mass' of CartPole-v1 follows from its other numbers: "
+        "unwrapped.force_mag, unwrapped.gravity, "
+    )

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
@@ -45,13 +44,6 @@ class TestNativeCartPole(EnvironmentConformance):
         return environment
 
 
-class TestCartPoleCutOffBeforeItFalls(EnvironmentConformance):
-    one_generator = True
-
-    def make(self, num_envs: int) -> Environment:
-        return made("CartPole-v1", num_envs, max_episode_steps=12)
-
-
 class TestNextStepNative(EnvironmentConformance):
     one_generator = True
 
@@ -87,21 +79,7 @@ class TestInProcessWithMasks(EnvironmentConformance):
         return made("Taxi-v4" if _registered("Taxi-v4") else "Taxi-v3", num_envs, max_episode_steps=30)
 
 
-class TestInProcessOneHot(EnvironmentConformance):
-    """FrozenLake: Discrete observations, episodes of a few steps."""
-
-    steps = 60
-
-    def make(self, num_envs: int) -> Environment:
-        return made("FrozenLake-v1", num_envs)
-
-
 def _registered(env_id: str) -> bool:
     import gymnasium
 
     return env_id in gymnasium.registry
-
-
-def test_float64_observations_arrive_as_float32() -> None:
-    environment = made("MountainCarContinuous-v0", 2)
-    assert environment.behaviors["Agent"].observations[0].dtype == np.float32

@@ -110,16 +110,6 @@ def test_terminated_wins_if_an_environment_sets_both_flags(make, recorder) -> No
     assert not after.terminated.any() and not after.ended.size and after.final_observations is None
 
 
-def test_the_seed_of_an_episode_depends_on_environment_and_number(make, recorder) -> None:
-    environment = make(recorder, 2, ends=["", "truncated"])
-    environment.reset(SEEDS, np.array([3, 8]))
-    for _ in range(5):
-        environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})
-    recorders = [env.unwrapped for env in environment.vector.envs]
-    assert recorders[0].seeds == [SEEDS(0, 3), SEEDS(0, 4), SEEDS(0, 5)]
-    assert recorders[1].seeds == [SEEDS(1, 8), SEEDS(1, 9), SEEDS(1, 10)]
-
-
 def test_an_environment_that_reuses_its_array_still_gives_the_final_observation(make, recorder) -> None:
     reusing, fresh = (make(recorder, 2, ends=["terminated"], reuse=reuse) for reuse in (True, False))
     for environment in (reusing, fresh):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rlcore import AgentBatch, Environment, EpisodeSeeds, SavedValueError, SavesState, load_checkpoint, save_checkpoint
 from rlcore_devkit.playing import random_actions
-from rlcore_gymnasium.saving import SavingEnvironment
+from rlcore_gymnasium.saved_state import SavingEnvironment
 
 CLASSIC = ("Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
 ROBOTS = (
@@ -212,10 +212,3 @@ def test_a_state_that_does_not_fit_is_refused(make: Any, path: str, value: Any) 
     with pytest.raises(SavedValueError):
         restored.load_state_dict(spoiled(saved.state_dict(), path, value))
     restored.load_state_dict(saved.state_dict())
-
-
-def test_the_state_of_another_environment_is_refused(make: Any) -> None:
-    saved, restored = make("MountainCar-v0", NUM_ENVS), make("Pendulum-v1", NUM_ENVS)
-    played(saved, 5, np.random.default_rng(0))
-    with pytest.raises(SavedValueError):
-        restored.load_state_dict(saved.state_dict())

@@ -78,17 +78,6 @@ def test_a_film_that_the_disk_has_no_room_for_is_an_error(
     environment.close()
 
 
-def test_the_episodes_equal_the_episodes_without_video(tmp_path: Path) -> None:
-    with_camera = filmed("Acrobot-v1", tmp_path / "films")
-    run = SimpleNamespace(behavior_names=("Agent",), num_envs=1, video=None, config=NO_PARAMETERS)
-    without = make_environment(EnvironmentSettings(id="Acrobot-v1"), run)  # type: ignore[arg-type]
-    batches = [each.reset(EpisodeSeeds(3), np.zeros(1, np.int64))["Agent"] for each in (with_camera, without)]
-    for _ in range(5):
-        assert np.array_equal(batches[0].observations["observation"], batches[1].observations["observation"])
-        action = {"Agent": Actions(discrete=np.zeros((1, 1), np.int64))}
-        batches = [each.step(action)["Agent"] for each in (with_camera, without)]
-    with_camera.close()
-    without.close()
 
 
 class Blind(gymnasium.Env[Any, Any]):

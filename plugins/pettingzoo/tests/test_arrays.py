@@ -54,10 +54,6 @@ def test_players_that_leave_in_another_order_than_their_slots_have_their_own_num
     assert {(True, False), (False, True)} <= orders
 
 
-def test_without_final_info_in_the_file_there_is_none(make: Make) -> None:
-    assert all(batches["Agent"].final_info is None for batches in play(make("zoo_games:fading"), 20))
-
-
 def test_an_agent_that_is_out_waits_with_valid_values_and_without_reward(make: Make) -> None:
     environment = make("zoo_games:fading", 2, arguments={"agents": 3})
     out = np.zeros(6, np.bool_)
@@ -74,12 +70,6 @@ def test_an_agent_that_is_out_waits_with_valid_values_and_without_reward(make: M
         before = np.repeat(environment.episodes, 3)
         waited += int(out.sum())
     assert waited > 50
-
-
-def test_all_agents_act_in_every_step_of_a_game_without_deaths(make: Make) -> None:
-    pytest.importorskip("pygame")
-    environment = make("rps_v2", 3)
-    assert all(batches["Agent"].needs_action is None for batches in play(environment, 40))
 
 
 class MaskedBranches(IdentityEnvironment):

@@ -47,7 +47,17 @@ def fingerprint(environment: Any, steps: int, run_seed: int) -> tuple[str, int]:
     return digest.hexdigest(), ended
 
 
-def check(make: Callable[..., Any], game: str, steps: int, num_envs: int) -> None:
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("game", "steps", "num_envs"),
+    [
+        *((game, SLOW.get(game, 120), 2) for game in GAMES),
+        *(pytest.param(game, 10_000, 1, marks=pytest.mark.deep) for game in GAMES),
+    ],
+)
+def test_a_game_runs_clean_and_equal_seeds_give_equal_bits(
+    make: Callable[..., Any], game: str, steps: int, num_envs: int
+) -> None:
     env_id = game.partition(" ")[0]
 
     def played(seed: int) -> tuple[str, int]:
@@ -69,19 +79,6 @@ def check(make: Callable[..., Any], game: str, steps: int, num_envs: int) -> Non
     assert ended or steps < 1000
     if steps < 1000:
         assert played(2)[0] != first
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("game", GAMES)
-def test_a_game_runs_clean_and_equal_seeds_give_equal_bits(make: Callable[..., Any], game: str) -> None:
-    check(make, game, SLOW.get(game, 120), 2)
-
-
-@pytest.mark.deep
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("game", GAMES)
-def test_ten_thousand_steps_run_clean_and_equal_seeds_give_equal_bits(make: Callable[..., Any], game: str) -> None:
-    check(make, game, 10_000, 1)
 
 
 def test_the_classic_family_is_complete() -> None:

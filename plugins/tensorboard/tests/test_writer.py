@@ -55,20 +55,6 @@ def test_scalars_are_readable_before_the_writer_is_closed(tmp_path) -> None:
     writer.close()
 
 
-def test_the_lesson_of_each_environment_parameter_is_a_chart(tmp_path) -> None:
-    """Lessons may return, and a run may be resumed in any lesson."""
-    tags = {name: f"Environment/Lesson Number/{name}" for name in ("length", "wind speed")}
-    writer = TensorBoardWriter(tmp_path)
-    for step, length, wind in [(1000, 0, 0), (2000, 2, 1), (3000, 1, 1)]:
-        lessons = {"length": StatSummary.of([float(length)]), "wind speed": StatSummary.of([float(wind)])}
-        writer.write("Walker", step, {tags[name]: summary for name, summary in lessons.items()})
-    writer.close()
-    resumed = TensorBoardWriter(tmp_path, {"Walker": 2000})
-    resumed.write("Walker", 3000, {tags["length"]: StatSummary.of([3.0])})
-    resumed.close()
-    events = read(tmp_path / "Walker")
-    assert points(events, tags["length"]) == [(1000, 0.0), (2000, 2.0), (3000, 3.0)]
-    assert points(events, tags["wind speed"]) == [(1000, 0.0), (2000, 1.0)]
 
 
 def test_step_and_is_training_are_hidden(tmp_path) -> None:
@@ -78,13 +64,6 @@ def test_step_and_is_training_are_hidden(tmp_path) -> None:
     assert set(read(tmp_path / "Walker").Tags()["scalars"]) == {CUMULATIVE_REWARD, "Losses/Policy Loss"}
 
 
-def test_behaviors_have_directories_of_their_own(tmp_path) -> None:
-    writer = TensorBoardWriter(tmp_path)
-    writer.write("Striker", 10, stats())
-    writer.write("Goalie", 20, stats(5.0))
-    writer.close()
-    assert points(read(tmp_path / "Striker"), CUMULATIVE_REWARD) == [(10, 2.0)]
-    assert points(read(tmp_path / "Goalie"), CUMULATIVE_REWARD) == [(20, 6.0)]
 
 
 def test_a_resumed_run_replaces_the_points_it_takes_again(tmp_path) -> None:

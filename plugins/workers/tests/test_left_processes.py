@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlcore import EndingProcess
+from rlcore_workers import EndingProcess
 
 if TYPE_CHECKING:
     import psutil
@@ -24,7 +24,8 @@ else:
 PLUGIN = """
 import os, subprocess
 import rlcore
-from rlcore import EndingProcess, EnvironmentSpec, hookimpl
+from rlcore import EnvironmentSpec, hookimpl
+from rlcore_workers import EndingProcess
 from rlcore_devkit.environments import TinyCorridor
 
 def make(settings, run):

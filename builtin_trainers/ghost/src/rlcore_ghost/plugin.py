@@ -14,26 +14,20 @@ if TYPE_CHECKING:
 
 
 @hookimpl
-def rlcore_behavior_sections() -> list[BehaviorSection]:
+def rlcore_config_sections() -> list[BehaviorSection | EvaluationSection]:
     return [
         BehaviorSection(
             name="self_play",
             target="rlcore_ghost.settings:SelfPlaySettings",
             summary="self-play: games against earlier versions of the policy",
             ranks=True,
-        )
-    ]
-
-
-@hookimpl
-def rlcore_evaluation_sections() -> list[EvaluationSection]:
-    return [
+        ),
         EvaluationSection(
             name="opponents",
             target="rlcore_ghost.matches:AgainstOpponents",
             settings="rlcore_ghost.settings:AgainstSettings",
             summary="evaluations against opponents, which play the other teams",
-        )
+        ),
     ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlcore.cli.commands import LazyCommand, LazyGroup, allow_local_option, debug_option, plugin_options, plugins_for
+from rlcore.cli.commands import LazyCommand, LazyGroup, PluginFlags, debug_option, plugin_options
 from rlcore.cli.terminal import UserPath, echo, show_log
 from rlcore.errors import EXIT_DONE, EXIT_RUN_STATE
 
@@ -173,18 +173,9 @@ def verify_command(run: Path, as_json: bool) -> int:
 @click.option("--dry-run", is_flag=True, help="Delete nothing; print what would be deleted.")
 @_json_option
 @plugin_options
-@allow_local_option
 @debug_option
 def prune_command(
-    run: Path,
-    keep: int | None,
-    older_than: float | None,
-    dry_run: bool,
-    as_json: bool,
-    dash_p: tuple[str, ...],
-    no_plugins: bool,
-    strict_plugins: bool,
-    allow_local: bool,
+    run: Path, keep: int | None, older_than: float | None, dry_run: bool, as_json: bool, chosen: PluginFlags
 ) -> None:
     """Delete checkpoints of RUN that are not needed. With both options, both conditions must hold.
 
@@ -199,14 +190,7 @@ def prune_command(
 
     show_log()
     directory = find_run(run)
-    plugins = plugins_for(
-        read_saved_configuration(directory),
-        dash_p=dash_p,
-        no_plugins=no_plugins,
-        strict_plugins=strict_plugins,
-        allow_local=allow_local,
-        lenient=True,
-    )
+    plugins = chosen.load(read_saved_configuration(directory), lenient=True)
     plan = prune(directory, keep, older_than, dry_run, lambda status: plugins.write_status(status, directory / LOGS))
     if as_json:
         deleted = [each.to_json() for each in plan.delete]

@@ -12,17 +12,19 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
 from importlib import import_module
 from importlib.machinery import PathFinder
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import attrs
 import click
 
 from rlcore.cli.terminal import echo
 from rlcore.errors import PluginError, did_you_mean
-from rlcore.plugins.known import package_of
+from rlcore.plugins.known import PACKAGES
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
@@ -85,7 +87,7 @@ class LazyGroup(click.Group):
         if command is not None:
             return name, command, args[1:]
         known = (*self.lazy, *self._of_this_group(others))
-        package = package_of("command", self.front + name)
+        package = PACKAGES.get(("command", self.front + name))
         if package:
             advice = f"pip install {package}, or turn the plugin on if it is installed"
             raise click.UsageError(f"no command {self.front + name!r}: it is a command of {package}; {advice}", ctx)
@@ -197,10 +199,64 @@ def _off(plugins: Plugins) -> str:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def plugin_options(command: Command) -> Command:
-    """Adds ``-p``, ``--no-plugins`` and ``--strict-plugins`` (``dash_p``, ``no_plugins``, ``strict_plugins``)."""
+@attrs.frozen
+class PluginFlags:
+    """What the command line says about plugins.
+
+    Attributes:
+        dash_p: The values of ``-p``.
+        no_plugins: Whether ``--no-plugins`` was given.
+        strict: Whether ``--strict-plugins`` was given.
+        allow_local: Whether ``--allow-local`` was given; see :mod:`rlcore.cli.commands`.
+    """
+
+    dash_p: tuple[str, ...]
+    no_plugins: bool
+    strict: bool
+    allow_local: bool
+
+    def load(
+        self, document: Document, *, allow_local: bool = False, tolerate_errors: bool = False, lenient: bool = False
+    ) -> Plugins:
+        """Loads the plugins of a command and prints their warnings, such as one for each plugin that was left out.
+
+        Local files and modules that only the document names are left out, with a warning, unless ``allow_local`` or the
+        flag allows them. ``lenient``: plugins that only the document asks for may be missing or broken.
+        """
+        from rlcore.config.load import left_out, load_plugins_for
+
+        allowed = allow_local or self.allow_local
+        plugins = load_plugins_for(
+            document,
+            dash_p=self.dash_p,
+            no_plugins=self.no_plugins,
+            strict=self.strict,
+            tolerate_errors=tolerate_errors,
+            allow_local=allowed,
+            lenient=lenient,
+        )
+        for warning in (*(() if allowed else left_out(document, plugins)), *plugins.warnings):
+            echo(f"warning: {warning}", err=True)
+        return plugins
+
+
+def plugin_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``-p``, ``--no-plugins``, ``--strict-plugins`` and ``--allow-local``, which are passed as ``chosen``."""
+
+    @wraps(command)
+    def called(
+        *, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool, allow_local: bool, **arguments: Any
+    ) -> Any:
+        return command(chosen=PluginFlags(dash_p, no_plugins, strict_plugins, allow_local), **arguments)
+
+    local = click.option(
+        "--allow-local",
+        is_flag=True,
+        envvar="RLCORE_ALLOW_LOCAL",
+        help="Import the files and modules that the configuration names (RLCORE_ALLOW_LOCAL=1 does the same).",
+    )
     strict = click.option("--strict-plugins", is_flag=True, help="Stop the command at any failure of a plugin.")
-    return selection_options(strict(command))
+    return selection_options(strict(local(called)))
 
 
 def selection_options(command: Command) -> Command:
@@ -220,57 +276,6 @@ def selection_options(command: Command) -> Command:
 def debug_option(command: Command) -> Command:
     """Adds ``--debug``, which :func:`rlcore.cli.main.main` reads from the arguments."""
     return click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(command)
-
-
-def plugins_for(
-    document: Document,
-    *,
-    dash_p: Sequence[str],
-    no_plugins: bool,
-    strict_plugins: bool,
-    tolerate_errors: bool = False,
-    allow_local: bool = True,
-    lenient: bool = False,
-) -> Plugins:
-    """Loads the plugins of a command and prints their warnings, such as one for each plugin that was left out.
-
-    Without ``allow_local``, local files and modules that only the document names are left out; see
-    :mod:`rlcore.cli.commands`. ``lenient``: plugins that only the document asks for may be missing or broken.
-    """
-    from rlcore.config.load import load_plugins_for
-
-    plugins = load_plugins_for(
-        document,
-        dash_p=dash_p,
-        no_plugins=no_plugins,
-        strict=strict_plugins,
-        tolerate_errors=tolerate_errors,
-        allow_local=allow_local,
-        lenient=lenient,
-    )
-    if not allow_local:
-        warn_of_left_out(document, plugins)
-    for warning in plugins.warnings:
-        echo(f"warning: {warning}", err=True)
-    return plugins
-
-
-def allow_local_option(command: Command) -> Command:
-    """Adds ``--allow-local`` (``allow_local``)."""
-    return click.option(
-        "--allow-local",
-        is_flag=True,
-        envvar="RLCORE_ALLOW_LOCAL",
-        help="Import the files and modules that the configuration names (RLCORE_ALLOW_LOCAL=1 does the same).",
-    )(command)
-
-
-def warn_of_left_out(document: Document, plugins: Plugins) -> None:
-    """Warns of each file and module that the configuration names and that was not imported."""
-    from rlcore.config.load import left_out
-
-    for message in left_out(document, plugins):
-        echo(f"warning: {message}", err=True)
 
 
 _PREFIX = "of_plugin_"  # of the names under which click passes their values

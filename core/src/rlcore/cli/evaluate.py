@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlcore.cli.commands import allow_local_option, debug_option, plugin_options, plugins_for
+from rlcore.cli.commands import PluginFlags, debug_option, plugin_options
 from rlcore.cli.main import ends_within, report
 from rlcore.cli.run import limit_threads
 from rlcore.cli.terminal import UserPath, echo, show_log
 from rlcore.errors import EXIT_DONE, EXIT_SIGINT, ConfigError
-from rlcore.settings.limits import MAX_EPISODES
+from rlcore.settings.blocks import MAX_EPISODES
 
 if TYPE_CHECKING:
     from rlcore.contracts.results import EvaluationResult
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
-@allow_local_option
 @debug_option
 def evaluate_command(
     run: Path,
@@ -82,10 +81,7 @@ def evaluate_command(
     no_opponents: bool,
     sets: tuple[str, ...],
     as_json: bool,
-    dash_p: tuple[str, ...],
-    no_plugins: bool,
-    strict_plugins: bool,
-    allow_local: bool,
+    chosen: PluginFlags,
 ) -> None:
     """Measure the agents of RUN (a run directory, or the id of a run in results/).
 
@@ -97,7 +93,7 @@ def evaluate_command(
         raise ConfigError(f"--video {video}: is not empty; name an empty or new directory for the films")
     limit_threads()
     from rlcore.config.load import load_document, located
-    from rlcore.config.overrides import apply_overrides
+    from rlcore.config.rewriting import apply_overrides
     from rlcore.run.saved.data import find_run, read_saved_configuration
     from rlcore.run.saved.provenance import naming_absent_plugins, refuse_code_of_others
     from rlcore.run.saved.run import SavedRun
@@ -118,16 +114,9 @@ def evaluate_command(
         isinstance(evaluation, Mapping) and "interval" not in evaluation
     ):  # evaluations within a run, of which there are none here
         document = apply_overrides(document, ["evaluation.interval=null"])
-    if not allow_local:
+    if not chosen.allow_local:
         refuse_code_of_others(document, directory, local=False)
-    plugins = plugins_for(
-        document,
-        dash_p=dash_p,
-        no_plugins=no_plugins,
-        strict_plugins=strict_plugins,
-        allow_local=allow_local,
-        lenient=True,
-    )
+    plugins = chosen.load(document, lenient=True)
     with naming_absent_plugins(directory, plugins):
         config, document = load_document(document, plugins, measuring=True)
     with located(document):

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import click
 
-from rlcore.cli.commands import allow_local_option, debug_option, plugin_options, plugins_for
+from rlcore.cli.commands import PluginFlags, debug_option, plugin_options
 from rlcore.cli.run import limit_threads
 from rlcore.cli.terminal import UserPath, echo, show_log
 
@@ -35,7 +35,6 @@ from rlcore.cli.terminal import UserPath, echo, show_log
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
-@allow_local_option
 @debug_option
 def export_command(
     run: Path,
@@ -47,10 +46,7 @@ def export_command(
     force: bool,
     sets: tuple[str, ...],
     as_json: bool,
-    dash_p: tuple[str, ...],
-    no_plugins: bool,
-    strict_plugins: bool,
-    allow_local: bool,
+    chosen: PluginFlags,
 ) -> None:
     """Export the policies of a run (its directory, or its id in results/), or of the directory of one checkpoint.
 
@@ -58,21 +54,14 @@ def export_command(
     of the run's export block, which --set and --profile change.
     """
     limit_threads()
-    from rlcore.config.overrides import apply_overrides
+    from rlcore.config.rewriting import apply_overrides
     from rlcore.run.saved.export import Export, chosen_exporter, with_profile
     from rlcore.run.saved.run import PolicySource
 
     show_log()
     source = PolicySource.find(run)
     source = attrs.evolve(source, document=apply_overrides(source.document, sets))
-    plugins = plugins_for(
-        source.document,
-        dash_p=dash_p,
-        no_plugins=no_plugins,
-        strict_plugins=strict_plugins,
-        allow_local=allow_local,
-        lenient=True,
-    )
+    plugins = chosen.load(source.document, lenient=True)
     spec = chosen_exporter(source.document, plugins, exporter)
     if profile is not None:
         source = attrs.evolve(source, document=with_profile(source.document, spec, profile))

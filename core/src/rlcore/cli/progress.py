@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlcore.builtin.terminal_text import printable
-from rlcore.cli.terminal import cells, echo
+from rlcore.cli.terminal import cells, echo, printable
 
 if TYPE_CHECKING:
     from rich.console import Console

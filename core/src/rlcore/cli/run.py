@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlcore.cli.commands import (
-    allow_local_option,
-    before_double_dash,
-    options_of_plugins,
-    plugin_options,
-    plugins_for,
-    taken,
-)
+from rlcore.cli.commands import PluginFlags, before_double_dash, options_of_plugins, plugin_options, taken
 from rlcore.cli.terminal import ShownPaths, UserPath, echo, lasting_console, show_log
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.storage.files.paths import user_path
@@ -35,51 +28,21 @@ if TYPE_CHECKING:
 
 _ADDED = "rlcore.cli.run.options_of_plugins"
 
-# Flags of other programs, mostly of mlagents-learn and old versions of it, that rlcore lacks: the message for each.
-_UNITY = "not supported yet: Unity environments"
-_GYMNASIUM = "a Gymnasium environment is environment.id of CONFIG, or --set environment.id=CartPole-v1"
-FOREIGN_FLAGS: Mapping[str, str] = {
-    "--env": f"{_UNITY}; {_GYMNASIUM}",
-    "--env-id": _GYMNASIUM,
-    "--algo": "write trainer_type in the behavior, or --set behaviors.NAME.trainer_type=ppo",
-    "--config": "leave the flag out: rlcore run CONFIG",
-    "--n-envs": "write --num-envs",
-    **dict.fromkeys(("--n-timesteps", "--total-timesteps"), "write --max-steps"),
-    **dict.fromkeys(("--env-args", "--base-port", "--num-areas"), _UNITY),
-    **dict.fromkeys(("--no-graphics", "--no-graphics-monitor", "--width", "--height", "--quality-level"), _UNITY),
-    **dict.fromkeys(("--time-scale", "--target-frame-rate", "--capture-frame-rate"), _UNITY),
-    **dict.fromkeys(("--torch", "--tensorflow"), "each trainer chooses its own framework; leave it out"),
-    **dict.fromkeys(("--slow", "--worker-id"), _UNITY),
-    **dict.fromkeys(("--docker-target-name", "--multi-gpu"), "removed by ML-Agents; leave it out"),
-    **dict.fromkeys(
-        ("--curriculum", "--sampler"), "removed by ML-Agents; write lessons and samplers in environment_parameters"
-    ),
-    "--lesson": "removed by ML-Agents; a run starts with the lessons of another one by "
-    "--set checkpoint_settings.initialize_lessons_from=RUN_ID",
-    "--num-runs": "removed by ML-Agents; start a run for each seed, with its own --run-id and --seed",
-    **{
-        f"--{name.replace('_', '-')}": f"write --set env_settings.{name}=NUMBER"
-        for name in ("timeout_wait", "max_lifetime_restarts", "restarts_rate_limit_n", "restarts_rate_limit_period_s")
-    },
-    "--save-freq": "write --set behaviors.NAME.checkpoint_interval=STEPS",
-    "--keep-checkpoints": "write --set behaviors.NAME.keep_checkpoints=NUMBER",
-    "--cpu": "write --device cpu",
-    "--torch-device": "write --device",
-    "--load": "write --resume",
-    "--train": "leave it out; a run trains unless --inference is given",
-}
-
 
 class RunCommand(click.Command):
     """Has the options of plugins, and refuses flags of other programs before click suggests similar ones."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = options_of_plugins(args, self.params)
-        added = {option for each in options for option in each.opts}
+        known = {option for each in (*self.params, *options) for option in each.opts}
         for word in before_double_dash(args):
             flag = word.partition("=")[0]
-            if flag in FOREIGN_FLAGS and flag not in added:
-                raise ConfigError(f"{flag}: {FOREIGN_FLAGS[flag]}")
+            if flag.startswith("--") and flag not in known:
+                from rlcore.config.hints import foreign_keys
+
+                said = foreign_keys()["flags"].get(flag.removeprefix("--"))
+                if said is not None:
+                    raise ConfigError(f"{flag}: {said}")
         ctx.meta[_ADDED] = options
         try:
             return super().parse_args(ctx, args)
@@ -114,16 +77,7 @@ class RunCommand(click.Command):
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the configuration.")
 @click.option("--debug", is_flag=True, help="Log more, and show tracebacks.")
 @plugin_options
-@allow_local_option
-def run_command(
-    config: Path | None,
-    sets: tuple[str, ...],
-    dash_p: tuple[str, ...],
-    no_plugins: bool,
-    strict_plugins: bool,
-    allow_local: bool,
-    **flags: Any,
-) -> int:
+def run_command(config: Path | None, sets: tuple[str, ...], chosen: PluginFlags, **flags: Any) -> int:
     """Train agents as CONFIG describes.
 
     Ctrl-C saves a checkpoint and ends the run; a second one ends it at once. If the output is lost (a closed terminal
@@ -132,25 +86,15 @@ def run_command(
     if flags["force"] and flags["resume"]:
         raise click.UsageError("--resume continues a run and --force replaces it; give only one of them")
     limit_threads()
-    options = taken(flags)
-    chosen = {"dash_p": dash_p, "no_plugins": no_plugins, "strict_plugins": strict_plugins}
     with lasting_console() as when_output_is_lost:
-        return train(config, sets, flags, options, allow_local, when_output_is_lost, **chosen)
+        return train(lambda: make_run(config, sets, flags, chosen), when_output_is_lost)
 
 
-def train(
-    config: Path | None,
-    sets: tuple[str, ...],
-    flags: dict[str, Any],
-    options: Mapping[str, str],
-    allow_local: bool,
-    when_output_is_lost: list[Callable[[], None]],
-    **plugin_flags: Any,
-) -> int:
-    """Trains as the arguments say until the run ends. Returns the exit code."""
+def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]) -> int:
+    """Trains the run that ``make`` makes until it ends. Returns the exit code."""
     from rlcore.cli.main import ends_within, report
     from rlcore.cli.progress import interrupts, is_silent, show_progress, show_start
-    from rlcore.contracts.finite import hide_overflow_warnings
+    from rlcore.contracts.saved_values import hide_overflow_warnings
     from rlcore.run.ranks.launch import launched
 
     hide_overflow_warnings()
@@ -158,7 +102,7 @@ def train(
     leads = launch is None or launch.leads
     show_log(leads=leads)
     with first_rank_reports(launch):
-        run = make_run(config, sets, flags, options, allow_local, plugin_flags)
+        run = make()
     if run.config.checkpoint_settings.inference:  # it has no other end
         when_output_is_lost.append(partial(run.request_stop, "the output is lost"))
     shown = ShownPaths()  # before the environment is created, which may change the working directory
@@ -192,29 +136,23 @@ def train(
     return report_end(run, shown)
 
 
-def make_run(
-    config: Path | None,
-    sets: tuple[str, ...],
-    flags: dict[str, Any],
-    options: Mapping[str, str],
-    allow_local: bool,
-    plugin_flags: Mapping[str, Any],
-) -> Run:
+def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], chosen: PluginFlags) -> Run:
     """The run that the arguments describe, before it starts."""
-    from rlcore.config.overrides import apply_overrides
     from rlcore.config.reading import read_document
+    from rlcore.config.rewriting import apply_overrides
     from rlcore.run.run import Run
     from rlcore.run.saved.provenance import refuse_code_of_others
 
+    options = taken(flags)
     if config is None:
         document = configuration_of_run(flags)
         flags["results_dir"] = flags["results_dir"] or "results"  # or a copied run would resume the original
     else:
         document = read_document(config)
     document = apply_overrides(document, sets, typed_flags(flags, document.data), options)
-    if config is None and not allow_local:
+    if config is None and not chosen.allow_local:
         refuse_code_of_others(document, run_directory(flags), local=True)
-    run = Run(document, plugins_for(document, **plugin_flags))
+    run = Run(document, chosen.load(document, allow_local=True))
     if config is not None:
         refuse_configuration_of_another(config, run)
     if run.offline and flags["num_envs"] is not None and not flags["inference"]:

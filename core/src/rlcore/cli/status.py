@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from rlcore.builtin.terminal_text import printable
-from rlcore.cli.commands import allow_local_option, debug_option, plugin_options, plugins_for
-from rlcore.cli.terminal import UserPath, cells, echo, plain_console, show_log
+from rlcore.cli.commands import PluginFlags, debug_option, plugin_options
+from rlcore.cli.terminal import UserPath, cells, echo, plain_console, printable, show_log
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
@@ -26,11 +25,8 @@ _LAST_SUMMARIES = 8_000_000  # bytes at the end of metrics.jsonl, in which every
 @click.argument("run", type=UserPath())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
-@allow_local_option
 @debug_option
-def status_command(
-    run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool, allow_local: bool
-) -> None:
+def status_command(run: Path, as_json: bool, chosen: PluginFlags) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
     from rlcore.run.saved.data import find_run, read_saved_configuration, run_data
     from rlcore.storage.status import metadata_of
@@ -38,14 +34,7 @@ def status_command(
     show_log()
     directory = find_run(run)
     document = read_saved_configuration(directory)
-    plugins = plugins_for(
-        document,
-        dash_p=dash_p,
-        no_plugins=no_plugins,
-        strict_plugins=strict_plugins,
-        allow_local=allow_local,
-        lenient=True,
-    )
+    plugins = chosen.load(document, lenient=True)
     data = run_data(directory, document, plugins)
     result, status, running = data.result, data.status, data.running
     targets = _targets(document.data, status)
@@ -140,7 +129,7 @@ def _promise(status: Mapping[str, Any]) -> str:
 
 def _latest_summaries(directory: Path) -> dict[str, dict[str, Any]]:
     """Each behavior's last summary in ``metrics.jsonl``; empty if there is no such file."""
-    from rlcore.builtin.metrics_file import METRICS_FILE
+    from rlcore.plugins.metrics_file import METRICS_FILE
     from rlcore.storage.files.json_files import DamagedFile, is_whole, parse_json, read_tail
 
     latest: dict[str, dict[str, Any]] = {}
@@ -283,7 +272,7 @@ def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[t
 
     A section of ML-Agents has only ``lesson_num``; a curriculum without lessons gives a range instead.
     """
-    from rlcore.config.document import with_parameter_blocks
+    from rlcore.config.rewriting import with_parameter_blocks
 
     blocks = with_parameter_blocks(configuration).data.get("environment_parameters")
     blocks = blocks if isinstance(blocks, Mapping) else {}

@@ -1,4 +1,4 @@
-"""The output of commands: safe texts, short paths, the log, on streams whose loss does not end a run.
+"""The output of commands: safe texts, short paths, the log and summaries, on streams whose loss does not end a run.
 
 Names and messages come from configurations, run directories and packages of others. A terminal executes escape
 sequences in them (which can set its title, its lines and its clipboard), and rich reads ``[red]`` as a color.
@@ -10,20 +10,29 @@ import logging
 import os
 import re
 import sys
+import textwrap
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
-from rlcore.builtin.terminal_text import fitted, printable
 from rlcore.errors import one_line
 from rlcore.storage.files.paths import user_path, working_directory
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from rlcore.contracts.stats import StatSummary
+    from rlcore.plugins.context import RunContext
+
+# Control characters except tab and newline; marks that change the direction of text; line separators; lone surrogates.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+_COMMAND = re.compile(r"(?:rlcore run|pip install) [^;,()]*")  # to be copied in one piece
 
 
 def echo(text: object = "", *, err: bool = False, file: TextIO | None = None) -> None:
@@ -33,6 +42,28 @@ def echo(text: object = "", *, err: bool = False, file: TextIO | None = None) ->
     """
     stream = file or (sys.stderr if err else sys.stdout)
     click.echo(fitted(printable(str(text)), stream), err=err, file=file)
+
+
+def fitted(text: str, stream: TextIO | None) -> str:
+    """Return one line broken at words for the terminal ``stream``; whatever else ``stream`` is, return ``text``."""
+    columns = 0
+    with suppress(OSError, ValueError, AttributeError):  # no stream, or one without a descriptor
+        if stream is not None and stream.isatty():
+            columns = os.get_terminal_size(stream.fileno()).columns
+    if columns < 2 or len(text) < columns or "\n" in text:
+        return text
+    whole = _COMMAND.sub(lambda found: found[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(whole, columns - 1, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\0", " ")
+
+
+def printable(text: str) -> str:
+    r"""Return the text with control characters written as escapes, as in ``\x1b[31m``."""
+    return _UNSAFE.sub(lambda found: _written_out(ord(found[0])), text)
+
+
+def _written_out(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def plain_console() -> Console:
@@ -225,3 +256,83 @@ def show_log(debug: bool = False, leads: bool = True) -> None:
     logger.addHandler(EchoHandler())
     logger.propagate = False
     logger.setLevel(logging.DEBUG if debug else logging.INFO if leads else logging.ERROR)
+
+
+ELO = "Self-play/ELO"
+
+
+class ConsoleWriter:
+    """Prints one plain line per summary in ML-Agents' words, followed by lessons, evaluation and speed.
+
+    With ``plays=False``, lines do not mention episodes: training on recorded data plays none. Lines never mention the
+    lessons of the environment parameters in ``silent``.
+    """
+
+    def __init__(self, stream: TextIO | None = None, plays: bool = True, silent: Collection[str] = frozenset()) -> None:
+        self._stream = stream
+        self._plays = plays
+        self._silent = silent
+        self._started = time.monotonic()
+
+    @classmethod
+    def create(cls, settings: Any, run: RunContext) -> ConsoleWriter:
+        return cls(plays=run.inference or not run.offline, silent=run.config.lone_lessons)
+
+    def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
+        line = console_line(behavior, step, time.monotonic() - self._started, stats, self._plays, self._silent)
+        # Looked up for each line, because a progress bar may have replaced the stream.
+        stream = self._stream or sys.stdout
+        print(fitted(line, stream), file=stream, flush=True)
+
+    def close(self) -> None:
+        """Do nothing: no file is open."""
+
+
+def console_line(
+    behavior: str,
+    step: int,
+    seconds: float,
+    stats: Mapping[str, StatSummary],
+    plays: bool = True,
+    silent: Collection[str] = frozenset(),
+) -> str:
+    """Return ``Walker. Step: 1000. Time Elapsed: 1.500 s. Mean Reward: ... . Training. 2000 steps/s.``"""
+    from rlcore.contracts.stats import (  # with numpy, which rlcore --help does without
+        CUMULATIVE_REWARD,
+        EVALUATION_REWARD,
+        GROUP_REWARD,
+        IS_TRAINING,
+        REWARD_AGAINST,
+        STEPS_PER_SECOND,
+        lesson_numbers,
+    )
+
+    parts = [f"{behavior}. Step: {step}", f"Time Elapsed: {seconds:0.3f} s"]
+    reward = stats.get(CUMULATIVE_REWARD)
+    if reward is None:
+        parts += ["No episode was completed since last summary"] if plays else []
+    else:
+        parts.append(f"Mean Reward: {reward.mean:0.3f}")
+        if GROUP_REWARD in stats:
+            parts.append(f"Mean Group Reward: {stats[GROUP_REWARD].mean:0.3f}")
+        else:
+            parts.append(f"Std of Reward: {reward.std:0.3f}")
+    training = IS_TRAINING not in stats or stats[IS_TRAINING].mean > 0.0
+    parts.append("Training" if training else "Not Training")
+    if ELO in stats:
+        parts.append(f"ELO: {stats[ELO].mean:0.3f}")
+    means = {tag: summary.mean for tag, summary in stats.items()}
+    lessons = [f"{name} {number:g}" for name, number in lesson_numbers(means).items() if name not in silent]
+    if lessons:
+        parts.append(f"Lesson: {', '.join(lessons)}")
+    if EVALUATION_REWARD in stats:
+        against = [
+            f"{tag.removeprefix(REWARD_AGAINST)} {summary.mean:0.3f}"
+            for tag, summary in stats.items()
+            if tag.startswith(REWARD_AGAINST)
+        ]
+        named = f" ({', '.join(against)})" if against else ""
+        parts.append(f"Evaluation: {stats[EVALUATION_REWARD].mean:0.3f}{named}")
+    if STEPS_PER_SECOND in stats:
+        parts.append(f"{stats[STEPS_PER_SECOND].mean:.0f} steps/s")
+    return printable(". ".join(parts) + ".")

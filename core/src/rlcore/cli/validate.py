@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rlcore.cli.commands import allow_local_option, debug_option, plugin_options, plugins_for
+from rlcore.cli.commands import PluginFlags, debug_option, plugin_options
 from rlcore.cli.terminal import UserPath, echo
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
@@ -24,25 +24,21 @@ NO_ENVIRONMENT = f", but `rlcore run` needs an environment block: {ENVIRONMENT_E
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
-@allow_local_option
 @debug_option
 def validate_command(
     config: Path | None,
     sets: tuple[str, ...],
     schema: bool,
     as_json: bool,
-    dash_p: tuple[str, ...],
-    no_plugins: bool,
-    strict_plugins: bool,
-    allow_local: bool,
+    chosen: PluginFlags,
 ) -> int:
     """Check CONFIG and show all its errors at once, each with file and line.
 
     Exit code 0 if it is valid, 2 if not. With --schema nothing is checked; CONFIG then only selects the plugins.
     """
     from rlcore.config.load import load_document, located
-    from rlcore.config.overrides import apply_overrides
     from rlcore.config.reading import read_document
+    from rlcore.config.rewriting import apply_overrides
     from rlcore.config.rules import learns_offline
     from rlcore.config.schema import json_schema
 
@@ -50,14 +46,7 @@ def validate_command(
         raise click.UsageError("give a CONFIG to check, or --schema")
     try:
         document = apply_overrides(read_document(config), sets, {})
-        plugins = plugins_for(
-            document,
-            dash_p=dash_p,
-            no_plugins=no_plugins,
-            strict_plugins=strict_plugins,
-            tolerate_errors=not schema,
-            allow_local=allow_local,
-        )
+        plugins = chosen.load(document, tolerate_errors=not schema)
         if schema:
             click.echo(json.dumps(json_schema(plugins), indent=4))
             return EXIT_DONE

@@ -1,20 +1,19 @@
-"""The records that a configuration names, and what is said about whole blocks: old formats, keys in the wrong place."""
+"""The records that a configuration names: whose settings class each block has, and what is wrong with whole blocks."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.document import Block
 from rlcore.config.hints import OLD_SAMPLER, Hints, foreign_keys, is_behavior, misplaced, outside_behaviors
-from rlcore.config.overrides import AFTER_THE_FILE
-from rlcore.config.problems import ConfigErrors, Problems, shown
-from rlcore.config.structure import INVALID, Refused, build
-from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
-from rlcore.plugins.known import NOT_BUILT, is_known
+from rlcore.config.problems import shown
+from rlcore.config.structure import NO_KEY, Refused, converter, each_of, own_hook, require_names
+from rlcore.errors import KeyPath, NotInstalled, PluginError
+from rlcore.plugins.failures import blamed
+from rlcore.plugins.known import NOT_BUILT, PACKAGES
 from rlcore.plugins.registry import section_clash
 from rlcore.settings import (
     BehaviorSettings,
@@ -24,14 +23,12 @@ from rlcore.settings import (
     RewardSettings,
     RunConfig,
 )
-from rlcore.settings.fields import Choice, field_info, settings_fields
+from rlcore.settings.fields import Choice, chosen_by, default_of, field_info, settings_fields
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
     from rlcore.plugins.call import Plugins
-    from rlcore.records import ExporterSpec, Record
-
-log = logging.getLogger(__name__)
+    from rlcore.records import Record
 
 _NEEDED = {"trainer", "environment", "curriculum", "behavior", "evaluation", "exporter"}  # also to measure policies
 _SECTIONS = Choice("behavior", by="claim")
@@ -48,12 +45,17 @@ class Choices:
 
     def __init__(self, plugins: Plugins, document: Document, measuring: bool = False) -> None:
         self.plugins, self.measuring = plugins, measuring
-        self.hints = Hints(document.data, plugins)
+        self.data = document.data
         self.sections = {record.name: record for record in plugins.records("section")}
         for name in self.sections:
             rivals = [record for record in plugins.records("section") if record.name == name]
             if len(rivals) > 1:
                 raise PluginError(section_clash(rivals))
+
+    @cached_property
+    def hints(self) -> Hints:
+        """What to write instead of unknown keys and wrong texts."""
+        return Hints(self.data, self.plugins)
 
     def named(self, kind: str, name: str) -> Any:
         """Return the record; None where it is absent and no measurement needs it. Raises Refused."""
@@ -75,7 +77,7 @@ class Choices:
 
     def claimed(self, choice: Choice, data: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the keys of a block that belong to records, with the names of the records."""
-        known = {key: key for key in data if choice.kind != "section" and is_known(choice.kind, key)}
+        known = {key: key for key in data if choice.kind != "section" and (choice.kind, key) in PACKAGES}
         if not choice.flat:
             return {record.name: record.name for record in self.plugins.records(choice.kind)} | known
         keys = {
@@ -93,8 +95,37 @@ class Choices:
         """Return the message about what was refused at ``path``, and a note, which may be empty."""
         return self.hints.completed(refused.problem, path, refused.unknown is not None, refused.text, refused.note)
 
-    def prepared(self, cls: type, data: Any) -> tuple[Any, list[Refused]]:
-        """Return a block as its class reads it, and what is wrong with the block as a whole. Raises Refused."""
+    # ------------------------------------------------------------ what is wrong with a block as a whole
+
+    def prepared(self, cls: type, data: Any, choices: Mapping[str, Choice]) -> tuple[Any, list[Refused], list[str]]:
+        """Return a block as its class reads it, what is wrong with the block as a whole, and the keys of records in it.
+
+        ``choices`` are those of the fields, by key. Raises Refused.
+        """
+        data, refused = self._whole(cls, data)
+        allowed: list[str] = []
+        if not isinstance(data, Mapping):
+            return data, refused, allowed
+        fields = settings_fields(cls) if choices else {}
+        found: dict[str, Record] = {}
+        for key, choice in choices.items():
+            if choice.by == "key":
+                data, problem = self._with_record(choice, key, data, default_of(fields[choice.key]), found)
+                refused += problem
+            elif choice.by == "claim":
+                claimed = self.claimed(choice, data)
+                allowed += claimed
+                own: dict[str, Any] = {}
+                for name in filter(data.__contains__, claimed):
+                    flat = {**own.get(claimed[name], {}), name: data[name]} if choice.flat else data[name]
+                    own[claimed[name]] = flat
+                data = {**_without(data, claimed), NO_KEY + fields[key].name: own}
+        if found and "records" in attrs.fields_dict(cls) and "records" not in fields:
+            data = {**data, f"{NO_KEY}records": found}
+        return data, refused, allowed
+
+    def _whole(self, cls: type, data: Any) -> tuple[Any, list[Refused]]:
+        """A block in the shape that its class reads, and what is wrong with it as a whole."""
         if cls is RunConfig:
             return self._run_config(data)
         if cls is BehaviorSettings:
@@ -110,7 +141,9 @@ class Choices:
         return data, []
 
     def _run_config(self, data: Mapping[str, Any]) -> tuple[Any, list[Refused]]:
-        outside = outside_behaviors(data, {*settings_fields(RunConfig), *self.sections}, self.plugins)
+        known = {*settings_fields(RunConfig), *self.sections}
+        unknown = {key: data[key] for key in data if key not in known}
+        outside = outside_behaviors(unknown, "behaviors" in data, self.plugins) if unknown else []
         refused = [Refused(message, keys[0]) for keys, message in outside]
         leave_out = {key for keys, _ in outside for key in keys}
         listed = data.get("default_settings") is not None or data.get("behaviors")
@@ -129,8 +162,11 @@ class Choices:
     def _behavior(self, data: Any) -> tuple[Any, list[Refused]]:
         if not isinstance(data, Mapping):
             raise Refused(f"must be a mapping of settings, not {shown(data)}; write {{}} for all defaults")
-        moved, message = misplaced(data, self.hints.keys_of_trainer, self.plugins)
-        refused = [Refused(message, moved[0])] if moved else []
+        refused: list[Refused] = []
+        moved: tuple[str, ...] = ()
+        if "trainer" in data:
+            moved, message = misplaced(data, self.hints.keys_of_trainer, self.plugins)
+            refused.append(Refused(message, moved[0]))
         data = _without(data, moved)
         if data.get("hyperparameters") is not None and "trainer_type" not in data:
             refused.append(Refused("trainer_type must be given when hyperparameters are", "hyperparameters"))
@@ -167,6 +203,130 @@ class Choices:
             refused.append(Refused(f"cannot be combined with {one}; delete one of them", other))
         return _without(data, [key for key in owners if owners[key] not in names or len(first) > 1]), refused
 
+    # ------------------------------------------------------------ settings whose class a record has
+
+    def _with_record(
+        self, choice: Choice, key: str, data: Mapping[str, Any], default: Any, found: dict[str, Record]
+    ) -> tuple[Mapping[str, Any], list[Refused]]:
+        """``data`` with the record for ``key``, which is also added to ``found``; and the problem of its name."""
+        name, value, rest = data.get(choice.key, default), data.get(key), _without(data, (key,))
+        if not isinstance(name, str):  # a name that is not text is a problem of its own key
+            nameless = name is None and value is not None
+            problem = f"nothing is chosen that could have settings; name it in {choice.key}"
+            return rest, [Refused(problem, key)] if nameless else []
+        try:
+            record = self.named(choice.kind, name)
+        except Refused as refused:
+            refused.below = (choice.key,)
+            return rest, [refused]
+        if record is not None and (unfit := choice.problem(record)) is not None:
+            able = [each.name for each in self.of_kind(choice.kind) if choice.problem(each) is None]
+            others = f"choose {' or '.join(able)}" if able else "no plugin that is on has one that does"
+            return rest, [Refused(f"{unfit}; {others}", choice.key)]
+        if record is not None:
+            found[choice.key] = record
+        return {**data, key: _Chosen(record, value)}, []
+
+    def value(self, choice: Choice, value: Any) -> Any:
+        """Return the value of a field whose class a record has, or whose entries have the classes of records."""
+        if isinstance(value, _Chosen):
+            return self._of_record(choice, value.record, value.value)
+        if choice.by == "name":
+            require_names(value)
+            return each_of(value.items(), lambda name, block: self._named_block(choice, name, block))
+        if choice.flat:  # there is one, whose keys are those of the block around it
+            return {name: self._settings(self.named(choice.kind, name), choice, block) for name, block in value.items()}
+        return each_of(value.items(), lambda name, block: self._claimed_block(choice, name, block))
+
+    def _of_record(self, choice: Choice, record: Record | None, value: Any) -> Any:
+        if record is None:
+            return None
+        has_class = getattr(record, choice.attribute, None) is not None
+        if not has_class and choice.otherwise is None:
+            if value is None or (choice.each and not value):
+                return {} if choice.each else None
+            called = f"{record.called or record.kind} {record.name!r}"
+            raise Refused(choice.refusal.format(record=called, name=record.name))
+        value = {} if value is None else value
+        if not has_class:
+            return converter().structure(value, choice.otherwise)
+        if not choice.each:
+            return self._settings(record, choice, value)
+        require_names(value)
+        return each_of(value.items(), lambda _, block: self._settings(record, choice, block))
+
+    def _named_block(self, choice: Choice, name: str, value: Any) -> Any:
+        """The settings of the record called ``name``; False if the file turns it off."""
+        record = self.named(choice.kind, name)
+        if record is None:
+            known = settings_fields(choice.absent) if choice.absent is not None else {}
+            return choice.absent and converter().structure(
+                {key: value[key] for key in value if key in known}, choice.absent
+            )
+        if choice.switch and value is False:
+            return False
+        if choice.switch and not isinstance(value, Mapping):
+            raise Refused(f"must be a mapping of settings, or false to turn it off, not {shown(value)}")
+        if getattr(record, choice.attribute) is not None:
+            return self._settings(record, choice, value)
+
+        def refuse(*_: Any) -> None:
+            raise Refused(f"unknown key; this {record.kind} has no settings")
+
+        each_of(value.items(), refuse)
+        return None
+
+    def _claimed_block(self, choice: Choice, key: str, value: Any) -> Any:
+        record = self.named(choice.kind, key)
+        try:
+            return self._settings(record, choice, value)
+        except Exception as error:
+            error.owner = self.owner(record)  # type: ignore[attr-defined]
+            raise
+
+    def block(self, base: Any, data: Any, named: str = "") -> Any:
+        """Return a block with the class of the record that it names; by default, of ``named``, or as ``base`` says."""
+        choice = chosen_by(base)
+        assert choice is not None
+        default = default_of(getattr(attrs.fields(base), choice.key))
+        name = data.get(choice.key, default) if isinstance(data, Mapping) else ""
+        name = named if name is None and default is None else name
+        if not name or not isinstance(name, str):
+            return own_hook(base)(data, base)
+        try:
+            record = self.named(choice.kind, name)
+        except Refused as refused:
+            refused.below = (choice.key,) if choice.key in data else ()
+            raise
+        if record is None:
+            required = any(each.default is attrs.NOTHING for each in attrs.fields(base))
+            return None if required else base(**{choice.key: name})
+        cls = record.resolve("settings")
+        if not issubclass(cls, base):
+            wrong = f"{record.described}: its settings class {cls.__name__} is not of {base.__name__}"
+            raise PluginError(f"{wrong}, from which it must derive")
+        return self._settings(record, choice, {**data, choice.key: name})
+
+    def _settings(self, record: Record, choice: Choice, value: Any) -> Any:
+        """An instance of the settings class of a record. An error in the class is its plugin's."""
+        from cattrs import BaseValidationError
+
+        cls = record.resolve(choice.attribute)
+        with blamed(record.described, f"in its settings class {cls.__name__}"):
+            try:
+                return own_hook(cls)(value, cls)
+            except BaseValidationError as error:
+                refused = error
+        raise refused
+
+
+@attrs.frozen
+class _Chosen:
+    """A value whose class the record has."""
+
+    record: Record | None
+    value: Any
+
 
 def _without(data: Mapping[str, Any], keys: Any) -> Mapping[str, Any]:
     return {key: value for key, value in data.items() if key not in keys}
@@ -201,65 +361,3 @@ def _problems_of_exporters(block: Any) -> list[Refused]:
         for index, name in enumerate(block)
         if not isinstance(name, str) or name in block[:index]
     ]
-
-
-# ---------------------------------------------------------------- to measure policies
-
-
-def without_absent(document: Document, choices: Choices, exporter: ExporterSpec | None) -> Document:
-    """The document without what no measurement needs: writers, other exporters, and blocks of absent plugins."""
-    data = document.data
-    for key in ("stats", "export"):
-        data = data.without(key)
-    if exporter is not None:
-        data = data.with_entry("export", _of_exporter(document.data.get("export"), exporter), None)
-    data = _without_unknown(document, data, (), {*choices.sections, *settings_fields(RunConfig)})
-    claimed = {record.name for record in choices.plugins.records("behavior")}
-    known = claimed.union(settings_fields(BehaviorSettings))
-    if isinstance(data.get("default_settings"), Block):
-        data = data.with_entry(
-            "default_settings",
-            _without_unknown(document, data["default_settings"], ("default_settings",), known),
-            data.origins.get("default_settings"),
-        )
-    if isinstance(data.get("behaviors"), Block):
-        behaviors = Block(
-            (name, _without_unknown(document, block, ("behaviors", name), known), origin)
-            for name, block, origin in data["behaviors"].entries()
-        )
-        data = data.with_entry("behaviors", behaviors, data.origins.get("behaviors"))
-    for name, record in choices.sections.items():
-        problems = Problems(document)
-        section = build(record.resolve(), data.get(name, {}), (name,), problems, choices, choices.owner(record))
-        if section is INVALID:
-            _warn(problems)
-            data = data.without(name)
-        elif name not in data:
-            data = data.with_entry(name, Block(), None)
-    return attrs.evolve(document, data=data)
-
-
-def _of_exporter(block: Any, exporter: ExporterSpec) -> Block:
-    """The entry of the ``export`` block that is of the ``exporter``."""
-    names = (exporter.name, exporter.reference)
-    found = next((name for name in block if name in names), None) if isinstance(block, Mapping) else None
-    return Block([(exporter.reference, Block(), None) if found is None else (found, block[found], None)])
-
-
-def _without_unknown(document: Document, block: Any, path: KeyPath, known: Set[str]) -> Any:
-    """A block without the keys of the file that are not ``known``: those of plugins that are absent."""
-    if not isinstance(block, Block):
-        return block
-    absent = [key for key in block if key not in known and document.origin((*path, key)).order < AFTER_THE_FILE]
-    if absent:
-        names = ", ".join(dotted((*path, key)) for key in absent)
-        log.warning("ignored, because no plugin that is on has these blocks: %s", names)
-    return Block(entry for entry in block.entries() if entry[0] not in absent)
-
-
-def _warn(problems: Problems) -> None:
-    """Warn of a section that is wrong or lacks a required key, and that no measurement needs."""
-    try:
-        problems.raise_any()
-    except ConfigErrors as error:
-        log.warning("ignored, because no measurement needs it: %s", error.problems[0])

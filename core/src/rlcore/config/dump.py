@@ -10,11 +10,13 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import own_entries
 from rlcore.config.problems import shown
 from rlcore.errors import ConfigError, KeyPath, dotted
-from rlcore.settings import RunConfig
+from rlcore.settings import EnvironmentSettings, RunConfig
 from rlcore.settings.fields import field_info, settings_fields
+
+# Training is tuned to its number of environments; evaluations choose their own, and step them in one process.
+NOT_INHERITED = ("num_envs", "workers")
 
 
 def dump_config(config: RunConfig) -> dict[str, Any]:
@@ -135,6 +137,34 @@ def _adds(base: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
         key not in own or (isinstance(value, Mapping) and isinstance(own[key], Mapping) and _adds(value, own[key]))
         for key, value in base.items()
     )
+
+
+def own_entries(complete: Mapping[str, Any], base: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The part of a complete evaluation environment that :func:`evaluation_block` does not take from ``base``."""
+    if base is None or not same_type(complete, base):
+        return dict(complete)
+    inherited = {key: value for key, value in base.items() if key not in NOT_INHERITED}
+    own = _differences(complete, inherited)
+    return {key: value for key, value in own.items() if key not in NOT_INHERITED or value is not None}
+
+
+def same_type(own: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+    kind = base.get("type", attrs.fields(EnvironmentSettings).type.default)
+    return bool(own.get("type", kind) == kind)
+
+
+def _differences(own: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of ``own``, which has every key of ``base``, that are not the same in ``base``."""
+    differences: dict[str, Any] = {}
+    for key, value in own.items():
+        below = base.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            inner = _differences(value, below)
+            if inner:
+                differences[key] = inner
+        elif key not in base or repr(value) != repr(below):  # not ==: 1, 1.0 and true are equal in Python
+            differences[key] = value
+    return differences
 
 
 _SEAL = "# Written by rlcore. SHA-256 of what follows: "

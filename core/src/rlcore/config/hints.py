@@ -7,7 +7,7 @@ and samplers in files of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -173,10 +173,8 @@ def misplaced(
 ) -> tuple[tuple[str, ...], str]:
     """Return the keys to change in a behavior of ML-Agents up to 0.16, and one message about all of them.
 
-    Both are empty for a behavior of the present format, whose misplaced keys are reported one by one.
+    Such a behavior has the key ``trainer``. Misplaced keys of the present format are reported one by one.
     """
-    if "trainer" not in data:
-        return (), ""
     places = _inner_places(keys_of_trainer(data), plugins)
     own = settings_fields(BehaviorSettings)
     moved = {key: places[key] for key in data if key in places and key not in own}
@@ -199,15 +197,12 @@ def _belonging(moved: Mapping[str, KeyPath]) -> str:
     )
 
 
-def outside_behaviors(data: Mapping[str, Any], known: Container[str], plugins: Plugins) -> list[tuple[list[str], str]]:
-    """Return blocks at the top level that belong elsewhere, grouped by the message about them.
-
-    ``known`` are the keys that may be at the top level.
-    """
+def outside_behaviors(unknown: Mapping[str, Any], has_behaviors: bool, plugins: Plugins) -> list[tuple[list[str], str]]:
+    """Return which of the ``unknown`` blocks at the top level belong elsewhere, grouped by the message about them."""
     groups: dict[str, list[str]] = {}
-    for key, block in data.items():
-        if key not in known and isinstance(block, Mapping):
-            kind = _kind_of_block(block, "behaviors" in data, plugins)
+    for key, block in unknown.items():
+        if isinstance(block, Mapping):
+            kind = _kind_of_block(block, has_behaviors, plugins)
             if kind:
                 groups.setdefault(kind, []).append(key)
     return [(keys, f"{message}{_others(keys)}") for message, keys in groups.items()]

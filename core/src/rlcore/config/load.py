@@ -6,6 +6,7 @@ The ``plugins`` block is read before any plugin is imported; :mod:`rlcore.plugin
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,45 +14,33 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.choices import Choices, without_absent
-from rlcore.config.document import (
-    ALIAS,
-    NUM_ENVS,
-    PLACES,
-    Block,
-    Document,
-    Origin,
-    evaluation_block,
-    inherit_defaults,
-    placed,
-    placed_like,
-    to_float,
-    to_int,
-    value_at,
-    with_parameter_blocks,
-    with_value,
-    without_origins,
-)
+from rlcore.config.choices import Choices
+from rlcore.config.document import Block, Document
 from rlcore.config.dump import plain
-from rlcore.config.hints import not_supported_keys
-from rlcore.config.problems import ConfigErrors, Problems, shown
+from rlcore.config.problems import ConfigErrors, Problems
 from rlcore.config.reading import document_from_mapping
+from rlcore.config.rewriting import (
+    inherit_defaults,
+    modified_by_plugins,
+    with_evaluation_environment,
+    with_num_envs,
+    with_parameter_blocks,
+    without_absent,
+    without_not_supported,
+)
 from rlcore.config.rules import check_config, check_names, check_start
-from rlcore.config.structure import INVALID, build, unknown_key
-from rlcore.errors import ConfigError, KeyPath, NotInstalled, PluginError, dotted
+from rlcore.config.structure import build
+from rlcore.errors import ConfigError, KeyPath, NotInstalled
 from rlcore.plugins.call import Plugins, load_plugins
-from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, anchored
-from rlcore.plugins.failures import failure
+from rlcore.plugins.discover import LOCAL_PREFIX, anchored
 from rlcore.plugins.select import Selection, block_problems, is_local, selection_from
-from rlcore.settings import CheckpointSettings, EnvironmentSettings, EnvSettings, PluginSettings, RunConfig
-from rlcore.settings.fields import settings_fields
+from rlcore.settings import PluginSettings, RunConfig
 
 if TYPE_CHECKING:
     from rlcore.records import ExporterSpec
 
-HOOK = "rlcore_modify_config"
-_AFTER_OVERRIDES = 1 << 31  # the order among errors of values that plugins changed
 MAX_REFERENCES = 1_000
+_REFERENCE = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z][\w.-]*")  # DIST/NAME
 
 
 def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
@@ -86,8 +75,8 @@ def load_document(
     document = without_not_supported(document, problems)
     if measuring:
         document = without_absent(document, choices, exporter)
-    document = _with_num_envs(document, problems)
-    document = problems.document = _with_evaluation_environment(document, choices, problems)
+    document = with_num_envs(document, problems)
+    document = problems.document = with_evaluation_environment(document, choices, problems)
     checked_block(document.data.get("plugins", {}), problems)
     config = build(RunConfig, document.data, (), problems, choices)
     if isinstance(config, RunConfig):
@@ -103,118 +92,6 @@ def load_document(
     problems.raise_any()
     assert isinstance(config, RunConfig)
     return config, document
-
-
-def _with_num_envs(document: Document, problems: Problems) -> Document:
-    """The document with ML-Agents' ``env_settings.num_envs`` as ``environment.num_envs``, which is 1 by default."""
-    data = document.data
-    given, environment = data.get(ALIAS[0]), data.get(NUM_ENVS[0])
-    alias: Any = None
-    if isinstance(given, Block) and ALIAS[1] in given:
-        alias = Block([(ALIAS[1], given[ALIAS[1]], given.origins.get(ALIAS[1]))])
-        data = with_value(data, ALIAS[:1], lambda block: block.without(ALIAS[1]))
-        if build(EnvironmentSettings, alias, ALIAS[:1], problems) is INVALID or alias[ALIAS[1]] is None:
-            alias = None
-    if isinstance(environment, Block):
-        own = environment.get(NUM_ENVS[1])
-        if own is None:
-            value, origin = (1, None) if alias is None else (alias[ALIAS[1]], alias.origins.get(ALIAS[1]))
-            environment = environment.with_entry(NUM_ENVS[1], value, origin)
-            data = with_value(data, NUM_ENVS[:1], lambda _: environment)
-        elif alias is not None and to_int(own) not in (None, to_int(alias[ALIAS[1]])):
-            problems.add(NUM_ENVS, f"conflicts with {dotted(ALIAS)} ({to_int(alias[ALIAS[1]])}); set only one")
-    return attrs.evolve(document, data=data)
-
-
-def without_not_supported(document: Document, problems: Problems) -> Document:
-    """The document without the keys of ML-Agents that may only have their defaults, and without their own block."""
-    data = document.data
-    others = {"env_settings": EnvSettings, "checkpoint_settings": CheckpointSettings}
-    if "engine_settings" not in data and not any(
-        isinstance(block := data.get(name), Block) and block.keys() - settings_fields(cls).keys()
-        for name, cls in others.items()
-    ):
-        return document  # of most files; the table of such keys takes 9 ms to read
-    for (name, key), (default, missing) in not_supported_keys().items():
-        block = data.get(name)
-        if isinstance(block, Block) and key in block:
-            value = block[key]
-            if shown(value) != shown(default) and (type(default) is not int or to_float(value) != default):
-                problems.add((name, key), f"not supported yet: {missing}")
-            data = data.with_entry(name, block.without(key), data.origins.get(name))
-    engine = data.get("engine_settings", Block())
-    if not isinstance(engine, Block):
-        problems.add(("engine_settings",), f"must be a mapping of settings, not {shown(engine)}")
-    for key in engine if isinstance(engine, Block) else ():
-        allowed = [key for name, key in not_supported_keys() if name == "engine_settings"]
-        problems.add(("engine_settings", key), unknown_key(key, allowed))
-    return attrs.evolve(document, data=data.without("engine_settings"))
-
-
-def _with_evaluation_environment(document: Document, choices: Choices, problems: Problems) -> Document:
-    """The document with the complete environment of evaluations: its own entries, over ``environment``.
-
-    ``environment`` has its defaults then: they are decided once, so that the configuration that a run writes loads to
-    an equal one.
-    """
-    path = ("evaluation", "environment")
-    evaluation, base = document.data.get(path[0]), document.data.get("environment")
-    if not isinstance(evaluation, Block):
-        return document
-    own, complete = evaluation.get(path[1], Block()), None
-    if not isinstance(own, Block):
-        problems.add(path, f"must be a mapping, not {shown(own)}")
-    elif base is None and not own:
-        problems.add(path[:1], "there is no environment to evaluate in; give environment or evaluation.environment")
-    else:
-        built = INVALID
-        if isinstance(base, Block):
-            built = build(EnvironmentSettings, base, path[1:], Problems(document), choices)
-        if built is not INVALID:
-            base = placed_like(plain(built, path[1:], secrets=True), base)
-        if own or built is not INVALID:
-            complete = evaluation_block(own, base if isinstance(base, Block) else None)
-    evaluation = evaluation.without(path[1])
-    if complete is not None:
-        origin = document.data["evaluation"].origins.get(path[1])
-        evaluation = evaluation.with_entry(path[1], complete, origin)
-    return attrs.evolve(document, data=with_value(document.data, path[:1], lambda _: evaluation))
-
-
-def modified_by_plugins(document: Document, plugins: Plugins) -> Document:
-    """The document as the ``rlcore_modify_config`` of each plugin leaves it. Raises PluginError for unusable data."""
-    current = document
-
-    def changed(owner: Plugin, data: dict[str, Any]) -> None:
-        nonlocal current
-        try:
-            plain = document_from_mapping(data).data
-        except (ConfigError, RecursionError) as error:
-            raise failure(owner.described, f"in {HOOK}", error) from error
-        if plain.get("plugins") != current.data.get("plugins"):
-            raise PluginError(
-                f"{owner.described}: {HOOK} changed the plugins block, but plugins are chosen before the hook is "
-                "called; name plugins in the environment variable RLCORE_PLUGINS instead"
-            )
-        data_with_origins = _with_origins(plain, current.data, Origin(owner.described, _AFTER_OVERRIDES, ()))
-        current = attrs.evolve(current, data=data_with_origins)
-
-    plugins.modify_config(lambda: without_origins(current.data), changed)
-    return current
-
-
-def _with_origins(now: Mapping[str, Any], before: Block, at: Origin) -> Block:
-    """``now`` as a block: entries that equal those of ``before`` keep their origins, others have the origin ``at``."""
-    block = Block()
-    for key, value in now.items():
-        old, origin = before.get(key), at.below((key,))
-        if isinstance(value, Mapping) and isinstance(old, Block):
-            block.put(key, _with_origins(value, old, origin), before.origins.get(key))
-        elif key in before and repr(value) == repr(old):  # not ==: 1, 1.0 and true are equal in Python
-            block.put(key, old, before.origins.get(key))
-        else:
-            block.put(key, placed(value, origin), origin)
-    return block
 
 
 @contextmanager
@@ -329,24 +206,21 @@ def used_references(document: Document) -> tuple[str, ...]:
 
     The document is not checked yet: wrong data is skipped, and refused later.
     """
+    found: dict[str, None] = {}
 
-    def block(*path: str) -> Mapping[str, Any]:
-        value = value_at(document.data, path)
-        return value if isinstance(value, Mapping) else {}
+    def look(value: Any) -> None:
+        if isinstance(value, Mapping):
+            for key, below in value.items():
+                look(key)
+                look(below)
+        elif isinstance(value, list):
+            for below in value:
+                look(below)
+        elif isinstance(value, str) and _REFERENCE.fullmatch(value):
+            found[value] = None
 
-    behaviors = [("default_settings",), *(("behaviors", name) for name in block("behaviors"))]
-    names: list[Any] = [block(*path).get("type") for path in (("environment",), ("evaluation", "environment"))]
-    names += [*block("stats"), *block("export")]
-    opponents = ("evaluation", "opponents")
-    names += [block(*opponents, name).get("type", name) for name in block(*opponents)]
-    for place in PLACES:
-        names += [block(*place, name, "curriculum").get("type") for name in block(*place)]
-    for path in behaviors:
-        names += [block(*path).get("trainer_type"), *block(*path, "reward_signals")]
-        hyperparameters = block(*path, "hyperparameters")
-        names += [block(*path, "hyperparameters", key).get("type") for key in ("replay_sampler", "optimizer")]
-        names += [name for key, name in hyperparameters.items() if key.endswith("_schedule")]
-    return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and "/" in name))
+    look(document.data.without("plugins"))
+    return tuple(found)
 
 
 def directory_of(document: Document) -> Path | None:

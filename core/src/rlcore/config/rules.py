@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rlcore.config.document import PLACES, value_at
-from rlcore.config.overrides import AFTER_THE_FILE
+from rlcore.config.document import AFTER_THE_FILE, value_at
 from rlcore.config.problems import Problems, shown
+from rlcore.config.rewriting import PLACES
 from rlcore.errors import KeyPath, did_you_mean, dotted
 from rlcore.plugins.failures import blamed
 from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
-from rlcore.settings.trainers import AbsentRewardSettings
+from rlcore.settings.blocks import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
@@ -181,9 +181,7 @@ def check_workers(config: RunConfig, plugins: Plugins, problems: Problems) -> No
         problems.add(("environment", "workers"), problem)
     executor, at = None if config.environment is None else config.environment.executor, ("environment", "workers")
     if executor is not None:
-        owner = plugins.executor(executor.executor).described
-        for path, message in _problems_of(executor, owner, problems, at, config, plugins):
-            problems.add((*at, *path), message)
+        _ask(executor, plugins.executor(executor.executor).described, problems, at, config, plugins)
     played = None if config.evaluation is None else config.evaluation.environment
     if played is not None and played.executor is not None:
         problem = "the environments of evaluations are stepped in the process of the run; leave it out"
@@ -236,14 +234,12 @@ def check_blocks(config: RunConfig, plugins: Plugins, problems: Problems) -> Non
             if not isinstance(settings, AbsentRewardSettings):
                 blocks.append((("reward_signals", name), settings, plugins.reward_provider(name)))
         for key, settings, record in blocks:
-            at = (*path, *key)
-            for below, message in _problems_of(settings, record.described, problems, at, behavior, config, plugins):
-                problems.add((*at, *below), message)
+            _ask(settings, record.described, problems, (*path, *key), behavior, config, plugins)
         for name, settings in behavior.sections.items():
-            record, at = plugins.behavior_section(name), (*path, name)
+            record = plugins.behavior_section(name)
             owner = record.described if record.plugin is None else record.plugin.described
-            for below, message in _problems_of(settings, record.described, problems, at, behavior, config, plugins):
-                problems.add((*at, *below), f"{message}; section of {owner}")
+            whose = f"; section of {owner}"
+            _ask(settings, record.described, problems, (*path, name), behavior, config, plugins, whose=whose)
 
 
 def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
@@ -251,26 +247,22 @@ def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> 
     of_evaluation = {} if config.evaluation is None else config.evaluation.environment_parameters
     for place, blocks in zip(PLACES, (config.environment_parameters, of_evaluation), strict=True):
         for name, block in blocks.items():
-            at = (*place, name, "curriculum")
             owner = plugins.curriculum(block.curriculum.type).described
-            for path, message in _problems_of(block.curriculum, owner, problems, at, config, plugins):
-                problems.add((*at, *path), message)
+            _ask(block.curriculum, owner, problems, (*place, name, "curriculum"), config, plugins)
 
 
-def _problems_of(
-    settings: Any, owner: str, problems: Problems, at: KeyPath, *arguments: Any
-) -> list[tuple[KeyPath, str]]:
-    """What ``problems(*arguments)`` of the settings of a plugin, the ``owner``, yields; nothing without the method.
+def _ask(settings: Any, owner: str, problems: Problems, at: KeyPath, *arguments: Any, whose: str = "") -> None:
+    """Add what ``problems(*arguments)`` of the settings of a plugin, the ``owner``, yields; nothing without the method.
 
     Raises PluginError unless these are pairs of path and message.
     """
     check = getattr(settings, "problems", None)
     if check is None:
-        return []
+        return
     with blamed(owner, "in problems() of its settings class", partial(problems.plugin_error, at)):
         found = list(check(*arguments))
     for each in found:
         if not (isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], tuple) and isinstance(each[1], str)):
             what = f"gave {each!r}, not a pair of a path, such as ('goal',), and a message"
             raise problems.plugin_error(at, f"{owner}: problems() of its settings class {what}")
-    return found
+        problems.add((*at, *each[0]), f"{each[1]}{whose}")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from rlcore.config.document import ALIAS, NUM_ENVS
 from rlcore.config.dump import plain
 from rlcore.config.hints import not_supported_keys
+from rlcore.config.rewriting import ALIAS, NUM_ENVS
 from rlcore.config.rules import NAME_PATTERN
 from rlcore.errors import dotted
 from rlcore.plugins.known import LESSONS, PACKAGES

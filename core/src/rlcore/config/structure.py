@@ -20,13 +20,10 @@ import attrs
 
 from rlcore.config.document import Block, Items, to_float, to_int, without_origins
 from rlcore.config.problems import Problems, shown
-from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, dotted, nearest
-from rlcore.plugins.failures import blamed
+from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, nearest
 from rlcore.settings.fields import (
-    Choice,
     SettingError,
     chosen_by,
-    default_of,
     field_info,
     field_types,
     settings_fields,
@@ -35,11 +32,10 @@ from rlcore.settings.fields import (
 if TYPE_CHECKING:
     from cattrs import Converter
 
-    from rlcore.records import Record
 
 MAX_NAMES = 1_000  # behaviors, reward signals, writers, exporters, environment parameters
 _SECRET = "; it is a secret, which the configuration.yaml of a run does not contain: give it again"
-_NO_KEY = "\0"  # before the name of a field that no file may have: cattrs takes it for another key
+NO_KEY = "\0"  # before the name of a field that no file may have: cattrs takes it for another key
 
 
 class Invalid(enum.Enum):
@@ -84,21 +80,13 @@ def build(cls: Any, data: Any, path: KeyPath, problems: Problems, records: Any =
     Without ``records``, no record that the data names is looked for. The ``owner`` is the plugin whose section the data
     is. Raises PluginError if a class of a plugin fails.
     """
-    outer = _RECORDS.set(records)
-    try:
-        return converter().structure(data, cls)
-    except Exception as error:
-        for at, refused, whose in _leaves(error, path, owner):
-            if isinstance(refused, PluginError):
-                placed = problems.plugin_error(at, str(refused))
-                raise placed from refused.__cause__ or refused
-            if not isinstance(refused, Refused):
-                raise refused from None
-            message, note = (refused.problem, "") if records is None else records.completed(refused, at)
-            problems.add(at, f"{message}; section of {whose}" if whose else message, refused.package, note)
-        return INVALID
-    finally:
-        _RECORDS.reset(outer)
+    made, found = _structured(cls, data, path, records, owner)
+    for at, refused, whose in found:
+        if isinstance(refused, PluginError):
+            raise problems.plugin_error(at, str(refused)) from refused.__cause__ or refused
+        message, note = (refused.problem, "") if records is None else records.completed(refused, at)
+        problems.add(at, f"{message}; section of {whose}" if whose else message, refused.package, note)
+    return INVALID if found else made
 
 
 def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str], ...]]:
@@ -107,25 +95,28 @@ def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str],
     The settings are None if anything is wrong. A problem is a path of keys and indices within the block, and a message.
     The method ``problems`` of a curriculum's settings may yield it with the block's own path before it.
     """
+    made, found = _structured(cls, data, (), _RECORDS.get())
+    for _, refused, _ in found:
+        if isinstance(refused, PluginError):
+            raise refused from None
+    return made, tuple((path, str(refused)) for path, refused, _ in found)
+
+
+def _structured(
+    cls: Any, data: Any, path: KeyPath, records: Any, owner: str = ""
+) -> tuple[Any, list[tuple[KeyPath, Any, str]]]:
+    """An instance of ``cls``; or what was refused or failed in a plugin: the path, the error, and whose block it is."""
+    outer = _RECORDS.set(records)
     try:
-        return converter().structure(data, cls), ()
+        return converter().structure(data, cls), []
     except Exception as error:
-        found = list(_leaves(error, ()))
-        for _, refused, _ in found:
-            if not isinstance(refused, Refused):
-                raise refused from None
-        return None, tuple((path, str(refused)) for path, refused, _ in found)
-
-
-def structured(cls: type, data: Any, place: str) -> Any:
-    """An instance of an attrs class from JSON that rlcore wrote; :func:`rlcore.config.dump.plain` is its inverse.
-
-    Raises ConfigError, which names ``place`` and everything that is wrong.
-    """
-    made, problems = read_settings(cls, data)
-    if problems:
-        raise ConfigError(f"{place}: " + "; ".join(f"{dotted(at)}: {said}" if at else said for at, said in problems))
-    return made
+        found = list(_leaves(error, path, owner))
+    finally:
+        _RECORDS.reset(outer)
+    for _, each, _ in found:
+        if not isinstance(each, Refused | PluginError):
+            raise each from None
+    return None, found
 
 
 def _leaves(error: Exception, path: KeyPath, owner: str = "") -> Iterator[tuple[KeyPath, Exception, str]]:
@@ -275,7 +266,7 @@ def _list(made: Converter, kind: Any) -> Any:
         if fixed and len(value) != len(arguments):
             raise _wrong(value, f"a list of {len(arguments)} values")
         kinds = arguments if fixed else arguments[:1] * len(value)
-        built = _each(enumerate(value), lambda at, each: made.structure(each, kinds[at]))
+        built = each_of(enumerate(value), lambda at, each: made.structure(each, kinds[at]))
         return list(built.values()) if origin in (list, Sequence) else origin(built.values())
 
     return structure
@@ -287,24 +278,25 @@ def _mapping(made: Converter, kind: Any) -> Any:
 
     def structure(value: Any, _: Any) -> Any:
         if attrs.has(element):
-            _require_names(value)
+            require_names(value)
         elif not isinstance(value, Mapping):
             raise _wrong(value, "a mapping")
-        if choice is not None and _RECORDS.get() is not None:  # a block that does not name its record is named after it
-            return _each(value.items(), lambda name, block: _chosen_block(made, element, block, name))
-        return _each(value.items(), lambda _, each: made.structure(each, element))
+        records = _RECORDS.get()
+        if choice is not None and records is not None:  # a block that does not name its record is named after it
+            return each_of(value.items(), lambda name, block: records.block(element, block, name))
+        return each_of(value.items(), lambda _, each: made.structure(each, element))
 
     return structure
 
 
-def _require_names(value: Any) -> None:
+def require_names(value: Any) -> None:
     if not isinstance(value, Mapping):
         raise Refused(f"must be a mapping from names to settings, not {shown(value)}")
     if len(value) > MAX_NAMES:
         raise Refused(f"has {len(value):,} entries; at most {MAX_NAMES:,} are allowed")
 
 
-def _each(entries: Iterable[tuple[Any, Any]], structure: Callable[[Any, Any], Any]) -> dict[Any, Any]:
+def each_of(entries: Iterable[tuple[Any, Any]], structure: Callable[[Any, Any], Any]) -> dict[Any, Any]:
     """``structure(key, value)`` of each entry, by key; raises the errors of all, with their keys."""
     from cattrs import IterableValidationError, IterableValidationNote
 
@@ -332,13 +324,12 @@ def _class(made: Converter, cls: type) -> Any:
     fields, kinds = settings_fields(cls), field_types(cls)
     keys = {attribute.name: key for key, attribute in fields.items()}
     choices = {key: choice for key, each in fields.items() if (choice := field_info(each).chooses) is not None}
-    claims = {key: choice for key, choice in choices.items() if choice.by == "claim"}
-    chosen = {key: choice for key, choice in choices.items() if choice.by == "key"}
+    own = [key for key in fields if key not in choices or choices[key].by != "claim"]
     attributes = []
     for attribute in attrs.fields(cls):
-        hidden = attribute.name not in keys or keys[attribute.name] in claims
+        hidden = keys.get(attribute.name) not in own
         how = override(
-            rename=_NO_KEY + attribute.name if hidden else keys[attribute.name],
+            rename=NO_KEY + attribute.name if hidden else keys[attribute.name],
             struct_hook=_field(made, attribute, kinds.get(attribute.name, Any)),
             omit=not attribute.init,
         )
@@ -348,32 +339,18 @@ def _class(made: Converter, cls: type) -> Any:
     )
 
     def structure(data: Any, _: Any) -> Any:
-        records, allowed = _RECORDS.get(), [key for key in fields if key not in claims]
+        records, claimed = _RECORDS.get(), []
         refused: list[Refused] = []
         if records is not None:
-            data, refused = records.prepared(cls, data)
+            data, refused, claimed = records.prepared(cls, data, choices)
         if not isinstance(data, Mapping):
             raise Refused(f"must be a mapping of settings, not {shown(data)}")
-        if records is not None:
-            found: dict[str, Any] = {}
-            for key, choice in chosen.items():
-                data, problem = _with_choice(records, choice, key, data, default_of(fields[choice.key]), found)
-                refused += problem
-            for field, choice in claims.items():
-                claimed = records.claimed(choice, data)
-                allowed += claimed
-                own: dict[str, Any] = {}
-                for key in filter(data.__contains__, claimed):
-                    own[claimed[key]] = {**own.get(claimed[key], {}), key: data[key]} if choice.flat else data[key]
-                data = {**{key: data[key] for key in data if key not in claimed}, _NO_KEY + fields[field].name: own}
-            if found and "records" in attrs.fields_dict(cls) and "records" not in keys:
-                data = {**data, f"{_NO_KEY}records": found}
         errors: list[Exception] = list(refused)
         made_of = None
         try:
             made_of = read(data, cls)
         except ClassValidationError as error:
-            errors += _errors_of_class(error, cls, data, allowed, bool(refused), read)
+            errors += _errors_of_class(error, cls, data, [*own, *claimed], bool(refused), read)
         if errors:
             raise ClassValidationError(cls.__name__, errors, cls)
         return made_of
@@ -403,7 +380,7 @@ def _errors_of_class(
         if isinstance(each, KeyError) and key not in data:
             each = Refused(f"missing; it has no default{_SECRET if info.secret else ''}")
         each.__notes__ = [AttributeValidationNote(str(note), key, note.type)]
-        wrong.add(key or _NO_KEY + note.name)
+        wrong.add(key or NO_KEY + note.name)
         found.append((info.chooses is not None, each))
     yield from (each for chosen, each in found if chosen)
     for each in of_class:
@@ -442,7 +419,7 @@ def _field(made: Converter, attribute: attrs.Attribute[Any], kind: Any) -> Calla
             return value
         records = _RECORDS.get()
         if info.chooses is not None and records is not None:
-            return _chosen_value(made, records, info.chooses, value)
+            return records.value(info.chooses, value)
         try:
             found = made.structure(value, kind)
         except Exception:
@@ -462,151 +439,19 @@ def _field(made: Converter, attribute: attrs.Attribute[Any], kind: Any) -> Calla
     return structure
 
 
-# ---------------------------------------------------------------- the records that data names
-
-
-@attrs.frozen
-class _Chosen:
-    """A value whose class the record has."""
-
-    record: Record | None
-    value: Any
-
-
-def _with_choice(
-    records: Any, choice: Choice, key: str, data: Mapping[str, Any], default: Any, found: dict[str, Any]
-) -> tuple[Mapping[str, Any], list[Refused]]:
-    """``data`` with the record for ``key``, which is also added to ``found``; and the problem of its name."""
-    name, value = data.get(choice.key, default), data.get(key)
-    if isinstance(name, str):
-        try:
-            record = records.named(choice.kind, name)
-            problem = None if record is None else choice.problem(record)
-        except Refused as refused:
-            refused.below = (choice.key,)
-            return {each: data[each] for each in data if each != key}, [refused]
-        if problem is not None:
-            able = [each.name for each in records.of_kind(choice.kind) if choice.problem(each) is None]
-            others = f"choose {' or '.join(able)}" if able else "no plugin that is on has one that does"
-            return {each: data[each] for each in data if each != key}, [Refused(f"{problem}; {others}", choice.key)]
-        if record is not None:
-            found[choice.key] = record
-        return {**data, key: _Chosen(record, value)}, []
-    rest = {each: data[each] for each in data if each != key}
-    if name is None and value is not None:
-        return rest, [Refused(f"nothing is chosen that could have settings; name it in {choice.key}", key)]
-    return rest, []  # a name that is not text is a problem of its own key
-
-
-def _chosen_value(made: Converter, records: Any, choice: Choice, value: Any) -> Any:
-    """The value of a field whose settings class a record has, or whose entries have the classes of records."""
-    if isinstance(value, _Chosen):
-        return _of_record(made, choice, value.record, value.value)
-    if choice.by == "name":
-        _require_names(value)
-    if choice.flat:  # there is one, whose keys are those of the block around it
-        return {
-            name: _structure_of(made, records.named(choice.kind, name), choice.attribute, block)
-            for name, block in value.items()
-        }
-    one = _named if choice.by == "name" else _claimed
-    return _each(value.items(), lambda name, block: one(made, records, choice, name, block))
-
-
-def _of_record(made: Converter, choice: Choice, record: Record | None, value: Any) -> Any:
-    if record is None:
-        return None
-    if getattr(record, choice.attribute, None) is None and choice.otherwise is None:
-        if value is None or (choice.each and not value):
-            return {} if choice.each else None
-        raise Refused(choice.refusal.format(record=f"{record.called or record.kind} {record.name!r}", name=record.name))
-    value = {} if value is None else value
-    if getattr(record, choice.attribute, None) is None:
-        return made.structure(value, choice.otherwise)
-    if not choice.each:
-        return _structure_of(made, record, choice.attribute, value)
-    _require_names(value)
-    return _each(value.items(), lambda _, block: _structure_of(made, record, choice.attribute, block))
-
-
-def _named(made: Converter, records: Any, choice: Choice, name: str, value: Any) -> Any:
-    """The settings of the record called ``name``; False if the file turns it off."""
-    record = records.named(choice.kind, name)
-    if record is None:
-        known = settings_fields(choice.absent) if choice.absent is not None else {}
-        return choice.absent and made.structure({key: value[key] for key in value if key in known}, choice.absent)
-    if choice.switch and value is False:
-        return False
-    if choice.switch and not isinstance(value, Mapping):
-        raise Refused(f"must be a mapping of settings, or false to turn it off, not {shown(value)}")
-    if getattr(record, choice.attribute) is not None:
-        return _structure_of(made, record, choice.attribute, value)
-    _each(value.items(), lambda *_: _refuse(f"unknown key; this {record.kind} has no settings"))
-    return None
-
-
-def _refuse(problem: str) -> Any:
-    raise Refused(problem)
-
-
-def _claimed(made: Converter, records: Any, choice: Choice, key: str, value: Any) -> Any:
-    record = records.named(choice.kind, key)
-    try:
-        return _structure_of(made, record, choice.attribute, value)
-    except Exception as error:
-        error.owner = records.owner(record)  # type: ignore[attr-defined]
-        raise
-
-
 def _block_of_record(made: Converter, cls: type) -> Any:
     """The hook of a class whose blocks name their record."""
     own = _class(made, cls)
 
     def structure(value: Any, _: Any) -> Any:
-        return own(value, cls) if _RECORDS.get() is None else _chosen_block(made, cls, value)
+        records = _RECORDS.get()
+        return own(value, cls) if records is None else records.block(cls, value)
 
     structure.own = own  # type: ignore[attr-defined]
     return structure
 
 
-def _chosen_block(made: Converter, base: Any, data: Any, named: str = "") -> Any:
-    """A block with the settings class of the record that it names; by default, of ``named``, or as ``base`` says."""
-    choice, records = chosen_by(base), _RECORDS.get()
-    assert choice is not None
-    assert records is not None
-    default = default_of(getattr(attrs.fields(base), choice.key))
-    name = data.get(choice.key, default) if isinstance(data, Mapping) else ""
-    name = named if name is None and default is None else name
-    if not name or not isinstance(name, str):
-        return _own_hook(made, base)(data, base)
-    try:
-        record = records.named(choice.kind, name)
-    except Refused as refused:
-        refused.below = (choice.key,) if choice.key in data else ()
-        raise
-    if record is None:
-        required = any(each.default is attrs.NOTHING for each in attrs.fields(base))
-        return None if required else base(**{choice.key: name})
-    cls = record.resolve("settings")
-    if not issubclass(cls, base):
-        wrong = f"{record.described}: its settings class {cls.__name__} is not of {base.__name__}"
-        raise PluginError(f"{wrong}, from which it must derive")
-    return _structure_of(made, record, "settings", {**data, choice.key: name})
-
-
-def _structure_of(made: Converter, record: Record, attribute: str, value: Any) -> Any:
-    """An instance of the class that ``attribute`` of a record names. An error in the class is its plugin's."""
-    from cattrs import BaseValidationError
-
-    cls = record.resolve(attribute)
-    with blamed(record.described, f"in its settings class {cls.__name__}"):
-        try:
-            return _own_hook(made, cls)(value, cls)
-        except BaseValidationError as error:
-            refused = error
-    raise refused
-
-
-def _own_hook(made: Converter, cls: type) -> Any:
-    hook = made.get_structure_hook(cls)
+def own_hook(cls: type) -> Any:
+    """The hook that reads a block as ``cls``, whichever record the block names."""
+    hook = converter().get_structure_hook(cls)
     return getattr(hook, "own", hook)

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.stats import StatSummary
 
-__all__ = ["NO_CHANGES", "Changes", "Curriculum", "EndedEpisodes", "EpisodeDraw", "LessonChange"]
-
 
 @attrs.define(eq=False)
 class EpisodeDraw:

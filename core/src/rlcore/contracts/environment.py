@@ -16,27 +16,8 @@ import attrs
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlcore.contracts.processes import EndingProcess
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import ConfigError, did_you_mean
-
-__all__ = [
-    "Actions",
-    "AgentBatch",
-    "BehaviorSpec",
-    "EndingProcess",
-    "Environment",
-    "ObservationKind",
-    "ObservationSpec",
-    "Parameters",
-    "ReportsStats",
-    "SavesRows",
-    "SavesState",
-    "SendsSteps",
-    "checked_observations",
-    "refuse_unknown_parameters",
-    "spec_mismatch",
-]
 
 ObservationKind = Literal["vector", "image", "one_hot"]
 """How a network reads an observation; see :class:`ObservationSpec`."""

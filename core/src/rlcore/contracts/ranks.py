@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from rlcore.contracts.saved_values import saved_array, saved_count
 from rlcore.errors import ConfigError, EnvironmentFailed
 
-__all__ = ["IdleGroups", "Launch", "OneRank", "Ranks", "SlotShare", "StepCount", "share_slots", "total_of"]
-
 Number = TypeVar("Number", bound=np.generic)
 T = TypeVar("T")
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
 
-__all__ = ["EpisodeRecorder", "Recording", "RecordingAbout", "Recordings", "one_slot"]
-
 
 @attrs.frozen(eq=False)
 class Recording:

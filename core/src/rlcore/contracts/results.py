@@ -17,17 +17,6 @@ if TYPE_CHECKING:
     from rlcore.contracts.environment import AgentBatch, BehaviorSpec
     from rlcore.contracts.policy import Policy
 
-__all__ = [
-    "BehaviorEvaluation",
-    "BehaviorResult",
-    "EpochResult",
-    "EvaluationPlan",
-    "EvaluationResult",
-    "ExportResult",
-    "Lineup",
-    "OpponentEvaluation",
-]
-
 
 @attrs.frozen
 class BehaviorResult:

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from rlcore.contracts.environment import Actions
 from rlcore.errors import PluginError
 
-__all__ = ["AbsentReward", "ExtrinsicReward", "RewardProvider", "Transitions", "recording_gradients"]
-
 
 @attrs.define(eq=False)
 class Transitions:

@@ -6,30 +6,18 @@ the entry. :class:`FrozenState` is for the parts of a ``state_dict`` that never 
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from rlcore.contracts.finite import first_non_finite
 from rlcore.errors import RlcoreError, RunStateError, one_line, repeating
 from rlcore.storage.files.json_files import MAX_DEPTH, is_number, is_whole
-
-__all__ = [
-    "FrozenState",
-    "SavedValueError",
-    "SharedPart",
-    "fill",
-    "saved_array",
-    "saved_bool",
-    "saved_count",
-    "saved_entry",
-    "saved_float",
-    "saved_mapping",
-]
 
 # Entries of a trainer's state that hold learned numbers. If a number in them is not finite, the training has diverged.
 LEARNED = ("model", "optimizer", "optimizers")
@@ -66,12 +54,17 @@ def saved_entry(state: Mapping[str, Any], name: str) -> Any:
     return state[name]
 
 
+def _checked(state: Mapping[str, Any], name: str, fits: Callable[[Any], bool], wanted: str) -> Any:
+    value = saved_entry(state, name)
+    if not fits(value):
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not {wanted}")
+    return value
+
+
 def saved_mapping(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the mapping ``state[name]``. Raises SavedValueError if it is something else."""
-    value = saved_entry(state, name)
-    if not isinstance(value, Mapping):
-        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a mapping")
-    return value
+    found: Mapping[str, Any] = _checked(state, name, lambda value: isinstance(value, Mapping), "a mapping")
+    return found
 
 
 def saved_array(
@@ -102,26 +95,71 @@ def fill(target: NDArray[Any], state: Mapping[str, Any], name: str) -> None:
 
 def saved_count(state: Mapping[str, Any], name: str) -> int:
     """Return the whole number ``state[name]``, at least 0. Raises SavedValueError if it is something else."""
-    value = saved_entry(state, name)
-    if not is_whole(value):
-        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a whole number from 0 up")
-    return int(value)
+    return int(_checked(state, name, is_whole, "a whole number from 0 up"))
 
 
 def saved_float(state: Mapping[str, Any], name: str) -> float:
     """Return the finite number ``state[name]``. Raises SavedValueError if it is something else."""
-    value = saved_entry(state, name)
-    if not is_number(value) or not isfinite(value):
-        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a finite number")
-    return float(value)
+    return float(_checked(state, name, lambda value: is_number(value) and isfinite(value), "a finite number"))
 
 
 def saved_bool(state: Mapping[str, Any], name: str) -> bool:
     """Return ``state[name]``, true or false. Raises SavedValueError if it is something else."""
-    value = saved_entry(state, name)
-    if not isinstance(value, bool):
-        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not true or false")
-    return value
+    return bool(_checked(state, name, lambda value: isinstance(value, bool), "true or false"))
+
+
+# ---------------------------------------------------------------- numbers that are not finite
+
+# Trainers store rewards and observations as float32: a larger float64 would become infinite there.
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def first_non_finite(value: Any) -> tuple[int, ...] | None:
+    """The index of the first NaN or infinity in ``value``, an array or a number; None if there is none.
+
+    The index of a number is ``()``. Values of other types count as finite.
+    """
+    if not isinstance(value, np.ndarray):
+        return () if isinstance(value, float | np.floating) and not isfinite(value) else None
+    if value.dtype.kind not in "fc":
+        return None
+    finite = np.isfinite(value)
+    if finite.all():
+        return None
+    return tuple(int(index) for index in np.unravel_index(int(finite.argmin()), value.shape))
+
+
+def not_finite_as_float32(values: NDArray[Any]) -> tuple[int, str, str] | None:
+    """The first row of ``values`` [K, ...] that is not finite as float32: its number, its text, and what to do.
+
+    None if there is none.
+    """
+    place = first_non_finite(values if values.dtype.itemsize <= 4 else _as_float32(values))
+    if place is None:
+        return None
+    fix = "fix the environment, or wrap it to keep its values finite"
+    if isfinite(values[place]):
+        fix = f"values beyond {LARGEST:.2g} are infinite as float32, which trainers store; scale them down"
+    elif values.dtype.itemsize <= 4 and not isnan(values[place]):
+        fix += f" and below {LARGEST:.2g}, the largest float32"
+    value = values[place[0]]
+    text = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
+    return int(place[0]), text, fix
+
+
+def _as_float32(values: NDArray[Any]) -> NDArray[Any]:
+    return np.where(np.abs(values) <= LARGEST, values, np.nan)
+
+
+def hide_overflow_warnings() -> None:
+    """Leave it to rlcore's own checks to report that arithmetic of rlcore overflowed.
+
+    numpy would print a warning with a line of rlcore for it. Warnings of environments and other code stay, and so do
+    all if Python was started with ``-W`` or ``PYTHONWARNINGS``.
+    """
+    if not sys.warnoptions:
+        about = "(overflow|invalid value) encountered"
+        warnings.filterwarnings("ignore", about, RuntimeWarning, module=r"rlcore[._]")
 
 
 # ---------------------------------------------------------------- trees of mappings and lists

@@ -21,16 +21,6 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.saved_values import mapped
 
-__all__ = [
-    "EpisodeSeeds",
-    "EpisodeTable",
-    "EpisodeUniforms",
-    "derive_generator",
-    "derive_seed",
-    "generator_state",
-    "restore_generator",
-]
-
 # Environments [M] and blocks [M] to the numbers of all their episodes.
 MakeBlocks = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 

@@ -14,28 +14,6 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.saved_values import saved_array
 
-__all__ = [
-    "ABORTED_EPISODES",
-    "CUMULATIVE_REWARD",
-    "DRAW_RATE_AGAINST",
-    "EPISODE_LENGTH",
-    "EVALUATION_LENGTH",
-    "EVALUATION_REWARD",
-    "GROUP_REWARD",
-    "IS_TRAINING",
-    "LESSON_NUMBER",
-    "PARAMETER",
-    "REWARD_AGAINST",
-    "STEPS_PER_SECOND",
-    "WIN_RATE_AGAINST",
-    "WORKER_RESTARTS",
-    "WORKER_WAIT",
-    "StatSummary",
-    "StatsWindow",
-    "StatsWriter",
-    "lesson_numbers",
-]
-
 CUMULATIVE_REWARD = "Environment/Cumulative Reward"
 """Tag of the returns of the agents' own rewards."""
 GROUP_REWARD = "Environment/Group Cumulative Reward"

@@ -23,15 +23,6 @@ from numpy.typing import NDArray
 from rlcore.contracts.environment import Actions, AgentBatch
 from rlcore.contracts.policy import Policy, Snapshot
 
-__all__ = [
-    "NetworkSize",
-    "PartialTrainer",
-    "PlayingTrainer",
-    "PortableTrainer",
-    "Trainer",
-    "TrainerWrapper",
-]
-
 
 @attrs.frozen
 class NetworkSize:

@@ -9,28 +9,15 @@ from collections.abc import Callable, Collection, Mapping
 from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from rlcore.errors import ConfigError, NotInstalled, PluginError
+from rlcore.errors import ConfigError, PluginError
 from rlcore.hookspecs import deprecations
 from rlcore.plugins.discover import Plugin, import_plugin, installed
-from rlcore.plugins.factories import Factories
-from rlcore.plugins.known import RECORDING_ADVICE, first_package
+from rlcore.plugins.known import RECORDING_ADVICE
 from rlcore.plugins.manager import STORES, HookManager
-from rlcore.plugins.registry import Registry, find, plugins_off
+from rlcore.plugins.registry import Registry
 from rlcore.plugins.select import Selection, decide, not_needed, require_unobstructed, unmatched
-from rlcore.records import (
-    BehaviorSection,
-    CommandSpec,
-    CurriculumSpec,
-    EnvironmentSpec,
-    ExecutorSpec,
-    ExporterSpec,
-    Record,
-    RewardProviderSpec,
-    StatsWriterSpec,
-    TrainerSpec,
-)
 
 if TYPE_CHECKING:
     from rlcore.contracts.curriculum import LessonChange
@@ -39,9 +26,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.stats import StatSummary
     from rlcore.plugins.context import RunContext
-    from rlcore.settings.run import RunConfig
-
-R = TypeVar("R", bound=Record)
+    from rlcore.settings.blocks import RunConfig
 
 PROCESS_SUMMARY = "rlcore_process_summary"
 
@@ -63,7 +48,7 @@ def load_plugins(
     return plugins
 
 
-class Plugins(Factories):
+class Plugins(Registry):
     """All plugins of a process, and the calls of their hooks. :func:`load_plugins` creates it.
 
     Attributes:
@@ -87,9 +72,7 @@ class Plugins(Factories):
         )
         self.strict = strict
         self.tolerant = tolerant
-        self.broken: dict[str, PluginError] = {}
         self._checked: RunConfig | None = None  # the configuration that plugins have checked
-        self._registry = Registry(self._manager, self._give_up)
 
     def load(self) -> None:
         """Imports the plugins that are on, lets each add hooks, registers each, and collects the records of all.
@@ -158,15 +141,6 @@ class Plugins(Factories):
         return (*self._left_out, *asked, *doubts, *deprecated)
 
     @property
-    def _left_out(self) -> tuple[str, ...]:
-        return tuple(f"{error}; run rlcore plugins doctor" for error in self.broken.values())
-
-    @property
-    def absent(self) -> str:
-        """The plugins that are off, and those that were left out, for a message about a name that is unknown."""
-        return "; ".join(filter(None, (plugins_off(self.found), *self._left_out)))
-
-    @property
     def failures(self) -> list[str]:
         """One line for each different failure of a notification, for the closing summary."""
         return [text if count == 1 else f"{text} ({count} times)" for text, count in self._manager.failures.items()]
@@ -190,78 +164,6 @@ class Plugins(Factories):
     def specifications(self) -> dict[str, tuple[str, Callable[..., Any]]]:
         """The module and the specification of each hook by name: core's, then those that plugins added."""
         return self._manager.specifications
-
-    # ------------------------------------------------------------ registries
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """All kinds of records: core's (trainer, environment and so on), then those that plugins added."""
-        return tuple(self._manager.registries)
-
-    def records(self, kind: str) -> tuple[Record, ...]:
-        """All records of a kind, sorted by name."""
-        return self._registry.records(kind)
-
-    def records_of(self, label: str) -> tuple[Record, ...]:
-        """All records of one plugin, by kind and name."""
-        every = (record for kind in self.kinds for record in self.records(kind))
-        return tuple(record for record in every if record.plugin is not None and record.plugin.label == label)
-
-    def record(self, record_class: type[R], reference: str) -> R:
-        """Return the record of this class called NAME or DIST/NAME.
-
-        Raises NotInstalled if no plugin provides it, with the allowed names and the nearest. Raises PluginError if
-        several do.
-        """
-        return find(record_class, reference, self.records(record_class.kind), self.found, self._left_out)
-
-    def record_of_kind(self, kind: str, reference: str) -> Record:
-        """The record of a kind called NAME or DIST/NAME; raises like :meth:`record`.
-
-        Raises NotInstalled if no plugin has the kind.
-        """
-        registered = self._manager.registries.get(kind)
-        if registered is None:
-            package = first_package(kind)
-            raise NotInstalled(f"unknown {kind} {reference!r}; no plugin that is on has any", package, self.absent)
-        _, record_class = registered
-        return self.record(record_class, reference)
-
-    def trainer(self, reference: str) -> TrainerSpec:
-        """Return the record of the trainer called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(TrainerSpec, reference)
-
-    def reward_provider(self, reference: str) -> RewardProviderSpec:
-        """Return the record of the reward provider called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(RewardProviderSpec, reference)
-
-    def stats_writer(self, reference: str) -> StatsWriterSpec:
-        """Return the record of the statistics writer called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(StatsWriterSpec, reference)
-
-    def environment(self, reference: str) -> EnvironmentSpec:
-        """Return the record of the environment called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(EnvironmentSpec, reference)
-
-    def executor(self, reference: str) -> ExecutorSpec:
-        """Return the record of the executor called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(ExecutorSpec, reference)
-
-    def curriculum(self, reference: str) -> CurriculumSpec:
-        """Return the record of the curriculum called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(CurriculumSpec, reference)
-
-    def exporter(self, reference: str) -> ExporterSpec:
-        """Return the record of the exporter called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(ExporterSpec, reference)
-
-    def behavior_section(self, reference: str) -> BehaviorSection:
-        """Return the record of the block of a behavior called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(BehaviorSection, reference)
-
-    def command(self, reference: str) -> CommandSpec:
-        """Return the record of the command called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(CommandSpec, reference)
 
     def recordings(self, what: str) -> Recordings:
         """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
@@ -395,10 +297,6 @@ class Plugins(Factories):
     def run_started(self, run: RunContext) -> None:
         """Call ``rlcore_run_started`` of every plugin."""
         self._manager.notify("rlcore_run_started", run=run)
-
-    def run_failed_to_start(self, config: RunConfig, directory: Path, error: BaseException) -> None:
-        """Call ``rlcore_run_failed_to_start`` of every plugin."""
-        self._manager.notify("rlcore_run_failed_to_start", config=config, directory=directory, error=error)
 
     def summary_written(self, run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         """Call ``rlcore_summary_written`` of every plugin."""

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.trainer import Trainer
     from rlcore.plugins.select import Selection
     from rlcore.records import Record, RewardProviderSpec, TrainerSpec
-    from rlcore.settings.behavior import BehaviorSettings
-    from rlcore.settings.run import RunConfig
+    from rlcore.settings.blocks import BehaviorSettings, RunConfig
 
 R = TypeVar("R", bound="Record")
 T = TypeVar("T")
@@ -453,7 +452,7 @@ class RunContext:
 
     def _reward_provider(self, name: str, block: Any, behavior: BehaviorSpec) -> RewardProvider:
         from rlcore.contracts.rewards import AbsentReward
-        from rlcore.settings.trainers import AbsentRewardSettings
+        from rlcore.settings.blocks import AbsentRewardSettings
 
         if isinstance(block, AbsentRewardSettings):
             return AbsentReward(name, block.gamma, block.strength)

@@ -13,8 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import find_spec
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 CONTRACT = 3
 """The number of the contract between this rlcore and plugins; it is raised when public names move."""
 KEYWORD = "rlcore-contract-"
+DECLARED = re.compile(rf"(?<![\w-]){KEYWORD}(\d+)(?![\w-])")
 PORTING = "the page 'Porting a plugin' has the steps"
 
-_DECLARED = re.compile(rf"(?<![\w-]){KEYWORD}(\d+)(?![\w-])")
 # At the start of a line only: an indented import may be for type checkers, or have an alternative.
 _USED = re.compile(r"^from (rlcore[\w.]*) import (\([^)]*\)|[^\n]*)|^(?:async )?def (rlcore_\w+)", re.MULTILINE)
 _NAME_IN_MODULE = re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'")
@@ -83,26 +82,19 @@ def contracts() -> tuple[Contract, ...]:
     return tuple(Contract(**each) for each in tomllib.loads(text)["contract"])
 
 
-def declared(keywords: str | None) -> tuple[int, ...]:
-    """The contracts among the keywords of a distribution, however its build backend separates them."""
-    return tuple(map(int, _DECLARED.findall(keywords or "")))
-
-
-def contract_problem(numbers: Sequence[int], distribution: str, version: str) -> str | None:
-    """Why a distribution that declares the contracts ``numbers`` does not fit, or None."""
-    if not numbers or CONTRACT in numbers:
-        return None
+def contract_problem(numbers: Sequence[int], distribution: str, version: str) -> str:
+    """Why a distribution that declares the contracts ``numbers``, and not this one, does not fit."""
     what = f"{distribution} {version} is written for contract {' and '.join(map(str, numbers))} of rlcore"
     if max(numbers) > CONTRACT:
         return f"{what}, and this rlcore has contract {CONTRACT}; pip install -U rlcore"
     return f"{what}, and this rlcore has contract {CONTRACT}; pip install -U {distribution}, or port it: {PORTING}"
 
 
-def undeclared_problem(module: str, distribution: str, version: str) -> str | None:
-    """Why a distribution that declares no contract must be of an earlier one, or None. Reads its files only."""
-    package = located(module.partition(".")[0])
-    if package is None:
-        return None
+def undeclared_problem(package: ModuleSpec, distribution: str, version: str) -> str | None:
+    """Why a distribution that declares no contract must be of an earlier one, or None.
+
+    Reads the files of ``package``, its first one, and imports nothing.
+    """
     folders = package.submodule_search_locations
     files = (
         [Path(package.origin or "")] if folders is None else (f for each in folders for f in Path(each).rglob("*.py"))
@@ -120,21 +112,6 @@ def undeclared_problem(module: str, distribution: str, version: str) -> str | No
                     f"has contract {CONTRACT}: in {path.name}, {answer}; {PORTING}"
                 )
     return None
-
-
-def located(module: str) -> ModuleSpec | None:
-    """Where a module is, without importing it or its packages; None if it is nowhere."""
-    first, *rest = module.split(".")
-    try:
-        found = find_spec(first)
-        for count in range(len(rest)):
-            if found is None:
-                break
-            name = ".".join([first, *rest[: count + 1]])
-            found = PathFinder.find_spec(name, found.submodule_search_locations or [])
-    except (ImportError, ValueError):
-        return None
-    return found
 
 
 def successor(name: str) -> str | None:

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +21,7 @@ import importlib_metadata as metadata
 
 from rlcore import __version__
 from rlcore.errors import PluginError
-from rlcore.plugins.contract import contract_problem, declared, located, undeclared_problem
+from rlcore.plugins.contract import CONTRACT, DECLARED, contract_problem, undeclared_problem
 from rlcore.plugins.failures import failure
 from rlcore.storage.files.paths import user_path
 
@@ -121,6 +122,11 @@ class Plugin:
         """Whether this plugin's distribution requires the one that ``other`` comes from."""
         return canonical(other.distribution) in self.needs
 
+    def required(self, error: BaseException) -> str:
+        """What to install if ``error`` says that a distribution which the plugin requires is absent; else empty."""
+        absent = canonical(str(error.name).partition(".")[0]) if isinstance(error, ModuleNotFoundError) else ""
+        return f"; pip install {absent}, which {self.distribution} requires" if absent in self.needs else ""
+
     @property
     def asked(self) -> bool:
         """Whether it, or what requires it, was asked for by name, so that failing to load it is fatal."""
@@ -132,7 +138,7 @@ def canonical(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-_CORE_MODULE = "rlcore.builtin.plugin"
+_CORE_MODULE = "rlcore.plugins.core"
 # "rlcore>=0.1", "rlcore[torch]>=0.1", "rlcore @ ..." but not "rlcore-acme": cheap, so that `packaging` is only
 # imported for requirements that matter.
 _ON_RLCORE = re.compile(r"\s*rlcore\s*(?=[\[(<>=!~;@]|$)", re.IGNORECASE)
@@ -166,9 +172,27 @@ def _contract_problem(plugin: Plugin) -> str | None:
     if located(module) is None:
         what = f"{plugin.distribution} {plugin.version}"
         return f"{what} has no module {module!r}, which its entry point names; install it again"
-    if not plugin.contracts:
-        return undeclared_problem(module, plugin.distribution, plugin.version)
+    package = located(module.partition(".")[0])
+    if not plugin.contracts and package is not None:
+        return undeclared_problem(package, plugin.distribution, plugin.version)
+    if not plugin.contracts or CONTRACT in plugin.contracts:
+        return None
     return contract_problem(plugin.contracts, plugin.distribution, plugin.version)
+
+
+def located(module: str) -> ModuleSpec | None:
+    """Where a module is, without importing it or its packages; None if it is nowhere."""
+    first, *rest = module.split(".")
+    try:
+        found = find_spec(first)
+        for count in range(len(rest)):
+            if found is None:
+                break
+            name = ".".join([first, *rest[: count + 1]])
+            found = PathFinder.find_spec(name, found.submodule_search_locations or [])
+    except (ImportError, ValueError):
+        return None
+    return found
 
 
 def _bounds_problem(plugin: Plugin, version: str) -> str | None:
@@ -274,6 +298,11 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
     )
 
 
+def declared(keywords: str | None) -> tuple[int, ...]:
+    """The contracts among the keywords of a distribution, however its build backend separates them."""
+    return tuple(map(int, DECLARED.findall(keywords or "")))
+
+
 def _needed(requirement: str) -> str:
     """The distribution that a requirement asks for; "" for rlcore, for an extra, and if its marker does not hold."""
     found = _REQUIRED.match(requirement)
@@ -346,5 +375,6 @@ def import_plugin(plugin: Plugin) -> object:
     except PluginError:
         raise
     except (Exception, SystemExit) as error:  # never BaseException: Ctrl-C is not a broken plugin
-        raise failure(plugin.described, "to load", error) from error
+        advice = plugin.required(error)
+        raise failure(plugin.described, "to load", error, lambda text: PluginError(text + advice)) from error
     return found

@@ -7,39 +7,29 @@ that only :data:`OWN_DISTRIBUTIONS` may turn a statistics writer on by default.
 from __future__ import annotations
 
 # Which distribution provides a record, by kind and name: what to install when a configuration names it.
-PACKAGES = {
-    ("trainer", "ppo"): "rlcore-ppo",
-    ("encoder", "simple"): "rlcore-torch",
-    ("schedule", "linear"): "rlcore-torch",
-    ("behavior", "behavioral_cloning"): "rlcore-torch",
-    ("trainer", "sac"): "rlcore-sac",
-    ("trainer", "bc"): "rlcore-offline",
-    ("trainer", "iql"): "rlcore-offline",
-    ("environment", "gymnasium"): "rlcore-gymnasium",
-    ("environment", "pettingzoo"): "rlcore-pettingzoo",
-    ("behavior", "self_play"): "rlcore-ghost",
-    ("evaluation", "opponents"): "rlcore-ghost",
-    ("evaluation", "score_against"): "rlcore-ghost",
-    ("opponent", "random"): "rlcore-ghost",
-    ("opponent", "run"): "rlcore-ghost",
-    ("writer", "tensorboard"): "rlcore-tensorboard",
-    ("recording", "minari"): "rlcore-offline",
-    ("exporter", "onnx"): "rlcore-onnx",
-    ("recording", "mlagents"): "rlcore-offline",
-    ("reward", "curiosity"): "rlcore-intrinsic",
-    ("reward", "gail"): "rlcore-intrinsic",
-    ("reward", "rnd"): "rlcore-intrinsic",
-    ("command", "plugins new"): "rlcore-devkit",
-    ("command", "play"): "rlcore-pettingzoo",
-    ("command", "ratings"): "rlcore-ghost",
-    ("command", "ray"): "rlcore-ray",
-    ("executor", "processes"): "rlcore-workers",
-    ("executor", "ray"): "rlcore-ray",
-    ("command", "report"): "rlcore-report",
-    ("curriculum", "lessons"): "rlcore-curriculum",
-    ("curriculum", "adr"): "rlcore-adaptive-curricula",
-    ("curriculum", "learning_progress"): "rlcore-adaptive-curricula",
-    ("curriculum", "prioritized_levels"): "rlcore-adaptive-curricula",
+PACKAGES: dict[tuple[str, str], str] = {
+    (kind, name): package
+    for package, records in {
+        "rlcore-ppo": "trainer: ppo",
+        "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
+        "rlcore-sac": "trainer: sac",
+        "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
+        "rlcore-gymnasium": "environment: gymnasium",
+        "rlcore-devkit": "command: plugins new",
+        "rlcore-pettingzoo": "environment: pettingzoo; command: play",
+        "rlcore-ghost": "behavior: self_play; evaluation: opponents, score_against; opponent: random, run; "
+        "command: ratings",
+        "rlcore-tensorboard": "writer: tensorboard",
+        "rlcore-onnx": "exporter: onnx",
+        "rlcore-intrinsic": "reward: curiosity, gail, rnd",
+        "rlcore-workers": "executor: processes",
+        "rlcore-ray": "executor: ray; command: ray",
+        "rlcore-report": "command: report",
+        "rlcore-curriculum": "curriculum: lessons",
+        "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",
+    }.items()
+    for kind, _, names in (each.partition(": ") for each in records.split("; "))
+    for name in names.split(", ")
 }
 
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
@@ -65,16 +55,6 @@ NOT_BUILT = {
 # Distributions whose statistics writers may run although neither the writer nor its plugin was named. Installing any
 # other package must never start to send a run's statistics somewhere.
 OWN_DISTRIBUTIONS = ("rlcore", "rlcore-tensorboard")
-
-
-def is_known(kind: str, name: str) -> bool:
-    """Whether a distribution of rlcore's own repository provides the record, or is to provide it."""
-    return (kind, name) in PACKAGES or (kind, name) in NOT_BUILT
-
-
-def package_of(kind: str, name: str) -> str | None:
-    """The distribution that provides the record, if it is one of rlcore's own repository."""
-    return PACKAGES.get((kind, name))
 
 
 def first_package(kind: str) -> str | None:

@@ -26,7 +26,6 @@ import pluggy
 from rlcore import hookspecs
 from rlcore.errors import ConfigError, PluginError, RlcoreError, did_you_mean, nearest, traceback_hint
 from rlcore.hookspecs import HOOKS, KINDS, registered
-from rlcore.plugins.contract import PORTING, successor
 from rlcore.plugins.discover import ENTRY_POINT_GROUP, Plugin
 from rlcore.plugins.failures import blame, failure
 from rlcore.records import Record
@@ -106,12 +105,13 @@ class HookManager(pluggy.PluginManager):
         if foreign:
             raise PluginError(f"{owner.described}: the hook {foreign[0]!r} must begin with {HOOK_PREFIX!r}")
         for name in added:
-            record_class = self._registered(name)
-            if record_class is not None and self.registries[record_class.kind][0] != name:
-                raise PluginError(
-                    f"{owner.described}: the hook {name!r} is a registry of {record_class.kind!r} records, and "
-                    f"{self.registries[record_class.kind][0]} is one already; call the kind something else"
-                )
+            for record_class in self.record_classes(name):
+                first, _ = self.registries[record_class.kind]
+                if first != name:
+                    raise PluginError(
+                        f"{owner.described}: the hook {name!r} is a registry of {record_class.kind!r} records, and "
+                        f"{first} is one already; call the kind something else"
+                    )
 
     @property
     def specifications(self) -> dict[str, tuple[str, Callable[..., Any]]]:
@@ -126,14 +126,14 @@ class HookManager(pluggy.PluginManager):
         """The hook and the record class of each kind of record, core's before those that plugins added."""
         found: dict[str, tuple[str, type[Record]]] = {}
         for name, (_, function) in self.specifications.items():
-            record_class = registered(function)
-            if record_class is not None:
+            for record_class in registered(function):
                 found.setdefault(record_class.kind, (name, record_class))
         return found
 
-    def _registered(self, hook: str) -> type[Record] | None:
+    def record_classes(self, hook: str) -> tuple[type[Record], ...]:
+        """The classes of the records that a registry hook returns; empty for other hooks."""
         caller: pluggy.HookCaller = getattr(self.hook, hook)
-        return registered(caller.spec.function) if caller.spec is not None else None
+        return registered(caller.spec.function) if caller.spec is not None else ()
 
     def implementations(self, hook: str) -> list[pluggy.HookImpl]:
         """The implementations of a hook in the order pluggy calls them.
@@ -327,6 +327,8 @@ def problems(plugin: object, manager: pluggy.PluginManager, only: str | None = N
         elif options["optionalhook"] and not _is_specified(manager, hook):
             continue
         elif not _is_specified(manager, hook):
+            from rlcore.plugins.contract import PORTING, successor
+
             answer = successor(hook)
             found.append(f"unknown hook {hook!r}{f'; {answer}; {PORTING}' if answer else _close_hook(hook, manager)}")
         else:

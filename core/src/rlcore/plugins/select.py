@@ -17,7 +17,7 @@ from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, Why, anchored, canonical, handshake, is_file
 
 if TYPE_CHECKING:
-    from rlcore.settings.run import PluginSettings
+    from rlcore.settings.blocks import PluginSettings
 
 ENV_AUTOLOAD: Final = "RLCORE_PLUGIN_AUTOLOAD"
 ENV_PLUGINS: Final = "RLCORE_PLUGINS"

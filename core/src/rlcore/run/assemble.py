@@ -47,18 +47,11 @@ def assemble(run: PreparedRun) -> Training:
 def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
     """Environments are closed last: the process may be ended because one hangs, and the directory must be in order."""
     files: Callable[[], list[str]] = list
-    reported = False
 
     def close_directory() -> None:
         run.directory.close(files())
 
-    def report_failure(kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if error is not None and not reported and ranks.rank == 0:
-            with suppress(PluginError):  # plugins are strict; the first error is the one to report
-                run.plugins.run_failed_to_start(run.config, run.directory.path, error)
-
     with ExitStack() as opened:
-        opened.push(report_failure)
         environments = opened.enter_context(ExitStack())
         run.directory.open()
         opened.callback(close_directory)
@@ -73,7 +66,6 @@ def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
             boundaries.writers = make_writers(run.config, run.plugins, context)
         for writer in reversed(boundaries.writers):
             close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, run.deadline)
-        reported = True
         _report_start(training)
         training.opened = opened.pop_all()
     return training

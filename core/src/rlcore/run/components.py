@@ -23,9 +23,9 @@ from rlcore.contracts.stats import StatSummary, StatsWriter
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
-from rlcore.plugins.factories import call_target, require_protocol
 from rlcore.plugins.failures import failure
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
+from rlcore.plugins.registry import call_target, require_protocol
 from rlcore.records import StatsWriterSpec
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.curricula.curricula import RunCurricula, make_curricula

@@ -20,8 +20,7 @@ import attrs
 
 from rlcore import __version__
 from rlcore.contracts.environment import BehaviorSpec
-from rlcore.contracts.exporters import ChecksPolicies, ExportAbout, Exporter
-from rlcore.contracts.policy import Policy
+from rlcore.contracts.policy import ChecksPolicies, ExportAbout, Exporter, Policy
 from rlcore.contracts.results import ExportResult
 from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport
 from rlcore.plugins.call import Plugins

@@ -24,7 +24,7 @@ from rlcore.contracts.trainer import PortableTrainer
 from rlcore.errors import EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.known import is_known
+from rlcore.plugins.known import PACKAGES
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.behaviors.checks import batch_of
 from rlcore.run.curricula.curricula import RunCurricula
@@ -307,7 +307,7 @@ def _require_sections(saved: Mapping[str, Any], behavior: BehaviorRun, where: Pa
     The trainer inside may have another number of slots, and its own message would be about that.
     """
     for key in saved:
-        if is_known("behavior", key) and key not in behavior.settings.sections:
+        if ("behavior", key) in PACKAGES and key not in behavior.settings.sections:
             raise RunStateError(
                 f"{where}: behavior {behavior.spec.name!r} learned with {key}, this configuration has no such block; "
                 "resume with the block of the run, or start a new run with initialize_from"

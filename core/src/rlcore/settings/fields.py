@@ -8,12 +8,11 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import attrs
 
 from rlcore.errors import ConfigError, PluginError
-from rlcore.settings.read_only import read_only
 
 METADATA_KEY = "rlcore"
 """The key of the :class:`FieldInfo` in the metadata of an attrs field."""
@@ -113,6 +112,30 @@ class FieldInfo:
         if self.maximum is not None and not value <= self.maximum:
             return f"must be at most {self.maximum:g}"
         return None if self.check is None else self.check(value)
+
+
+class ReadOnlyDict(dict[str, Any]):
+    """A dict whose entries cannot be set or removed. ``dict(mapping)`` and ``{**mapping}`` are copies that can."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(
+            "a configuration cannot be changed after it was checked; copy a mapping with dict(...), and settings with "
+            "attrs.evolve(...)"
+        )
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[ReadOnlyDict], tuple[dict[str, Any]]]:
+        return type(self), (dict(self),)
+
+
+def read_only(value: Any) -> Any:
+    """Return a dict as a :class:`ReadOnlyDict`, and any other value as it is.
+
+    Dicts inside it stay as they are: an environment may get them as arguments, and they are its own then.
+    """
+    return ReadOnlyDict(value) if type(value) is dict else value
 
 
 def setting(

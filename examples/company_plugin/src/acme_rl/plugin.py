@@ -39,11 +39,6 @@ def rlcore_config_sections() -> list[ConfigSection]:
 
 
 @hookimpl
-def rlcore_run_options() -> list[RunOptionSpec]:
-    return [RunOptionSpec(name="acme-owner", sets="acme.owner", summary="Who answers for the run.")]
-
-
-@hookimpl
 def rlcore_reward_providers() -> list[RewardProviderSpec]:
     return [
         RewardProviderSpec(
@@ -68,8 +63,11 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
 
 
 @hookimpl
-def rlcore_commands() -> list[CommandSpec]:
-    return [CommandSpec(name="acme", target="acme_rl.commands:acme", summary="List runs, upload checkpoints.")]
+def rlcore_commands() -> list[CommandSpec | RunOptionSpec]:
+    return [
+        CommandSpec(name="acme", target="acme_rl.commands:acme", summary="List runs, upload checkpoints."),
+        RunOptionSpec(name="acme-owner", sets="acme.owner", summary="Who answers for the run."),
+    ]
 
 
 # ---------------------------------------------------------------- before the run

@@ -17,7 +17,7 @@ class EarlierSelvesSettings:
 
 
 @hookimpl
-def rlcore_behavior_sections():
+def rlcore_config_sections():
     target, summary = "acme_ghost.plugin:EarlierSelvesSettings", "opponents that are earlier policies"
     return [BehaviorSection(name="earlier_selves", target=target, summary=summary)]
 

@@ -14,14 +14,13 @@ from gymnasium.vector import SyncVectorEnv
 from rlcore import Environment, EnvironmentFailed, EnvironmentSettings, RlcoreError, one_line, repeating
 from rlcore_gymnasium.atari import AtariOnFilm, is_atari, scored
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
-from rlcore_gymnasium.ids import registered
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS
 from rlcore_gymnasium.parameter_settings import ParameterRoute
-from rlcore_gymnasium.saved_state import is_known
-from rlcore_gymnasium.saving import SavingEnvironment
+from rlcore_gymnasium.parameters import WayFinder
+from rlcore_gymnasium.plugin import registered
+from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
 from rlcore_gymnasium.video import filming
-from rlcore_gymnasium.ways import WayFinder
 
 if TYPE_CHECKING:
     from rlcore import RunContext

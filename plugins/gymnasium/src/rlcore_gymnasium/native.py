@@ -14,8 +14,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, EnvironmentFailed, EpisodeSeeds, RlcoreError
-from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
-from rlcore_gymnasium.spaces.answers import action_mask, final_mask, numbers
+from rlcore_gymnasium.in_process import ACTION_MASK, GymnasiumEnvironment
+from rlcore_gymnasium.spaces.values import action_mask, final_mask, numbers
 
 
 class NativeEnvironment(GymnasiumEnvironment):

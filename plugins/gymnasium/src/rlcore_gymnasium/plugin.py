@@ -1,13 +1,26 @@
-"""The hooks of rlcore-gymnasium. rlcore imports this module at every start, so it must not import gymnasium."""
+"""The hooks of rlcore-gymnasium, and the ids of environments.
+
+rlcore imports this module at every start and checks configurations with it, so it imports gymnasium only if it must.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore import ConfigError, EnvironmentSpec, hookimpl
+from rlcore import ConfigError, EnvironmentSpec, hookimpl, nearest, one_line
 
 if TYPE_CHECKING:
+    from gymnasium.envs.registration import EnvSpec
+
     from rlcore import RunConfig
+
+ID = ("environment", "id")
 
 
 @hookimpl
@@ -29,9 +42,79 @@ def rlcore_environments() -> list[EnvironmentSpec]:
 def rlcore_check_config(config: RunConfig) -> None:
     for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
         if settings is not None and settings.type in ("gymnasium", "rlcore-gymnasium/gymnasium"):
-            from rlcore_gymnasium.ids import check_id
-
             try:
                 check_id(settings.id)
             except ConfigError as error:
                 raise ConfigError(error.message, key=(*block, *error.key)) from error
+
+
+def check_id(env_id: str | None) -> None:
+    """Raise ConfigError for an id that cannot be one.
+
+    No module that the id names is imported. An unregistered id without a module is refused if it is close to a
+    registered one: code of a plugin may register others when the run starts.
+    """
+    module, _, name = (env_id or "").rpartition(":")
+    if module and module not in sys.modules:
+        if not _is_installed(module.partition(".")[0]):
+            raise _not_importable(env_id, module, "it is not installed")
+    elif not name or not (_is_gymnasiums(name) or name in _registry() or not _nearest_id(module, name)):
+        raise _unknown(env_id, module, name)
+
+
+def registered(env_id: str | None) -> EnvSpec:
+    """Return the registration of ``[module:]Name-vN``. Importing the module registers its environments."""
+    module, _, name = (env_id or "").rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except (Exception, SystemExit) as error:
+            raise _not_importable(env_id, module, one_line(error)) from error
+    spec = _registry().get(name)
+    if spec is None:
+        raise _unknown(env_id, module, name)
+    return spec
+
+
+def _not_importable(env_id: str | None, module: str, reason: str) -> ConfigError:
+    hint = "; run: pip install 'rlcore-gymnasium[atari]'" if module == "ale_py" else ""
+    return ConfigError(f"{env_id!r}: cannot import {module!r}: {reason}{hint}", key=ID)
+
+
+def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
+    if not name:
+        return ConfigError("missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
+    close = _nearest_id(module, name)
+    hint = f"; did you mean {close!r}?" if close else ""
+    elsewhere = "" if module else " (an environment of another package is written 'its_module:Name-v0')"
+    return ConfigError(f"{env_id!r} is not registered with Gymnasium{hint}{elsewhere}", key=ID)
+
+
+def _nearest_id(module: str, name: str) -> str | None:
+    close = nearest(name, _registry())
+    if close is None and name.startswith("ALE/") and not module:
+        return f"ale_py:{name}"
+    return f"{module}:{close}" if close and module else close
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return bool(package) and find_spec(package) is not None
+    except ValueError:  # __main__ and the like, which cannot be looked for
+        return True
+
+
+def _is_gymnasiums(name: str) -> bool:
+    """Whether Gymnasium itself registers the id. Its code is read and not imported: checking a file needs no numpy."""
+    spec = find_spec("gymnasium")
+    if spec is None or spec.origin is None:
+        return False
+    with suppress(OSError):
+        return f'id="{name}"' in (Path(spec.origin).parent / "envs/__init__.py").read_text(encoding="utf-8")
+    return False
+
+
+def _registry() -> Mapping[str, EnvSpec]:
+    import gymnasium
+
+    return gymnasium.registry

@@ -30,16 +30,6 @@ from rlcore_pettingzoo.arrays import ACTION_MASK
 __all__ = ["AecAdapter", "ParallelAdapter", "aec_env", "parallel_env"]
 
 
-def parallel_env(environment: Environment, name: str = "rlcore_v0") -> ParallelAdapter:
-    """Return an environment of one copy as a ParallelEnv. Raises ValueError for several copies."""
-    return ParallelAdapter(environment, name)
-
-
-def aec_env(environment: Environment, name: str = "rlcore_v0") -> AecAdapter:
-    """Return an environment of one copy as an AECEnv. Raises ValueError for several copies."""
-    return AecAdapter(environment, name)
-
-
 @attrs.frozen
 class _Result:
     """What one agent receives from a step."""
@@ -128,21 +118,15 @@ class _Copy:
         return values if len(values) > 1 else next(iter(values.values()))
 
 
-class ParallelAdapter(pettingzoo.ParallelEnv):  # type: ignore[misc]
-    """An environment of rlcore in which all agents act at once.
+class _Adapter:
+    """The parts that both forms have in common."""
 
-    The action of an agent whose turn it is not has no effect; ``info["needs_action"]`` is False for it.
-
-    Attributes:
-        possible_agents: All agents, ordered by behavior and slot.
-        agents: The agents whose episode is open.
-        metadata: Name and render modes, of which there are none.
-        render_mode: None: nothing is drawn.
-    """
-
-    def __init__(self, environment: Environment, name: str) -> None:
+    def __init__(self, environment: Environment, name: str = "rlcore_v0") -> None:
+        """Adapt an environment of one copy. Raises ValueError for several copies."""
+        super().__init__()
         self._copy = _Copy(environment)
-        self.metadata = {"name": name, "render_modes": [], "is_parallelizable": True}
+        parallel = isinstance(self, pettingzoo.ParallelEnv)
+        self.metadata = {"name": name, "render_modes": [], "is_parallelizable": parallel}
         self.render_mode = None
         self.possible_agents = list(self._copy.seats)
         self.agents: list[str] = []
@@ -155,16 +139,30 @@ class ParallelAdapter(pettingzoo.ParallelEnv):  # type: ignore[misc]
         """Return what an agent does."""
         return self._copy.action_spaces[agent]
 
+    def close(self) -> None:
+        """Close the environment."""
+        self._copy.environment.close()
+
+
+class ParallelAdapter(_Adapter, pettingzoo.ParallelEnv):  # type: ignore[misc]
+    """An environment of rlcore in which all agents act at once.
+
+    The action of an agent whose turn it is not has no effect; ``info["needs_action"]`` is False for it.
+
+    Attributes:
+        possible_agents: All agents, ordered by behavior and slot.
+        agents: The agents whose episode is open.
+        metadata: Name and render modes, of which there are none.
+        render_mode: None: nothing is drawn.
+    """
+
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode; return observations and infos by agent. ``options`` has no effect."""
         results = self._copy.reset(seed)
         self.agents = self.possible_agents[:]
-        return (
-            {agent: result.observation for agent, result in results.items()},
-            {agent: _told(result) for agent, result in results.items()},
-        )
+        return _of_all(results, "observation"), {agent: _told(result) for agent, result in results.items()}
 
     def step(
         self, actions: Mapping[str, Any]
@@ -173,20 +171,14 @@ class ParallelAdapter(pettingzoo.ParallelEnv):  # type: ignore[misc]
         step = self._copy.step(actions)
         results = {agent: step[agent] for agent in self.agents}
         self.agents = [agent for agent, result in results.items() if not (result.terminated or result.truncated)]
-        return (
-            {agent: result.observation for agent, result in results.items()},
-            {agent: result.reward for agent, result in results.items()},
-            {agent: result.terminated for agent, result in results.items()},
-            {agent: result.truncated for agent, result in results.items()},
-            {agent: _told(result) for agent, result in results.items()},
+        observations, rewards, terminations, truncations = (
+            _of_all(results, name) for name in ("observation", "reward", "terminated", "truncated")
         )
-
-    def close(self) -> None:
-        """Close the environment."""
-        self._copy.environment.close()
+        infos = {agent: _told(result) for agent, result in results.items()}
+        return observations, rewards, terminations, truncations, infos
 
 
-class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
+class AecAdapter(_Adapter, pettingzoo.AECEnv):  # type: ignore[misc]
     """An environment of rlcore as one in which agents act one after another.
 
     Agents that act in one step choose in the order of ``possible_agents``; the environment moves when all have chosen.
@@ -202,22 +194,6 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
         infos: The info of each agent.
         agent_selection: The agent that acts next.
     """
-
-    def __init__(self, environment: Environment, name: str) -> None:
-        super().__init__()
-        self._copy = _Copy(environment)
-        self.metadata = {"name": name, "render_modes": [], "is_parallelizable": False}
-        self.render_mode = None
-        self.possible_agents = list(self._copy.seats)
-        self.agents: list[str] = []
-
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """Return what an agent sees."""
-        return self._copy.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> spaces.Space[Any]:
-        """Return what an agent does."""
-        return self._copy.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """Start an episode. ``options`` has no effect."""
@@ -254,10 +230,6 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
             self.agent_selection = self._waiting.pop(0)
         self._deads_step_first()
 
-    def close(self) -> None:
-        """Close the environment."""
-        self._copy.environment.close()
-
     def _living(self) -> list[str]:
         return [agent for agent in self.agents if not (self.terminations[agent] or self.truncations[agent])]
 
@@ -273,6 +245,13 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
             self.terminations[agent], self.truncations[agent] = result.terminated, result.truncated
             self.infos[agent] = result.info
         self._waiting = self._choosers()
+
+
+parallel_env, aec_env = ParallelAdapter, AecAdapter
+
+
+def _of_all(results: Mapping[str, _Result], name: str) -> dict[str, Any]:
+    return {agent: getattr(result, name) for agent, result in results.items()}
 
 
 def _told(result: _Result) -> dict[str, Any]:
@@ -321,10 +300,7 @@ def _actions(spec: BehaviorSpec, given: list[Any], masks: NDArray[np.bool_] | No
             discrete[slot] = action
         else:
             continuous[slot] = action
-    return Actions(
-        continuous.astype(np.float32) if spec.continuous else None,
-        discrete if spec.discrete else None,
-    )
+    return Actions(continuous.astype(np.float32) if spec.continuous else None, discrete if spec.discrete else None)
 
 
 def _allowed(mask: NDArray[np.bool_] | None, spec: BehaviorSpec) -> NDArray[np.int8]:

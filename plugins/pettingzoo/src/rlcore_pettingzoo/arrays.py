@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, UnsupportedSpace
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
-from rlcore_gymnasium.spaces.answers import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward
-from rlcore_gymnasium.spaces.values import shown
+from rlcore_gymnasium.spaces.values import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward, shown
 from rlcore_pettingzoo.agents import Cast
 
 ACTION_MASK = "action_mask"  # the entry of a Dict observation, or of an info, with the allowed actions

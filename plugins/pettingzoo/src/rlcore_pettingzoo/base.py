@@ -93,10 +93,9 @@ class PettingZooEnvironment:
             for env in range(self.num_envs):
                 if self._step_game(env):
                     over.append(env)
-        except RlcoreError:
-            raise
         except (Exception, SystemExit) as error:
-            raise self._failure(self._place(env), "step", error) from error
+            with self._failures(env, "step"):
+                raise error
         for env in over:
             self.episodes[env] += 1
             with self._failures(env, "reset"):
@@ -108,13 +107,9 @@ class PettingZooEnvironment:
         refuse_unknown_parameters(parameters, (), self.game)
 
     def close(self) -> None:
-        try:
+        with self._failures(None, "close"):
             for game in self.games:
                 game.close()
-        except RlcoreError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise self._failure(f"all {self.num_envs} environments", "close", error) from error
 
     # ------------------------------------------------------------ errors
 
@@ -122,19 +117,17 @@ class PettingZooEnvironment:
         return f"environment {self._seeds.first_env + env}, episode {self.episodes[env]}"
 
     @contextmanager
-    def _failures(self, env: int, doing: str) -> Iterator[None]:
+    def _failures(self, env: int | None, doing: str) -> Iterator[None]:
+        """Raise an error of one line for an exception, or a wrong result, of ``doing`` in ``env``; None for all."""
         try:
             yield
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failure(self._place(env), doing, error) from error
-
-    def _failure(self, where: str, doing: str, error: BaseException) -> EnvironmentFailed:
-        """Return an error of one line for an exception, or a wrong result, of ``doing`` in ``where``."""
-        if isinstance(error, MismatchedValue):
-            return EnvironmentFailed(f"{self.game}: {where}: {doing} returned {error}")
-        return repeating(error, f"{self.game}: {where}: {doing} failed", EnvironmentFailed)
+            where = f"all {self.num_envs} environments" if env is None else self._place(env)
+            if isinstance(error, MismatchedValue):
+                raise EnvironmentFailed(f"{self.game}: {where}: {doing} returned {error}") from error
+            raise repeating(error, f"{self.game}: {where}: {doing} failed", EnvironmentFailed) from error
 
     def _wrong(self, env: int, problem: str) -> EnvironmentFailed:
         return EnvironmentFailed(f"{self.game}: {self._place(env)}: {problem}; correct the game")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlcore_gymnasium.spaces.answers import flag
+from rlcore_gymnasium.spaces.values import flag
 from rlcore_pettingzoo.agents import Cast
 from rlcore_pettingzoo.arrays import BehaviorArrays
 from rlcore_pettingzoo.base import PettingZooEnvironment

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import attrs
 
-from rlcore import EndingProcess
+from rlcore_workers import EndingProcess
 
 __all__ = ["Place", "ProcessActor"]
 

@@ -23,7 +23,7 @@ def rlcore_addhooks(manager: PluginManager) -> None:
 
 
 @hookimpl
-def rlcore_behavior_sections() -> list[BehaviorSection]:
+def rlcore_config_sections() -> list[BehaviorSection]:
     return [
         BehaviorSection(
             name="behavioral_cloning",

@@ -6,6 +6,7 @@ from .contract import Task as Task
 from .contract import Worker as Worker
 from .contract import WorkerFailed as WorkerFailed
 from .create import create_environment as create_environment
+from .ending_process import EndingProcess as EndingProcess
 from .layout import Layout as Layout
 from .messages import PartMessages as PartMessages
 from .part import Part as Part

@@ -27,6 +27,8 @@ from rlcore_workers.layout import OPTIONAL, OPTIONAL_DEFAULTS, Layout, Rows
 
 __all__ = ["PartArrays", "RunArrays"]
 
+NEEDS_ACTION = OPTIONAL.index("needs_action")
+
 
 class RunArrays:
     """The arrays of a :class:`Layout` in ``memory``, at least ``layout.size`` bytes.
@@ -54,7 +56,8 @@ class RunArrays:
     def fill_defaults(self) -> None:
         """Fill arrays that a batch may leave out with what leaving them out means; the run calls it, once."""
         for arrays in self._behaviors.values():
-            arrays.fill_defaults()
+            for what, array in arrays.optional.items():
+                array[...] = OPTIONAL_DEFAULTS[what]
 
     def put_actions(self, actions: Mapping[str, Actions], parts: Iterable[int] | None = None) -> None:
         """Store the actions of the slots of these workers, or of all."""
@@ -100,7 +103,17 @@ class RunArrays:
     def rest(self, part: int) -> None:
         """Make the agents of a worker wait: no rewards, no ends, and the observations that they had."""
         for name, arrays in self._behaviors.items():
-            arrays.rest(self.layout.rows[part][name], part)
+            rows = self.layout.rows[part][name]
+            for array in (arrays.reward, arrays.optional["group_reward"]):
+                array[rows] = 0.0
+            for array in (
+                arrays.terminated,
+                arrays.truncated,
+                arrays.optional["needs_action"],
+                arrays.optional["aborted"],
+            ):
+                array[rows] = False
+            arrays.present[part, NEEDS_ACTION] = True
 
     def seen(self) -> dict[str, Any]:
         """Return what agents see, and which of them act, for a checkpoint."""
@@ -114,7 +127,14 @@ class RunArrays:
     def silence(self, part: int) -> None:
         """Make the rows of a worker those of agents that do not act: their environments are not there any more."""
         for name, arrays in self._behaviors.items():
-            arrays.silence(self.layout.rows[part][name], part)
+            rows = self.layout.rows[part][name]
+            for array in (arrays.reward, *arrays.observations.values()):  # the worker may have failed while it wrote
+                array[rows] = 0
+            arrays.terminated[rows] = arrays.truncated[rows] = False
+            for what, value in {**OPTIONAL_DEFAULTS, "needs_action": False}.items():
+                arrays.optional[what][rows] = value
+            arrays.present[part] = False
+            arrays.present[part, NEEDS_ACTION] = True
 
 
 class _BehaviorArrays:
@@ -135,10 +155,6 @@ class _BehaviorArrays:
         self._none_present = bytes(self.present.size)
         self._unset = bytes(spec.slots)
         self._none: NDArray[np.intp] = np.empty(0, np.intp)
-
-    def fill_defaults(self) -> None:
-        for what, array in self.optional.items():
-            array[...] = OPTIONAL_DEFAULTS[what]
 
     def put_actions(self, actions: Actions, rows: Rows) -> None:
         for mine, given in ((self.continuous, actions.continuous), (self.discrete, actions.discrete)):
@@ -193,13 +209,6 @@ class _BehaviorArrays:
             for name, mine in self.finals.items():
                 mine[ended] = source.finals[name][ended]
 
-    def rest(self, rows: Rows, part: int) -> None:
-        self.reward[rows] = 0.0
-        self.terminated[rows] = self.truncated[rows] = False
-        self.optional["needs_action"][rows] = self.optional["aborted"][rows] = False
-        self.optional["group_reward"][rows] = 0.0
-        self.present[part, OPTIONAL.index("needs_action")] = True
-
     def seen(self) -> dict[str, Any]:
         return {
             "needs_action": self.optional["needs_action"].copy(),
@@ -212,22 +221,13 @@ class _BehaviorArrays:
         fill(self.optional["needs_action"], state, "needs_action")
         fill(self.optional["action_mask"], state, "action_mask")
         self.present[:] = False
-        self.present[:, OPTIONAL.index("needs_action")] = True
+        self.present[:, NEEDS_ACTION] = True
         self.present[:, OPTIONAL.index("action_mask")] = saved_array(state, "masked", np.bool_, (len(self.present),))
         for name, array in self.observations.items():
             fill(array, saved_mapping(state, "observations"), name)
         self.reward[:] = 0.0
         self.terminated[:] = self.truncated[:] = self.optional["aborted"][:] = False
         self.optional["group_reward"][:] = 0.0
-
-    def silence(self, rows: Rows, part: int) -> None:
-        for array in (self.reward, *self.observations.values()):  # the worker may have failed while it wrote
-            array[rows] = 0
-        self.terminated[rows] = self.truncated[rows] = False
-        for what, value in {**OPTIONAL_DEFAULTS, "needs_action": False}.items():
-            self.optional[what][rows] = value
-        self.present[part] = False
-        self.present[part, OPTIONAL.index("needs_action")] = True
 
 
 class PartArrays:

@@ -1,7 +1,7 @@
 """The program of a worker process, which :mod:`rlcore_workers.processes` starts.
 
 The process ends with the run, whatever ends the run, and so do those that environments started: it is an
-:class:`rlcore.EndingProcess`. The loop ends with its channel.
+:class:`rlcore_workers.EndingProcess`. The loop ends with its channel.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from contextlib import suppress
 from multiprocessing import current_process, spawn
 from typing import Any, NoReturn
 
-from rlcore import kill_descendants
 from rlcore_workers.channel import ANSWER, ATTACH, CALL, FAILED, STEP, Channel
+from rlcore_workers.ending_process import kill_descendants
 
 PR_SET_PDEATHSIG = 1  # of prctl(2): the signal that the end of the parent sends
 # The run decides when a worker ends: a terminal and a batch system send these to every process.

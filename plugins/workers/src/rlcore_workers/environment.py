@@ -68,7 +68,7 @@ class WorkerEnvironment:
         self._layout = layout
         self._arrays: RunArrays = executor.arrays(layout)
         self._arrays.fill_defaults()
-        self._executor = executor
+        self._settings = settings
         self._known = names
         self._names: tuple[str, ...] = ()  # of the parameters that were set so far
         self._parameters: NDArray[np.float64] = self._arrays.parameters  # [N, P] of the next episodes

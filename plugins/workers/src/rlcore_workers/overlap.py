@@ -18,7 +18,6 @@ from rlcore import (
     Actions,
     AgentBatch,
     EpisodeSeeds,
-    RunContext,
     SavedValueError,
     fill,
     saved_array,
@@ -27,10 +26,8 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_workers.arrays import RunArrays
-from rlcore_workers.contract import Executor, PartMade
 from rlcore_workers.environment import SavingWorkerEnvironment, WorkerEnvironment
 from rlcore_workers.messages import PartMessages
-from rlcore_workers.settings import WorkerSettings
 from rlcore_workers.supervisor import Supervisor
 
 ASYNCHRONOUS = "workers.wait_for takes the workers that answer first"
@@ -63,16 +60,8 @@ class OverlappingEnvironment(WorkerEnvironment):
 
     resume_limits: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        supervisor: Supervisor,
-        executor: Executor,
-        parts: Sequence[PartMade],
-        counts: Sequence[int],
-        settings: WorkerSettings,
-        context: RunContext,
-    ) -> None:
-        super().__init__(supervisor, executor, parts, counts, settings, context)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._shown = RunArrays(self._layout, bytearray(self._layout.size))
         self._shown.fill_defaults()
         self._parameters = self._arrays.parameters.copy()  # workers that step read the shared ones
@@ -144,16 +133,8 @@ class HalvesEnvironment(OverlappingEnvironment):
 
     busy_seconds = 0.0  # a step cannot be measured
 
-    def __init__(
-        self,
-        supervisor: Supervisor,
-        executor: Executor,
-        parts: Sequence[PartMade],
-        counts: Sequence[int],
-        settings: WorkerSettings,
-        context: RunContext,
-    ) -> None:
-        super().__init__(supervisor, executor, parts, counts, settings, context)
+    def __init__(self, supervisor: Supervisor, *others: Any) -> None:
+        super().__init__(supervisor, *others)
         middle = (supervisor.size + 1) // 2
         self._halves = (set(range(middle)), set(range(middle, supervisor.size)))
 
@@ -174,24 +155,12 @@ class AsynchronousEnvironment(OverlappingEnvironment):
 
     resume_limits = (ASYNCHRONOUS,)
 
-    def __init__(
-        self,
-        supervisor: Supervisor,
-        executor: Executor,
-        parts: Sequence[PartMade],
-        counts: Sequence[int],
-        settings: WorkerSettings,
-        context: RunContext,
-    ) -> None:
-        super().__init__(supervisor, executor, parts, counts, settings, context)
-        assert settings.wait_for is not None
-        self._wait_for = settings.wait_for
-
     def _first(self) -> set[int]:
         return set(range(self._supervisor.size))
 
     def _landing(self) -> set[int]:
-        supervisor, others = self._supervisor, self._wait_for - len(self._fresh)
+        assert self._settings.wait_for is not None
+        supervisor, others = self._supervisor, self._settings.wait_for - len(self._fresh)
         supervisor.land(lambda: len(supervisor.landed) >= others)
         return {*supervisor.landed, *self._fresh}
 

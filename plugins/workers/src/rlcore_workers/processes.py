@@ -26,11 +26,12 @@ from queue import SimpleQueue
 from time import monotonic, sleep
 from typing import Any
 
-from rlcore import EndingProcess, EnvironmentFailed, RunContext
+from rlcore import EnvironmentFailed, RunContext
 from rlcore_workers.arrays import RunArrays
 from rlcore_workers.channel import ATTACH, CALL, FAILED, Channel
 from rlcore_workers.contract import Task, Worker, WorkerFailed
 from rlcore_workers.create import create_environment as create_in_workers
+from rlcore_workers.ending_process import EndingProcess
 from rlcore_workers.environment import WorkerEnvironment
 from rlcore_workers.layout import Layout
 from rlcore_workers.settings import WorkerSettings

@@ -15,6 +15,8 @@ from rlcore import ConfigError, Environment, PluginError, Plugins, RunContext, l
 from rlcore_workers.contract import Task
 
 KEY = ("environment", "workers")
+# What a worker gets of the run's context as it is.
+SENT = ("config", "directory", "seed", "purpose", "offline", "resumed_steps", "working_directory", "factories")
 
 
 def make_tasks(context: RunContext, counts: list[int]) -> list[Task]:
@@ -63,18 +65,8 @@ def plugins_of(recipe: bytes) -> Plugins:
 
 def context_recipe(context: RunContext, first: int, count: int) -> bytes:
     """The run for ``count`` of its environments, of which the first has the index ``first``."""
-    fields = {
-        "config": context.config,
-        "directory": context.directory,
-        "seed": context.seed,
-        "num_envs": count,
-        "purpose": context.purpose,
-        "offline": context.offline,
-        "resumed_steps": context.resumed_steps,
-        "working_directory": context.working_directory,
-        "first_env": context.first_env + first,
-        "factories": context.factories,
-    }
+    fields = {name: getattr(context, name) for name in SENT}
+    fields |= {"num_envs": count, "first_env": context.first_env + first}
     try:
         return pickle.dumps(fields)
     except Exception as error:

@@ -97,16 +97,11 @@ class Supervisor:
         self, parts: Iterable[int], method: str, arguments: Callable[[int], tuple[Any, ...]] | None = None
     ) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
         """Call a method of the parts of these workers, side by side. Return results and failures, by number."""
-        failures: dict[int, WorkerFailed] = {}
-        waiting: dict[Worker, int] = {}
-        for part in parts:
-            try:
-                worker = self.workers[part]
-                worker.begin(method, *(() if arguments is None else arguments(part)))
-                waiting[worker] = part
-            except WorkerFailed as failure:
-                failures[part] = failure
-        return self._collect(waiting, method, failures), failures
+
+        def begin(worker: Worker, part: int) -> None:
+            worker.begin(method, *(() if arguments is None else arguments(part)))
+
+        return self._together(parts, method, begin)
 
     def send(self, parts: Iterable[int], arguments: Callable[[int], tuple[Any, ...]] | None = None) -> None:
         """Have these workers step; :meth:`land` waits for them."""
@@ -170,16 +165,7 @@ class Supervisor:
 
     def attach(self, parts: Iterable[int], arrays: Any) -> dict[int, WorkerFailed]:
         """Give workers the arrays of the run. Return the failures, by number."""
-        failures: dict[int, WorkerFailed] = {}
-        waiting: dict[Worker, int] = {}
-        for part in parts:
-            try:
-                self._executor.attach(self.workers[part], arrays)
-                waiting[self.workers[part]] = part
-            except WorkerFailed as failure:
-                failures[part] = failure
-        self._collect(waiting, "attach", failures)
-        return failures
+        return self._together(parts, "attach", lambda worker, part: self._executor.attach(worker, arrays))[1]
 
     def start(self, parts: Iterable[int]) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
         """Start workers and have them make their environments."""
@@ -192,9 +178,20 @@ class Supervisor:
         made, failures = self.call([part for part in parts if part not in refused], "create")
         return made, {**refused, **failures}
 
-    def _collect(self, waiting: dict[Worker, int], method: str, failures: dict[int, WorkerFailed]) -> dict[int, Any]:
-        """Wait until every worker has answered, died or missed the deadline."""
+    def _together(
+        self, parts: Iterable[int], method: str, begin: Callable[[Worker, int], None]
+    ) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
+        """``begin`` a call of each worker, and wait until every one has answered, died or missed the deadline."""
         results: dict[int, Any] = {}
+        failures: dict[int, WorkerFailed] = {}
+        waiting: dict[Worker, int] = {}
+        for part in parts:
+            worker = self.workers[part]
+            try:
+                begin(worker, part)
+                waiting[worker] = part
+            except WorkerFailed as failure:
+                failures[part] = failure
         seconds = self._deadlines.get(method, self._settings.reset_timeout)
         started = monotonic()
         try:
@@ -216,7 +213,7 @@ class Supervisor:
                 self.kill(part)
             raise
         self.waited += monotonic() - started
-        return results
+        return results, failures
 
     def recover(self, failures: Mapping[int, WorkerFailed], doing: str) -> tuple[list[int], list[int]]:
         """Kill workers that failed. Return those to start again, and those to do without.

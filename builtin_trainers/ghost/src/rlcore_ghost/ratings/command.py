@@ -65,7 +65,7 @@ def ratings_command(
     """
     if seed is not None and play is None:
         raise click.UsageError("--seed is of the games that --play plays; add --play N")
-    from rlcore import read_checkpoint, require_output
+    from rlcore import echo, read_checkpoint, require_output
     from rlcore_ghost.ratings.standings import Standings
 
     if plot is not None:
@@ -86,10 +86,10 @@ def ratings_command(
         return
     _print(standings, f"{run}: step {saved.step}", players)
     if played is not None:
-        _print_played(played)
+        echo(f"played now: {played.games} games of {played.players} players, which are part of all numbers but Elo")
+        if played.unrated:
+            echo(f"games without a result, which are not rated: {played.unrated}, most likely cut off by a time limit")
     if plot is not None:
-        from rlcore import echo
-
         echo(f"the picture is in {plot}")
 
 
@@ -102,14 +102,6 @@ def _play(
 
     saved = SavedRun.open(run, str(checkpoint.step), allow_local)
     return add_round_robin(saved, checkpoint.trainers, log, games, saved.context.seed if seed is None else seed)
-
-
-def _print_played(played: RoundRobin) -> None:
-    from rlcore import echo
-
-    echo(f"played now: {played.games} games of {played.players} players, which are part of all numbers but Elo")
-    if played.unrated:
-        echo(f"games without a result, which are not rated: {played.unrated}, most likely cut off by a time limit")
 
 
 def _log_in(trainers: Mapping[str, Mapping[str, Any]], where: str) -> tuple[MatchLog, EloTable]:

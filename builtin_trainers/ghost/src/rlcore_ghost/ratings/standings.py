@@ -118,23 +118,23 @@ class Standings:
         anchor: The player whose Bradley-Terry rating is fixed at ``initial``.
         initial: The rating of the anchor.
         advantages: Rating points of each team over the average of the teams, by the fit; empty without matches.
-        players: Fixed opponents, snapshots and the newest version of each learner, the strongest first.
-        curve: The ratings of each learner by step.
-        pay_off: Who beats whom.
         matches: Number of matches.
         self_matches: How many of them one player played alone; they change no rating.
         not_zero_sum: How many of them had results that did not add up to zero. Ratings only use the order of results.
+        players: Fixed opponents, snapshots and the newest version of each learner, the strongest first.
+        curve: The ratings of each learner by step.
+        pay_off: Who beats whom.
     """
 
     anchor: str | None
     initial: float
     advantages: tuple[float, ...]
-    players: tuple[PlayerStanding, ...]
-    curve: tuple[RatingPoint, ...]
-    pay_off: PayOff
     matches: int
     self_matches: int
     not_zero_sum: int
+    players: tuple[PlayerStanding, ...]
+    curve: tuple[RatingPoint, ...]
+    pay_off: PayOff
 
     @classmethod
     def of(
@@ -167,27 +167,17 @@ class Standings:
         """Return the standings as JSON values; a share of players that never met is None."""
         pay_off = self.pay_off
         shares = [[None if np.isnan(each) else float(each) for each in row] for row in pay_off.shares]
+        players = [
+            {**attrs.asdict(each, filter=lambda field, _: field.name != "skill"), **each.skill._asdict()}
+            for each in self.players
+        ]
+        tables = {name: getattr(pay_off, name).tolist() for name in ("games", "wins", "draws")}
         return {
-            "anchor": self.anchor,
-            "initial": self.initial,
-            "advantages": list(self.advantages),
-            "matches": self.matches,
-            "self_matches": self.self_matches,
-            "not_zero_sum": self.not_zero_sum,
-            "players": [
-                {**attrs.asdict(each, filter=lambda field, _: field.name != "skill"), **each.skill._asdict()}
-                for each in self.players
-            ],
-            "curve": [attrs.asdict(each) for each in self.curve],
-            "pay_off": {
-                "names": list(pay_off.names),
-                "games": pay_off.games.tolist(),
-                "wins": pay_off.wins.tolist(),
-                "draws": pay_off.draws.tolist(),
-                "shares": shares,
-            },
+            **attrs.asdict(self, filter=lambda field, _: field.name != "pay_off"),
+            "players": players,
+            "pay_off": {"names": pay_off.names, **tables, "shares": shares},
             "cycles": [attrs.asdict(each) for each in pay_off.cycles],
-            "nash": None if pay_off.nash is None else dict(pay_off.nash),
+            "nash": pay_off.nash,
         }
 
 

@@ -46,6 +46,7 @@ log = logging.getLogger("rlcore.plugin.ghost")
 
 MEMORY_OF_RESULTS = 0.99  # by how much a game's weight shrinks with each later game against the same opponent
 ARRAYS = ("team", "game", "_open", "_value", "_counted", "_players", "_void")  # attributes [N, ...] of the state
+COUNTS = ("changes", "resets", "rated")  # attributes of the state that are whole numbers
 UNRATED_GAMES = 100  # of a game that is not zero-sum, or that a time limit ends, before the run says so
 
 
@@ -116,7 +117,6 @@ class Controller:
         self._finished = FinishedGames(count, self.exchange, first_env)  # games since `settle`
         self._results: dict[int, tuple[float, int]] = {}  # by player that learns: sum and number, since `results`
         self.rated = 0  # games
-        self.not_zero_sum = 0  # of them
         self._warned = False
         self._cut_off = 0  # games of this process that a time limit ended, so that they were not rated; -1: reported
 
@@ -283,17 +283,15 @@ class Controller:
     def _note_zero_sum(self, uneven: NDArray[np.bool_]) -> None:
         self.rated += len(uneven)
         wrong = int(np.count_nonzero(uneven))
-        if wrong:
-            self.not_zero_sum += wrong
-            self.log.note_not_zero_sum(wrong)
-        if not self._warned and self.not_zero_sum >= UNRATED_GAMES and 2 * self.not_zero_sum > self.rated:
+        self.log.not_zero_sum += wrong
+        if not self._warned and self.log.not_zero_sum >= UNRATED_GAMES and 2 * self.log.not_zero_sum > self.rated:
             self._warned = True
             if self.exchange.rank:
                 return
             log.warning(
                 "self-play: in %d of %d games, the results of the teams do not add up to 0. Ratings compare who got "
                 "more, and cannot tell a better policy in a game in which all teams may win",
-                self.not_zero_sum, self.rated,
+                self.log.not_zero_sum, self.rated,
             )  # fmt: skip
 
     def settle(self) -> None:
@@ -365,20 +363,11 @@ class Controller:
             "elo": self.elo.state_dict(),
             "teams": list(self.teams),
             "learning_team": self.learning_team + 1,
-            "changes": self.changes,
-            "resets": self.resets,
-            "team": self.team.copy(),
-            "game": self.game.copy(),
+            **{name: getattr(self, name) for name in COUNTS},
+            **{name.lstrip("_"): getattr(self, name).copy() for name in ARRAYS},
             "games": self.games.copy(),
             "score": self.score.copy(),
-            "open": self._open.copy(),
-            "value": self._value.copy(),
-            "counted": self._counted.copy(),
-            "players": self._players.copy(),
-            "void": self._void.copy(),
             "reported": {name: reported.copy() for name, reported in self._reported.items()},
-            "rated": self.rated,
-            "not_zero_sum": self.not_zero_sum,
             "warned": self._warned,
             "acting": self.acting.state_dict(),
         }
@@ -389,8 +378,7 @@ class Controller:
         players = len(learned["log"].names)
         arrays = {
             name: saved_array(state, name.lstrip("_"), array.dtype, array.shape).copy()
-            for name, array in vars(self).items()
-            if name in ARRAYS
+            for name, array in ((name, getattr(self, name)) for name in ARRAYS)
         }
         acting = IdleGroups(self.exchange, len(self.teams))
         if "acting" in state:  # of earlier versions without
@@ -438,12 +426,9 @@ class Controller:
             "log": log,
             "elo": elo,
             "learning_team": learning_team,
-            "changes": saved_count(state, "changes"),
-            "resets": saved_count(state, "resets"),
+            **{name: saved_count(state, name) for name in COUNTS},
             "games": saved_array(state, "games", np.float64, counts).copy(),
             "score": saved_array(state, "score", np.float64, counts).copy(),
-            "rated": saved_count(state, "rated"),
-            "not_zero_sum": saved_count(state, "not_zero_sum"),
             "_results": _saved_results(saved_mapping(state, "results"), players),
             "_warned": saved_bool(state, "warned"),
         }

@@ -56,7 +56,6 @@ class EloTable:
         self.advantages = np.zeros(len(sides))
         self._sides = np.array(sides, np.int64)
         self._ratings = np.zeros(0, np.float64)  # [P]
-        self._pinned = np.zeros(0, np.bool_)  # [P]
 
     def __len__(self) -> int:
         return len(self._ratings)
@@ -67,16 +66,14 @@ class EloTable:
             raise IndexError(f"player {index} has no rating; add it first")
         return float(self._ratings[index])
 
-    def add(self, index: int, rating: float | None = None, pinned: bool = False) -> None:
+    def add(self, index: int, rating: float | None = None) -> None:
         """Add the player ``index``, the next one, with a rating; None is ``initial``.
 
-        Start a snapshot with the rating of its learner. A ``pinned`` player keeps its rating: it anchors the scale, and
-        the sum of the ratings then changes by what it would have won. Raises ValueError if ``index`` is not the next.
+        Start a snapshot with the rating of its learner. Raises ValueError if ``index`` is not the next.
         """
         if index != len(self._ratings):
             raise ValueError(f"the next player is {len(self._ratings)}, not {index}")
         self._ratings = np.append(self._ratings, self.initial if rating is None else rating)
-        self._pinned = np.append(self._pinned, pinned)
 
     def update(self, players: NDArray[Any], ranks: NDArray[Any]) -> None:
         """Rate M matches that ended in one step.
@@ -99,7 +96,7 @@ class EloTable:
         signs = np.zeros((len(there), len(one)), np.float64)  # [players here, pairs]
         signs[at[: len(one)], np.arange(len(one))] = 1.0
         signs[at[len(one) :], np.arange(len(one))] = -1.0
-        moved = np.where(self._pinned[there], 0.0, k / steps)[:, None] * signs * games
+        moved = k / steps * signs * games
         if len(self._sides):
             seats = np.zeros((len(self._sides), len(one)), np.float64)  # [T, pairs]
             seats[first, np.arange(len(one))] = 1.0
@@ -115,13 +112,8 @@ class EloTable:
         self.advantages = numbers[len(there) :]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the ratings, which of them are pinned, advantages, and ``initial``, for those who read the state."""
-        return {
-            "initial": self.initial,
-            "ratings": self._ratings.copy(),
-            "pinned": self._pinned.copy(),
-            "advantages": self.advantages.copy(),
-        }
+        """Return the ratings, advantages, and ``initial``, for those who read the state."""
+        return {"initial": self.initial, "ratings": self._ratings.copy(), "advantages": self.advantages.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`; ``initial``, ``k`` and ``sides`` stay what they are.
@@ -129,7 +121,6 @@ class EloTable:
         Raises RunStateError, changing nothing, if the state does not fit.
         """
         ratings = saved_array(state, "ratings", np.float64, (None,))
-        pinned = saved_array(state, "pinned", np.bool_, ratings.shape)
         advantages = saved_array(state, "advantages", np.float64, (None,))
         for name, numbers in (("ratings", ratings), ("advantages", advantages)):
             if not np.isfinite(numbers).all():
@@ -139,8 +130,7 @@ class EloTable:
                 f"the ratings have advantages of {len(advantages)} teams, not of {len(self._sides)}; resume with the "
                 "elo_advantage that the run had"
             )
-        self._ratings, self._pinned = ratings.copy(), pinned.copy()
-        self.advantages = advantages.copy()
+        self._ratings, self.advantages = ratings.copy(), advantages.copy()
 
 
 def _pairs(players: NDArray[Any], ranks: NDArray[Any], by_team: bool) -> tuple[Any, ...]:

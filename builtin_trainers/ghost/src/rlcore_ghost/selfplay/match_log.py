@@ -168,10 +168,6 @@ class MatchLog:
         self._pending.append((players.astype(np.int32), ranks.astype(np.int8)))
         self._pending_step = step
 
-    def note_not_zero_sum(self, count: int) -> None:
-        """Count ``count`` more matches whose results did not add up to zero."""
-        self.not_zero_sum += count
-
     def flush(self) -> None:
         """Make rows of the pending matches: equal ones are one row, sorted by players and ranks."""
         if not self._pending:
@@ -192,43 +188,29 @@ class MatchLog:
         )
 
     @property
-    def step(self) -> NDArray[np.int64]:
-        """[rows] the learner's step at the flush, or at the last one of a window of steps."""
-        return self._columns["step"][: self._rows]
-
-    @property
-    def players(self) -> NDArray[np.int32]:
-        """[rows, T] index in ``names`` of each team's player."""
-        return self._columns["players"][: self._rows]
-
-    @property
-    def ranks(self) -> NDArray[np.int8]:
-        """[rows, T] rank of each team."""
-        return self._columns["ranks"][: self._rows]
-
-    @property
-    def count(self) -> NDArray[np.int64]:
-        """[rows] number of equal matches."""
-        return self._columns["count"][: self._rows]
+    def rows(self) -> dict[str, Ints]:
+        """The rows by column: those of :class:`Matches`, and how many players were ``known`` at the flush [rows]."""
+        return {name: column[: self._rows] for name, column in self._columns.items()}
 
     def matches(self) -> Matches:
         """Return all matches, pending ones too, with each learner as one player between two of its snapshots."""
         self.flush()
-        known = self._columns["known"][: self._rows]
-        names, players = list(self.names), self.players.copy()
+        found = {name: column.copy() for name, column in self.rows.items()}
+        known, logged = found.pop("known"), self.rows["players"]
+        names, players = list(self.names), found["players"]
         snapshots: dict[int, list[int]] = {}  # of each learner
         for index, name in enumerate(self.names):
             learner, _ = snapshot_parts(name) or ("", 0)
             if learner in self._index:
                 snapshots.setdefault(self._index[learner], []).append(index)
         for learner_index, taken in snapshots.items():
-            rows, team = np.nonzero(self.players == learner_index)
+            rows, team = np.nonzero(logged == learner_index)
             version = np.searchsorted(taken, known[rows])  # snapshots that were known at the flush
             for each in np.unique(version[version > 0]):
                 at = version == each
                 players[rows[at], team[at]] = len(names)
                 names.append(f"{self.names[taken[each - 1]]}+")
-        return Matches(tuple(names), self.step.copy(), players, self.ranks.copy(), self.count.copy())
+        return Matches(tuple(names), **found)
 
     def state_dict(self) -> dict[str, Any]:
         """Return arrays and JSON values, pending matches included."""
@@ -239,7 +221,7 @@ class MatchLog:
             "not_zero_sum": self.not_zero_sum,
             "max_rows": self._max_rows,
             "width": self._width,
-            "rows": {name: column[: self._rows].copy() for name, column in self._columns.items()},
+            "rows": {name: column.copy() for name, column in self.rows.items()},
             "pending": {"step": self._pending_step, "players": players, "ranks": ranks},
         }
 
@@ -304,11 +286,10 @@ class MatchLog:
 
     def _merge(self) -> None:
         """Merge rows of one window; double the steps of a window until the log has half of ``max_rows`` if it can."""
-        last = int(self.step.max())
+        last = int(self.rows["step"].max())
         while True:
-            merged = self._added_up({name: column[: self._rows] for name, column in self._columns.items()})
+            merged = self._columns = self._added_up(self.rows)
             self._rows = len(merged["count"])
-            self._columns = merged
             if self._rows <= self._max_rows // 2 or self._width > last:
                 break
             self._width *= 2

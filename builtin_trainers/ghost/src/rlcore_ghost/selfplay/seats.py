@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, SavedValueError, saved_array
 
-__all__ = ["Seats"]
+__all__ = ["Seats", "copy_actions"]
 
 Slots = NDArray[np.int64]
 
@@ -33,9 +33,7 @@ class Seats:
 
     def __init__(self, behavior: BehaviorSpec, for_all: bool) -> None:
         """A seat for every slot if ``for_all``, else as many in each environment as its largest team has agents."""
-        slots = behavior.slots
-        assert behavior.team is not None
-        order: Slots = np.arange(slots)
+        order: Slots = np.arange(behavior.slots)
         if for_all:
             self.row_of: Slots = order
         else:
@@ -120,10 +118,7 @@ class Seats:
     def place(self, actions: Actions, into: Actions) -> None:
         """Copy the ``actions`` of the R rows to the slots that sit there, in ``into`` [S]."""
         taken = slice(None) if self.taken.all() else self.taken
-        slots = self.slot[taken]
-        for part, whole in ((actions.continuous, into.continuous), (actions.discrete, into.discrete)):
-            if part is not None and whole is not None:
-                whole[slots] = part[taken]
+        copy_actions(actions, self.slot[taken], into, taken)
 
     # ------------------------------------------------------------ state
 
@@ -148,6 +143,13 @@ class Seats:
         """Take over what :meth:`saved` returned."""
         self.taken[:] = seats >= 0
         self.slot[:] = np.where(self.taken, seats, self._default)
+
+
+def copy_actions(actions: Actions, slots: Slots, into: Actions, rows: Any = slice(None)) -> None:
+    """Copy these ``rows`` of ``actions`` to the ``slots`` of ``into``."""
+    for part, whole in ((actions.continuous, into.continuous), (actions.discrete, into.discrete)):
+        if part is not None and whole is not None:
+            whole[slots] = part[rows]
 
 
 def _rows_by_team(behavior: BehaviorSpec) -> tuple[Slots, Slots]:

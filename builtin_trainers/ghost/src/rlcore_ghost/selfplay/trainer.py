@@ -14,7 +14,7 @@ Shapes: S slots of the behavior, R seats of the inner trainer, N environments, N
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import attrs
 import numpy as np
@@ -48,7 +48,7 @@ from rlcore_ghost.selfplay.controller import Controller
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY
 from rlcore_ghost.selfplay.pool import Member, Pool, saved_places
 from rlcore_ghost.selfplay.samplers import Candidates, OpponentSampler, as_indices
-from rlcore_ghost.selfplay.seats import Seats
+from rlcore_ghost.selfplay.seats import Seats, copy_actions
 from rlcore_ghost.settings import INFO, SelfPlaySettings
 
 __all__ = ["GhostTrainer", "Role"]
@@ -80,6 +80,15 @@ class Role:
 
 
 MAIN = Role()
+
+
+class _Saved(NamedTuple):
+    """What a state says of the pool, the controller, the ``COUNTS`` and the generator."""
+
+    pool: tuple[list[Member | None], list[int], list[int]]
+    controller: dict[str, Any]
+    counts: dict[str, int]
+    generator: np.random.Generator
 
 
 class GhostTrainer(TrainerWrapper):
@@ -234,9 +243,7 @@ class GhostTrainer(TrainerWrapper):
             self._memory[ghosts] = memory
         else:
             acted = mix.act(seen, mask, self._deterministic)
-        for part, whole in ((acted.continuous, actions.continuous), (acted.discrete, actions.discrete)):
-            if part is not None and whole is not None:
-                whole[ghosts] = part
+        copy_actions(acted, ghosts, actions)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Pass on what the seats saw; where games ended, rate them and begin the next ones."""
@@ -515,12 +522,7 @@ class GhostTrainer(TrainerWrapper):
             **self.seats.state_dict(),
             "place": self.place.copy(),
             "assigned": self._assigned.copy(),
-            "playing": self._playing.copy(),
-            "done": self._done.copy(),
-            "fresh": self._fresh.copy(),
-            "game": self._game.copy(),
-            "returns": self._returns.copy(),
-            "memory": self._memory.copy(),
+            **{name: getattr(self, f"_{name}").copy() for name in ARRAYS},
             "generator": generator_state(self._generator),
             "awake": self._awake,
             "counts": {name: getattr(self, f"_{name}") for name in COUNTS},
@@ -536,34 +538,20 @@ class GhostTrainer(TrainerWrapper):
             raise SavedValueError(
                 "the checkpoint was saved without self_play; remove the block, or start a new run with initialize_from"
             )
-        own = saved_mapping(state, ENTRY)
-        members, window, guests = self.pool.saved(own, self.trainer.snapshot)
-        shared = self._saved_controller(state)
-        seats = self.seats.saved(own)
-        slots, envs = len(self.place), len(self._playing)
-        place = saved_places(own, "place", (slots,), members)
+        own, learned = saved_mapping(state, ENTRY), self._saved_learned(state, self.controller.saved)
+        seats, members = self.seats.saved(own), learned.pool[0]
+        place = saved_places(own, "place", self.place.shape, members)
         assigned = saved_places(own, "assigned", self._assigned.shape, members)
-        arrays = {
-            "playing": saved_array(own, "playing", np.int64, (envs,)),
-            "done": saved_array(own, "done", np.bool_, (slots,)),
-            "fresh": saved_array(own, "fresh", np.bool_, (slots,)),
-            "game": saved_array(own, "game", np.int64, (envs,)),
-            "returns": saved_array(own, "returns", np.float64, (slots,)),
-            "memory": saved_array(own, "memory", np.float32, self._memory.shape),
-        }
-        saved_counts = saved_mapping(own, "counts")
-        counts = {name: saved_count(saved_counts, name) for name in COUNTS}
-        generator, awake = _saved_generator(own), saved_bool(own, "awake")
+        mine = {name: getattr(self, f"_{name}") for name in ARRAYS}
+        arrays = {name: saved_array(own, name, array.dtype, array.shape) for name, array in mine.items()}
+        awake = saved_bool(own, "awake")
         self.trainer.load_state_dict(state)
-        self.controller.load(shared)
-        self._generator, self._awake = generator, awake
-        self.pool.load(members, window, guests)
+        self._load_learned(learned)
+        self._awake = awake
         self.seats.load(seats)
         self.place[:], self._assigned[:] = place, assigned
         for name, array in arrays.items():
-            getattr(self, f"_{name}")[...] = array
-        for name, count in counts.items():
-            setattr(self, f"_{name}", count)
+            mine[name][...] = array
         self._roles_changed()
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
@@ -571,31 +559,31 @@ class GhostTrainer(TrainerWrapper):
 
         Games that were open, or over and not rated yet, are lost; opponents are drawn where the next games begin.
         """
-        own = saved_mapping(state, ENTRY)
-        members, window, guests = self.pool.saved(own, self.trainer.snapshot)
-        if (self.controller.first == self.name) != (STATE_ENTRY in state):
-            raise SavedValueError("the run had self_play in other behaviors; resume with the blocks of the run")
-        learned = {}
-        if STATE_ENTRY in state:
-            learned = self.controller.saved_learned(saved_mapping(state, STATE_ENTRY))
-        saved_counts = saved_mapping(own, "counts")
-        counts = {name: saved_count(saved_counts, name) for name in COUNTS}
-        generator = _saved_generator(own)
+        learned = self._saved_learned(state, self.controller.saved_learned)
         cast(PortableTrainer, self.trainer).load_learned(state)
-        self.controller.load(learned)
-        self._generator = generator
-        self.pool.load(members, window, guests)
-        for name, count in counts.items():
-            setattr(self, f"_{name}", count)
+        self._load_learned(learned)
         self._unshared = 0
-        self._awake = True
-        self._draw_at_begin = True
+        self._awake = self._draw_at_begin = True
 
-    def _saved_controller(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Check and return what the trainer of the first behavior loads into the controller. Raises SavedValueError."""
+    def _saved_learned(self, state: Mapping[str, Any], shared: Callable[[Mapping[str, Any]], dict[str, Any]]) -> _Saved:
+        """Check and return what belongs to no agent. Raises RunStateError.
+
+        ``shared`` reads what the trainer of the first behavior loads into the controller.
+        """
+        own = saved_mapping(state, ENTRY)
+        pool = self.pool.saved(own, self.trainer.snapshot)
         if (self.controller.first == self.name) != (STATE_ENTRY in state):
             raise SavedValueError("the run had self_play in other behaviors; resume with the blocks of the run")
-        return self.controller.saved(saved_mapping(state, STATE_ENTRY)) if STATE_ENTRY in state else {}
+        controller = shared(saved_mapping(state, STATE_ENTRY)) if STATE_ENTRY in state else {}
+        counts = saved_mapping(own, "counts")
+        return _Saved(pool, controller, {name: saved_count(counts, name) for name in COUNTS}, _saved_generator(own))
+
+    def _load_learned(self, saved: _Saved) -> None:
+        self.pool.load(*saved.pool)
+        self.controller.load(saved.controller)
+        self._generator = saved.generator
+        for name, count in saved.counts.items():
+            setattr(self, f"_{name}", count)
 
 
 def _saved_generator(state: Mapping[str, Any]) -> np.random.Generator:
@@ -607,7 +595,8 @@ def _saved_generator(state: Mapping[str, Any]) -> np.random.Generator:
     return generator
 
 
-# Whole numbers of the state, attributes of the trainer with an underscore before.
+# Arrays and whole numbers of the state, attributes of the trainer with an underscore before.
+ARRAYS = ("playing", "done", "fresh", "game", "returns", "memory")
 COUNTS = (
     "acts", "resets", "ghost_steps", "swapped_at", "changed_at", "changes_seen", "saves", "saved_at", "swaps",
     "version", "unshared", "look_at",

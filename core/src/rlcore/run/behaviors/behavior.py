@@ -22,7 +22,7 @@ from rlcore.plugins.failures import blamed
 from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.run.behaviors.episode_statistics import EpisodeStatistics, FinishedEpisodes
 from rlcore.settings import BehaviorSettings
-from rlcore.settings.limits import MAX_STEPS
+from rlcore.settings.blocks import MAX_STEPS
 
 # The tags of scalars that training cannot continue with unless they are finite.
 LOSSES = "Losses/"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.contracts.finite import LARGEST, not_finite_as_float32
+from rlcore.contracts.saved_values import LARGEST, not_finite_as_float32
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, TrainingDiverged, UnsupportedSpace
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import NO_CHANGES, Changes, Curriculum, EndedEpisodes, EpisodeDraw
-from rlcore.contracts.finite import first_non_finite
-from rlcore.contracts.saved_values import BAD_STATE, SavedValueError, bad_state
+from rlcore.contracts.saved_values import BAD_STATE, SavedValueError, bad_state, first_non_finite
 from rlcore.contracts.stats import StatSummary
 from rlcore.errors import PluginError
 from rlcore.plugins.failures import blame, blamed

@@ -17,9 +17,9 @@ from rlcore.contracts.seeding import derive_seed
 from rlcore.errors import ConfigError, EnvironmentFailed, KeyPath, NonFiniteError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
-from rlcore.plugins.factories import call_target
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
+from rlcore.plugins.registry import call_target
 from rlcore.records import EvaluationSection
 from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.run.components import closing, environment_name, make_environment
@@ -28,7 +28,7 @@ from rlcore.run.curricula.parameters import ParameterFeed, target_feed
 from rlcore.run.evaluation.episodes import play, shares
 from rlcore.run.evaluation.played_environment import checks_of
 from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
-from rlcore.settings.limits import MAX_EPISODE_STEPS
+from rlcore.settings.blocks import MAX_EPISODE_STEPS
 
 log = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import attrs
 
-from rlcore.builtin.metrics_file import MAX_METRICS, METRICS_FILE
 from rlcore.config.document import Document, without_origins
 from rlcore.config.dump import content_sha256, is_sealed
 from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import MAX_BYTES, parse_document, read_document
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.call import Plugins
+from rlcore.plugins.metrics_file import MAX_METRICS, METRICS_FILE
 from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat, load_without_arrays, verify_checkpoint
 from rlcore.storage.checkpoint_state import RUN, require_models, require_run
 from rlcore.storage.checkpoints import (

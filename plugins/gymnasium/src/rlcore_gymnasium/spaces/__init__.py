@@ -13,8 +13,14 @@ observation outside its space raises :class:`MismatchedValue`.
 
 from __future__ import annotations
 
-from rlcore_gymnasium.spaces.actions import ActionCodec, ActionPart
-from rlcore_gymnasium.spaces.observations import OBSERVATION, Buffers, ObservationCodec, ObservationPart
+from rlcore_gymnasium.spaces.codecs import (
+    OBSERVATION,
+    ActionCodec,
+    ActionPart,
+    Buffers,
+    ObservationCodec,
+    ObservationPart,
+)
 from rlcore_gymnasium.spaces.values import MismatchedValue
 
 __all__ = [
