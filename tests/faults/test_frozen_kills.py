@@ -11,7 +11,7 @@ from frozen_child import policy, save, save_until_killed
 
 from rlcore import load_checkpoint
 from rlcore.storage.checkpoints import find_checkpoints
-from rlcore.storage.files.atomic import sweep
+from rlcore.storage.files.access import sweep
 
 pytestmark = pytest.mark.faults
 

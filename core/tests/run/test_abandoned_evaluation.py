@@ -87,15 +87,6 @@ def test_an_evaluation_is_abandoned_when_a_stop_is_asked_for_and_the_resumed_run
     assert_equal_to_whole(make_run, files, changes, step, **behavior)
 
 
-def test_an_evaluation_that_is_abandoned_again_and_again_is_still_made(make_run: Any, files: Any) -> None:
-    changes, step, behavior = CASES["with a summary"]
-    stop_in_evaluation(make_run(changes, **behavior), step)
-    for _ in range(3):
-        stop_in_evaluation(make_run({**changes, **RESUME}, **behavior), step)
-    make_run({**changes, **RESUME}, **behavior).train()
-    assert_equal_to_whole(make_run, files, changes, step, **behavior)
-
-
 def test_an_evaluation_that_is_abandoned_is_as_if_it_had_not_been(make_run: Any, files: Any) -> None:
     heard: list[int] = []
 

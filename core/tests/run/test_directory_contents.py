@@ -100,15 +100,6 @@ def test_files_have_the_permissions_of_the_umask_and_json_is_written_one_way(mak
             assert text == json.dumps(json.loads(text), indent=4) + end, path
 
 
-def test_metrics_stay_monotone_through_kills(make_run: Any, files: Any, abandon: Any) -> None:
-    run = make_run(checkpoint_interval=70)
-    for _ in range(3):
-        next(run)
-    abandon(run)
-    make_run(RESUME, checkpoint_interval=70).train()
-    assert [line["step"] for line in files().metrics] == [50, 100, 150, 200]
-
-
 def test_the_written_configuration_runs_again_and_gives_the_same_run(make_run: Any, files: Any, tmp_path: Path) -> None:
     """Seed included, also where it was drawn at random."""
     make_run({"env_settings.seed": -1}).train()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,15 +99,6 @@ def test_with_interval_null_the_run_makes_none_and_the_block_is_for_others(make_
     other.evaluate(4)
     other.close()
     assert [environment.num_envs for environment in watched.made] == [2, 2, 3]
-
-
-def test_an_interrupted_run_is_not_evaluated_for_it(make_run: Any) -> None:
-    run = make_run({"evaluation": {"interval": 1000}})
-    heard = Heard()
-    run.plugins.register(heard, "heard")
-    next(run)
-    run.close("interrupted")
-    assert heard.evaluations == []
 
 
 def test_the_evaluation_is_made_before_the_summary_and_checkpoint_of_its_step(make_run: Any, files: Any) -> None:
@@ -223,24 +213,6 @@ def test_every_way_to_evaluate_plays_the_same_episodes_and_tells_plugins(
     assert len(told["returns"]) == len(told["lengths"]) == 6
     assert told["mean_reward"] == pytest.approx(sum(told["returns"]) / 6)
     assert told["mean_length"] == pytest.approx(sum(told["lengths"]) / 6) and set(told["lengths"]) == {8}
-
-
-def test_rlcore_evaluate_calls_the_hook_once(
-    make_run: Any, run_rlcore: RunRlcore, files: Any, hook_calls: Counter[str]
-) -> None:
-    make_run().train()
-    hook_calls.clear()
-    assert run_rlcore("evaluate", files().path, "--episodes", "2").exit_code == 0
-    assert hook_calls["rlcore_evaluated"] == 1 and hook_calls["rlcore_run_started"] == 0
-
-
-def test_the_written_configuration_evaluates_alike(make_run: Any, files: Any) -> None:
-    changes = {"evaluation": {"interval": 50, "episodes": 3, "environment": {"options": {"length": 6}}}}
-    found = train(make_run(changes))
-    written = yaml.safe_load((files().path / "configuration.yaml").read_text())
-    assert written["evaluation"]["environment"] == {"options": {"length": 6}}
-    written["checkpoint_settings"]["run_id"] = "again"
-    assert train(Run(written)) == found
 
 
 # ---------------------------------------------------------------- the end at a score

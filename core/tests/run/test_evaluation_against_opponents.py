@@ -87,23 +87,9 @@ def make_option(files: Any) -> bool:
     return bool(load_checkpoint(files().path / "checkpoints" / str(step))["Agent"]["model"]["weights"].sum() >= 0)
 
 
-def test_the_best_checkpoint_is_that_of_the_best_score_against_opponents(make_run: Any, files: Any) -> None:
-    run = make_run(evaluating({"rock": {"type": "always", "option": 0}}))
-    scores = [result.opponents["rock"].mean_reward for result in results_of(run)]
-    steps = [50, 100, 150, 200]
-    best = steps[scores.index(max(scores))]
-    assert files().best[-1] == best and files().result["evaluation"]["best_score"] == max(scores)
-
-
 def test_one_opponent_may_decide_the_score(make_run: Any) -> None:
     results = results_of(make_run(evaluating(score_against="paper")))
     assert all(result.score == result.opponents["paper"].mean_reward for result in results)
-
-
-def test_a_run_stops_at_a_score_against_opponents(make_run: Any) -> None:
-    run = make_run(evaluating({"random": {}}, stop_at=-1.0))
-    run.train()
-    assert run.steps == 50 and run.scores.stopped
 
 
 def test_without_opponents_nothing_is_added(make_run: Any, files: Any) -> None:
@@ -112,46 +98,6 @@ def test_without_opponents_nothing_is_added(make_run: Any, files: Any) -> None:
     assert first.to_json().keys() == {"behaviors"} and first.behaviors["Agent"].episodes == 8
     assert "opponents" not in files().result["evaluation"]
     assert not any("against" in tag for line in files().metrics for tag in line["stats"])
-
-
-def test_an_opponents_results_do_not_depend_on_the_others(make_run: Any) -> None:
-    alone = results_of(make_run(evaluating({"random": {}})))
-    among = results_of(make_run({**evaluating({"rock": {"type": "always"}, **ALL}), "checkpoint_settings.run_id": "b"}))
-    assert [each.opponents["random"] for each in alone] == [each.opponents["random"] for each in among]
-
-
-def learned(files: Any, name: str) -> dict[str, Any]:
-    """The last checkpoint without what evaluations leave: scores, and the statistics of a summary."""
-    content = files(name).checkpoint(200)
-    state = content["state.json"]
-    del state["run"]["evaluation"]
-    return content
-
-
-def test_training_is_the_same_with_opponents_and_without(make_run: Any, files: Any) -> None:
-    make_run({**evaluating(), "checkpoint_settings.run_id": "with"}).train()
-    make_run({**TABLE, "checkpoint_settings.run_id": "without"}).train()
-    assert learned(files, "with") == learned(files, "without")
-
-
-@pytest.mark.parametrize("step", [60, 110])
-def test_a_run_that_was_killed_resumes_to_the_same_bytes(make_run: Any, files: Any, kill_after: Any, step: int) -> None:
-    make_run({**evaluating(), "checkpoint_settings.run_id": "whole"}).train()
-    kill_after(make_run({**evaluating(), "checkpoint_settings.run_id": "killed"}), step)
-    make_run({**evaluating(), "checkpoint_settings": {"run_id": "killed", "resume": True}}).train()
-    whole, killed = files("whole"), files("killed")
-    assert killed.checkpoint(200) == whole.checkpoint(200) and killed.best == whole.best
-    assert killed.result["evaluation"] == whole.result["evaluation"]
-    assert [line["stats"].items() for line in whole.metrics][-1] >= {
-        (tag, value) for tag, value in killed.metrics[-1]["stats"].items() if tag.startswith("Evaluation/")
-    }
-
-
-def test_a_run_that_is_done_keeps_its_results_when_it_is_resumed(make_run: Any, files: Any) -> None:
-    make_run(evaluating()).train()
-    before = files().result["evaluation"]
-    make_run({**evaluating(), "checkpoint_settings.resume": True}).train()
-    assert files().result["evaluation"] == before and list(before["opponents"]) == list(ALL)
 
 
 def test_an_evaluation_against_opponents_is_abandoned_and_made_by_the_resumed_run(make_run: Any, files: Any) -> None:
@@ -201,12 +147,6 @@ def test_a_run_ties_with_itself(make_run: Any, old: Path, configure: Any) -> Non
     """Equal policies take the same option all the time, so that every game is drawn; a run beside it has its id."""
     run = make_run({**against(Path("old")), "checkpoint_settings.run_id": "again"})
     assert results_of(run)[-1].opponents["before"].draw_rate == 1.0
-
-
-def test_a_directory_of_one_checkpoint_is_an_opponent(make_run: Any, files: Any, old: Path) -> None:
-    place = old / "checkpoints" / str(files("old").steps[0])
-    run = make_run({**against(place), "checkpoint_settings.run_id": "new"})
-    assert results_of(run)[0].opponents["before"].episodes == 12
 
 
 REFUSED = {
@@ -306,12 +246,3 @@ def test_an_unknown_opponent_is_told_with_the_nearest(evaluate: Any) -> None:
     assert result.exit_code == 2
     message = "error: --set evaluation.opponents.randon: unknown opponent 'randon'; allowed: always, broken, random, "
     assert result.stderr.startswith(message) and "; did you mean 'random'?" in result.stderr
-
-
-def test_an_environment_of_its_own_is_opened_for_other_numbers_of_games(make_run: Any) -> None:
-    """The opponents are kept; games in another number of environments are as exact."""
-    run = make_run(evaluating())
-    run.start()
-    result = run.evaluate(episodes=3)
-    assert [each.episodes for each in result.opponents.values()] == [3, 3, 3]
-    run.close("interrupted")

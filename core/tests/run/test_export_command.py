@@ -18,9 +18,6 @@ from rlcore.errors import (
     EXIT_PLUGIN,
     EXIT_RUN_STATE,
     ConfigError,
-    PluginError,
-    RunStateError,
-    UnsupportedExport,
 )
 from rlcore.storage import checkpoints
 from rlcore_devkit.fixtures import CommandResult, RunRlcore
@@ -69,12 +66,6 @@ def test_the_policies_of_the_last_checkpoint_are_written_to_the_working_director
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
 
 
-def test_an_export_equals_the_one_of_the_run(export: Any, make_run: Any, files: Any, tmp_path: Path) -> None:
-    make_run({"plugins.local": STUBS, "export": {"weights": {}}}).train()
-    export(files().path)  # with the exporter of the run's block
-    assert (tmp_path / "working/Agent.json").read_text() == (files().path / "Agent.json").read_text()
-
-
 def test_a_checkpoint_is_enough(export: Any, directory: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(directory / "checkpoints/120", tmp_path / "elsewhere/120")
     shutil.rmtree(directory)
@@ -94,18 +85,6 @@ def test_another_checkpoint_may_be_named(
 ) -> None:
     export(directory, "--format", "weights", "--checkpoint", checkpoint)
     assert about(tmp_path / "working/Agent.json")["step"] == step
-
-
-def test_the_policies_of_the_best_evaluation_are_exported(
-    export: Any, make_run: Any, files: Any, tmp_path: Path, script: Any
-) -> None:
-    script(1, 3, 2, 0)
-    run = make_run({"plugins.local": STUBS, "evaluation": {"interval": 50, "episodes": 2}})
-    run.train()
-    export(files().path, "--format", "weights", "--checkpoint", "best")
-    assert files().best == [100] and about(tmp_path / "working/Agent.json")["step"] == 100
-    again = files().path / "checkpoints/best/100"
-    assert export(again, "--format", "weights", "--force").stdout.endswith("(checkpoint 100)\n")
 
 
 def test_several_behaviors_are_exported_into_a_directory(
@@ -189,11 +168,6 @@ def test_what_cannot_be_exported_leaves_no_file(
     assert message in refused.stderr and not list((tmp_path / "working").iterdir())
 
 
-def test_a_directory_without_a_run_has_the_exit_code_of_the_other_commands(export: Any, tmp_path: Path) -> None:
-    refused = export(tmp_path, expect=EXIT_RUN_STATE)
-    assert "neither a run directory nor the id of a run in results/" in refused.stderr
-
-
 def test_code_that_only_the_configuration_names_is_not_imported(
     export: Any, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,43 +190,12 @@ def test_a_profile_is_a_setting_of_the_exporter(
         assert json.loads((tmp_path / "working/Agent.json").read_text())["profile"] == profile
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message", "code"),
-    [
-        (
-            ("weights", "--profile", "dens"),
-            "--profile: export.stub_exporter/weights.profile: must be one of plain, dense, sparse, not 'dens'; did you "
-            "mean 'dense'?",
-            EXIT_CONFIG,
-        ),
-        (
-            ("absent", "--profile", "dense"),
-            "--profile: exporter 'absent' of plugin 'stub_exporter' (local) has no profiles; leave --profile out",
-            EXIT_CONFIG,
-        ),
-    ],
-)
-def test_a_wrong_profile_is_refused(
-    export: Any, directory: Path, tmp_path: Path, arguments: tuple[str, ...], message: str, code: int
-) -> None:
-    refused = export(directory, "--format", *arguments, expect=code)
-    assert message in refused.stderr and not list((tmp_path / "working").iterdir())
-
-
 def test_the_report_of_the_exporter_is_printed(export: Any, directory: Path) -> None:
     said = ("--set", "export.weights.report=largest difference 2e-07")
     done = export(directory, "--format", "weights", *said)
     assert done.stdout == "Agent: exported to Agent.json (checkpoint 200): largest difference 2e-07\n"
     shown = json.loads(export(directory, "--format", "weights", *said, "--force", "--json").stdout)
     assert shown["reports"] == {"Agent": "largest difference 2e-07"}
-
-
-def test_a_failed_export_keeps_the_file_that_it_was_to_replace(export: Any, directory: Path, tmp_path: Path) -> None:
-    export(directory, "--format", "weights")
-    before = (tmp_path / "working/Agent.json").read_text()
-    wrong = ("--set", "export.weights.wrong=disk")
-    export(directory, "--format", "weights", "--force", *wrong, expect=EXIT_PLUGIN)
-    assert (tmp_path / "working/Agent.json").read_text() == before
 
 
 # ------------------------------------------------------------ from Python
@@ -267,18 +210,6 @@ def test_a_program_exports_with_one_call(directory: Path, tmp_path: Path) -> Non
         export_policies(directory, "weights", place, plugins=plugins)
     assert export_policies(directory, "weights", place, force=True, plugins=plugins) == found
     assert about(place)["step"] == 200
-
-
-def test_errors_have_the_classes_that_the_call_documents(directory: Path, tmp_path: Path) -> None:
-    plugins = load_plugins_for(document_from_mapping({"plugins": {"autoload": False, "local": STUBS}}))
-    for wrong, kind in (("refuses", UnsupportedExport), ("raises", PluginError)):
-        with pytest.raises(kind):
-            export_policies(directory, "weights", tmp_path / "x.json", settings={"wrong": wrong}, plugins=plugins)
-    with pytest.raises(ConfigError, match="unknown key"):
-        export_policies(directory, "weights", tmp_path / "x", settings={"no_such_key": 1}, plugins=plugins)
-    with pytest.raises(RunStateError):
-        export_policies(tmp_path / "nowhere", "weights", plugins=plugins)
-    assert not (tmp_path / "x").exists() and not (tmp_path / "x.json").exists()
 
 
 def test_a_checkpoint_that_the_run_replaces_while_it_is_read_is_left_for_the_next_one(

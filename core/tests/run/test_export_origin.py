@@ -44,23 +44,6 @@ def test_every_export_of_a_run_and_of_the_command_has_the_checksum_of_the_config
         assert checksum(output) == expected, "--set of the command did not change what the policy was trained with"
 
 
-def test_a_resumed_run_keeps_the_checksum_unless_its_configuration_changes(
-    make_run: Any, files: Any, kill_after: Any
-) -> None:
-    kill_after(make_run(EXPORTING), 100)
-    directory = files().path
-    before = checksum_of_configuration(directory)
-    make_run({**EXPORTING, "checkpoint_settings.resume": True}).train()
-    assert (
-        {checksum(path) for path in directory.glob("Agent/*.json")} == {before} == {checksum(directory / "Agent.json")}
-    )
-    make_run({**EXPORTING, "checkpoint_settings.resume": True}, max_steps=240).train()
-    after = checksum_of_configuration(directory)
-    assert after != before
-    assert checksum(directory / "Agent.json") == checksum(directory / "Agent/Agent-240.json") == after
-    assert checksum(directory / "Agent/Agent-200.json") == before
-
-
 def test_an_edited_configuration_of_the_run_does_not_change_the_checksum_of_a_checkpoint(
     make_run: Any, files: Any, run_rlcore: RunRlcore, tmp_path: Path
 ) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from rlcore.run.run import Run
 from rlcore.run.saved.data import read_run
 from rlcore.storage.run_files import ExportedFiles
 from rlcore.storage.store import RunStore
-from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
 
@@ -55,17 +52,6 @@ def test_without_exports_at_checkpoints_only_the_final_checkpoint_has_a_file(mak
     assert recorded(files()) == {160: weights(160), 200: weights(200), "final": "Agent.json"}
 
 
-def test_every_checkpoint_is_recorded_with_its_file_while_the_run_trains(make_run: Any, files: Any) -> None:
-    run: Run = make_run(exporting(), keep_checkpoints=2)
-    seen = []
-    with run:
-        for _ in run:
-            seen.append(recorded(files()))
-    assert len(seen) >= 3
-    for each in seen:
-        assert each == {step: f"Agent/Agent-{step}.json" for step in each} and len(each) <= 2
-
-
 def test_several_behaviors_have_their_own_files(make_run: Any, files: Any) -> None:
     names = ("Left", "Left.json", "Right")
     make_run(exporting() | {"environment.type": "pair"}, behaviors=("Left", "Right")).train()
@@ -77,27 +63,12 @@ def test_several_behaviors_have_their_own_files(make_run: Any, files: Any) -> No
     assert [listed.of_end(name, 5, names) for name in names] == [["Left.onnx"], ["Left.json.onnx"], []]
 
 
-def test_a_failed_export_leaves_the_weights_in_the_record(make_run: Any, files: Any) -> None:
-    make_run(exporting(wrong="disk", at=80)).train()
-    found = recorded(files())
-    assert found[80] == weights(80) and found[120] == "Agent/Agent-120.json" and found["final"] == "Agent.json"
-
-
 def test_a_failed_export_at_the_end_does_not_record_an_earlier_file(make_run: Any, files: Any) -> None:
     make_run(exporting(checkpoints=False)).train()
     resumed = {**exporting(checkpoints=False, wrong="disk"), "checkpoint_settings.resume": True}
     make_run(resumed, max_steps=240).train()
     assert json.loads((files().path / "Agent.json").read_text())["about"]["step"] == 200
     assert recorded(files())["final"] == weights(240)
-
-
-def test_the_file_of_the_checkpoint_is_the_final_one_if_the_export_at_the_end_fails(make_run: Any, files: Any) -> None:
-    run: Run = make_run(exporting())
-    with run:
-        for _ in run:
-            if run.steps == 200:
-                object.__setattr__(run._started.exports.exporters[0].exporter.settings, "wrong", "disk")  # type: ignore[attr-defined]
-    assert recorded(files())["final"] == "Agent/Agent-200.json"
 
 
 def test_a_resumed_run_keeps_the_record(make_run: Any, files: Any, kill_after: Any) -> None:
@@ -110,44 +81,6 @@ def test_a_resumed_run_keeps_the_record(make_run: Any, files: Any, kill_after: A
     before = files().status
     make_run({**exporting(), "checkpoint_settings.resume": True}).train()  # nothing is left to learn
     assert files().status == before
-
-
-def test_a_run_that_learned_a_step_again_does_not_record_the_earlier_file(
-    make_run: Any, files: Any, kill_after: Any
-) -> None:
-    """The last checkpoint was damaged, and the export of the new one fails."""
-    kill_after(make_run(exporting()), 100)
-    (files().path / "checkpoints/80/state.json").write_text("damaged")
-    make_run({**exporting(wrong="disk", at=80), "checkpoint_settings.resume": True}).train()
-    assert recorded(files())[80] == weights(80) and not (files().path / "Agent/Agent-80.json").exists()
-
-
-def test_a_file_that_a_user_deleted_is_not_recorded(make_run: Any, files: Any) -> None:
-    run: Run = make_run(exporting())
-    with run:
-        next(run)
-        (files().path / "Agent/Agent-40.json").unlink()
-        for _ in run:
-            pass
-    assert recorded(files())[40] == weights(40)
-
-
-KILLED = """\
-import json, sys
-from rlcore import Run
-Run(json.loads(sys.argv[1])).train()
-"""
-
-
-def test_a_run_that_is_killed_in_its_last_export_exports_when_it_is_resumed(
-    configure: Any, make_run: Any, files: Any
-) -> None:
-    config = configure(exporting(checkpoints=False, wrong="dies"))
-    dying = subprocess.run([sys.executable, "-c", KILLED, json.dumps(config)], check=False, capture_output=True)
-    assert dying.returncode == 9, dying.stderr
-    assert not (files().path / "Agent.json").exists() and recorded(files())[200] == weights(200)
-    make_run({**exporting(checkpoints=False), "checkpoint_settings.resume": True}).train()
-    assert recorded(files())["final"] == "Agent.json" and files().result["outcome"] == "done"
 
 
 def test_a_status_that_is_made_from_the_checkpoints_has_the_files_too(make_run: Any, files: Any) -> None:
@@ -175,15 +108,3 @@ def test_a_status_that_cannot_be_written_after_an_export_ends_the_run_with_its_c
     assert files().result["outcome"] == "failed" and recorded(files()) == {40: weights(40)}
     make_run({**exporting(), "checkpoint_settings.resume": True}).train()
     assert recorded(files())[40] == "Agent/Agent-40.json"
-
-
-@pytest.mark.parametrize("relative", [True, False])
-def test_paths_do_not_depend_on_where_the_run_is(
-    configure: Any, run_rlcore: RunRlcore, tmp_path: Path, files: Any, relative: bool
-) -> None:
-    settings = {} if relative else {"checkpoint_settings.results_dir": str(tmp_path / "elsewhere")}
-    path = tmp_path / "run.yaml"
-    path.write_text(json.dumps(configure(exporting() | settings)))
-    assert run_rlcore("run", path).exit_code == 0
-    place = next(tmp_path.rglob("training_status.json"))
-    assert json.loads(place.read_text())["Agent"]["final_checkpoint"]["file_path"] == "Agent.json"

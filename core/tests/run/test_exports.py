@@ -63,19 +63,6 @@ def test_policies_are_exported_at_the_end_and_beside_the_checkpoints_that_are_ke
     assert timers["Exporter.export"]["count"] == 1
 
 
-def test_the_report_of_the_exporter_is_logged_and_in_the_result(
-    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    run: Run = make_run(exporting(checkpoints=True, report="largest difference 2e-07"))
-    with caplog.at_level(logging.INFO, "rlcore"):
-        run.train()
-    path = files().path / "Agent.json"
-    (line,) = [record.getMessage() for record in caplog.records if "exported" in record.getMessage()]
-    assert line == f"behavior 'Agent' is exported to {path}: largest difference 2e-07"
-    assert [each["report"] for each in files().result["exports"]] == ["largest difference 2e-07"]
-    assert [each.report for each in run.exports] == ["largest difference 2e-07"]
-
-
 def test_without_checkpoints_only_the_last_policies_are_exported(make_run: Any, files: Any) -> None:
     make_run(exporting() | {"environment.type": "pair"}, behaviors=("Left", "Right")).train()
     steps = files().steps[-1]
@@ -86,13 +73,6 @@ def test_a_run_without_the_block_has_nothing_of_it(make_run: Any, files: Any) ->
     make_run().train()
     assert exported(files().path) == {} and "exports" not in files().result
     assert "Exporter" not in (files().path / "run_logs/timers.json").read_text()
-
-
-def test_exports_do_not_change_what_is_learned(make_run: Any, files: Any) -> None:
-    make_run().train()
-    make_run({**exporting(checkpoints=True), "checkpoint_settings.run_id": "other"}).train()
-    ours = {path.replace("/other/", "/run/"): data for path, data in learned(files("other").path).items()}
-    assert ours == learned(files().path) and ours
 
 
 FAILURES = {
@@ -135,21 +115,6 @@ def test_a_policy_that_was_refused_is_not_tried_again_and_another_failure_is(mak
         run.train()
         tried[wrong] = opened.exporter.tried  # type: ignore[attr-defined]
     assert tried == {"refuses": [40], "disk": [40, 80, 120, 160, 200, 200]}
-
-
-def test_an_export_that_failed_once_leaves_the_earlier_and_the_later_ones(make_run: Any, files: Any) -> None:
-    make_run(exporting(checkpoints=True, wrong="disk", at=80), keep_checkpoints=4).train()
-    steps = {f"Agent/Agent-{step}.json": step for step in (120, 160, 200)}
-    assert exported(files().path) == {"Agent.json": 200, **steps}
-    assert [each["file"] for each in files().result["exports"]] == [None, "Agent.json"]
-
-
-def test_the_command_repeats_failures_when_the_run_ends(configure: Any, run_rlcore: RunRlcore, tmp_path: Path) -> None:
-    path = tmp_path / "run.yaml"
-    path.write_text(json.dumps(configure(exporting(wrong="refuses"))))
-    ended = run_rlcore("run", path)
-    line = "exporter 'weights' of plugin 'stub_exporter' (local): behavior 'Agent' cannot be exported: it has no"
-    assert ended.exit_code == 0 and ended.stderr.count(f"warning: {line}") == 2  # when it happened, and at the end
 
 
 @pytest.mark.parametrize("wrong", ["raises", "nothing"])
@@ -213,19 +178,6 @@ def test_a_stopped_run_is_exported_and_one_with_nothing_left_is_not_again(make_r
     assert exported(files().path) == {} and files().result["exports"][0]["file"] == "Agent.json"
 
 
-def test_an_error_that_ends_the_run_is_not_followed_by_an_export(make_run: Any, files: Any) -> None:
-    with pytest.raises(PluginError, match="the loss is"):
-        make_run(exporting(), hyperparameters={"fail_at": 100}).train()
-    assert exported(files().path) == {}
-
-
-def test_inference_exports_nothing(make_run: Any, files: Any) -> None:
-    make_run().train()
-    with make_run({**exporting(checkpoints=True), "checkpoint_settings.inference": True}) as run:
-        next(run)
-    assert exported(files().path) == {} and run.exports == ()
-
-
 # ------------------------------------------------------------ files of others
 
 
@@ -255,14 +207,6 @@ def test_a_folder_that_cannot_be_made_is_a_failure(make_run: Any, files: Any, ki
     assert run.outcome == "done"
     problem = "cannot be made: " if obstacle == "file" else "is a symbolic link, and a run writes only in its directory"
     assert any(str(each.problem).startswith(f"{place}: {problem}") for each in run.exports)
-
-
-def test_a_run_that_is_replaced_takes_its_exports_with_it_and_no_other_file(make_run: Any, files: Any) -> None:
-    make_run(exporting(checkpoints=True)).train()
-    (files().path / "Agent/notes.txt").write_text("mine")
-    make_run({"checkpoint_settings.force": True}).train()
-    assert exported(files().path) == {} and not list(files().path.parent.glob("run.replaced/**/*.json"))
-    assert [path.read_text() for path in files().path.parent.rglob("notes.txt")] == ["mine"]
 
 
 def test_a_name_that_rlcore_uses_is_not_taken(make_run: Any, files: Any) -> None:

@@ -15,7 +15,7 @@ from rlcore.run.boundaries import Boundaries
 from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoints import save_checkpoint
-from rlcore.storage.files.atomic import is_leftover
+from rlcore.storage.files.access import is_leftover
 
 RESUME = {"checkpoint_settings.resume": True}
 PAIR = {"environment.type": "pair", "behaviors.Right": {"summary_freq": 48, "checkpoint_interval": 80}}

@@ -84,14 +84,6 @@ def test_a_run_that_is_not_there_gets_the_nearest_name(
         rlcore.read_run("Agent.onnx")
 
 
-def test_a_run_is_found_by_its_id(make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_run(max_steps=50).train()
-    monkeypatch.chdir(tmp_path)
-    assert rlcore.read_run("run").directory == Path("results/run")
-    with pytest.raises(RunStateError, match="neither a run directory nor the id"):
-        rlcore.read_run("none")
-
-
 def test_damaged_files_are_named_and_the_rest_is_read(make_run: Any, files: Any) -> None:
     make_run().train()
     path = files().path

@@ -10,8 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.storage.files.atomic import WatchedDirectory, free_name, open_to_append, write_atomically
-from rlcore.storage.files.json_files import parse_json, read_regular
+from rlcore.storage.files.access import (
+    WatchedDirectory,
+    free_name,
+    open_to_append,
+    parse_json,
+    read_regular,
+    write_atomically,
+)
 
 if TYPE_CHECKING:
     from rlcore.contracts.stats import StatSummary

@@ -25,7 +25,7 @@ from rlcore.contracts.saved_values import (
 )
 from rlcore.errors import RunStateError
 from rlcore.plugins.context import FACTORIES, FACTORY_FIELDS
-from rlcore.storage.files.json_files import is_number
+from rlcore.storage.files.access import is_number
 
 RUN = "run"  # the entry of the run itself; every other entry belongs to a behavior's trainer
 

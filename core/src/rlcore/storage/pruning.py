@@ -27,10 +27,9 @@ from rlcore.storage.checkpoints import (
     remove_checkpoints,
     require_no_newer,
 )
-from rlcore.storage.files.atomic import failing_as
-from rlcore.storage.files.json_files import DamagedFile, is_whole, read_object
+from rlcore.storage.files.access import DamagedFile, failing_as, is_whole, read_object
 from rlcore.storage.files.lock import LOCK, RunLock, is_locked
-from rlcore.storage.run_files import HOLDS, LOGS, outcome_in, read_mark, require_no_links, write_mark
+from rlcore.storage.run_files import HOLDS, LOGS, outcome_in, read_mark, require_no_links, without_exports, write_mark
 from rlcore.storage.status import status_in_checkpoints
 
 
@@ -231,7 +230,11 @@ def prune(
         if dry_run or not plan.delete:
             return plan
         remove_checkpoints(checkpoints, plan.delete)
-        _remove_exports(directory, plan)
+        deleted = {each.step for each in plan.delete}
+        with failing_as(f"{directory}: an export cannot be deleted"):
+            write_mark(
+                directory, without_exports(directory, read_mark(directory) or mark, lambda step: step in deleted)
+            )
         if plan.newest is not None:
             state = load_without_arrays(plan.newest.path)
             write_status(status_in_checkpoints(plan.newest, state, final=outcome_in(directory) == "done"))
@@ -254,16 +257,3 @@ def _locked(directory: Path) -> Iterator[None]:
         lock.release()
         if not there:
             (directory / LOCK).unlink(missing_ok=True)
-
-
-def _remove_exports(directory: Path, plan: PrunePlan) -> None:
-    mark = read_mark(directory)
-    assert mark is not None
-    steps = [each.step for each in plan.delete]
-    gone = [name for name, step in mark.exports.items() if "/" in name and step in steps]
-    with failing_as(f"{directory}: an export cannot be deleted"):
-        for path in map(directory.joinpath, gone):
-            if not path.is_dir():
-                path.unlink(missing_ok=True)
-        if gone:
-            write_mark(directory, attrs.evolve(mark, exports={n: s for n, s in mark.exports.items() if n not in gone}))

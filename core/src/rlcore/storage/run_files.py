@@ -11,7 +11,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -23,10 +23,18 @@ import attrs
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, foreign_entries, is_step, remove_checkpoint
-from rlcore.storage.files.atomic import is_leftover, remove, write_atomically
-from rlcore.storage.files.json_files import DamagedFile, is_file_name, is_whole, read_object
+from rlcore.storage.files.access import (
+    DamagedFile,
+    failing_as,
+    is_file_name,
+    is_leftover,
+    is_whole,
+    pattern_problem,
+    read_object,
+    remove,
+    write_atomically,
+)
 from rlcore.storage.files.lock import LOCK
-from rlcore.storage.files.paths import pattern_problem
 
 __all__ = ["require_output"]
 
@@ -127,6 +135,19 @@ def write_mark(directory: Path, mark: Mark) -> None:
 
     content = {"format": FORMAT, "rlcore_version": __version__, **attrs.asdict(mark)}
     write_atomically(directory / MARK, (json.dumps(content, indent=4) + "\n").encode())
+
+
+def without_exports(directory: Path, mark: Mark, gone: Callable[[int | None], bool]) -> Mark:
+    """Deletes the exported policies beside checkpoints of whose steps ``gone`` is true.
+
+    Returns the mark without them. Raises RunStateError if a file cannot be deleted; a later call tries again.
+    """
+    names = [name for name, step in mark.exports.items() if "/" in name and gone(step)]
+    for path in map(directory.joinpath, names):
+        with failing_as(f"{path}: cannot be deleted"):
+            if not path.is_dir():
+                path.unlink(missing_ok=True)
+    return attrs.evolve(mark, exports={name: step for name, step in mark.exports.items() if name not in names})
 
 
 def outcome_in(directory: Path) -> str | None:

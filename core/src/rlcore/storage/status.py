@@ -19,7 +19,7 @@ from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import created_at, load_without_arrays
 from rlcore.storage.checkpoint_state import RUN, require_run
 from rlcore.storage.checkpoints import Checkpoint, find_checkpoints
-from rlcore.storage.files.json_files import is_number, is_whole
+from rlcore.storage.files.access import is_number, is_whole
 from rlcore.storage.fingerprint import fingerprint_in
 from rlcore.storage.run_files import ExportedFiles
 
