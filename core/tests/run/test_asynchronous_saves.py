@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from rlcore.run import boundaries
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.state import RunState
 from rlcore.storage import checkpoints as stored
-from rlcore.storage import store
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
 from rlcore.storage.store import PendingSave
 
@@ -127,30 +125,6 @@ def test_an_error_of_the_writing_thread_ends_the_run_as_one_of_a_save_that_it_wa
     assert said[0] == said[1] and os.strerror(code) in said[0] and "checkpoint of step 80" in said[0]
     make_run({**ASYNCHRONOUS, "checkpoint_settings.resume": True}).train()
     assert files().steps[-1] == 200
-
-
-def test_an_error_of_the_run_waits_for_the_checkpoint_and_is_the_one_that_is_raised(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    began = threading.Event()
-    write = store.CheckpointSave.finish
-
-    def late(self: Any) -> Path:
-        began.wait(LONG)
-        return write(self)
-
-    monkeypatch.setattr(store.CheckpointSave, "finish", late)
-    with make_run(ASYNCHRONOUS, summary_freq=40) as run:
-        next(run)
-        began.set()
-        run.close(error=KeyboardInterrupt())
-    assert files().steps == [40] and run.saved_step == 40
-    with make_run({**ASYNCHRONOUS, "checkpoint_settings.run_id": "second"}, summary_freq=40) as run:
-        monkeypatch.setattr(stored, "write_checkpoint", fails(errno.EIO))
-        next(run)
-        run.close(error=ValueError("of the run"))
-    assert run.outcome == "failed" and run.saved_step is None
-    assert any("Input/output error" in text for text in caplog.messages)
 
 
 def test_a_checkpoint_that_is_too_large_to_copy_is_waited_for(

@@ -179,20 +179,6 @@ def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(
     load_checkpoint(tmp_path / "5")
 
 
-def test_the_last_good_checkpoint_that_an_error_names_is_one_that_verifies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_steps: SaveSteps
-) -> None:
-    save_steps(tmp_path, 5, 6)
-    (tmp_path / "6" / "state.json").write_bytes(b"")
-
-    def fail(descriptor: int) -> None:
-        raise OSError(5, os.strerror(5))
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(RunStateError, match="Input/output error; the last intact one is of step 5"):
-        save_steps(tmp_path, 7)
-
-
 def test_a_kill_at_any_call_that_changes_the_disk_leaves_a_whole_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_steps: SaveSteps
 ) -> None:

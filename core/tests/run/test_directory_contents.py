@@ -51,28 +51,6 @@ def test_training_status_has_ml_agents_shape_and_lists_what_is_on_disk(make_run:
     assert {"rlcore_version", "numpy_version", "plugins"} < set(status["metadata"])
 
 
-def test_status_and_result_are_rewritten_at_every_checkpoint_and_end(make_run: Any, files: Any) -> None:
-    run = make_run()
-    next(run)
-    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [40]
-    next(run)
-    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [40, 80]
-    run.close("interrupted")
-    assert files().result["outcome"] == "interrupted"
-    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [40, 80, 100]
-
-
-def test_timers_json_accounts_for_the_run(make_run: Any, files: Any) -> None:
-    make_run({"environment.options": {"seconds": 0.001}}).train()
-    timers = files().json("run_logs/timers.json")
-    loop = timers["children"]["TrainerController.start_learning"]["children"]
-    assert loop["env_step"]["count"] == 100 and loop["env_step"]["total"] >= 0.1
-    assert loop["_update_policy"]["count"] == 12
-    assert timers["children"]["RLTrainer._checkpoint"]["count"] == 5
-    assert timers["total"] >= sum(child["total"] for child in timers["children"].values())
-    assert timers["metadata"]["timer_format_version"] == "0.1.0"
-
-
 def test_timers_json_has_a_gauge_for_every_statistic(make_run: Any, files: Any) -> None:
     make_run().train()
     gauges, lines = files().json("run_logs/timers.json")["gauges"], files().metrics

@@ -100,27 +100,6 @@ def test_without_opponents_nothing_is_added(make_run: Any, files: Any) -> None:
     assert not any("against" in tag for line in files().metrics for tag in line["stats"])
 
 
-def test_an_evaluation_against_opponents_is_abandoned_and_made_by_the_resumed_run(make_run: Any, files: Any) -> None:
-    at_checkpoints = evaluating(interval=40)  # the table cannot save itself
-    run = make_run({**at_checkpoints, "checkpoint_settings.run_id": "stopped"})
-    run.start()
-    environment = run._training.evaluation.evaluator._environment
-    step, taken = environment.step, []
-
-    def stopping(actions: Any) -> Any:
-        taken.append(1)
-        if len(taken) == 5:  # in the games against the second opponent
-            run.request_stop()
-        return step(actions)
-
-    environment.step = stopping
-    run.train()
-    assert run.steps == 40 and len(taken) == 5 and run.scores.score is None
-    make_run({**at_checkpoints, "checkpoint_settings": {"run_id": "stopped", "resume": True}}).train()
-    make_run({**at_checkpoints, "checkpoint_settings.run_id": "whole"}).train()
-    assert files("stopped").checkpoint(200) == files("whole").checkpoint(200)
-
-
 # ---------------------------------------------------------------- the opponent run
 
 

@@ -168,17 +168,6 @@ def test_what_cannot_be_exported_leaves_no_file(
     assert message in refused.stderr and not list((tmp_path / "working").iterdir())
 
 
-def test_code_that_only_the_configuration_names_is_not_imported(
-    export: Any, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RLCORE_ALLOW_LOCAL")
-    refused = export(directory, "--format", "weights", expect=EXIT_CONFIG)
-    assert "stub_exporter.py was not imported" in refused.stderr
-    assert "unknown exporter 'weights'; no exporter is installed" in refused.stderr
-    refused = export(directory, expect=EXIT_CONFIG)
-    assert "no exporter is installed; install a plugin that has one" in refused.stderr
-
-
 @pytest.mark.parametrize("how", [("--profile", "dense"), ("--set", "export.weights.profile=dense")])
 def test_a_profile_is_a_setting_of_the_exporter(
     export: Any, make_run: Any, files: Any, tmp_path: Path, how: tuple[str, ...]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +30,6 @@ def exported(directory: Path) -> dict[str, int]:
     ]
     ours = [path for path in places if path.name.startswith((".rlcore-tmp-", "Agent", "Left", "Right"))]
     return {str(path.relative_to(directory)): json.loads(path.read_text())["about"]["step"] for path in ours}
-
-
-def learned(directory: Path) -> Mapping[str, bytes]:
-    """The arrays of all checkpoints, by path."""
-    return {str(path): path.read_bytes() for path in sorted(directory.glob("checkpoints/*/*.safetensors"))}
 
 
 def test_policies_are_exported_at_the_end_and_beside_the_checkpoints_that_are_kept(make_run: Any, files: Any) -> None:
@@ -104,17 +96,9 @@ def test_a_failing_export_does_not_stop_the_run_and_is_named_in_the_log_the_resu
     assert [each["step"] for each in files().result["exports"]] == [40, 80, 120, 160, 200, 200]
     assert [record.getMessage() for record in caplog.records].count(problem) == 1  # not at every checkpoint
     assert run.failures == [f"{problem} (6 times)"]
-
-
-def test_a_policy_that_was_refused_is_not_tried_again_and_another_failure_is(make_run: Any) -> None:
-    tried = {}
-    for wrong in ("refuses", "disk"):
-        run: Run = make_run({**exporting(checkpoints=True, wrong=wrong), "checkpoint_settings.force": True})
-        run.start()
-        (opened,) = run._started.exports.exporters
-        run.train()
-        tried[wrong] = opened.exporter.tried  # type: ignore[attr-defined]
-    assert tried == {"refuses": [40], "disk": [40, 80, 120, 160, 200, 200]}
+    (opened,) = run._started.exports.exporters
+    tried = [40] if wrong == "refuses" else [40, 80, 120, 160, 200, 200]  # what was refused is not tried again
+    assert opened.exporter.tried == tried  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("wrong", ["raises", "nothing"])
@@ -136,25 +120,6 @@ def test_an_exporter_that_cannot_be_created_is_an_error_of_the_start(make_run: A
 
 
 # ------------------------------------------------------------ resumed, killed and replaced runs
-
-KILLED = """\
-import json, sys
-from rlcore import Run
-Run(json.loads(sys.argv[1])).train()
-"""
-
-
-def test_a_run_that_is_killed_in_an_export_is_resumed_exactly(configure: Any, make_run: Any, files: Any) -> None:
-    make_run({"checkpoint_settings.run_id": "whole"}).train()
-    config = configure(exporting(checkpoints=True, wrong="dies", at=80))
-    dying = subprocess.run([sys.executable, "-c", KILLED, json.dumps(config)], check=False, capture_output=True)
-    assert dying.returncode == 9, dying.stderr
-    assert list(files().path.glob(".rlcore-tmp-export-*")) and files().steps == [40, 80]
-    make_run({**exporting(checkpoints=True), "checkpoint_settings.resume": True}).train()
-    whole = {path.replace("/whole/", "/run/"): data for path, data in learned(files("whole").path).items()}
-    assert whole == learned(files().path)
-    steps = {f"Agent/Agent-{step}.json": step for step in (40, 120, 160, 200)}
-    assert exported(files().path) == {"Agent.json": 200, **steps}
 
 
 def test_a_resumed_run_replaces_and_deletes_the_exports_of_the_earlier_process(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -105,20 +104,6 @@ def test_inference_learns_nothing_and_changes_no_file(make_run: Any, files: Any,
     assert files().everything() == before
 
 
-def test_inference_watches_a_run_that_trains_and_leaves_no_trace(make_run: Any, files: Any) -> None:
-    training = make_run()
-    next(training)
-    shutil.rmtree(files().path / "run_logs")
-    before = sorted(path.name for path in files().path.rglob("*"))
-    watching = make_run({"checkpoint_settings.inference": True})
-    assert next(watching).behaviors["Agent"].steps == 40
-    watching.close("interrupted")
-    assert sorted(path.name for path in files().path.rglob("*")) == before
-    (files().path / "run_logs").mkdir()
-    training.train()
-    assert training.outcome == "done"
-
-
 def test_inference_of_a_finished_run_goes_on_until_it_is_stopped(make_run: Any) -> None:
     make_run().train()
     run = make_run({"checkpoint_settings.inference": True})
@@ -202,14 +187,3 @@ def test_status_tells_how_much_of_the_target_is_done_and_whether_the_run_is_runn
     answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
     assert answer["running"] is False
     assert "200 (100%)" in run_rlcore("status", files().path).stdout
-
-
-def test_status_of_a_run_that_has_no_checkpoint_yet_tells_its_last_summary(
-    make_run: Any, run_rlcore: RunRlcore, files: Any
-) -> None:
-    run = make_run(checkpoint_interval=1000)
-    next(run)
-    lines = run_rlcore("status", files().path).stdout
-    assert "200 (25%)" in lines and "none yet" in lines
-    run.close("interrupted")
-    assert "200 (25%)" in run_rlcore("status", files().path).stdout

@@ -48,19 +48,19 @@ class FlushedFiles:
     quarter of what it links, chosen by the checksums.
     """
 
-    # The checksum by identity, of each of the last two saves.
-    _seen: list[dict[tuple[int, ...], str]] = attrs.field(factory=lambda: [{}, {}], init=False)
+    _last: Mapping[tuple[int, ...], str] = attrs.field(factory=dict, init=False)  # checksums of the last save's files
+    _before: Mapping[tuple[int, ...], str] = attrs.field(factory=dict, init=False)  # and of the save before
     _saves: int = attrs.field(default=0, init=False)
 
     def has(self, path: Path, checksum: str) -> bool:
         """Whether the file at ``path`` is one with this checksum that has not changed since, and need not be read."""
         # Two saves in a row have the same turn, because they may link two sets of files.
         due = (int(checksum[:8], 16) + self._saves // 2) % (VERIFIED_WITHIN // 2) == 0
-        return not due and any(seen.get(_identity(path)) == checksum for seen in self._seen)
+        return not due and checksum in (self._last.get(identity := _identity(path)), self._before.get(identity))
 
     def replace(self, files: Mapping[Path, str]) -> None:
         """A save is complete: remember its ``files``, with their checksums, and those of the save before."""
-        self._seen = [self._seen[1], {_identity(path): checksum for path, checksum in files.items()}]
+        self._before, self._last = self._last, {_identity(path): checksum for path, checksum in files.items()}
         self._saves += 1
 
 
