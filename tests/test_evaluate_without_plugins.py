@@ -168,14 +168,6 @@ def test_a_run_is_measured_without_its_rewards_writers_sections_and_optimizer(
     assert "warning: plugin 'acme-rl/acme' (asked for by config) is not installed" in absent.stderr
 
 
-def test_the_status_of_a_run_needs_no_plugin_that_only_its_configuration_names(
-    trained: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    uninstall(monkeypatch)
-    shown = run_rlcore("status", trained)
-    assert shown.exit_code == 0 and "warning: plugin 'acme-rl/acme' (asked for by config)" in shown.stderr
-
-
 def test_policies_and_data_of_a_run_are_read_without_them(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uninstall(monkeypatch)
     assert load_policies(trained).keys() == {"Pole"}
@@ -232,22 +224,6 @@ def test_a_section_without_its_required_key_is_left_out_of_a_measurement(
         "ignored, because no measurement needs it: acme.token: missing; it has no default; section of plugin 'acme' "
         "(acme-rl 1.0)"
     ]
-
-
-def test_a_plugin_that_came_later_may_have_required_keys(
-    trained: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore
-) -> None:
-    source = (
-        "from rlcore import ConfigSection, hookimpl\n@hookimpl\ndef rlcore_config_sections():\n"
-        "    return [ConfigSection(name='later', target='acme_heavy:Section')]\n"
-    )
-    installed_plugin("later", "acme-later", "1.0", source)
-    measured = run_rlcore("evaluate", trained, "--episodes", "2")
-    assert measured.exit_code == 0
-    assert "ignored, because no measurement needs it: " in measured.stderr and "later.token: missing" in measured.stderr
-    refused = run_rlcore("run", "--resume", "--run-id", "run", "--results-dir", trained.parent)
-    assert refused.exit_code == 2
-    assert "later.token: missing; it has no default; section of plugin 'later' (acme-later 1.0)" in refused.stderr
 
 
 GLOBEX = """

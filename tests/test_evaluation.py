@@ -7,25 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import small_run
 
 from rlcore import Run
 
-PPO = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 64, "buffer_size": 256, "num_epoch": 2}}
 
-
-def trained(directory: Path, environment: str, trainer: dict[str, Any], evaluation: dict[str, Any] | None) -> Any:
+def trained(directory: Path, environment: str, evaluation: dict[str, Any] | None) -> Any:
     """The files of the last checkpoint, without what only evaluation writes, and the scores."""
-    network = {"hidden_units": 16, "num_layers": 1, "normalize": True}
-    limits = {"max_steps": 1000, "summary_freq": 500, "checkpoint_interval": 300}
     name = "without" if evaluation is None else "with"
-    config = {
-        "environment": {"type": "gymnasium", "id": environment, "num_envs": 4},
-        "env_settings": {"seed": 3},
-        "behaviors": {"Agent": {**trainer, **limits, "network_settings": network}},
-        "checkpoint_settings": {"run_id": name, "results_dir": str(directory)},
-        "stats": {"console": False, "tensorboard": False},
-    }
-    run = Run(config if evaluation is None else config | {"evaluation": evaluation})
+    changes = {"environment.id": environment, "behaviors.Agent.checkpoint_interval": 300, "evaluation": evaluation}
+    run = Run(small_run(directory, {**changes, "behaviors.Agent.network_settings.normalize": True}, run_id=name))
     scores = [epoch.evaluation.score for epoch in run if epoch.evaluation is not None]
     path = directory / name / "checkpoints" / "1000"
     state = json.loads((path / "state.json").read_text())
@@ -41,8 +32,8 @@ def test_ppo_ends_with_the_same_checkpoint_with_and_without_evaluation(
     tmp_path: Path, environment: str, deterministic: bool
 ) -> None:
     block = {"interval": 130, "episodes": 3, "deterministic": deterministic}
-    arrays, state, _ = trained(tmp_path, environment, PPO, None)
-    evaluated_arrays, evaluated_state, scores = trained(tmp_path, environment, PPO, block)
+    arrays, state, _ = trained(tmp_path, environment, None)
+    evaluated_arrays, evaluated_state, scores = trained(tmp_path, environment, block)
     assert scores
     assert evaluated_arrays == arrays
     assert evaluated_state == state

@@ -3,8 +3,6 @@
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_runs import data
 from torch import Tensor
 
 from rlcore import Environment, RecordingAbout, RunContext, config_from_mapping, load_plugins
@@ -25,20 +24,7 @@ from rlcore_torch.cpu.dense import fused_dense
 from rlcore_torch.cpu.flat_adam import FlatAdam
 from rlcore_torch.networks.networks import dense
 
-# A large epsilon: where a gradient is almost zero, Adam with a small one turns its rounding into a whole step.
-HYPERPARAMETERS: Mapping[str, Mapping[str, Any]] = {
-    "ppo": {"buffer_size": 64, "batch_size": 32, "beta": 0.01, "value_clip": 0.5, "adam_epsilon": 1e-2},
-    "sac": {
-        "buffer_size": 1000,
-        "batch_size": 32,
-        "buffer_init_steps": 32,
-        "steps_per_update": 4,
-        "save_replay_buffer": True,
-        "adam_epsilon": 1e-2,
-    },
-    "bc": {"batch_size": 32, "learning_rate": 0.02, "adam_epsilon": 1e-2},
-    "iql": {"batch_size": 32, "learning_rate": 0.02, "adam_epsilon": 1e-2},
-}
+HYPERPARAMETERS: Mapping[str, Mapping[str, Any]] = data("fast_cpu")
 ENVIRONMENTS: Mapping[str, Callable[[], Environment]] = {
     "continuous": lambda: identity_continuous(4),
     "masked": lambda: TinyCorridor(4, masked=True),
@@ -242,30 +228,6 @@ def test_torch_func_differentiates_the_losses(make_trainer: MakeTrainer, which: 
         torch.testing.assert_close(found[f"model.{name}"], grad, rtol=1e-4, atol=1e-6)
 
 
-def test_vmap_gives_the_gradient_of_every_row(make_trainer: MakeTrainer) -> None:
-    trainer = make_trainer("ppo", identity_hybrid(4), fast=False)
-    model, x = trainer.model, torch.randn(5, trainer.model.inputs.vector_size)
-
-    class Value(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, row: Tensor) -> Tensor:
-            return self.model.value((row.unsqueeze(0),)).sum()  # type: ignore[no-any-return]
-
-    module = Value()
-    parameters = {name: p.detach() for name, p in module.named_parameters()}
-
-    def value(p: dict[str, Tensor], row: Tensor) -> Tensor:
-        return torch.func.functional_call(module, p, (row,))  # type: ignore[no-any-return]
-
-    per_row = torch.func.vmap(torch.func.grad(value), in_dims=(None, 0))(parameters, x)
-    for k in range(5):
-        for name, grad in grads_of(model, model.value((x[k : k + 1],)).sum()).items():
-            torch.testing.assert_close(per_row[f"model.{name}"][k], grad, rtol=1e-4, atol=1e-6)
-
-
 @LOSSES
 def test_torch_compile_captures_each_loss_as_one_graph(make_trainer: MakeTrainer, which: str) -> None:
     """Forward and backward, up to the generation of code, which would take a minute for each."""
@@ -283,22 +245,4 @@ def test_torch_compile_captures_each_loss_as_one_graph(make_trainer: MakeTrainer
 # ---------------------------------------------------------------- threads
 
 
-@pytest.mark.parametrize("fast", [True, False])
-def test_a_trainer_has_the_threads_that_it_is_given(make_trainer: MakeTrainer, fast: bool) -> None:
-    before = torch.get_num_threads()
-    try:
-        make_trainer("sac", identity_continuous(4), fast, num_threads=2)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
 # ---------------------------------------------------------------- what reading PPO takes
-
-
-def test_ppo_imports_no_replay_buffer_no_priorities_and_no_psutil() -> None:
-    code = "import sys, rlcore_ppo.trainer; print(*sorted(sys.modules))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "rlcore_torch.on_policy.trainer" in loaded
-    unwanted = {"psutil", *(f"rlcore_torch.{name}" for name in ("replay", "replay_rings", "priorities", "imitation"))}
-    assert not unwanted & set(loaded)

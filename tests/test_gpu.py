@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_runs import small_run
 
 from rlcore import Run, load_checkpoint
 
@@ -17,42 +18,19 @@ DEVICES = [
     pytest.param({"device": "cuda", "deterministic": True}, id="GPU", marks=pytest.mark.cuda),
     pytest.param(GRAPHS, id="GPU, recorded", marks=pytest.mark.cuda),
 ]
-CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "ppo": (
-        "CartPole-v1",
-        {"trainer_type": "ppo", "hyperparameters": {"batch_size": 64, "buffer_size": 256, "num_epoch": 3}},
-    ),
-    "sac": (
-        "Pendulum-v1",
-        {
-            "trainer_type": "sac",
-            "hyperparameters": {
-                "batch_size": 32,
-                "buffer_init_steps": 128,
-                "steps_per_update": 8,
-                "buffer_size": 4096,
-                "save_replay_buffer": True,
-            },
-        },
-    ),
+SAC = {
+    "trainer_type": "sac",
+    "hyperparameters": {"batch_size": 32, "buffer_init_steps": 128, "steps_per_update": 8, "save_replay_buffer": True},
 }
+CASES: dict[str, dict[str, Any]] = {"ppo": {}, "sac": {"environment.id": "Pendulum-v1", "behaviors.Agent": SAC}}
 STEPS = 1024
 
 
 def train(place: Path, case: str, torch_settings: dict[str, Any], **checkpoint: Any) -> Run:
-    environment, behavior = CASES[case]
-    shape = {
-        "network_settings": {"hidden_units": 32, "normalize": True},
-        "max_steps": STEPS,
-        "checkpoint_interval": 512,
-    }
-    config = {
-        "environment": {"type": "gymnasium", "id": environment, "num_envs": 4},
-        "env_settings": {"seed": 5},
-        "behaviors": {"Agent": {**behavior, **shape}},
-        "torch_settings": torch_settings,
-        "checkpoint_settings": {"run_id": "run", "results_dir": str(place), **checkpoint},
-    }
+    changes = {"behaviors.Agent.max_steps": STEPS, "behaviors.Agent.checkpoint_interval": 512}
+    network = {"hidden_units": 32, "normalize": True}
+    changes |= {"behaviors.Agent.network_settings": network, "torch_settings": torch_settings}
+    config = small_run(place, {**CASES[case], **changes}, **checkpoint)
     with Run(config) as run:
         run.train()
     return run

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
+
+from small_runs import small_run
 
 from rlcore import Run
 from rlcore_devkit.fixtures import hook_calls
@@ -14,25 +17,10 @@ __all__ = ["hook_calls"]
 def calls_of_a_run(hook_calls: Counter[str], directory: Path, max_steps: int) -> Counter[str]:
     """PPO with everything installed, ten summaries, five checkpoints and four evaluations."""
     hook_calls.clear()
-    with Run(
-        {
-            "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 8},
-            "env_settings": {"seed": 1},
-            "behaviors": {
-                "Agent": {
-                    "trainer_type": "ppo",
-                    "hyperparameters": {"buffer_size": 128, "batch_size": 64},
-                    "network_settings": {"hidden_units": 16, "num_layers": 1},
-                    "max_steps": max_steps,
-                    "summary_freq": max_steps // 10,
-                    "checkpoint_interval": max_steps // 5,
-                }
-            },
-            "evaluation": {"interval": max_steps // 4, "episodes": 2},
-            "checkpoint_settings": {"run_id": f"run{max_steps}", "results_dir": str(directory)},
-            "stats": {"console": False},
-        }
-    ) as run:
+    steps = {"max_steps": max_steps, "summary_freq": max_steps // 10, "checkpoint_interval": max_steps // 5}
+    changes: dict[str, Any] = {f"behaviors.Agent.{key}": value for key, value in steps.items()}
+    changes |= {"environment.num_envs": 8, "evaluation": {"interval": max_steps // 4, "episodes": 2}, "stats": None}
+    with Run(small_run(directory, changes, run_id=f"run{max_steps}")) as run:
         run.train()
     return Counter(hook_calls)
 

@@ -147,14 +147,6 @@ def test_a_resumed_run_imitates_on_as_if_never_stopped(make_run: MakeRun, tmp_pa
     assert_equal(whole, parts)
 
 
-@TRAINERS
-def test_demonstrations_that_are_not_there_are_told_at_the_start(make_run: MakeRun, trainer: str) -> None:
-    run = make_run(trainer, {"demo_path": "nowhere"})
-    with pytest.raises(ConfigError, match="recording 'nowhere': no such path or name"):
-        run.train()
-    assert not run.directory.path.exists()
-
-
 def test_demonstrations_of_other_agents_are_refused(make_run: MakeRun, tmp_path: Path) -> None:
     run = make_run("ppo", {}, options={"dials": 5})
     told = r"in the recording, observation 'opened' is \[9\] real numbers instead of \[6\]"

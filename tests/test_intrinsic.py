@@ -106,13 +106,6 @@ def test_all_rewards_learn_and_a_resumed_run_equals_one_that_was_never_stopped(
     assert set.union(*TAGS.values()) <= {tag for line in lines for tag in line["stats"]}
 
 
-def test_a_policy_with_memory_learns_from_all_rewards(make_run: MakeRun) -> None:
-    memory = {"memory_size": 8, "sequence_length": 8}
-    run = make_run("ppo", "masked", network_settings={"hidden_units": 8, "memory": memory}, max_steps=256)
-    run.train()
-    assert run.steps == 256
-
-
 def test_a_saved_run_is_evaluated_without_the_recording(
     make_run: MakeRun, tmp_path: Path, run_rlcore: RunRlcore
 ) -> None:
@@ -144,25 +137,6 @@ def test_self_play_learns_from_rewards_of_the_seats(tmp_path: Path) -> None:
     Run(document).train()
     tags = json.loads((tmp_path / "play/metrics.jsonl").read_text().splitlines()[-1])["stats"]
     assert {"Losses/RND Loss", "Losses/Curiosity Forward Loss"} <= set(tags)
-
-
-@pytest.mark.parametrize("trainer", HYPERPARAMETERS)
-def test_a_recording_that_is_not_there_is_refused_with_its_line_before_a_run(
-    run_rlcore: RunRlcore, tmp_path: Path, trainer: str
-) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        "environment: {type: gymnasium, id: CartPole-v1}\n"
-        f"behaviors:\n  Pole:\n    trainer_type: {trainer}\n    reward_signals:\n"
-        "      gail:\n        demo_path: nowhere\n"
-    )
-    refused = run_rlcore("run", config, "--run-id", "refused", "--results-dir", tmp_path)
-    assert refused.exit_code == 2
-    assert (
-        f"{config}:7: behaviors.Pole.reward_signals.gail.demo_path: recording 'nowhere': no such path or name"
-        in refused.stderr
-    )
-    assert not (tmp_path / "refused").exists()
 
 
 def test_a_recording_of_other_agents_is_refused_and_both_are_named(make_run: MakeRun, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from small_runs import DATA
 
 from rlcore import ConfigErrors, config_from_mapping, load_config, load_plugins, read_document
 from rlcore.config.dump import config_text
@@ -15,72 +16,7 @@ __all__ = ["run_rlcore"]
 
 ENVIRONMENT = "environment: {type: gymnasium, id: CartPole-v1}\n"
 
-# Two teams of robots in a warehouse share their networks through anchors; one lesson after the other widens the hall.
-WAREHOUSE = """\
-behaviors:
-  Picker: &robot
-    trainer_type: ppo
-    hyperparameters: &ppo
-      batch_size: 512
-      buffer_size: 20480
-      learning_rate: 3.0e-4
-      beta: 5.0e-3
-      epsilon: 0.2
-      lambd: 0.95
-      num_epoch: 3
-      learning_rate_schedule: linear
-    network_settings: &network
-      normalize: true
-      hidden_units: 256
-      num_layers: 2
-      vis_encode_type: simple
-    reward_signals:
-      extrinsic: {gamma: 0.995, strength: 1.0}
-    keep_checkpoints: 5
-    max_steps: 2e7
-    time_horizon: 1000
-    summary_freq: 30000
-    threaded: true
-  Stacker:
-    <<: *robot
-    hyperparameters:
-      <<: *ppo
-      learning_rate_schedule: constant
-    network_settings: {<<: *network, hidden_units: 512}
-  Sweeper: *robot
-environment_parameters:
-  hall_width:
-    curriculum:
-      - name: Narrow
-        completion_criteria:
-          measure: reward
-          behavior: Picker
-          signal_smoothing: true
-          min_lesson_length: 100
-          threshold: 0.6
-        value: &narrow {sampler_type: uniform, sampler_parameters: {min_value: 2.0, max_value: 4.0}}
-      - name: Wide
-        value: 12.0
-  friction: *narrow
-engine_settings: {time_scale: 20}
-checkpoint_settings: {run_id: warehouse}
-torch_settings: {device: cpu}
-debug: false
-"""
-
-
-# Imitation beside two rewards, in a file that has one behavior for each of two robots.
-IMITATION = """\
-behaviors:
-  Pusher:
-    trainer_type: sac
-    hyperparameters: {buffer_init_steps: 1000, init_entcoef: 0.01, tau: 0.005, steps_per_update: 10.0}
-    reward_signals:
-      extrinsic: {gamma: 0.99, strength: 1.0}
-      gail: {gamma: 0.99, strength: 0.01, learning_rate: 3.0e-4, demo_path: Demos/ExpertPusher.demo}
-    behavioral_cloning: {demo_path: Demos/ExpertPusher.demo, strength: 0.5, steps: 50000}
-    init_path: models/Pusher.pt
-"""
+WAREHOUSE, IMITATION = ((DATA / f"mlagents_{name}.yaml").read_text("utf-8") for name in ("warehouse", "imitation"))
 
 
 @pytest.fixture

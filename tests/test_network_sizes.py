@@ -6,18 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import small_run
 
 from rlcore import Run
 from rlcore.run.description import BehaviorDescription, ResumePromise
 
 
 def describe(path: Path, env_id: str, behavior: dict[str, Any]) -> tuple[BehaviorDescription, ResumePromise | None]:
-    config = {
-        "environment": {"type": "gymnasium", "id": env_id, "num_envs": 2},
-        "behaviors": {"Agent": behavior},
-        "checkpoint_settings": {"results_dir": str(path)},
-        "stats": {"console": False, "tensorboard": False},
-    }
+    config = small_run(path, {"environment.id": env_id, "behaviors.Agent": behavior})
     with Run(config) as run:
         found = run.describe()
     return found.behaviors[0], found.resume

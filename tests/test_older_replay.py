@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from small_runs import small_run
 
 from rlcore import Run, load_checkpoint
 from rlcore.storage.checkpoint import FORMAT_VERSION, format_version
@@ -14,30 +15,18 @@ from rlcore.storage.checkpoint import FORMAT_VERSION, format_version
 STORED = Path(__file__).parent / "support" / "replay_of_format_3" / "300"
 
 
-def configuration(results: Path, **checkpoint_settings: Any) -> dict[str, Any]:
-    """The configuration with which the stored checkpoint was written; it ended at 300 steps."""
-    hyperparameters = {
-        "batch_size": 16,
-        "buffer_size": 200,
-        "buffer_init_steps": 100,
-        "steps_per_update": 10,
-        "save_replay_buffer": True,
-        "replay_sampler": {"type": "prioritized"},
-    }
-    behavior = {
-        "trainer_type": "sac",
-        "max_steps": 340,
-        "checkpoint_interval": 20,
+HYPERPARAMETERS = {
+    "batch_size": 16, "buffer_size": 200, "buffer_init_steps": 100, "steps_per_update": 10, "save_replay_buffer": True,
+    "replay_sampler": {"type": "prioritized"},
+}  # fmt: skip
+# With these changes the stored checkpoint was written; the run ended at 300 steps.
+CHANGES = {
+    "environment": {"type": "gymnasium", "id": "Pendulum-v1", "num_envs": 2}, "env_settings.seed": 5,
+    "behaviors.Agent": {
+        "trainer_type": "sac", "max_steps": 340, "checkpoint_interval": 20, "hyperparameters": HYPERPARAMETERS,
         "network_settings": {"hidden_units": 4, "num_layers": 1},
-        "hyperparameters": hyperparameters,
-    }
-    return {
-        "environment": {"type": "gymnasium", "id": "Pendulum-v1", "num_envs": 2},
-        "env_settings": {"seed": 5},
-        "behaviors": {"Agent": behavior},
-        "checkpoint_settings": {"run_id": "run", "results_dir": str(results), **checkpoint_settings},
-        "stats": {"console": False, "tensorboard": False},
-    }
+    },
+}  # fmt: skip
 
 
 def test_a_replay_buffer_of_format_3_is_resumed_and_saved_in_segments(tmp_path: Path) -> None:
@@ -45,7 +34,7 @@ def test_a_replay_buffer_of_format_3_is_resumed_and_saved_in_segments(tmp_path: 
     shutil.copytree(STORED, place / "300")
     assert format_version(STORED) == 3
     stored = load_checkpoint(STORED)["Agent"]["buffer"]
-    with Run(configuration(tmp_path, resume=True)) as run:
+    with Run(small_run(tmp_path, CHANGES, resume=True)) as run:
         run.start()
         buffer: Any = run.behaviors["Agent"].trainer.buffer  # type: ignore[attr-defined]
         for name in ("raw", "choices", "reward", "flags"):

@@ -55,10 +55,7 @@ class Training:
 
 TRAININGS = [
     Training("CartPole-v1", "ppo"),
-    Training("CartPole-v1", "sac"),
-    Training("Pendulum-v1", "ppo"),
     Training("Pendulum-v1", "sac"),
-    Training("Cue-v0", "ppo", memory=True),
     Training("HiddenVelocities-v0", "ppo", memory=True),
 ]
 

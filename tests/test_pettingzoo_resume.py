@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_runs import small_run
 from worker_runs import arrays, copy_of_run
 
 import rlcore
@@ -17,20 +18,16 @@ STEPS = 1024  # between two checkpoints
 
 def config(directory: Path, environment: dict[str, Any], **start: Any) -> dict[str, Any]:
     constant = {f"{name}_schedule": "constant" for name in ("learning_rate", "beta", "epsilon")}
-    return {
-        "environment": {"type": "pettingzoo", "num_envs": 4, **environment},
-        "behaviors": {
-            "Player": {
-                "trainer_type": "ppo",
-                "hyperparameters": {"batch_size": 64, "buffer_size": 256, **constant},
-                "network_settings": {"hidden_units": 8, "num_layers": 1},
-                "max_steps": 2 * STEPS,
-                "checkpoint_interval": STEPS,
-            }
+    changes = {
+        "environment": {"type": "pettingzoo", "num_envs": 4, **environment}, "behaviors.Agent": None,
+        "behaviors.Player": {
+            "trainer_type": "ppo",
+            "hyperparameters": {"batch_size": 64, "buffer_size": 256, **constant},
+            "network_settings": {"hidden_units": 8, "num_layers": 1},
+            "max_steps": 2 * STEPS, "checkpoint_interval": STEPS,
         },
-        "checkpoint_settings": {"run_id": "run", "results_dir": str(directory), **start},
-        "env_settings": {"seed": 3},
-    }
+    }  # fmt: skip
+    return small_run(directory, changes, **start)
 
 
 def weights(directory: Path) -> list[np.ndarray]:

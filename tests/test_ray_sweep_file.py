@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from small_runs import data
 
 from rlcore import ConfigError
 
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.distributed
 
 RATE = "behaviors.Pole.hyperparameters.learning_rate"
 UNITS = "behaviors.Pole.network_settings.hidden_units"
+REFUSED = {name: (case["content"], case["message"]) for name, case in data("refused_sweeps").items()}
 CONFIG = """
 environment: {type: gymnasium, id: CartPole-v1}
 behaviors:
@@ -71,25 +73,7 @@ def test_draws_stay_in_their_range_and_do_not_depend_on_each_other(tmp_path: Pat
     assert not {trial.point[RATE] for trial in others} & set(rates)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({"gird": {}}, "rates.yaml:2: gird: unknown key; did you mean 'grid'?"),
-        ({"grid": {RATE: [0.1, -1]}}, f"rates.yaml:5: {RATE}: must be greater than 0"),
-        ({"grid": {RATE: []}}, f"rates.yaml:3: grid.'{RATE}': needs at least one value"),
-        ({"grid": {RATE: [0.1, 0.2, 0.1]}}, f"rates.yaml:6: grid.'{RATE}'[2]: 0.1 is in the list twice"),
-        ({"set": {"behaviors.Poel.max_steps": 5}}, "rates.yaml:3: behaviors.Poel.max_steps: the file has no behavior"),
-        ({"set": {"checkpoint_settings.force": True}}, "rates.yaml:3: set.'checkpoint_settings.force': the sweep"),
-        ({"grid": {"env_settings.seed": [1]}, "seeds": [1]}, "conflicts with seeds; set only one"),
-        ({"grid": {RATE: [0.1]}, "set": {RATE: 0.1}}, "is in set too; a key has one place"),
-        ({"random": {"draws": 1, "keys": {RATE: {"low": 1, "high": 1}}}}, "rates.yaml:6: random.keys.'"),
-        ({"random": {"draws": 1, "keys": {RATE: {"low": 0, "high": 1, "log": True}}}}, "greater than 0 with log: true"),
-        ({"random": {"draws": 10001, "keys": {RATE: {"low": 0.1, "high": 1}}}}, "describes 10,001 trials; at most"),
-        ({"config": "absent.yaml"}, "absent.yaml: no such file"),
-        ({"name": "../up"}, "rates.yaml:2: name: the name of a sweep is 1 to 100 letters"),
-        ({"seeds": [1, "x"]}, "rates.yaml:4: seeds[1]: must be a whole number"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
 def test_a_mistake_is_named_with_its_line_before_a_trial_starts(
     tmp_path: Path, content: dict[str, Any], message: str
 ) -> None:

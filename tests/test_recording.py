@@ -17,7 +17,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 from minari.data_collector import EpisodeBuffer
 
-from rlcore import EXIT_CONFIG, EXIT_DONE, EXIT_RUN_STATE, BehaviorSpec, EnvironmentSettings
+from rlcore import EXIT_CONFIG, EXIT_DONE, BehaviorSpec, EnvironmentSettings
 from rlcore.cli.main import main
 from rlcore_gymnasium.environment import make_environment
 from rlcore_offline import recording_problem
@@ -107,12 +107,6 @@ def test_what_exists_is_refused_before_anything_is_played(evaluate: Any) -> None
     printed = evaluate("--episodes", "2", "--record", "to", code=EXIT_CONFIG)
     assert printed.err == "error: to/Agent exists already; remove it, or record to another directory\n"
     assert Path("to/Agent/data/main_data.hdf5").read_bytes() == before
-
-
-def test_a_place_that_cannot_be_written_is_one_line(evaluate: Any) -> None:
-    Path("to").write_text("a file")
-    printed = evaluate("--episodes", "2", "--record", "to", code=EXIT_RUN_STATE)
-    assert printed.err.startswith("error: recording to/Agent cannot be written: ") and printed.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Blackjack-v1"])

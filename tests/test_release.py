@@ -59,13 +59,6 @@ def test_a_version_is_written_in_all_places(copy: Path, version: str, inside: st
     assert all(path.is_relative_to(copy) for path in changed) and release.set_version(copy, version) == []
 
 
-def test_only_versions_bounds_and_headings_change(copy: Path) -> None:
-    before = contents(copy)
-    release.set_version(copy, "3.7.1")
-    release.set_version(copy, release.version_of(ROOT))
-    assert contents(copy) == before
-
-
 @pytest.mark.parametrize("version", ["1", "v1.2.3", "1.2", "1.2.3.dev1", "1.2.3-1", ""])
 def test_other_words_are_no_version(copy: Path, version: str) -> None:
     before = contents(copy)

@@ -172,13 +172,6 @@ def test_an_episode_is_filmed_and_embedded(train: Train, report: Any) -> None:
     assert "best checkpoint" in text
 
 
-def test_an_environment_without_pictures_gives_the_reason(train: Train, run_rlcore: RunRlcore) -> None:
-    train("game", GAME)
-    done = run_rlcore("report", "game", "--episode")
-    assert done.exit_code == 0
-    assert "warning: game: no episode: --video: environments of type 'pettingzoo' cannot record video" in done.stderr
-
-
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from worlds import SPECS
 from rlcore import Actions, BehaviorSpec, Run, RunStateError, load_checkpoint, load_policies, spec_mismatch
 from rlcore.storage.checkpoint_state import specs_in
 from rlcore_devkit.playing import random_observations
-from rlcore_ghost import PolicyMix
 from rlcore_torch.networks.actions import gumbel_noise
 
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {
@@ -188,25 +186,6 @@ def test_a_policy_can_be_exported_as_a_graph_and_loaded_again(
     expected = [part for part in module(tensors, mask, *memory) if part is not None]
     for ours, theirs in zip(exported(tensors, mask, *memory), expected, strict=True):
         torch.testing.assert_close(ours, theirs)
-
-
-def test_rows_of_several_snapshots_are_acted_on_together(trained: Trained) -> None:
-    """Each row does what its own policy does alone."""
-    plain = trained("hybrid", "ppo").behaviors["Agent"].trainer.snapshot()
-    other = copy.deepcopy(plain)
-    with torch.no_grad():
-        for parameter in other.model.parameters():
-            parameter.add_(1.0)
-    generator = np.random.default_rng(2)
-    seen, mask = random_observations(SPECS["hybrid"], ROWS, generator), mask_of(SPECS["hybrid"], generator)
-    index = np.array([0, 1, 1, 0, 1, 0, 0])
-    mixed = PolicyMix((plain, other), index).act(seen, mask)
-    for row in range(ROWS):
-        own = {name: array[row : row + 1] for name, array in seen.items()}
-        assert mask is not None
-        alone = (plain, other)[index[row]].act(own, mask[row : row + 1])
-        assert mixed.continuous is not None and mixed.discrete is not None
-        assert_equal(alone, Actions(mixed.continuous[row : row + 1], mixed.discrete[row : row + 1]), 1e-6)
 
 
 def test_a_checkpoint_of_an_older_version_says_how_to_get_a_newer_one(trained: Trained) -> None:

@@ -173,16 +173,6 @@ def test_recordings_are_written_and_read_where_they_were_asked_for(place: Place,
     assert list(place.elsewhere.iterdir()) == []
 
 
-@moves_in("step")
-def test_films_are_written_where_they_were_asked_for(place: Place, moves_in: str) -> None:
-    pytest.importorskip("moviepy")
-    place.configure(moves_in)
-    place("run", "config.yaml", "--set", "behaviors.Agent.max_steps=64")
-    place("evaluate", "run", "--episodes", "1", "--video", "films")
-    assert [path.suffix for path in (place.working / "films").iterdir()] == [".mp4"]
-    assert list(place.elsewhere.iterdir()) == []
-
-
 def test_a_tilde_in_a_path_is_the_home_directory(place: Place) -> None:
     place.configure(None, checkpoint_settings={"run_id": "run", "results_dir": "~/results"})
     assert place("run", "config.yaml").endswith(f"; {place.home}/results/run\n")
@@ -198,14 +188,3 @@ def test_a_tilde_in_a_path_is_the_home_directory(place: Place) -> None:
     place.configure(None, plugins={"local": ["~/hooks.py"]})
     place("validate", "config.yaml", "--allow-local")
     assert sorted(path.name for path in place.working.iterdir()) == ["config.yaml", "results"]
-
-
-def test_a_tilde_of_a_user_who_has_no_home_is_refused(place: Place, run_rlcore: RunRlcore) -> None:
-    place.configure(None, checkpoint_settings={"run_id": "run", "results_dir": "~no-such-user/results"})
-    refused = run_rlcore("run", "config.yaml")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr == (
-        "error: '~no-such-user/results': ~no-such-user has no home directory; write ./~no-such-user/results for a "
-        "directory of that name\n"
-    )
-    assert sorted(path.name for path in place.working.iterdir()) == ["config.yaml"]

@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore.run.curricula.episodes_in_order import EpisodesInOrder
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoints import save_checkpoint
 
 SLOTS = 4
 
@@ -77,26 +75,3 @@ def test_a_random_history_is_handed_on_as_by_plain_lists(history: list[Any], cap
         else:
             assert taken is not None
             assert taken.tolist() == [[value, 10 * value, 100 * value] for value in expected]
-
-
-def test_an_episode_that_outlasts_the_others_is_waited_for_so_long_and_comes_late() -> None:
-    order = EpisodesInOrder(1, capacity=4)
-    for number in range(1, 6):
-        order.add(np.array([number]), np.array([float(number)]))
-    taken = order.pop(0)
-    assert taken is not None and taken[:, 0].tolist() == [1.0]
-    order.add(np.array([0]), np.array([0.0]))
-    taken = order.pop(6)
-    assert taken is not None and taken[:, 0].tolist() == [0.0, 2.0, 3.0, 4.0, 5.0]
-    assert order.pop(9) is None
-
-
-def test_it_goes_through_a_checkpoint(tmp_path: Any) -> None:
-    order = EpisodesInOrder(2, capacity=4)
-    order.add(np.array([3, 9]), np.array([3.0, 9.0]), np.array([0.5, 1.5]))
-    path = save_checkpoint(tmp_path, 1, {"order": order.state_dict()})
-    other = EpisodesInOrder(2, capacity=4)
-    other.load_state_dict(load_checkpoint(path)["order"])
-    for each in (order, other):
-        taken = each.pop(20)
-        assert taken is not None and taken.tolist() == [[3.0, 0.5], [9.0, 1.5]]

@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import attrs
 import pytest
 import yaml
 from virtualenvs import Venv, build_wheels
@@ -75,56 +74,24 @@ def test_a_run_of_the_company_is_refused_trained_copied_and_listed(company: Venv
 # ---------------------------------------------------------------- selected and blocked
 
 
-@attrs.frozen
-class Case:
-    """A way of selecting or blocking the plugin, and whether it is on: it then refuses a file without an owner."""
-
-    name: str
-    on: bool
-    file: Mapping[str, Any] = {}  # the block `plugins`
-    env: Mapping[str, str] = {}
-    words: tuple[str, ...] = ()
-    reward: str = "extrinsic"
-    says: str = ""
-
-
-NEEDED = ["ppo", "gymnasium"]
-P_NEEDED = ("-p", "ppo", "-p", "gymnasium")
 NO_AUTOLOAD = {"RLCORE_PLUGIN_AUTOLOAD": "0"}
-CASES = (
-    Case("autoload", True),
-    # the configuration
-    Case("disable-dist", False, file={"disable": ["acme-rl/acme"]}),
-    Case("enable", True, file={"autoload": False, "enable": [*NEEDED, "acme"]}),
-    Case("local-module", True, file={"autoload": False, "enable": NEEDED, "local": ["acme_rl.plugin"]}),
-    Case("used", True, file={"autoload": False, "enable": NEEDED}, reward="acme-rl/acme-centered"),
-    # environment variables, which override the configuration
-    Case("env-no-dist", False, env={"RLCORE_PLUGINS": "no:acme-rl/acme"}),
-    Case("env-autoload-and-named", True, file={"enable": NEEDED}, env={**NO_AUTOLOAD, "RLCORE_PLUGINS": "acme"}),
-    # the command line, which overrides both
-    Case("p-no-dist", False, words=("-p", "no:acme-rl/acme")),
-    Case("p-no-dist-normalized", False, words=("-p", "no:Acme_RL/acme")),
-    Case("p-no-other-dist", True, words=("-p", "no:acme/acme"), says="'acme/acme' (turned off by -p) is not installed"),
-    Case("p-over-file", True, file={"disable": ["acme"]}, words=("-p", "acme-rl/acme")),
-    Case("last-p", True, words=("-p", "no:acme", "-p", "acme")),
-    Case("no-plugins-and-p", True, words=("--no-plugins", *P_NEEDED, "-p", "acme")),
-    Case("no-plugins-and-module", True, words=("--no-plugins", *P_NEEDED, "-p", "module:acme_rl.plugin")),
-)
+CASES = yaml.safe_load((Path(__file__).parent / "data/selections.yaml").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_plugin_is_selected_and_blocked(case: Case, company: Venv, tmp_path: Path) -> None:
-    reward = {} if case.reward == "extrinsic" else {case.reward: {"weights": [0.0, 0.0, 1.0, 0.0]}}
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_plugin_is_selected_and_blocked(case: dict[str, Any], company: Venv, tmp_path: Path) -> None:
+    reward = {case["reward"]: {"weights": [0.0, 0.0, 1.0, 0.0]}} if "reward" in case else {}
     config = {
         "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 2},
         "behaviors": {"Pole": {"trainer_type": "ppo", "reward_signals": {"extrinsic": {}, **reward}}},
-        "plugins": dict(case.file),
+        "plugins": case.get("file", {}),
     }
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
-    words = ("validate", "run.yaml", "--allow-local", *case.words)
-    answer = company.rlcore(*words, cwd=tmp_path, env=case.env, code=2 if case.on else 0)
-    assert ("acme.owner: missing" in answer.stdout) == case.on, answer.stdout
-    assert case.says in answer.stderr and ("warning" in answer.stderr) == bool(case.says), answer.stderr
+    words = ("validate", "run.yaml", "--allow-local", *case.get("words", "").split())
+    answer = company.rlcore(*words, cwd=tmp_path, env=case.get("env"), code=2 if case["on"] else 0)
+    assert ("acme.owner: missing" in answer.stdout) == case["on"], answer.stdout
+    says = case.get("says", "")
+    assert says in answer.stderr and ("warning" in answer.stderr) == bool(says), answer.stderr
 
 
 @pytest.mark.parametrize("env", [{}, {"RLCORE_PLUGINS": "no:acme"}, NO_AUTOLOAD], ids=["on", "no", "autoload"])

@@ -10,63 +10,28 @@ import site
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-import attrs
 import plugin_list
 import pytest
+import yaml
 from virtualenvs import Venv
 from workspace import CORE, MEMBERS, PLUGINS, Member, required
 
 pytestmark = pytest.mark.packaging
 
-POLE = "environment: {type: gymnasium, id: CartPole-v1, num_envs: 2}\n"
-PPO = "behaviors: {Agent: {trainer_type: ppo}}\n"
-ADR = "type: adr, initial: [9, 10], limits: [5, 19], step: 1, lower_threshold: 6, upper_threshold: 9"
+DATA = Path(__file__).parent / "data"
+USES: dict[str, dict[str, Any]] = yaml.safe_load((DATA / "uses_of_plugins.yaml").read_text("utf-8"))
+POLE = {
+    "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 2},
+    "behaviors": {"Agent": {"trainer_type": "ppo"}},
+}
 
 
-@attrs.frozen
-class Use:
-    """A configuration, or other words for ``rlcore``, and the plugins that it needs: first the one that it shows."""
+def needed(plugin: str) -> list[str]:
+    """The plugins that the use of a plugin needs, with itself."""
+    return [plugin, *USES[plugin]["needs"]]
 
-    needs: tuple[str, ...]
-    configuration: str = ""
-    words: tuple[str, ...] = ()
-
-    @property
-    def members(self) -> set[str]:
-        """The members that it needs, also those that these require."""
-        return required(*(f"rlcore-{plugin}" for plugin in self.needs))
-
-
-USES = (
-    Use(("gymnasium", "ppo"), POLE + PPO),
-    Use(("ppo", "gymnasium"), POLE + PPO),
-    Use(("sac", "gymnasium"), POLE + "behaviors: {Agent: {trainer_type: sac}}\n"),
-    Use(
-        ("ghost", "ppo", "gymnasium"),
-        POLE + "behaviors: {Agent: {trainer_type: ppo, self_play: {save_steps: 1000}}}\n",
-    ),
-    Use(
-        ("curriculum", "ppo", "gymnasium"),
-        POLE + PPO + "environment_parameters: {gravity: {sampler_type: uniform}}\n",
-    ),
-    Use(
-        ("adaptive-curricula", "ppo", "gymnasium"),
-        POLE + PPO + f"environment_parameters: {{gravity: {{curriculum: {{{ADR}}}}}}}\n",
-    ),
-    Use(
-        ("intrinsic", "ppo", "gymnasium"),
-        POLE + "behaviors: {Agent: {trainer_type: ppo, reward_signals: {rnd: {}}}}\n",
-    ),
-    Use(("offline",), "behaviors: {Agent: {trainer_type: bc, hyperparameters: {demo_path: recorded}}}\n"),
-    Use(("onnx", "ppo", "gymnasium"), POLE + PPO + "export: {onnx: {}}\n"),
-    Use(("pettingzoo", "ppo"), "environment: {type: pettingzoo, id: classic/tictactoe-v3}\n" + PPO),
-    Use(("ray", "ppo", "gymnasium"), POLE.replace("2}", "2, workers: {executor: ray, count: 2}}") + PPO),
-    Use(("workers", "ppo", "gymnasium"), POLE.replace("2}", "2, workers: {count: 2}}") + PPO),
-    Use(("report",), words=("report", "--help")),
-    Use(("devkit",), words=("plugins", "new", "--help")),
-    Use(("tensorboard", "ppo", "gymnasium"), POLE + PPO + "stats: {tensorboard: {}}\n"),
-)
 
 # Runs commands one after another in one process, which costs less than one for each.
 ANSWERS = """
@@ -131,17 +96,19 @@ def answers(venv: Venv, directory: Path, *commands: list[str]) -> list[tuple[int
     return [tuple(each) for each in json.loads(printed)]
 
 
-def command(use: Use, directory: Path) -> list[str]:
-    if use.words:
-        return list(use.words)
-    path = directory / f"{use.needs[0]}.yaml"
-    path.write_text(use.configuration)
+def command(plugin: str, directory: Path) -> list[str]:
+    use = USES[plugin]
+    if "words" in use:
+        return list(use["words"])
+    path = directory / f"{plugin}.yaml"
+    config = {key: value for key, value in {**POLE, **use.get("config", {})}.items() if value is not None}
+    path.write_text(yaml.safe_dump(config))
     return ["validate", "--allow-local", str(path)]
 
 
 def test_every_plugin_has_a_use() -> None:
     without = {"torch"}  # no configuration names it: trainers require it
-    assert sorted(use.needs[0] for use in USES) == sorted({member.plugin for member in PLUGINS} - without)
+    assert sorted(USES) == sorted({member.plugin for member in PLUGINS} - without)
 
 
 @pytest.mark.parametrize("removed", [CORE, *PLUGINS], ids=lambda member: member.plugin)
@@ -150,19 +117,19 @@ def test_others_work_without_a_plugin_and_what_needs_it_says_what_to_install(
 ) -> None:
     name = "" if removed is CORE else removed.name  # the first case removes nothing
     venv = without(name)
-    uses = [use for use in USES if all(map(provides_something, use.needs))]
-    commands = [command(use, tmp_path) for use in uses]
+    uses = [plugin for plugin in USES if all(map(provides_something, needed(plugin)))]
+    commands = [command(plugin, tmp_path) for plugin in uses]
     listed, *answered = answers(venv, tmp_path, ["plugins", "list", "--json"], *commands)
     plugins = json.loads(listed[1])
     assert {each["name"]: each["state"] for each in plugins["plugins"]} == {
         member.plugin: "on" for member in MEMBERS if member.name != name
     }
     assert plugins["problems"] == []
-    for use, (code, out, err) in zip(uses, answered, strict=True):
-        what = f"{use}\n{out}{err}"
-        if name not in use.members:
+    for plugin, (code, out, err) in zip(uses, answered, strict=True):
+        what = f"{plugin}\n{out}{err}"
+        if name not in required(*(f"rlcore-{each}" for each in needed(plugin))):
             assert code == 0, what
-        elif removed.plugin in use.needs:
+        elif removed.plugin in needed(plugin):
             assert code == 2, what
             told = [line for line in (out + err).splitlines() if f"pip install {name}" in line]
             assert len(told) == 1, what

@@ -1,4 +1,4 @@
-"""``rlcore ratings --play``: who meets whom, under whose name, and how well a fit predicts the results (gate R1)."""
+"""``rlcore ratings --play``: who meets whom, and under whose name."""
 
 from __future__ import annotations
 
@@ -10,19 +10,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 from made_once import made_once
 
 from rlcore import Run, SavedRun, read_checkpoint
 from rlcore.cli.main import main
-from rlcore_ghost.ratings.fits import bradley_terry, seated_pairs
 from rlcore_ghost.ratings.round_robin import RoundRobin, add_round_robin
-from rlcore_ghost.selfplay.elo import expected_score
-from rlcore_ghost.selfplay.match_log import STATE_ENTRY, Matches, MatchLog, snapshot_parts
+from rlcore_ghost.selfplay.match_log import STATE_ENTRY, Matches, MatchLog
 
-Array = np.ndarray[Any, Any]
 SUPPORT = Path(__file__).parent.parent / "support"
 QUICK = {
     "hyperparameters": {"batch_size": 64, "buffer_size": 256, "learning_rate": 1e-2, "num_epoch": 2},
@@ -82,13 +78,6 @@ def meetings(matches: Matches) -> Counter[tuple[str, ...]]:
     for players, count in zip(matches.players.tolist(), matches.count.tolist(), strict=True):
         counted[tuple(matches.names[player] for player in players)] += count
     return counted
-
-
-def only(matches: Matches, names: list[str]) -> Matches:
-    """The matches between these players."""
-    kept = np.isin(matches.players, [matches.names.index(name) for name in names]).all(1)
-    columns = {name: getattr(matches, name)[kept] for name in ("step", "players", "ranks", "count")}
-    return attrs.evolve(matches, **columns)
 
 
 # ---------------------------------------------------------------- who meets whom
@@ -225,38 +214,3 @@ def test_mistakes_are_answered(
     assert message in capsys.readouterr().err
     if "environment" in message:
         assert "selfplay_games was not imported" in caplog.text and "--allow-local imports it" in caplog.text
-
-
-# ---------------------------------------------------------------- gate R1
-
-
-def errors(matches: Matches, fitted: Any) -> Array:
-    """[pairs] by how much the predicted share of points of each pair differs from that in ``matches``."""
-    one, other, first, second, points, games = seated_pairs(matches, np.arange(len(matches.names)))
-    ratings, advantages = np.array([fitted.ratings.get(name, np.nan) for name in matches.names]), fitted.advantages
-    advantage = np.array(advantages)[first] - np.array(advantages)[second]
-    predicted = games * expected_score(ratings[one] - ratings[other] + advantage)
-    pair = np.minimum(one, other) * len(ratings) + np.maximum(one, other)
-    _, at = np.unique(pair, return_inverse=True)
-    off = np.where(one < other, points - predicted, predicted - points)
-    return np.abs(np.bincount(at, off) / np.bincount(at, games))
-
-
-EIGHT = {"max_steps": 20_000, "self_play": {"save_steps": 2500, "window": 8},
-         "hyperparameters": {"batch_size": 256, "buffer_size": 1024, "learning_rate": 3e-3},
-         "network_settings": {"hidden_units": 64, "num_layers": 2}}  # fmt: skip
-
-
-@pytest.mark.learning
-@pytest.mark.parametrize("games", [200, pytest.param(1000, marks=pytest.mark.deep)])
-def test_r1_the_fit_predicts_the_games_of_eight_snapshots(trained: Callable[..., Path], games: int) -> None:
-    """R1 has 50 games of each pair: the limits are then those of chance, which a perfect model keeps in a third of all
-    cases. Games of another seed are predicted too."""
-    fits, others = (round_robin(trained(*TICTACTOE, **EIGHT), games, seed)[0] for seed in (1, 2))
-    met = fits.games.any(1)
-    names = [name for name, any_met in zip(fits.names, met, strict=True) if any_met and snapshot_parts(name)]
-    names = [name for name in names if not name.endswith("+")]
-    fitted = bradley_terry(only(fits, names), names[0])
-    for off in (errors(only(each, names), fitted) for each in (fits, others)):
-        assert len(names) == 8 and len(off) == 28
-        assert off.mean() <= 0.05 and off.max() <= 0.15

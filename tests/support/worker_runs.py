@@ -8,74 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from small_runs import data
 
 import rlcore
 from rlcore import SavedRun
 
-# Schedules that do not depend on max_steps: a run that is continued equals one that was longer from the start.
-STEADY = {"learning_rate_schedule": "constant", "beta_schedule": "constant", "epsilon_schedule": "constant"}
-PPO: dict[str, Any] = {
-    "trainer_type": "ppo",
-    "hyperparameters": {"batch_size": 32, "buffer_size": 128, "num_epoch": 2, **STEADY},
-    "network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True},
-}
-SAC: dict[str, Any] = {
-    "trainer_type": "sac",
-    "hyperparameters": {
-        "batch_size": 32,
-        "buffer_size": 1000,
-        "buffer_init_steps": 100,
-        "learning_rate_schedule": "constant",
-        "save_replay_buffer": True,
-    },
-    "network_settings": {"hidden_units": 8, "num_layers": 1},
-}
-MEMORY = {"network_settings": {**PPO["network_settings"], "memory": {"memory_size": 8, "sequence_length": 8}}}
-LESSONS = {
-    "g": {
-        "curriculum": [
-            {
-                "name": "light",
-                "value": {"sampler_type": "uniform", "sampler_parameters": {"min_value": 4.0, "max_value": 8.0}},
-                "completion_criteria": {
-                    "behavior": "Player",
-                    "measure": "reward",
-                    "threshold": -1e6,
-                    "min_lesson_length": 4,
-                },
-            },
-            {"name": "heavy", "value": 10.0},
-        ]
-    }
-}
-PENDULUM = {"type": "gymnasium", "id": "Pendulum-v1", "num_envs": 3, "options": {"max_episode_steps": 30}}
-# Saves no state.
-LAKE = {"type": "gymnasium", "id": "FrozenLake-v1", "num_envs": 3, "options": {"max_episode_steps": 30}}
-SLIPPERY = {
-    "success_rate": {
-        "curriculum": [
-            {**LESSONS["g"]["curriculum"][0], "value": 0.5},
-            {"name": "certain", "value": 0.9},
-        ]
-    }
-}
-DUEL = {"type": "pettingzoo", "id": "classic/tictactoe-v3", "num_envs": 4}
-CASES: dict[str, dict[str, Any]] = {
-    "ppo": {"environment": PENDULUM, "behavior": PPO},
-    "memory": {"environment": PENDULUM, "behavior": {**PPO, **MEMORY}},
-    "sac": {"environment": PENDULUM, "behavior": SAC},
-    "curriculum": {"environment": PENDULUM, "behavior": PPO, "environment_parameters": LESSONS},
-    "lake": {"environment": LAKE, "behavior": PPO, "environment_parameters": SLIPPERY},
-    "corridor": {  # saves its state, and not in rows
-        "plugins": {"local": ["rlcore_devkit.hooks"]},
-        "environment": {"type": "testing", "id": "corridor", "num_envs": 3},
-        "behavior": PPO,
-    },
-    "ghost": {
-        "environment": DUEL,
-        "behavior": {**PPO, "self_play": {"save_steps": 200, "team_change": 400, "swap_steps": 100}},
-    },
-}
+CASES: dict[str, dict[str, Any]] = data("worker_runs")
+PPO, SAC = CASES["ppo"]["behavior"], CASES["sac"]["behavior"]
 
 
 def train(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from rlcore import Actions, BehaviorSpec, ObservationSpec, Policy, Snapshot
 from rlcore_devkit.playing import random_observations
-from rlcore_ghost import PolicyMix, StackableSnapshot
+from rlcore_ghost import PolicyMix
 from rlcore_torch import (
     Actor,
     ActorCritic,
@@ -32,7 +32,6 @@ from rlcore_torch.cpu.acting import numpy_actor
 from rlcore_torch.cpu.dense import fused_dense
 from rlcore_torch.cpu.stacked_acting import StackedNumpyActors
 from rlcore_torch.policy.actor_stack import ActorStack
-from rlcore_torch.policy.stacked_actors import StackedActors
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor, dense=fused_dense)
 PLAIN = Backend(torch.device("cpu"))
@@ -218,48 +217,6 @@ def test_options_are_drawn_with_the_probabilities_of_the_rows_own_snapshot() -> 
         np.testing.assert_array_less(np.abs(found - p), 3 * np.sqrt(p * (1 - p) / draws) + 1e-9)
 
 
-def test_equal_seeds_draw_equal_actions_and_rows_do_not_depend_on_the_policies_of_others() -> None:
-    spec = behavior()
-    policies = snapshots(3, spec)
-    seen, mask = observe(spec)
-    index = np.random.default_rng(1).integers(0, 3, ROWS)
-
-    def drawn(places: NDArray[np.int64], seed: int, rows: int = ROWS) -> Actions:
-        mix = PolicyMix(policies, places[:rows])
-        mix.seed(seed)
-        assert mask is not None
-        return mix.act({name: array[:rows] for name, array in seen.items()}, mask[:rows], False)
-
-    first = drawn(index, 3)
-    assert_same(first, drawn(index, 3))
-    assert first.continuous is not None
-    assert not np.array_equal(first.continuous, drawn(index, 4).continuous)  # type: ignore[arg-type]
-    others = np.where(np.arange(ROWS) == 6, index, (index + 1) % 3)
-    assert_same(first.take(np.array([6])), drawn(others, 3).take(np.array([6])))
-    assert_same(first.take(np.arange(5)), drawn(index, 3, 5))
-
-
-def test_a_replaced_snapshot_costs_a_copy_of_its_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    policies = snapshots(4)
-    seen, mask = observe(behavior())
-    mix = PolicyMix(policies, np.arange(ROWS) % 4)
-    mix.act(seen, mask)
-    copied: list[int] = []
-    own = StackedNumpyActors.put
-
-    def put(self: StackedNumpyActors, place: int, model: Actor) -> None:
-        copied.append(place)
-        own(self, place, model)
-
-    monkeypatch.setattr(StackedNumpyActors, "put", put)
-    [new] = snapshots(1, first=9)
-    mix.policies[2] = new
-    ours = mix.act(seen, mask)
-    assert copied == [2]
-    expected = PolicyMix([Alone(policy) for policy in (*policies[:2], new, policies[3])], mix.policy_index)
-    assert_same(ours, expected.act(seen, mask))
-
-
 @pytest.mark.parametrize("kind", ["hybrid", "plain", "memory"])
 def test_a_ring_that_was_replaced_acts_bit_for_bit_as_a_new_mix(kind: str) -> None:
     """A resumed run makes a new mix."""
@@ -281,48 +238,24 @@ def test_a_ring_that_was_replaced_acts_bit_for_bit_as_a_new_mix(kind: str) -> No
         np.testing.assert_array_equal(ours.discrete, theirs.discrete)  # type: ignore[arg-type]
 
 
-def test_the_current_policy_acts_with_its_weights_as_they_are() -> None:
-    """A trainer changes them in place."""
-    current = policy_of(behavior(), 8, FAST, NetworkSettings(hidden_units=16, num_layers=2, activation="tanh"))
-    assert not isinstance(current, StackableSnapshot) and isinstance(current.snapshot(), StackableSnapshot)
-    mix = PolicyMix([current, *snapshots(2)], np.arange(ROWS) % 3)
-    seen, mask = observe(behavior())
-    before = mix.act(seen, mask).continuous
-    with torch.no_grad():
-        for parameter in current.model.parameters():
-            parameter.mul_(-1.0)
-    current.refresh_distribution()
-    after = mix.act(seen, mask).continuous
-    assert before is not None and after is not None
-    assert [np.array_equal(before[place::3], after[place::3]) for place in range(3)] == [False, True, True]
-
-
-def test_two_shapes_are_two_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    small, large = snapshots(3), snapshots(2, hidden_units=24)
-    policies: list[Policy] = [small[0], large[0], small[1], large[1], small[2]]
-    index = np.random.default_rng(1).integers(0, 5, ROWS)
-    seen, mask = observe(behavior())
-    expected = PolicyMix([Alone(policy) for policy in policies], index).act(seen, mask)  # type: ignore[arg-type]
-    forbid_acting_alone(monkeypatch)
-    assert_same(PolicyMix(policies, index).act(seen, mask), expected)
-
-
 @pytest.mark.parametrize(
-    "other",
-    [{"activation": "relu"}, {"normalize": True}, {"num_layers": 1}, {"action_distribution": "squashed_gaussian"}],
+    ("one", "other"),
+    [
+        ({}, {"activation": "relu"}),
+        ({}, {"normalize": True}),
+        ({}, {"num_layers": 1}),
+        ({}, {"hidden_units": 24}),
+        ({}, {"action_distribution": "squashed_gaussian"}),
+        ({}, {"backend": PLAIN}),
+        # No observation of the trial is as large as either limit.
+        ({"normalize": True, "normalize_clip": 50.0}, {"normalize": True, "normalize_clip": 60.0}),
+    ],
 )
-def test_networks_that_compute_otherwise_are_not_in_one_stack(other: dict[str, Any]) -> None:
-    [ours], [theirs] = snapshots(1), snapshots(1, **other)
+def test_networks_that_compute_otherwise_are_not_in_one_stack(one: dict[str, Any], other: dict[str, Any]) -> None:
+    [ours], [theirs] = snapshots(1, **one), snapshots(1, **other)
     stack = ours.make_stack()
-    assert stack is not None and stack.put(0, ours) and not stack.put(1, theirs)
-    assert not stack.put(1, snapshots(1, backend=attrs.evolve(FAST, numpy_actor=None))[0])
-
-
-def test_a_setting_that_few_observations_show_is_compared() -> None:
-    """No observation of the trial is as large as either limit."""
-    [ours], [theirs] = (snapshots(1, normalize=True, normalize_clip=clip) for clip in (50.0, 60.0))
-    stack = ours.make_stack()
-    assert stack is not None and stack.put(0, ours) and not stack.put(1, theirs)
+    assert stack is not None and isinstance(stack._networks, StackedNumpyActors)
+    assert stack.put(0, ours) and not stack.put(1, theirs)
 
 
 class Branching(nn.Linear):
@@ -357,35 +290,6 @@ def test_networks_with_hooks_act_one_by_one() -> None:
     policy = snapshots(1)[0]
     policy.model.policy_head.linear.register_forward_hook(lambda module, inputs, output: output + 1.0)
     assert policy.snapshot().make_stack() is None
-
-
-def test_the_stack_computes_in_numpy_where_a_snapshot_does() -> None:
-    fast, plain = snapshots(1)[0].make_stack(), snapshots(1, backend=PLAIN)[0].make_stack()
-    assert fast is not None and isinstance(fast._networks, StackedNumpyActors)
-    assert plain is not None and isinstance(plain._networks, StackedActors)
-
-
-def test_500_replacements_leave_memory_as_it_was() -> None:
-    """Each snapshot has 280 kB, so that 500 of them that are kept take 140 MB."""
-    current = policy_of(behavior(), 1, FAST, NetworkSettings(hidden_units=256, num_layers=2, activation="tanh"))
-    mix = PolicyMix([current.snapshot() for _ in range(4)], np.arange(ROWS) % 4)
-    seen, mask = observe(behavior())
-
-    def replace(times: int) -> None:
-        for number in range(times):
-            mix.policies[number % 4] = current.snapshot()
-            mix.act(seen, mask)
-
-    replace(50)
-    before = resident()
-    replace(500)
-    assert resident() - before < 20e6
-
-
-def resident() -> int:
-    """Bytes of this process in memory."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096
 
 
 @pytest.mark.cuda
@@ -424,26 +328,32 @@ def test_a_snapshot_leaves_memory_with_its_last_reference(backend: Backend, cont
         gc.enable()
 
 
+@pytest.mark.parametrize("numbered", [True, False])
 @pytest.mark.parametrize("together", [True, False], ids=["stacked", "one by one"])
-def test_a_numbered_row_draws_the_same_whichever_rows_are_there(together: bool) -> None:
+def test_a_row_draws_the_same_whichever_rows_are_there_and_whatever_others_play(together: bool, numbered: bool) -> None:
     spec = behavior()
     policies: list[Policy] = [policy if together else Numbered(policy) for policy in snapshots(3, spec)]
     seen, mask = observe(spec)
     assert mask is not None
     index = np.random.default_rng(1).integers(0, 3, ROWS)
 
-    def drawn(rows: NDArray[np.int64], seed: int = 7) -> Actions:
+    def drawn(rows: NDArray[np.int64], seed: int = 7, index: NDArray[np.int64] = index) -> Actions:
         mix = PolicyMix(policies, index[rows])
-        mix.seed_rows(seed, rows, ROWS)
+        if numbered:
+            mix.seed_rows(seed, rows, ROWS)
+        else:
+            mix.seed(seed)
         return mix.act({name: array[rows] for name, array in seen.items()}, mask[rows], False)
 
-    whole, some = drawn(np.arange(ROWS)), np.array([1, 2, 5, ROWS - 1])
-    assert whole.continuous is not None and whole.discrete is not None
-    part = drawn(some)
-    np.testing.assert_allclose(part.continuous, whole.continuous[some], rtol=0, atol=1e-5)
-    np.testing.assert_array_equal(part.discrete, whole.discrete[some])
+    whole, some = drawn(np.arange(ROWS)), np.array([1, 2, 5, ROWS - 1]) if numbered else np.arange(5)
+    if together or numbered:
+        assert_same(drawn(some), whole.take(some))
     other = drawn(some, seed=8).continuous
-    assert other is not None and np.abs(other - whole.continuous[some]).min(0).max() > 1e-3
+    assert other is not None and whole.continuous is not None
+    assert np.abs(other - whole.continuous[some]).min(0).max() > 1e-3
+    if together and not numbered:
+        others = np.where(np.arange(ROWS) == 6, index, (index + 1) % 3)
+        assert_same(whole.take(np.array([6])), drawn(np.arange(ROWS), index=others).take(np.array([6])))
 
 
 class Numbered(Alone):

@@ -39,31 +39,25 @@ class TestGhostOfPPO(Pairs):
     hyperparameters: ClassVar[dict[str, Any]] = {"batch_size": 64, "buffer_size": 256, "learning_rate": 3e-3}
 
 
+@pytest.mark.learning
 class TestGhostOfSAC(Pairs):
     trainer = "sac"
     hyperparameters: ClassVar[dict[str, Any]] = {
-        "batch_size": 32,
-        "buffer_size": 5000,
-        "buffer_init_steps": 32,
-        "learning_rate": 3e-3,
-        "steps_per_update": 4,
+        "batch_size": 32, "buffer_size": 5000, "buffer_init_steps": 32, "learning_rate": 3e-3, "steps_per_update": 4,
         "save_replay_buffer": True,
-    }
-    settings: ClassVar[dict[str, Any]] = {
-        "self_play": SELF_PLAY,
-        "network_settings": {"hidden_units": 32, "num_layers": 1},
-    }
+    }  # fmt: skip
+    settings: ClassVar[dict[str, Any]] = {**Pairs.settings, "network_settings": {"hidden_units": 32, "num_layers": 1}}
     steps = 120
     learns_within = 8000
 
 
 class TestLeagueOfPPO(Pairs):
     trainer = "ppo"
-    hyperparameters: ClassVar[dict[str, Any]] = {"batch_size": 64, "buffer_size": 256, "learning_rate": 3e-3}
+    hyperparameters = TestGhostOfPPO.hyperparameters
     settings: ClassVar[dict[str, Any]] = {"self_play": {**SELF_PLAY, "league": {}}}
     num_envs = 16
     trainer_class = "League"
-    skip: ClassVar[dict[str, str]] = {
-        "test_rewards_that_learn_are_updated_saved_and_restored": "each policy of a league has rewards of its own",
-        "test_rewards_written_in_torch_learn": "each policy of a league has rewards of its own",
-    }
+    skip: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("test_rewards_that_learn_are_updated_saved_and_restored", "test_rewards_written_in_torch_learn"),
+        "each policy of a league has rewards of its own",
+    )

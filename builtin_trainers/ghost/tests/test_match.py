@@ -47,13 +47,11 @@ def seats(table: Table) -> dict[tuple[int, int], list[int]]:
 @pytest.mark.parametrize(
     ("agents", "num_envs", "episodes"),
     [
-        ({"A": [0, 1]}, 1, 6),
-        ({"A": [0, 1]}, 4, 8),
+        ({"A": [0, 1]}, 1, 7),  # teams do not divide the episodes
         ({"A": [0, 1]}, 3, 10),  # uneven shares
         ({"A": [0, 1]}, 16, 16),  # a single episode at each table
         ({"A": [1, 0, 1, 1]}, 5, 12),  # teams of unequal size
         ({"A": [4, 2, 9]}, 4, 12),
-        ({"Striker": [0], "Goalie": [1]}, 3, 8),
         ({"Striker": [0, 1], "Goalie": [1, 0]}, 3, 8),
     ],
 )
@@ -61,20 +59,14 @@ def test_every_team_plays_the_learned_policy_equally_often_and_alone(
     agents: dict[str, list[int]], num_envs: int, episodes: int
 ) -> None:
     table = Table(num_envs, agents, rule=lambda choices: np.zeros(choices.shape))
-    result = measure(table, episodes).opponents["it"]
+    found = Counter(measure(table, episodes).opponents["it"].teams)
     teams = sorted({team for each in agents.values() for team in each})
-    assert Counter(result.teams) == dict.fromkeys(teams, episodes // len(teams))
+    assert sorted(found) == teams and sum(found.values()) == episodes
+    assert max(found.values()) - min(found.values()) == (episodes % len(teams) > 0)
     share = [episodes // num_envs + (env < episodes % num_envs) for env in range(num_envs)]
     played = seats(table)
     counted = [played[env, episode] for env in range(num_envs) for episode in range(share[env])]
-    assert all(len(each) == 1 for each in counted)
-    assert Counter(team for each in counted for team in each) == Counter(result.teams)
-
-
-@pytest.mark.parametrize(("num_envs", "episodes"), [(1, 2), (1, 7), (3, 7), (4, 11)])
-def test_with_episodes_that_teams_do_not_divide_they_differ_by_one(num_envs: int, episodes: int) -> None:
-    teams = Counter(measure(Table(num_envs, DUEL), episodes).opponents["it"].teams)
-    assert sum(teams.values()) == episodes and abs(teams[0] - teams[1]) <= 1
+    assert all(len(each) == 1 for each in counted) and Counter(team for [team] in counted) == found
 
 
 def test_wins_draws_and_losses_are_told_by_the_sign_of_the_return() -> None:
@@ -82,12 +74,6 @@ def test_wins_draws_and_losses_are_told_by_the_sign_of_the_return() -> None:
         result = measure(Table(4, DUEL), 12, {"A": Always(option)}).opponents["it"]
         assert (result.win_rate, result.draw_rate, result.loss_rate) == expected
         assert result.mean_reward == expected[0] - expected[2] and result.episodes == 12 and result.std_reward == 0.0
-
-
-def test_a_summary_is_what_the_returns_say() -> None:
-    result = OpponentEvaluation.of([1.0, -0.5, 0.0, 2.0], [0, 1, 0, 1])
-    assert (result.mean_reward, result.win_rate, result.draw_rate, result.loss_rate) == (0.625, 0.5, 0.25, 0.25)
-    assert result.std_reward == pytest.approx(np.std([1.0, -0.5, 0.0, 2.0]))
 
 
 def behavior(returns: list[float], group: float | None) -> BehaviorEvaluation:
@@ -98,6 +84,7 @@ def behavior(returns: list[float], group: float | None) -> BehaviorEvaluation:
 def test_the_score_is_the_mean_over_opponents_whatever_single_agents_got() -> None:
     opponents = {"x": OpponentEvaluation.of([1.0, 0.0], [0, 1]), "y": OpponentEvaluation.of([-1.0] * 8, [0, 1] * 4)}
     measured = EvaluationResult({"A": behavior([7.0], None)}, opponents)
+    assert opponents["x"].std_reward == 0.5 and opponents["x"].win_rate == opponents["x"].draw_rate == 0.5
     assert measured.score == -0.25 and EvaluationResult(measured.behaviors).score == 7.0
     assert EvaluationResult(measured.behaviors, opponents, "x").score == 0.5
 
@@ -158,14 +145,6 @@ def test_the_return_of_a_team_is_the_mean_over_its_agents_of_all_their_rewards(s
     assert sorted(found) == sorted(expected)
 
 
-def test_results_of_behaviors_are_those_of_the_learned_agents() -> None:
-    table = Table(2, {"A": [0, 1]}, shaping=1.0)  # learned agents get 1 in every step, and win
-    result = measure(table, 4)
-    behavior = result.behaviors["A"]
-    assert behavior.episodes == 4 and sorted(behavior.returns) == sorted(length + 1.0 for length in behavior.lengths)
-    assert behavior.mean_reward == result.opponents["it"].mean_reward
-
-
 def test_only_the_episodes_of_learned_agents_are_recorded() -> None:
     table, written = Table(2, DUEL), []
     recorder = SlotRecorder(table.behaviors["A"], written.append)
@@ -222,33 +201,24 @@ def test_equal_seeds_play_equal_games() -> None:
 
 
 def test_games_are_abandoned_when_a_stop_is_asked_for() -> None:
-    asked: list[int] = []
-
-    def stop() -> bool:
-        asked.append(1)
-        return len(asked) > 3
-
+    answers = iter([False, False, False, True])
     with pytest.raises(Abandoned):
-        measure(Table(2, DUEL), 100, stop_requested=stop)
+        measure(Table(2, DUEL), 100, stop_requested=lambda: next(answers))
 
 
 # ---------------------------------------------------------------- the opponent random
 
 
-def spec(**keywords: Any) -> BehaviorSpec:
-    return Table(1, DUEL).behaviors["A"].__class__("A", Table(1, DUEL).behaviors["A"].observations, **keywords)
-
-
-def drawn(behavior: BehaviorSpec, rows: int, mask: Any = None, seed: int = 3) -> Actions:
-    policy = RandomPolicy(behavior)
-    policy.seed(seed)
+def drawn(rows: int, mask: Any = None, **keywords: Any) -> Actions:
+    policy = RandomPolicy(BehaviorSpec("A", Table(1, DUEL).behaviors["A"].observations, **keywords))
+    policy.seed(3)
     return policy.act({"step": np.zeros((rows, 1), np.float32)}, mask, True)
 
 
 def test_random_draws_every_allowed_option_equally_often() -> None:
     rows = 6000
     mask = np.tile(np.array([True, True, True, False, True, False]), (rows, 1))
-    chosen = drawn(spec(discrete=(2, 4)), rows, mask).discrete
+    chosen = drawn(rows, mask, discrete=(2, 4)).discrete
     assert chosen is not None and chosen.dtype == np.int64 and chosen.shape == (rows, 2)
     first, second = (np.bincount(chosen[:, branch], minlength=4) / rows for branch in (0, 1))
     assert within(first[0], 1 / 2, rows) and within(second[0], 1 / 2, rows) and second[1] == second[3] == 0.0
@@ -256,27 +226,12 @@ def test_random_draws_every_allowed_option_equally_often() -> None:
     assert within(joint, 1 / 4, rows), "branches are drawn independently"
 
 
-def test_random_draws_a_row_without_an_allowed_option() -> None:
-    chosen = drawn(spec(discrete=(3,)), 2, np.array([[False] * 3, [False, False, True]])).discrete
-    assert chosen is not None and chosen.tolist() == [[0], [2]]
-
-
 def test_random_draws_real_parts_within_bounds() -> None:
     inf = np.inf
     low, high = np.array([-3, -inf, 5, -inf], np.float32), np.array([1, inf, inf, -7], np.float32)
-    parts = drawn(spec(continuous=4, low=low, high=high), 4000).continuous
+    parts = drawn(4000, continuous=4, low=low, high=high).continuous
     assert parts is not None and parts.dtype == np.float32
     for column, (first, last) in enumerate([(-3, 1), (-1, 1), (5, 7), (-9, -7)]):
         values = parts[:, column]
         assert values.min() >= first and values.max() <= last
         assert abs(values.mean() - (first + last) / 2) <= 3 * (last - first) / math.sqrt(12 * 4000)
-
-
-def test_random_draws_what_its_seed_says() -> None:
-    one, two, other = (
-        drawn(spec(discrete=(9,), continuous=1, low=np.zeros(1, np.float32), high=np.ones(1, np.float32)), 50, seed=s)
-        for s in (1, 1, 2)
-    )
-    for part in ("continuous", "discrete"):
-        assert np.array_equal(getattr(one, part), getattr(two, part))
-        assert not np.array_equal(getattr(one, part), getattr(other, part))

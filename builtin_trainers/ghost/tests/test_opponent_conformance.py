@@ -22,74 +22,55 @@ class TestRandom(OpponentConformance):
 
 
 class Broken(RandomPolicy):
-    def __init__(self, behavior: BehaviorSpec) -> None:
+    """``how`` changes what it is asked and what it answers; ``seeds`` is how often it was seeded."""
+
+    def __init__(self, behavior: BehaviorSpec, how: str) -> None:
         super().__init__(behavior)
-        self.behavior = behavior
+        self.how, self.seeds = how, 0
 
-
-class IgnoresMasks(Broken):
     def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Actions:
-        return super().act(observations, None, deterministic)
-
-
-class WritesItsMask(Broken):
-    def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Actions:
-        actions = super().act(observations, action_mask, deterministic)
-        if action_mask is not None:
+        if self.how == "needs an option" and action_mask is not None and not action_mask.any(axis=1).all():
+            raise ValueError("no option")
+        actions = super().act(observations, None if self.how == "ignores masks" else action_mask, deterministic)
+        if self.how == "writes its mask" and action_mask is not None:
             action_mask[:] = True
+        if self.how == "leaves its bounds" and actions.continuous is not None:
+            actions.continuous += 10
         return actions
 
-
-class LeavesItsBounds(Broken):
-    def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Actions:
-        actions = super().act(observations, action_mask, deterministic)
-        return Actions(None if actions.continuous is None else actions.continuous + 10, actions.discrete)
-
-
-class NeedsAnOption(Broken):
-    def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Actions:
-        if action_mask is not None and not action_mask.any(axis=1).all():
-            raise ValueError("no option")
-        return super().act(observations, action_mask, deterministic)
-
-
-class SeedsOnce(Broken):
-    seeded = False
-
     def seed(self, seed: int) -> None:
-        if not self.seeded:
+        self.seeds += 1
+        if self.how != "seeds once" or self.seeds == 1:
             super().seed(seed)
-        self.seeded = True
+        if self.how == "shares global generators":
+            random.seed(seed)
 
 
-class SharesGlobalGenerators(Broken):
-    def seed(self, seed: int) -> None:
-        super().seed(seed)
-        random.seed(seed)
+DECLARES = "test_plays_the_actions_it_declares_and_refuses_others"
 
 
 @pytest.mark.parametrize(
-    ("broken", "rule"),
+    ("how", "rule"),
     [
-        (IgnoresMasks, "test_plays_the_actions_it_declares_and_refuses_others"),
-        (WritesItsMask, "test_plays_the_actions_it_declares_and_refuses_others"),
-        (LeavesItsBounds, "test_plays_the_actions_it_declares_and_refuses_others"),
-        (NeedsAnOption, "test_a_row_without_an_allowed_option_needs_no_action_and_breaks_nothing"),
-        (SeedsOnce, "test_equal_seeds_give_equal_actions_whatever_was_played_before"),
-        (SharesGlobalGenerators, "test_leaves_global_random_numbers_alone"),
+        ("ignores masks", DECLARES),
+        ("writes its mask", DECLARES),
+        ("leaves its bounds", DECLARES),
+        ("needs an option", "test_a_row_without_an_allowed_option_needs_no_action_and_breaks_nothing"),
+        ("seeds once", "test_equal_seeds_give_equal_actions_whatever_was_played_before"),
+        ("shares global generators", "test_leaves_global_random_numbers_alone"),
     ],
 )
-def test_a_broken_opponent_is_noticed(tmp_path: Path, broken: type[Broken], rule: str) -> None:
+def test_a_broken_opponent_is_noticed(tmp_path: Path, how: str, rule: str) -> None:
     class Conformance(OpponentConformance):
         opponent = "rlcore-ghost/random"
 
         def make(self, kind: str, **settings: Any) -> Policy:
-            return broken(self.behaviors[kind])
+            return Broken(self.behaviors[kind], how)
 
     conformance = Conformance()
     conformance.directory = tmp_path
     with pytest.raises((AssertionError, ValueError)):
-        getattr(conformance, rule)(*(("hybrid",) if "declares" in rule else ()))
+        getattr(conformance, rule)(*(("hybrid",) if rule == DECLARES else ()))
 
 
 def test_an_opponent_that_plays_what_it_does_not_declare_is_noticed(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore import Snapshot
 from rlcore.contracts.environment import Actions
-from rlcore_ghost import PolicyMix, PolicyStack, StackableSnapshot
+from rlcore_ghost import PolicyMix, PolicyStack
 
 Seen = dict[str, NDArray[Any]]
 
@@ -85,11 +84,6 @@ def added(mix: PolicyMix, rows: int) -> list[float]:
     actions = mix.act(seen(rows)).continuous
     assert actions is not None
     return (actions - seen(rows)["seen"])[:, 0].tolist()
-
-
-def test_snapshots_that_offer_a_stack_are_named_by_the_contract() -> None:
-    assert isinstance(Frozen(1.0), StackableSnapshot) and isinstance(Frozen(1.0), Snapshot)
-    assert not isinstance(Scripted(1.0), StackableSnapshot)
 
 
 def test_what_fits_is_stacked_and_the_rest_acts_by_itself() -> None:

@@ -178,8 +178,8 @@ from .records import RunOptionSpec as RunOptionSpec
 from .records import StatsWriterSpec as StatsWriterSpec
 from .records import TrainerSpec as TrainerSpec
 from .records import check_target as check_target
+from .run.behaviors.behavior import EpisodeStatistics as EpisodeStatistics
 from .run.behaviors.checks import outside_bounds as outside_bounds
-from .run.behaviors.episode_statistics import EpisodeStatistics as EpisodeStatistics
 from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
 from .run.curricula.curricula import RunCurricula as RunCurricula
 from .run.curricula.episodes_in_order import EpisodesInOrder as EpisodesInOrder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import attrs
@@ -11,6 +12,7 @@ import pytest
 import rlcore
 import rlcore_torch
 from rlcore.config.document import Document
+from rlcore.config.load import config_from_mapping
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problems, shown
 from rlcore.errors import ConfigError, dotted, nearest
 from rlcore.settings import field_info
@@ -75,3 +77,9 @@ def test_the_nearest_name_may_differ_in_the_case_of_its_letters(name: str, names
 def test_a_batch_is_at_most_as_large_as_the_buffer() -> None:
     with pytest.raises(ConfigError, match=r"^batch_size: must be at most buffer_size \(100\), not 101$"):
         OffPolicySettings(batch_size=101, buffer_size=100)
+
+
+@pytest.mark.parametrize(("count", "refused"), [(1_000, False), (1_001, True)])
+def test_a_file_has_at_most_a_thousand_names_of_a_kind(plugins: Any, count: int, refused: bool) -> None:
+    with pytest.raises(ConfigErrors, match=r"^behaviors: has 1,001 entries") if refused else nullcontext():
+        config_from_mapping({"behaviors": {f"b{index}": {} for index in range(count)}}, plugins)

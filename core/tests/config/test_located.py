@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from rlcore.config.document import Document
 from rlcore.config.load import load_document, located
 from rlcore.config.problems import ConfigErrors
-from rlcore.config.reading import document_from_mapping, parse_document
+from rlcore.config.reading import parse_document
 from rlcore.config.rewriting import apply_overrides
 from rlcore.errors import ConfigError, repeating
 from rlcore.run.run import Run
@@ -18,55 +19,26 @@ from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 
-TEXT = """\
-environment:
-  type: grid
-  options: {size: 4}
-default_settings:
-  max_steps: 9
-behaviors:
-  A:
-    league: {ratio: 0.5}
-  B: {}
-environment_parameters:
-  gust:
-    curriculum:
-    - {name: low, value: 1}
-    - name: high
-      value: 2
-evaluation:
-  interval: 9
-  environment:
-    options: {size: 5}
-"""
-FILE = parse_document(TEXT, "c.yaml")
-OVERRIDDEN = apply_overrides(FILE, ["environment.options.size=7"])
-NO_FILE = document_from_mapping({"behaviors": {"A": {}}})
-PLACES = [
-    (FILE, "environment.type", "c.yaml:2: environment.type: is wrong"),
-    (FILE, "environment.id", "c.yaml:1: environment.id: is wrong"),  # a default: the line of the block
-    (FILE, "env_settings.seed", "c.yaml: env_settings.seed: is wrong"),  # no block has a line
-    (FILE, "behaviors.A.league.ratio", "c.yaml:8: behaviors.A.league.ratio: is wrong"),
-    (FILE, "behaviors.A.max_steps", "c.yaml:5: default_settings.max_steps: is wrong (inherited by behaviors.A)"),
-    (FILE, "behaviors.C.max_steps", "c.yaml:5: default_settings.max_steps: is wrong (inherited by behaviors.C)"),
-    (FILE, "behaviors.C.league", "c.yaml:6: behaviors.C.league: is wrong"),
-    (FILE, "environment_parameters.gust.curriculum.lessons.1.value",
-     "c.yaml:15: environment_parameters.gust.curriculum[1].value: is wrong"),
-    (FILE, "evaluation.environment.options.size", "c.yaml:19: evaluation.environment.options.size: is wrong"),
-    (OVERRIDDEN, "environment.options.size", "--set environment.options.size: is wrong"),
-    (NO_FILE, "behaviors.A", "behaviors.A: is wrong"),
-]  # fmt: skip
+TOLD = yaml.safe_load((Path(__file__).parent / "data/located.yaml").read_text(encoding="utf-8"))
+FILE = parse_document(TOLD["file"], "c.yaml")
 
 
-@pytest.mark.parametrize(("written", "key", "message"), PLACES)
-def test_the_place_is_the_line_of_the_value_or_of_the_nearest_block(
-    plugins: Any, written: Document, key: str, message: str
-) -> None:
-    _, document = load_document(written, plugins)
+@pytest.mark.parametrize("key", TOLD["places"])
+def test_the_place_is_the_line_of_the_value_or_of_the_nearest_block(plugins: Any, key: str) -> None:
     path = tuple(int(part) if part.isdigit() else part for part in key.split("."))
+    _, document = load_document(apply_overrides(FILE, TOLD["sets"]), plugins)
     with pytest.raises(ConfigErrors) as caught, located(document), located(document):  # located once
         raise ConfigError("is wrong", key=path)
-    assert str(caught.value) == message
+    assert str(caught.value) == f"{TOLD['places'][key]}: is wrong"
+
+
+@pytest.mark.parametrize("name", ["A", "C"])
+def test_what_a_behavior_inherits_has_the_place_of_the_defaults_also_if_only_the_environment_names_it(
+    plugins: Any, name: str
+) -> None:
+    message = f"c.yaml:5: default_settings.max_steps: is wrong (inherited by behaviors.{name})"
+    with pytest.raises(ConfigErrors, match=f"^{re.escape(message)}$"), located(load_document(FILE, plugins)[1]):
+        raise ConfigError("is wrong", key=("behaviors", name, "max_steps"))
 
 
 def test_an_error_without_a_key_and_the_hint_at_the_traceback_stay() -> None:

@@ -20,7 +20,7 @@ from rlcore.config.document import (
     without_origins,
 )  # fmt: skip
 from rlcore.config.reading import parse_document
-from rlcore.config.rewriting import apply_overrides, inherit_defaults
+from rlcore.config.rewriting import apply_overrides
 from rlcore.errors import ConfigError
 
 TEXT = "base:\n  a: 1\n  deep: {b: 2}\n  list: [3, {c: 4}]\nown:\n  deep:\n    d: 5\n"
@@ -42,30 +42,14 @@ def place(node: Any, *path: str | int) -> tuple[str, tuple[str | int, ...]]:
     return origin.place, origin.path
 
 
-def test_a_moved_node_keeps_the_lines_and_paths_of_everything_in_it(data: Block) -> None:
-    moved = Block([("new", data["base"], data.origins["base"])])
-    assert place(moved, "new") == ("c.yaml:1", ("base",))
-    assert place(moved, "new", "deep", "b") == ("c.yaml:3", ("base", "deep", "b"))
-    assert place(moved, "new", "list", 1, "c") == ("c.yaml:4", ("base", "list", 1, "c"))
-    assert place(moved, "new", "deep", "missing", "x") == ("c.yaml:3", ("base", "deep", "missing", "x"))
-    assert nearest_origin(moved, ("elsewhere",)) is None
-
-
 def test_merging_keeps_the_origin_of_each_key_and_changes_neither_side(data: Block) -> None:
     both = merged(data["own"], data["base"])
     assert both == {"deep": {"d": 5, "b": 2}, "a": 1, "list": [3, {"c": 4}]}
-    found = [place(both, *path) for path in (("deep", "d"), ("deep", "b"), ("deep",), ("a",))]
-    assert [line for line, _ in found] == ["c.yaml:7", "c.yaml:3", "c.yaml:6", "c.yaml:2"]
-    assert [path[0] for _, path in found] == ["own", "base", "own", "base"]
+    found = [place(both, *path) for path in (("deep", "d"), ("deep", "b"), ("deep",), ("a",), ("list", 1, "c"))]
+    assert [line for line, _ in found] == ["c.yaml:7", "c.yaml:3", "c.yaml:6", "c.yaml:2", "c.yaml:4"]
+    assert [path[0] for _, path in found] == ["own", "base", "own", "base", "base"]
+    assert nearest_origin(both, ("elsewhere",)) is None
     assert data == {"base": {"a": 1, "deep": {"b": 2}, "list": [3, {"c": 4}]}, "own": {"deep": {"d": 5}}}
-
-
-def test_what_a_behavior_inherits_keeps_the_line_of_the_defaults() -> None:
-    text = "default_settings:\n  network_settings:\n    hidden_units: 3\nbehaviors:\n  A: {}\n"
-    origin = inherit_defaults(parse_document(text, "c.yaml")).origin(
-        ("behaviors", "A", "network_settings", "hidden_units")
-    )
-    assert (origin.place, origin.path) == ("c.yaml:3", ("default_settings", "network_settings", "hidden_units"))
 
 
 def test_defaults_beside_written_keys_have_the_place_of_the_block_around_them() -> None:

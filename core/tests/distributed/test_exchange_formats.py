@@ -13,10 +13,7 @@ import pytest
 
 from rlcore.contracts.ranks import share_environments, share_slots
 from rlcore.errors import ConfigError, EnvironmentFailed, RanksFailed
-from rlcore.run.ranks.launch import launched
 from rlcore.run.ranks.state import gather_state, latest_episode, number_of_ranks, scatter_state
-
-TORCHRUN = {"RANK": "1", "WORLD_SIZE": "3", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
 
 
 @attrs.define
@@ -156,20 +153,3 @@ def test_ranks_with_other_weights_end() -> None:
 
 
 # ---------------------------------------------------------------- torchrun
-
-
-def test_a_process_without_torchrun_is_no_rank() -> None:
-    assert launched({}) is None
-    assert launched({"RANK": "3"}) is None  # of another launcher
-
-
-def test_a_process_of_torchrun_is_a_rank() -> None:
-    launch = launched({**TORCHRUN, "TORCHELASTIC_RESTART_COUNT": "2"})
-    assert launch is not None
-    assert (launch.rank, launch.size, launch.local_rank, launch.restarts, launch.leads) == (1, 3, 0, 2, False)
-
-
-@pytest.mark.parametrize("wrong", [{"RANK": "x"}, {"RANK": "3"}, {"WORLD_SIZE": ""}])
-def test_variables_that_do_not_fit_are_refused(wrong: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="use torchrun"):
-        launched({**TORCHRUN, **wrong})

@@ -10,7 +10,7 @@ import pytest
 
 from rlcore.contracts.trainer import TrainerWrapper
 from rlcore.errors import ConfigError
-from rlcore.run.ranks.join import refuse_wrappers
+from rlcore.run.prepare import refuse_wrappers
 
 
 class Silent(TrainerWrapper):
@@ -51,8 +51,7 @@ def rlcore_config_sections():
 
 @pytest.mark.parametrize("ranks", [False, True])
 def test_a_block_of_a_plugin_must_declare_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: bool) -> None:
-    from rlcore.run.prepare import prepare
-    from rlcore.run.ranks.join import refuse_in_ranks
+    from rlcore.run.prepare import prepare, refuse_in_ranks
 
     (tmp_path / "cheerers.py").write_text(BLOCK.replace("RANKS", str(ranks)))
     monkeypatch.chdir(tmp_path)

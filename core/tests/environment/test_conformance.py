@@ -13,20 +13,21 @@ from rlcore_devkit import EnvironmentConformance, TinyCorridor
 CORRIDOR = {"length": (6.0, 4.0), "goal_reward": (1.0, 5.0)}
 
 
-class StaleFinalObservation(TinyCorridor):
+class ChangedBatches(TinyCorridor):
     def step(self, actions):
         batches = super().step(actions)
-        for batch in batches.values():
-            batch.final_observations = None
+        self.change(batches["Corridor"])
         return batches
 
 
-class NoFinalMask(TinyCorridor):
-    def step(self, actions):
-        batches = super().step(actions)
-        for batch in batches.values():
-            batch.final_action_mask = None
-        return batches
+class StaleFinalObservation(ChangedBatches):
+    def change(self, batch):
+        batch.final_observations = None
+
+
+class NoFinalMask(ChangedBatches):
+    def change(self, batch):
+        batch.final_action_mask = None
 
 
 class LeavesItsBounds(TinyCorridor):
@@ -34,46 +35,44 @@ class LeavesItsBounds(TinyCorridor):
         return {"position": super().observe()["position"] * np.float32(0.5)}
 
 
-class LeavesItsBoundsAtTheEnd(TinyCorridor):
-    def step(self, actions):
-        batches = super().step(actions)
-        for name, batch in batches.items():
-            spec = self.behaviors[name]
-            (observation,) = spec.observations
-            bounded = attrs.evolve(observation, kind="vector", low=0.0, high=1.0)
-            self.behaviors = {name: attrs.evolve(spec, observations=(bounded,))}
-            if batch.final_observations:
-                batch.final_observations["position"][:] = 2.0
-        return batches
+class LeavesItsBoundsAtTheEnd(ChangedBatches):
+    def change(self, batch):
+        spec = self.behaviors["Corridor"]
+        bounded = attrs.evolve(spec.observations[0], kind="vector", low=0.0, high=1.0)
+        self.behaviors = {"Corridor": attrs.evolve(spec, observations=(bounded,))}
+        if batch.final_observations:
+            batch.final_observations["position"][:] = 2.0
 
 
-class FinalNumbersOfAllSlots(TinyCorridor):
-    def step(self, actions):
-        batches = super().step(actions)
-        for batch in batches.values():
-            batch.final_info = {"reward": batch.reward.astype(np.float64)}
-        return batches
+class FinalNumbersOfAllSlots(ChangedBatches):
+    def change(self, batch):
+        batch.final_info = {"reward": batch.reward.astype(np.float64)}
 
 
-class FinalNumbersThatDiffer(TinyCorridor):
-    made = 0
+class FinalNumbersThatDiffer(ChangedBatches):
+    numbers = iter(range(1, 1_000))
 
-    def step(self, actions):
-        batches = super().step(actions)
-        if not hasattr(self, "number"):
-            type(self).made += 1
-            self.number = float(self.made)
-        for batch in batches.values():
-            batch.final_info = {"number": np.full(len(batch.ended), self.number)}
-        return batches
+    def change(self, batch):
+        self.number = getattr(self, "number", None) or float(next(self.numbers))
+        batch.final_info = {"number": np.full(len(batch.ended), self.number)}
 
 
-class BothFlags(TinyCorridor):
-    def step(self, actions):
-        batches = super().step(actions)
-        for batch in batches.values():
-            batch.truncated |= batch.terminated
-        return batches
+class BothFlags(ChangedBatches):
+    def change(self, batch):
+        batch.truncated |= batch.terminated
+
+
+class RewardsInTurnsOfOthers(ChangedBatches):
+    """Agents act in every second step and are rewarded in every step."""
+
+    def change(self, batch):
+        batch.needs_action = (np.arange(self.num_envs) + self._steps) % 2 == 0
+
+
+class SharesRewardsInTurnsOfOthers(RewardsInTurnsOfOthers):
+    def change(self, batch):
+        super().change(batch)
+        batch.group_reward, batch.reward = batch.reward, np.zeros_like(batch.reward)
 
 
 class Doubles(TinyCorridor):
@@ -102,24 +101,6 @@ class KeepsTheArgument(TinyCorridor):
 class ForgetsStepsOnRestore(TinyCorridor):
     def load_state_dict(self, state):
         return super().load_state_dict({**state, "steps": np.zeros(self.num_envs, np.int64)})
-
-
-class RewardsInTurnsOfOthers(TinyCorridor):
-    """Agents act in every second step and are rewarded in every step."""
-
-    shared = False
-
-    def step(self, actions):
-        batches = super().step(actions)
-        for batch in batches.values():
-            batch.needs_action = (np.arange(self.num_envs) + self._steps) % 2 == 0
-            if self.shared:
-                batch.group_reward, batch.reward = batch.reward, np.zeros_like(batch.reward)
-        return batches
-
-
-class SharesRewardsInTurnsOfOthers(RewardsInTurnsOfOthers):
-    shared = True
 
 
 class NothingAllowed(TinyCorridor):
@@ -195,37 +176,29 @@ class RestoresOtherParameters(TinyCorridor):
         return super().load_state_dict({**state, "parameters": state["next_parameters"] | {"goal_reward": 7.0}})
 
 
-@pytest.mark.parametrize(
-    ("broken", "rule"),
-    [
-        (StaleFinalObservation, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
-        (LeavesItsBounds, "test_reset_gives_first_observations_without_reward_or_ends"),
-        (LeavesItsBoundsAtTheEnd, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
-        (FinalNumbersOfAllSlots, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
-        (FinalNumbersThatDiffer, "test_equal_seeds_and_actions_give_equal_batches"),
-        (BothFlags, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
-        (Doubles, "test_reset_gives_first_observations_without_reward_or_ends"),
-        (RewardsInTurnsOfOthers, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
-        (SharesRewardsInTurnsOfOthers, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
-        (NoFinalMask, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
-        (NothingAllowed, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
-        (GeneratorInOrderOfEvents, "test_reset_forgets_what_was_played_before"),
-        (GeneratorInOrderOfEvents, "test_an_episode_depends_only_on_its_environment_and_number"),
-        (ForgetsToCount, "test_episodes_start_at_the_given_numbers_and_count_up"),
-        (KeepsTheArgument, "test_episodes_start_at_the_given_numbers_and_count_up"),
-        (ForgetsStepsOnRestore, "test_a_restored_environment_goes_on_as_if_never_stopped"),
-        (ClosesOnce, "test_close_may_be_called_twice"),
-        (TakesAnyParameter, "test_an_unknown_parameter_is_refused_with_the_known_ones"),
-        (KeepsQuietAboutWhatThereIs, "test_an_unknown_parameter_is_refused_with_the_known_ones"),
-        (IgnoresParameters, "test_parameters_decide_what_is_played"),
-        (WritesIntoTheCallersArrays, "test_parameters_decide_what_is_played"),
-        (ChangesOpenEpisodes, "test_parameters_apply_from_the_next_episode_of_an_environment_on"),
-        (ReadsThemOneEpisodeLate, "test_an_environment_that_resets_itself_plays_what_a_reset_would_play"),
-        (OneValueForAll, "test_parameters_are_set_for_each_environment"),
-        (KnowsWhatWasNamedLast, "test_a_parameter_that_is_not_named_again_stays"),
-        (RestoresOtherParameters, "test_a_restored_environment_has_the_parameters_of_its_open_episodes"),
-    ],
-)
+RULES: dict[str, tuple[type[TinyCorridor], ...]] = {
+    "test_batches_have_the_shapes_types_and_flags_of_the_contract": (
+        StaleFinalObservation, LeavesItsBoundsAtTheEnd, FinalNumbersOfAllSlots, BothFlags, RewardsInTurnsOfOthers,
+        SharesRewardsInTurnsOfOthers, NoFinalMask, NothingAllowed,
+    ),
+    "test_reset_gives_first_observations_without_reward_or_ends": (LeavesItsBounds, Doubles),
+    "test_equal_seeds_and_actions_give_equal_batches": (FinalNumbersThatDiffer,),
+    "test_reset_forgets_what_was_played_before": (GeneratorInOrderOfEvents,),
+    "test_an_episode_depends_only_on_its_environment_and_number": (GeneratorInOrderOfEvents,),
+    "test_episodes_start_at_the_given_numbers_and_count_up": (ForgetsToCount, KeepsTheArgument),
+    "test_a_restored_environment_goes_on_as_if_never_stopped": (ForgetsStepsOnRestore,),
+    "test_close_may_be_called_twice": (ClosesOnce,),
+    "test_an_unknown_parameter_is_refused_with_the_known_ones": (TakesAnyParameter, KeepsQuietAboutWhatThereIs),
+    "test_parameters_decide_what_is_played": (IgnoresParameters, WritesIntoTheCallersArrays),
+    "test_parameters_apply_from_the_next_episode_of_an_environment_on": (ChangesOpenEpisodes,),
+    "test_an_environment_that_resets_itself_plays_what_a_reset_would_play": (ReadsThemOneEpisodeLate,),
+    "test_parameters_are_set_for_each_environment": (OneValueForAll,),
+    "test_a_parameter_that_is_not_named_again_stays": (KnowsWhatWasNamedLast,),
+    "test_a_restored_environment_has_the_parameters_of_its_open_episodes": (RestoresOtherParameters,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "broken"), [(rule, each) for rule, classes in RULES.items() for each in classes])
 def test_a_broken_rule_is_noticed(broken: type[TinyCorridor], rule: str) -> None:
     class Conformance(EnvironmentConformance):
         parameters = CORRIDOR

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.smoke
 
 RUN: Any = SimpleNamespace()
 WALKER: Any = SimpleNamespace(name="Walker", continuous=0, discrete=(2,))
+ARGUMENTS = {"settings": "settings", "behavior": WALKER, "run": RUN}
 PluginOf = Callable[..., object]
 
 
@@ -36,75 +37,69 @@ def test_a_target_may_be_an_attribute_of_a_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "expected"),
+    ("target", "said"),
     [
         ("absent_module:X", " failed to import absent_module: ModuleNotFoundError: No module named 'absent_module'"),
         ("json:Absent.x", ": json has no 'Absent.x'"),
+        ("leaves_at_import:X", " failed to import leaves_at_import: SystemExit"),
     ],
 )
 def test_a_target_that_cannot_be_imported_names_record_plugin_and_distribution(
-    plugins: Plugins, target: str, expected: str, plugin_of: PluginOf
-) -> None:
-    plugins.register(plugin_of(TrainerSpec(name="x", target=target, settings="a:b")), "acme", "acme-rl", "3.1")
-    with pytest.raises(PluginError) as caught:
-        plugins.trainer("x").resolve()
-    assert str(caught.value) == f"trainer 'x' of plugin 'acme' (acme-rl 3.1){expected}"
-
-
-def test_a_target_whose_module_calls_sys_exit_is_named(
-    plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugin_of: PluginOf
+    plugins: Plugins, target: str, said: str, plugin_of: PluginOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "leaves_at_import.py").write_text("import sys; sys.exit(0)")
     monkeypatch.syspath_prepend(str(tmp_path))
-    plugins.register(
-        plugin_of(TrainerSpec(name="x", target="leaves_at_import:X", settings="a:b")), "acme", "acme-rl", "3"
-    )
-    with pytest.raises(PluginError, match=r"plugin 'acme' \(acme-rl 3\) failed to import leaves_at_import: SystemExit"):
+    plugins.register(plugin_of(TrainerSpec(name="x", target=target, settings="a:b")), "acme", "acme-rl", "3.1")
+    with pytest.raises(PluginError) as caught:
         plugins.trainer("x").resolve()
+    assert str(caught.value).startswith(f"trainer 'x' of plugin 'acme' (acme-rl 3.1){said}")
 
 
-# ---------------------------------------------------------------- factories
+# ---------------------------------------------------------------- answers
 
 
 class FakeTrainer:
-    policy: Any = None
+    """Has the members of a trainer, and keeps what it was created with."""
+
+    policy = begin = act = observe = ready = update = state_dict = load_state_dict = load_model = snapshot = None
     steps = 0
 
     def __init__(self, **arguments: Any) -> None:
         self.arguments = arguments
 
-    def begin(self, batch: Any) -> None: ...
-    def act(self, batch: Any) -> Any: ...
-    def observe(self, actions: Any, batch: Any) -> None: ...
-    def ready(self) -> bool:
-        return False
 
-    def update(self) -> dict[str, float]:
-        return {}
+def answering(answer: Any, **options: Any) -> Any:
+    """A plugin that answers ``rlcore_create_trainer`` with what ``answer`` returns for the record."""
 
-    def state_dict(self) -> dict[str, Any]:
-        return {}
+    class Answers:
+        @hookimpl(**options)
+        def rlcore_create_trainer(self, spec: Any) -> Any:
+            return answer(spec)
 
-    def load_state_dict(self, state: Any) -> None: ...
-    def load_model(self, model: Any) -> None: ...
-    def snapshot(self, state: Any = None) -> Any: ...
+    return Answers()
 
 
-def fails(**arguments: Any) -> Any:
-    raise ZeroDivisionError("division\nby zero")
+def wrapping(change: Callable[[Any], Any]) -> Any:
+    """A plugin that changes any answer."""
+
+    class Wraps:
+        @hookimpl(wrapper=True)
+        def rlcore_create_trainer(self) -> Any:
+            return change((yield))
+
+    return Wraps()
 
 
-def refuses(**arguments: Any) -> Any:
-    raise UnsupportedSpace("trainer 'x' cannot learn hybrid actions")
+def raising(error: BaseException) -> Callable[..., Any]:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
 
-
-def incomplete(**arguments: Any) -> Any:
-    return SimpleNamespace(act=1, observe=1, steps=0)
+    return fail
 
 
 @pytest.fixture
 def making(plugins: Plugins, monkeypatch: pytest.MonkeyPatch, plugin_of: PluginOf) -> Any:
-    """``making(factory)`` makes a trainer whose record targets ``factory``."""
+    """``making(factory)`` makes a trainer whose record targets ``factory``, beside other plugins."""
 
     def make(factory: Any, *others: object) -> Any:
         monkeypatch.setattr("json.made_by_this_test", factory, raising=False)
@@ -117,67 +112,54 @@ def making(plugins: Plugins, monkeypatch: pytest.MonkeyPatch, plugin_of: PluginO
     return make
 
 
-def test_the_default_calls_the_target_by_keyword(making: Any) -> None:
-    assert making(FakeTrainer).arguments == {"settings": "settings", "behavior": WALKER, "run": RUN}
+def test_the_answer_is_the_targets_a_plugins_or_a_wrappers(making: Any) -> None:
+    mine = FakeTrainer()
+    assert making(raising(KeyError()), answering(lambda spec: mine if spec.name == "x" else None)) is mine
 
 
-def test_an_error_in_a_target_names_its_plugin_not_core(making: Any) -> None:
+def test_a_wrapper_may_decorate_the_answer_of_the_target_which_is_called_by_keyword(making: Any) -> None:
+    outer = making(FakeTrainer, wrapping(lambda inner: FakeTrainer(inner=inner)))
+    assert outer.arguments["inner"].arguments == ARGUMENTS
+
+
+OWNER = "trainer 'x' of plugin 'acme' (acme-rl 3.1)"
+FAILED = "failed in rlcore_create_trainer:"
+ANSWERED = "plugin 'other0' (acme-other0 1): rlcore_create_trainer returned a int, "
+OTHER = "plugin 'other{0}' (acme-other{0} 1) failed in rlcore_create_trainer: KeyError"
+SAME = wrapping(lambda inner: inner)
+
+
+@pytest.mark.parametrize(
+    ("factory", "others", "said"),
+    [
+        (raising(ZeroDivisionError("by\nzero")), [], f"{OWNER} {FAILED} ZeroDivisionError: by zero"),
+        (
+            lambda **_: SimpleNamespace(act=1, observe=1, steps=0),
+            [],
+            f"{OWNER} returned a SimpleNamespace, which is not a Trainer: it lacks begin, load_model, load_state_dict, "
+            "policy, ready, snapshot, state_dict, update",
+        ),
+        (FakeTrainer, [answering(lambda spec: 5)], ANSWERED),
+        (FakeTrainer, [wrapping(lambda inner: 5)], ANSWERED),
+        (lambda **_: 5, [answering(lambda spec: None)], f"{OWNER} returned a int, "),
+        (
+            FakeTrainer,
+            [wrapping(raising(KeyError("mine"))), SAME],
+            OTHER.format(0),
+        ),
+        (FakeTrainer, [SAME, answering(raising(KeyError("x")))], OTHER.format(1)),
+    ],
+)
+def test_an_error_names_the_plugin_that_made_it(making: Any, factory: Any, others: Any, said: str) -> None:
     with pytest.raises(PluginError) as caught:
-        making(fails)
-    assert str(caught.value) == (
-        "trainer 'x' of plugin 'acme' (acme-rl 3.1) failed in rlcore_create_trainer: "
-        "ZeroDivisionError: division by zero"
-    )
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        making(factory, *others)
+    assert str(caught.value).startswith(said)
+    assert (FAILED in said) == (caught.value.__cause__ is not None)
 
 
 def test_errors_meant_for_the_user_pass_unchanged(making: Any) -> None:
-    with pytest.raises(UnsupportedSpace, match=r"^trainer 'x' cannot learn hybrid actions$"):
-        making(refuses)
-
-
-def test_what_a_factory_returns_must_keep_the_protocol(making: Any) -> None:
-    with pytest.raises(PluginError) as caught:
-        making(incomplete)
-    assert str(caught.value) == (
-        "trainer 'x' of plugin 'acme' (acme-rl 3.1) returned a SimpleNamespace, which is not a Trainer: "
-        "it lacks begin, load_model, load_state_dict, policy, ready, snapshot, state_dict, update"
-    )
-
-
-class Answers:
-    """Answers the factory with 5, or replaces any other answer by it."""
-
-    @hookimpl
-    def rlcore_create_trainer(self) -> Any:
-        return 5
-
-
-class Wraps:
-    @hookimpl(wrapper=True)
-    def rlcore_create_trainer(self) -> Any:
-        yield
-        return 5
-
-
-class Silent:
-    @hookimpl
-    def rlcore_create_trainer(self) -> None: ...
-
-
-@pytest.mark.parametrize("other", [Answers, Wraps])
-def test_a_plugin_that_answers_with_something_else_is_named_not_the_owner_of_the_record(
-    making: Any, other: Any
-) -> None:
-    with pytest.raises(
-        PluginError, match=r"^plugin 'other0' \(acme-other0 1\): rlcore_create_trainer returned a int, "
-    ):
-        making(FakeTrainer, other())
-
-
-def test_a_plugin_that_leaves_the_answer_to_the_record_is_not_named(making: Any) -> None:
-    with pytest.raises(PluginError, match=r"^trainer 'x' of plugin 'acme' \(acme-rl 3.1\) returned a int, "):
-        making(lambda **arguments: 5, Silent())
+    with pytest.raises(UnsupportedSpace, match=r"^it cannot learn hybrid actions$"):
+        making(raising(UnsupportedSpace("it cannot learn hybrid actions")))
 
 
 @pytest.mark.parametrize(
@@ -197,51 +179,11 @@ def test_actions_that_a_trainer_does_not_declare_are_refused_before_it_is_import
     )
 
 
-def test_a_plugin_may_answer_before_core(making: Any) -> None:
-    mine = FakeTrainer()
-
-    class Substitutes:
-        @hookimpl
-        def rlcore_create_trainer(self, spec: Any) -> Any:
-            return mine if spec.name == "x" else None
-
-    assert making(fails, Substitutes()) is mine
-
-
-def test_a_wrapper_may_decorate_any_answer(making: Any) -> None:
-    class Wraps:
-        @hookimpl(wrapper=True)
-        def rlcore_create_trainer(self) -> Generator[None, FakeTrainer, FakeTrainer]:
-            outer = FakeTrainer()
-            outer.arguments = {"inner": (yield)}
-            return outer
-
-    assert making(FakeTrainer, Wraps()).arguments["inner"].arguments == {
-        "settings": "settings",
-        "behavior": WALKER,
-        "run": RUN,
-    }
-
-
 def test_only_wrappers_and_the_plugin_that_answered_took_part(making: Any, plugins: Plugins) -> None:
-    class Declines:
-        @hookimpl
-        def rlcore_create_trainer(self, spec: Any) -> Any:
-            asked.append("declines")
+    asked: list[str] = []
 
-    class Answers:
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        @hookimpl
-        def rlcore_create_trainer(self, spec: Any) -> Any:
-            asked.append(self.name)
-            return FakeTrainer() if spec.name == "x" else None
-
-    class AnswersFirst:
-        @hookimpl(tryfirst=True)
-        def rlcore_create_trainer(self) -> Any:
-            return FakeTrainer()
+    def noted(name: str, trainer: Any = None, **options: Any) -> Any:
+        return answering(lambda spec: asked.append(name) or trainer, **options)
 
     def took_part() -> list[str]:
         run = RunContext(settings, plugins, Path(), 1, 1)
@@ -249,83 +191,40 @@ def test_only_wrappers_and_the_plugin_that_answered_took_part(making: Any, plugi
         assert {hook for hook, _ in run.factories.found} == {"rlcore_create_trainer"}
         return sorted(label for _, label in run.factories.found)
 
-    asked: list[str] = []
     settings: Any = SimpleNamespace(sections={})
-    plugins.register(Answers("not reached"), "last")  # plugins that are registered later are asked earlier
-    making(FakeTrainer, FairWrapper(), Answers("answers"), Declines())
+    plugins.register(noted("not reached", FakeTrainer()), "last")  # plugins that are registered later are asked earlier
+    making(FakeTrainer, SAME, noted("answers", FakeTrainer()), noted("declines"))
     asked.clear()
     assert took_part() == ["acme-other0/other0", "acme-other1/other1"] and asked == ["declines", "answers"]
-    plugins.register(AnswersFirst(), "first", "acme-first", "1")
+    plugins.register(noted("first", FakeTrainer(), tryfirst=True), "first", "acme-first", "1")
     assert took_part() == ["acme-first/first", "acme-other0/other0"]
 
 
-class BadWrapper:
-    @hookimpl(wrapper=True)
-    def rlcore_create_trainer(self) -> Generator[None, None, None]:
-        yield
-        raise KeyError("mine")
-
-
-class FairWrapper:
-    @hookimpl(wrapper=True)
-    def rlcore_create_trainer(self) -> Any:
-        return (yield)
-
-
-class BadAnswer:
-    @hookimpl
-    def rlcore_create_trainer(self) -> Any:
-        raise KeyError("absent")
-
-
-def test_an_error_in_a_wrapper_is_the_wrappers(making: Any) -> None:
-    with pytest.raises(PluginError, match=r"plugin 'other0' \(acme-other0 1\) failed in rlcore_create_trainer"):
-        making(FakeTrainer, BadWrapper(), FairWrapper())
-
-
-def test_an_error_below_a_wrapper_is_not_the_wrappers(making: Any) -> None:
-    with pytest.raises(PluginError, match=r"plugin 'other1' \(acme-other1 1\) failed in .*KeyError: 'absent'"):
-        making(FakeTrainer, FairWrapper(), BadAnswer())
-
-
-def test_targets_of_every_kind_get_settings_behavior_and_run_by_keyword(
+def test_targets_of_every_kind_are_called_by_keyword_and_their_answers_checked(
     plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     received: list[dict[str, Any]] = []
 
     def target(**arguments: Any) -> Any:
         received.append(arguments)
-        raise UnsupportedSpace("enough was seen")
+        return object()
 
     monkeypatch.setattr("json.made_by_this_test", target, raising=False)
     names: Any = {"name": "x", "target": "json:made_by_this_test"}
-    settings: Any = object()
-    calls: list[Any] = [
-        lambda: plugins.create_trainer(TrainerSpec(**names, settings="a:b"), settings, WALKER, RUN),
-        lambda: plugins.create_reward_provider(RewardProviderSpec(**names, settings="a:b"), settings, WALKER, RUN),
-        lambda: plugins.create_stats_writer(StatsWriterSpec(**names), settings, RUN),
-        lambda: plugins.create_environment(EnvironmentSpec(**names), settings, RUN),
-        lambda: plugins.create_curriculum(CurriculumSpec(**names, settings="a:b"), settings, RUN),
-        lambda: plugins.create_exporter(ExporterSpec(**names, suffix=".x"), settings, RUN),
-    ]
-    for call in calls:
-        with pytest.raises(UnsupportedSpace):
+    given: Any = ("settings", WALKER, RUN)
+    outside: Any = ("settings", RUN)
+    calls: dict[str, Callable[[], Any]] = {
+        "Trainer: it lacks act, begin": lambda: plugins.create_trainer(TrainerSpec(**names, settings="a:b"), *given),
+        "RewardProvider: it lacks evaluate, gamma": lambda: plugins.create_reward_provider(
+            RewardProviderSpec(**names, settings="a:b"), *given
+        ),
+        "StatsWriter: it lacks close, write": lambda: plugins.create_stats_writer(StatsWriterSpec(**names), *outside),
+        "Environment: it lacks": lambda: plugins.create_environment(EnvironmentSpec(**names), *outside),
+        "Curriculum: it lacks": lambda: plugins.create_curriculum(CurriculumSpec(**names, settings="a:b"), *outside),
+        "Exporter: it lacks export": lambda: plugins.create_exporter(ExporterSpec(**names, suffix=".x"), *outside),
+    }
+    for said, call in calls.items():
+        with pytest.raises(PluginError, match=f"which is not a {said}"):
             call()
-    learned, others = {"settings": settings, "behavior": WALKER, "run": RUN}, {"settings": settings, "run": RUN}
-    assert received == [learned, learned, others, others, others, others]
-
-
-def test_environments_writers_and_rewards_are_made_alike(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("json.made_by_this_test", incomplete, raising=False)
-    target = "json:made_by_this_test"
-    with pytest.raises(PluginError, match=r"which is not a Environment: it lacks .*episodes.*reset"):
-        plugins.create_environment(EnvironmentSpec(name="e", target=target), None, RUN)  # type: ignore[arg-type]
-    with pytest.raises(PluginError, match="which is not a StatsWriter: it lacks close, write"):
-        plugins.create_stats_writer(StatsWriterSpec(name="w", target=target), None, RUN)
-    with pytest.raises(PluginError, match="which is not a RewardProvider: it lacks evaluate, gamma"):
-        plugins.create_reward_provider(
-            RewardProviderSpec(name="r", target=target, settings="a:b"),
-            None,
-            None,  # type: ignore[arg-type]
-            RUN,
-        )
+    others = {"settings": "settings", "run": RUN}
+    assert received == [ARGUMENTS, ARGUMENTS, others, others, others, others]

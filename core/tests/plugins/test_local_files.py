@@ -1,4 +1,4 @@
-"""A plugin that is one file: its siblings, and names that are taken."""
+"""A plugin that is one file or module: where it is looked for, its siblings, and names that are taken."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from rlcore.config.document import Document
 from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import document_from_mapping
+from rlcore.errors import PluginError
 from rlcore.plugins.call import Plugins, load_plugins
-from rlcore.plugins.discover import LOCAL_PREFIX
-from rlcore.plugins.select import Choice, Selection
-from rlcore_devkit.fixtures import RunRlcore
+from rlcore.plugins.select import selection_from
+from rlcore.settings import PluginSettings
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 HOOKS = """
 from walker_parts import NAME
@@ -23,6 +24,13 @@ from rlcore import RewardProviderSpec, hookimpl
 @hookimpl
 def rlcore_reward_providers():
     return [RewardProviderSpec(name=NAME, target="walker_rewards:Bonus", settings="walker_rewards:Settings")]
+"""
+TWIN = """
+from rlcore import TrainerSpec, hookimpl
+class T: ...
+@hookimpl
+def rlcore_trainers():
+    yield TrainerSpec(name="twin", target="acme_clashing:T", settings="rlcore.settings:TorchSettings")
 """
 
 
@@ -40,12 +48,13 @@ def company(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
-def loaded(path: Path) -> Plugins:
-    return load_plugins(Selection(autoload=False, choices=(Choice(f"{LOCAL_PREFIX}{path}", True, "-p"),)))
+def load(*references: str, config_dir: Path | None = None, local: tuple[str, ...] = ()) -> Plugins:
+    config = PluginSettings(autoload=False, local=list(local))
+    return load_plugins(selection_from(config, {}, references, False), config_dir=config_dir)
 
 
 def test_a_local_file_imports_its_siblings_now_and_when_its_targets_are_used(company: Path) -> None:
-    record = loaded(company / "walker_hooks.py").reward_provider("bonus")
+    record = load(f"module:{company / 'walker_hooks.py'}").reward_provider("walker_hooks/bonus")
     assert record.resolve().NAME == "bonus"
 
 
@@ -55,14 +64,19 @@ def test_a_sibling_hides_no_installed_module(company: Path) -> None:
     (company / "colorsys.py").write_text("raise RuntimeError\n")
     (company / "walker_hooks.py").write_text(HOOKS.replace("name=NAME", "name='bonus'"))
     sys.modules.pop("colorsys", None)
-    loaded(company / "walker_hooks.py")
+    load(f"module:{company / 'walker_hooks.py'}")
     assert Path(sys.modules["walker_parts"].NAME).parent != company
 
 
-def test_the_directory_is_added_once(company: Path) -> None:
+def test_a_file_named_twice_is_loaded_once_and_its_directory_added_once(
+    company: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = [*sys.path]
+    monkeypatch.chdir(company)
     for _ in range(2):
-        loaded(company / "walker_hooks.py")
+        plugins = load("module:./walker_hooks.py", local=(str(company / "walker_hooks.py"),))
+        named = [(plugin.name, plugin.why) for plugin in plugins.loaded if not plugin.distribution]
+        assert named == [("walker_hooks", "-p")]
         sys.modules.pop("walker_hooks")
     assert sys.path == [*before, str(company)]
 
@@ -71,14 +85,44 @@ def test_a_configuration_names_the_file_relative_to_itself(company: Path) -> Non
     data = document_from_mapping({"plugins": {"autoload": False, "local": ["./walker_hooks.py"]}}).data
     plugins = load_plugins_for(Document(str(company / "walker.yaml"), data))
     assert plugins.reward_provider("bonus")
+    assert ("walker_hooks", "config") in [(plugin.name, plugin.why) for plugin in plugins.loaded]
+
+
+def test_a_module_may_be_asked_for_without_being_installed(company: Path) -> None:
+    sys.path.append(str(company))
+    plugins = load_plugins(selection_from(None, {}, ["module:walker_hooks"], True))
+    local = [(plugin.label, plugin.why) for plugin in plugins.loaded if plugin.name != "core"]
+    assert local == [("module:walker_hooks", "-p")]
+
+
+def test_a_file_that_is_missing_or_hides_an_installed_module_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("")
+    with pytest.raises(PluginError, match="'json' is not a free module name"):
+        load(local=("json.py",), config_dir=tmp_path)
+    with pytest.raises(PluginError, match=r"FileNotFoundError: no file .*hooks_that_are_absent\.py"):
+        load(local=("hooks_that_are_absent.py",), config_dir=tmp_path)
+
+
+def test_the_advice_about_a_clash_with_a_local_plugin_can_be_followed(
+    run_rlcore: RunRlcore, tmp_path: Path, installed_plugin: InstallPlugin
+) -> None:
+    installed_plugin("other", "other-rl", "1.0", TWIN)
+    (tmp_path / "acme_clashing.py").write_text(TWIN)
+    config = tmp_path / "c.yaml"
+    text = "behaviors:\n  B: {trainer_type: %s}\nplugins: {local: [./acme_clashing.py]}\n"
+    config.write_text(text % "twin")
+    refused = run_rlcore("validate", "--allow-local", config)
+    assert refused.exit_code == 4
+    assert "write trainer_type: acme_clashing/twin or other-rl/twin" in refused.stderr
+    config.write_text(text % "acme_clashing/twin")
+    assert run_rlcore("validate", "--allow-local", config).exit_code == 0
 
 
 @pytest.mark.xdist_group("local plugins of one name")
 @pytest.mark.parametrize("reward", ["first", "second"])
 def test_one_test_does_not_see_the_local_plugin_of_another(reward: str, tmp_path: Path, run_rlcore: RunRlcore) -> None:
-    (tmp_path / "working" / "same_hooks.py").write_text(
-        HOOKS.replace("from walker_parts import NAME", f"NAME = '{reward}'")
-    )
+    hooks = HOOKS.replace("from walker_parts import NAME", f"NAME = '{reward}'")
+    (tmp_path / "working" / "same_hooks.py").write_text(hooks)
     listed = run_rlcore("plugins", "list", "--provides", "-p", "module:same_hooks.py")
     assert (listed.exit_code, listed.stderr) == (0, "")
     assert f"reward:{reward}" in listed.stdout.split()

@@ -29,23 +29,42 @@ def reporting(**sections: Any) -> object:
     return Reports()
 
 
-def test_every_plugins_section_is_reported(plugins: Plugins) -> None:
-    plugins.register(reporting(elo={"a": 1}), "elo")
+def keeping(stored: Any, read: Any = None) -> object:
+    """A store that answers ``stored`` to every status, and ``read()`` to every question for one."""
+
+    class Keeps:
+        @hookimpl
+        def rlcore_write_status(self, status: Any) -> Any:
+            return stored(status) if callable(stored) else stored
+
+        @hookimpl
+        def rlcore_read_status(self) -> Any:
+            return read and read()
+
+    return Keeps()
+
+
+def test_every_plugins_section_is_reported_as_it_was_then(plugins: Plugins) -> None:
+    counts = {"a": [1]}
+    plugins.register(reporting(elo=counts), "elo")
     plugins.register(reporting(lessons=[2]), "lessons")
     plugins.register(type("Silent", (), {})(), "silent")
-    assert plugins.report_status(RUN) == {"elo": {"a": 1}, "lessons": [2]}
+    reported = plugins.report_status(RUN)
+    counts["a"].append(2)
+    assert reported == {"elo": {"a": [1]}, "lessons": [2]}
 
 
-def test_two_plugins_may_not_report_one_section(plugins: Plugins) -> None:
-    plugins.register(reporting(elo={}), "one", "acme-one", "1")
-    plugins.register(reporting(elo={}), "two", "acme-two", "2")
-    with pytest.raises(PluginError, match=r"\(acme-two 2\).*\(acme-one 1\)|\(acme-one 1\).*\(acme-two 2\)"):
-        plugins.report_status(RUN)
-
-
-def test_a_section_that_is_not_json_names_its_plugin(plugins: Plugins) -> None:
-    plugins.register(reporting(elo={1, 2}), "one", "acme-one", "1")
-    with pytest.raises(PluginError, match=r"plugin 'one' \(acme-one 1\): status section 'elo' is not JSON"):
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"taken": {}}, r"\(acme-one 1\) and .*\(acme-two 2\) both report the status section 'taken'"),
+        ({"elo": {1, 2}}, r"plugin 'two' \(acme-two 2\): status section 'elo' is not JSON"),
+    ],
+)
+def test_a_section_is_json_and_belongs_to_one_plugin(plugins: Plugins, sections: Any, said: str) -> None:
+    plugins.register(reporting(taken={}), "one", "acme-one", "1")
+    plugins.register(reporting(**sections), "two", "acme-two", "2")  # is asked first
+    with pytest.raises(PluginError, match=said):
         plugins.report_status(RUN)
 
 
@@ -66,34 +85,36 @@ def test_the_default_status_is_a_file_and_a_plugin_may_keep_it_elsewhere(plugins
     plugins.write_status(status, tmp_path)
     assert plugins.read_status(tmp_path) == status
     kept: list[Any] = []
-
-    class Keeps:
-        @hookimpl
-        def rlcore_write_status(self, status: Any) -> bool:
-            kept.append(status)
-            return True
-
-        @hookimpl
-        def rlcore_read_status(self) -> Any:
-            return kept[-1] if kept else None
-
-    plugins.register(Keeps(), "store")
+    plugins.register(keeping(lambda status: kept.append(status) or True, lambda: kept[-1] if kept else None), "store")
+    assert plugins.read_status(tmp_path) == status
     plugins.write_status({"new": 1}, tmp_path)
     assert plugins.read_status(tmp_path) == {"new": 1}
 
 
+def test_cores_own_failure_to_write_is_not_blamed_on_a_plugin(plugins: Plugins, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunStateError, match="Not a directory"):
+        plugins.write_status({}, tmp_path / "file")
+
+
 @pytest.mark.parametrize("answer", [False, 0, "stored"])
 def test_a_status_that_nobody_says_is_stored_is_no_success(plugins: Plugins, tmp_path: Path, answer: Any) -> None:
-    class Keeps:
-        @hookimpl
-        def rlcore_write_status(self) -> Any:
-            return answer
-
-        @hookimpl
-        def rlcore_read_status(self) -> None: ...
-
-    plugins.register(Keeps(), "store", "acme-store", "1")
+    plugins.register(keeping(answer, lambda: [{"lesson_num": 1}]), "store", "acme-store", "1")
     with pytest.raises(PluginError, match=rf"answered {answer!r}, so the .*; it is answered by .*\(acme-store 1\)"):
+        plugins.write_status({}, tmp_path)
+    with pytest.raises(PluginError, match=r"answered a list instead of a mapping; .*\(acme-store 1\)"):
+        plugins.read_status(tmp_path)
+
+
+def test_a_wrapper_that_swallows_the_answer_is_told(plugins: Plugins, tmp_path: Path) -> None:
+    class Mirrors:
+        @hookimpl(wrapper=True)
+        def rlcore_write_status(self) -> Any:
+            yield
+
+    plugins.register(Mirrors(), "mirror")
+    said = r"rlcore_write_status answered None.* a wrapper what it was given; .* 'mirror'"
+    with pytest.raises(PluginError, match=said):
         plugins.write_status({}, tmp_path)
 
 
@@ -110,51 +131,6 @@ def test_two_stores_of_the_status_refuse_to_start_and_a_mirror_may_wrap_one(inst
         "would store the status; turn one off, for example with -p no:acme-two/two or -p no:acme-one/one"
     )
     plugins = load_plugins(selection_from(None, {}, ["no:one"], False), strict=True)
-    assert [plugin.name for plugin in plugins.answering("rlcore_write_status")] == ["two"]
     with pytest.raises(PluginError, match=r"plugin 'late' .* and only one would store the status"):
         plugins.register(sys.modules["acme_one_one_hooks"], "late")
     assert [plugin.name for plugin in plugins.answering("rlcore_write_status")] == ["two"]
-
-
-def test_a_wrapper_that_swallows_the_answer_is_told(plugins: Plugins, tmp_path: Path) -> None:
-    class Mirrors:
-        @hookimpl(wrapper=True)
-        def rlcore_write_status(self) -> Any:
-            yield
-
-    plugins.register(Mirrors(), "mirror")
-    with pytest.raises(
-        PluginError, match=r"rlcore_write_status answered None.* a wrapper what it was given; .* 'mirror'"
-    ):
-        plugins.write_status({}, tmp_path)
-
-
-def test_a_status_that_is_no_mapping_is_refused_with_the_name_of_who_read_it(plugins: Plugins, tmp_path: Path) -> None:
-    class Keeps:
-        @hookimpl
-        def rlcore_read_status(self) -> Any:
-            return [{"lesson_num": 1}]
-
-    plugins.register(Keeps(), "store", "acme-store", "1")
-    with pytest.raises(PluginError, match=r"answered a list instead of a mapping; .*\(acme-store 1\)"):
-        plugins.read_status(tmp_path)
-
-
-def test_what_was_reported_does_not_change_with_the_plugins_own_copy(plugins: Plugins) -> None:
-    mine = {"mine": {"count": [1]}}
-
-    class Reports:
-        @hookimpl
-        def rlcore_report_status(self) -> Any:
-            return mine
-
-    plugins.register(Reports(), "one")
-    reported = plugins.report_status(RUN)
-    mine["mine"]["count"].append(2)
-    assert reported == {"mine": {"count": [1]}}
-
-
-def test_cores_own_failure_to_write_is_not_blamed_on_a_plugin(plugins: Plugins, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunStateError, match="Not a directory"):
-        plugins.write_status({}, tmp_path / "file")

@@ -27,6 +27,7 @@ def test_the_best_policies_are_those_that_were_scored(make_run: Any, files: Any,
         weights[run.steps] = run.behaviors["Agent"].trainer.weights
         assert (epoch.best_score, epoch.best_step) == ((1, 50) if run.steps == 50 else (3, 100))
     assert files().best == [100] and files().steps == [200]
+    assert [checkpoint.step for checkpoint in find_checkpoints(files().path / "checkpoints")] == [200]
     path = files().path / "checkpoints" / "best" / "100"
     assert set(verify_checkpoint(path)) == {"state.json", "Agent.safetensors", "run.safetensors", "configuration.yaml"}
     state = load_checkpoint(path)

@@ -180,13 +180,3 @@ def test_two_runs_of_one_loading_share_its_registries(prepared: Any, configure: 
     assert {calls.counted[name] for name in REGISTRIES} == {1}
     for name in ("modify_config", "check_config", "run_started", "run_finished"):
         assert calls.counted[f"rlcore_{name}"] == 2
-
-
-def test_hooks_of_loading_are_called_once_per_loading() -> None:
-    for _ in range(2):
-        plugins, calls = Plugins(), Calls()
-        plugins.register(calls, "calls")
-        for _again in range(2):
-            for kind in plugins.kinds:
-                plugins.records(kind)
-        assert {calls.counted[hook.name] for hook in HOOKS if hook.kind == "registry"} == {1}

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from rlcore import hookimpl
@@ -59,28 +58,6 @@ def test_every_episode_begins_with_what_was_drawn_for_it(make_run: Any) -> None:
         assert pay == 1.0  # not given, so the environment's own
     stages = [pace // 10 for _, _, pace, _ in environment.begun]
     assert stages == sorted(stages)
-
-
-def test_an_episode_is_told_with_what_it_began_with(make_run: Any) -> None:
-    """An environment that was playing an earlier stage when the next one came tells the earlier one."""
-    changes = {"environment.num_envs": 3, "environment.options": {"uneven": 2}}
-    run = make_run({**PACED, **changes}, checkpoint_interval=10_000)
-    run.train()
-    environment, curriculum = parts(run)
-    begun = {(env, episode): pace for env, episode, pace, _ in environment.begun}
-    seen = dict.fromkeys(range(3), 0)
-    told = latest = late = 0
-    for ended in curriculum.told:
-        for env, value, draw_id, length in zip(
-            ended.env_index, ended.values, ended.draw_id, ended.lengths, strict=True
-        ):
-            pace = begun[int(env), seen[int(env)]]
-            assert value == [pace] and draw_id == [pace // 10] and length == 3 + 2 * env + pace // 10
-            seen[int(env)] += 1
-            told += 1
-            latest = max(latest, int(draw_id[0]))
-            late += int(draw_id[0]) < latest
-    assert told == run.behaviors["Agent"].episodes.finished > 30 and late > 0
 
 
 def test_a_new_stage_is_what_every_copy_plays_next(make_run: Any) -> None:
@@ -137,15 +114,6 @@ def test_curricula_of_several_types_run_side_by_side(make_run: Any) -> None:
     for env, episode, pace, pay in environment.begun:
         assert pace % 10 == pytest.approx(fraction(5, "pace", env, episode))
         assert pay % 10 == pytest.approx(fraction(5, "pay", env, episode))
-
-
-@pytest.mark.parametrize("looks_each_step", [False, True])
-def test_a_curriculum_is_asked_where_episodes_ended_or_in_every_step(make_run: Any, looks_each_step: bool) -> None:
-    run = make_run({**PACED, "environment_parameters.pace.curriculum.each_step": looks_each_step})
-    run.train()
-    _, curriculum = parts(run)
-    ends = len(curriculum.told)
-    assert curriculum.looks == (100 if looks_each_step else ends) and 0 < ends < 100
 
 
 # ---------------------------------------------------------------- state
@@ -348,26 +316,3 @@ def test_a_parameter_the_environment_does_not_have_is_refused_before_the_first_s
     with pytest.raises(ConfigError, match="pase") as caught:
         make_run({**PACED, "environment_parameters.pase": {"curriculum": {"type": "lessons"}}}).start()
     assert "pace, pay" in str(caught.value)
-
-
-def test_what_a_curriculum_raises_names_it(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = make_run(PACED)
-    run.start()
-    _, curriculum = parts(run)
-    monkeypatch.setattr(curriculum, "advance", lambda steps: 1 / 0)
-    with pytest.raises(Exception, match=r"curriculum 'stages' of plugin '.*' \(local\) failed in advance: ZeroDiv"):
-        run.train()
-
-
-def test_uniform_numbers_do_not_depend_on_when_they_are_asked_for() -> None:
-    from rlcore.contracts.seeding import EpisodeUniforms
-
-    uniforms = EpisodeUniforms(3, ["a", "b"], num_envs=4, width=2)
-    env_index, episodes = np.array([3, 0, 3, 1]), np.array([270, 5, 256, 512])
-    first = uniforms(env_index, episodes)
-    assert first.shape == (4, 2, 2) and (first >= 0).all() and (first < 1).all() and len(np.unique(first)) == 16
-    uniforms(np.arange(4), np.zeros(4, np.int64))
-    order = np.array([2, 3, 0, 1])
-    np.testing.assert_array_equal(EpisodeUniforms(3, ["a", "b"], 4, 2)(env_index[order], episodes[order]), first[order])
-    np.testing.assert_array_equal(uniforms(env_index, episodes), first)
-    assert not np.array_equal(EpisodeUniforms(4, ["a", "b"], 4, 2)(env_index, episodes), first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,27 +176,18 @@ def test_the_environment_is_made_once_kept_open_and_closed_with_the_run(make_run
     watched = Watched()
     run = make_run({"evaluation": {"interval": 20, "episodes": 4}})
     run.plugins.register(watched, "watched")
+    first = run.evaluate(4).score
+    assert run.evaluate(3).behaviors["Agent"].episodes == 3, "in an environment for itself"
+    assert [environment.num_envs for environment in watched.made] == [2, 4, 3]
+    assert watched.closed == watched.made[2:] and run.evaluate(4).score == first
     for _ in run:
         run.evaluate(4)
-        assert len(watched.made) == 2 and not watched.closed
+        assert len(watched.made) == 3 and len(watched.closed) == 1
     assert sorted(map(id, watched.closed)) == sorted(map(id, watched.made))
-    assert [environment.num_envs for environment in watched.made] == [2, 4]
-
-
-def test_an_evaluation_of_another_number_of_copies_has_an_environment_for_itself(make_run: Any) -> None:
-    watched = Watched()
-    run = make_run({"evaluation": {"interval": 20, "episodes": 4}})
-    run.plugins.register(watched, "watched")
-    first = run.evaluate(4).score
-    assert run.evaluate(3).behaviors["Agent"].episodes == 3
-    assert [environment.num_envs for environment in watched.made] == [2, 4, 3]
-    assert watched.closed == watched.made[2:]
-    assert run.evaluate(4).score == first and len(watched.made) == 3
-    run.close()
 
 
 def test_every_way_to_evaluate_plays_the_same_episodes_and_tells_plugins(
-    configure: Any, make_run: Any, run_rlcore: RunRlcore, files: Any, tmp_path: Path
+    make_run: Any, run_rlcore: RunRlcore, files: Any, hook_calls: Counter[str]
 ) -> None:
     changes = {**IDENTITY, "evaluation": {"interval": 200, "episodes": 6, "environment": {"num_envs": 4}}}
     run = make_run(changes)
@@ -207,7 +199,10 @@ def test_every_way_to_evaluate_plays_the_same_episodes_and_tells_plugins(
             again = run.evaluate(6)
     assert last is not None and last == again
     assert heard.evaluations == [(200, last.score), (200, last.score)]
+    hook_calls.clear()
     printed = run_rlcore("evaluate", files().path, "--episodes", "6", "--json")
+    assert hook_calls["rlcore_evaluated"] == 1 and hook_calls["rlcore_run_started"] == 0
+    assert hook_calls["rlcore_create_environment"] == hook_calls["rlcore_create_trainer"] == 1
     assert json.loads(printed.stdout) == last.to_json()
     [told] = json.loads(printed.stdout)["behaviors"].values()
     assert len(told["returns"]) == len(told["lengths"]) == 6

@@ -66,8 +66,9 @@ def test_a_result_against_each_opponent_is_heard_written_and_printed(
     assert all(each.episodes == 12 and sorted(each.teams) == [0] * 6 + [1] * 6 for each in last.opponents.values())
     assert last.score == pytest.approx(np.mean([each.mean_reward for each in last.opponents.values()]))
     assert last.behaviors["Agent"].episodes == 36, "the agents that learn, against all"
+    saved = load_checkpoint(files().path / "checkpoints" / str(files().steps[-1]))
     for name, result in zip((0, 1), (last.opponents["rock"], last.opponents["paper"]), strict=True):
-        option = 2 if make_option(files) else 0  # the numpy policy takes the last option or the first
+        option = 2 if saved["Agent"]["model"]["weights"].sum() >= 0 else 0  # the numpy policy takes the last or first
         assert result.mean_reward == {0: 0.0, 1: 1.0, 2: -1.0}[(option - name) % 3]
     line = files().metrics[-1]["stats"]
     for name, result in last.opponents.items():
@@ -79,12 +80,6 @@ def test_a_result_against_each_opponent_is_heard_written_and_printed(
     assert written["opponents"] == {name: result.summary for name, result in last.opponents.items()}
     shown = ", ".join(f"{name} {result.mean_reward:.3f}" for name, result in last.opponents.items())
     assert f"Evaluation: {last.score:.3f} ({shown})." in capsys.readouterr().out.splitlines()[-1]
-
-
-def make_option(files: Any) -> bool:
-    """Whether the last weights of the run take the last option."""
-    step = files().steps[-1]
-    return bool(load_checkpoint(files().path / "checkpoints" / str(step))["Agent"]["model"]["weights"].sum() >= 0)
 
 
 def test_one_opponent_may_decide_the_score(make_run: Any) -> None:
@@ -116,8 +111,10 @@ def against(old: Path, **settings: Any) -> dict[str, Any]:
 
 def test_a_checkpoint_of_another_run_plays_and_that_run_stays_as_it_is(make_run: Any, files: Any, old: Path) -> None:
     before = files("old").everything()
-    for checkpoint in ("last", "best", files("old").steps[0]):
-        run = make_run({**against(old, checkpoint=checkpoint), "checkpoint_settings": {"run_id": "new", "force": True}})
+    single = against(old / "checkpoints" / str(files("old").steps[0]))
+    chosen = [against(old, checkpoint=checkpoint) for checkpoint in ("last", "best", files("old").steps[0])]
+    for settings in (*chosen, single):
+        run = make_run({**settings, "checkpoint_settings": {"run_id": "new", "force": True}})
         assert all(result.opponents["before"].episodes == 12 for result in results_of(run))
     assert files("old").everything() == before
 

@@ -18,6 +18,9 @@ from rlcore.errors import (
     EXIT_PLUGIN,
     EXIT_RUN_STATE,
     ConfigError,
+    PluginError,
+    RunStateError,
+    UnsupportedExport,
 )
 from rlcore.storage import checkpoints
 from rlcore_devkit.fixtures import CommandResult, RunRlcore
@@ -64,27 +67,29 @@ def test_the_policies_of_the_last_checkpoint_are_written_to_the_working_director
         "rlcore_version": rlcore.__version__, "configuration_sha256": checksum,
     }  # fmt: skip
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+    for checkpoint, step in (("last", 200), ("160", 160)):
+        export(directory, "--format", "weights", "--force", "--checkpoint", checkpoint)
+        assert about(written)["step"] == step
+    content = written.read_text()
+    wrong = ("--set", "export.weights.wrong=disk")
+    export(directory, "--format", "weights", "--force", *wrong, expect=EXIT_PLUGIN)
+    assert written.read_text() == content, "a failed export keeps the file that it was to replace"
 
 
 def test_a_checkpoint_is_enough(export: Any, directory: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(directory / "checkpoints/120", tmp_path / "elsewhere/120")
     shutil.rmtree(directory)
-    shown = json.loads(export(copied, "--format", "weights", "-o", tmp_path / "mine.json", "--json").stdout)
+    chosen = ("--format", "weights", "-o", tmp_path / "mine.json", "--set", "export.weights.report=all is well")
+    shown = json.loads(export(copied, *chosen, "--json").stdout)
     assert shown == {
         "exporter": "stub_exporter/weights", "step": 120, "files": {"Agent": str(tmp_path / "mine.json")},
-        "reports": {"Agent": None},
+        "reports": {"Agent": "all is well"},
     }  # fmt: skip
+    said = export(copied, *chosen, "--force").stdout
+    assert said == f"Agent: exported to {tmp_path / 'mine.json'} (checkpoint 120): all is well\n"
     assert about(tmp_path / "mine.json")["step"] == 120
     refused = export(copied, "--format", "weights", "--checkpoint", "best", expect=EXIT_CONFIG)
     assert "is a single checkpoint, so 'best' cannot be chosen; name the directory of the run" in refused.stderr
-
-
-@pytest.mark.parametrize(("checkpoint", "step"), [("last", 200), ("160", 160)])
-def test_another_checkpoint_may_be_named(
-    export: Any, directory: Path, tmp_path: Path, checkpoint: str, step: int
-) -> None:
-    export(directory, "--format", "weights", "--checkpoint", checkpoint)
-    assert about(tmp_path / "working/Agent.json")["step"] == step
 
 
 def test_several_behaviors_are_exported_into_a_directory(
@@ -159,6 +164,17 @@ def test_what_is_there_is_not_replaced(export: Any, directory: Path, tmp_path: P
             "export of behavior 'Agent' wrote 'data.bin' beside its file; an export is one file",
             EXIT_PLUGIN,
         ),
+        (
+            ["--format", "weights", "--profile", "dens"],
+            "--profile: export.stub_exporter/weights.profile: must be one of plain, dense, sparse, not 'dens'; did you "
+            "mean 'dense'?",
+            EXIT_CONFIG,
+        ),
+        (
+            ["--format", "absent", "--profile", "dense"],
+            "--profile: exporter 'absent' of plugin 'stub_exporter' (local) has no profiles; leave --profile out",
+            EXIT_CONFIG,
+        ),
     ],
 )
 def test_what_cannot_be_exported_leaves_no_file(
@@ -166,6 +182,8 @@ def test_what_cannot_be_exported_leaves_no_file(
 ) -> None:
     refused = export(directory, *arguments, expect=code)
     assert message in refused.stderr and not list((tmp_path / "working").iterdir())
+    refused = export(tmp_path, expect=EXIT_RUN_STATE)
+    assert "neither a run directory nor the id of a run in results/" in refused.stderr
 
 
 @pytest.mark.parametrize("how", [("--profile", "dense"), ("--set", "export.weights.profile=dense")])
@@ -173,18 +191,12 @@ def test_a_profile_is_a_setting_of_the_exporter(
     export: Any, make_run: Any, files: Any, tmp_path: Path, how: tuple[str, ...]
 ) -> None:
     make_run({"plugins.local": STUBS, "export": {"stub_exporter/weights": {"profile": "sparse"}}}).train()
+    export(files().path)  # with the exporter of the run's block
+    assert (tmp_path / "working/Agent.json").read_text() == (files().path / "Agent.json").read_text()
     how = tuple(text.replace("weights", '"stub_exporter/weights"') for text in how)
     for arguments, profile in (((), "sparse"), (how, "dense"), (("--format", "weights", *how), "dense")):
         export(files().path, *arguments, "--force")
         assert json.loads((tmp_path / "working/Agent.json").read_text())["profile"] == profile
-
-
-def test_the_report_of_the_exporter_is_printed(export: Any, directory: Path) -> None:
-    said = ("--set", "export.weights.report=largest difference 2e-07")
-    done = export(directory, "--format", "weights", *said)
-    assert done.stdout == "Agent: exported to Agent.json (checkpoint 200): largest difference 2e-07\n"
-    shown = json.loads(export(directory, "--format", "weights", *said, "--force", "--json").stdout)
-    assert shown["reports"] == {"Agent": "largest difference 2e-07"}
 
 
 # ------------------------------------------------------------ from Python
@@ -199,6 +211,17 @@ def test_a_program_exports_with_one_call(directory: Path, tmp_path: Path) -> Non
         export_policies(directory, "weights", place, plugins=plugins)
     assert export_policies(directory, "weights", place, force=True, plugins=plugins) == found
     assert about(place)["step"] == 200
+    place.unlink()
+    for settings, kind in (
+        ({"wrong": "refuses"}, UnsupportedExport),
+        ({"wrong": "raises"}, PluginError),
+        ({"no_such_key": 1}, ConfigError),
+    ):
+        with pytest.raises(kind):
+            export_policies(directory, "weights", place, settings=settings, plugins=plugins)
+    with pytest.raises(RunStateError):
+        export_policies(tmp_path / "nowhere", "weights", plugins=plugins)
+    assert not place.exists()
 
 
 def test_a_checkpoint_that_the_run_replaces_while_it_is_read_is_left_for_the_next_one(

@@ -1,24 +1,35 @@
-"""The exports of a run: where they are, what becomes of them, and that a failing one changes nothing else."""
+"""The exports of a run: their files, what the status says of them, and that a failing one changes nothing else."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlcore.errors import EXIT_PLUGIN, ConfigError, PluginError, RunStateError
+from rlcore.errors import EXIT_PLUGIN, EXIT_RUN_STATE, ConfigError, PluginError, RunStateError
 from rlcore.run.run import Run
-from rlcore.storage.run_files import read_mark
+from rlcore.run.saved.data import read_run
+from rlcore.storage.run_files import ExportedFiles, read_mark
+from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
+RESUME, ALL = {"checkpoint_settings.resume": True}, {"Agent.json": 200}
 
 
-def exporting(**settings: Any) -> dict[str, Any]:
+def at_the_end(**settings: Any) -> dict[str, Any]:
     return {"export": {"weights": settings}, "plugins.local": STUBS}
+
+
+def always(**settings: Any) -> dict[str, Any]:
+    return at_the_end(checkpoints=True, **settings)
 
 
 def exported(directory: Path) -> dict[str, int]:
@@ -29,42 +40,105 @@ def exported(directory: Path) -> dict[str, int]:
         for path in directory.glob(pattern)
     ]
     ours = [path for path in places if path.name.startswith((".rlcore-tmp-", "Agent", "Left", "Right"))]
-    return {str(path.relative_to(directory)): json.loads(path.read_text())["about"]["step"] for path in ours}
+    return {str(path.relative_to(directory)): about(path)["step"] for path in ours}
 
 
-def test_policies_are_exported_at_the_end_and_beside_the_checkpoints_that_are_kept(make_run: Any, files: Any) -> None:
-    run: Run = make_run(exporting(checkpoints=True), keep_checkpoints=2)
-    run.train()
+def about(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())["about"]  # type: ignore[no-any-return]
+
+
+def beside(*steps: int) -> dict[str, int]:
+    """What checkpoints of these steps have beside them."""
+    return {f"Agent/Agent-{step}.json": step for step in steps}
+
+
+def recorded(files: Any, behavior: str = "Agent") -> dict[int | str, str]:
+    """``file_path`` of each checkpoint by its step, and of ``final_checkpoint``; every file in the status is there."""
+    section = files.status[behavior]
+    entries = {entry["run_steps"]: entry for entry in section["checkpoints"]}
+    if "final_checkpoint" in section:
+        entries["final"] = section["final_checkpoint"]
+    for entry in entries.values():
+        for path in (entry["file_path"], *entry["auxillary_file_paths"]):
+            assert (files.path / path).is_file()
+    return {step: entry["file_path"] for step, entry in entries.items()}
+
+
+def weights(step: int) -> str:
+    return f"checkpoints/{step}/Agent.safetensors"
+
+
+def learned(directory: Path) -> Mapping[str, bytes]:
+    """The arrays of all checkpoints, by path."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.glob("checkpoints/*/*.safetens*")}
+
+
+def configuration_checksum(directory: Path) -> str:
+    """SHA-256 of all lines of ``configuration.yaml`` but the first, which has the same digits."""
+    first, _, rest = (directory / "configuration.yaml").read_bytes().partition(b"\n")
+    digits = hashlib.sha256(rest).hexdigest()
+    assert first.decode().endswith(f": {digits}")
+    return digits
+
+
+def test_policies_are_exported_at_the_end_and_beside_the_checkpoints_that_are_kept(
+    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    run: Run = make_run(always(report="largest difference 2e-07"), keep_checkpoints=2)
+    with caplog.at_level(logging.INFO, "rlcore"):
+        run.train()
     directory = files().path
-    assert exported(directory) == {"Agent.json": 200, "Agent/Agent-160.json": 160, "Agent/Agent-200.json": 200}
+    assert exported(directory) == {**ALL, **beside(160, 200)}
     written = json.loads((directory / "Agent.json").read_text())
     assert written["weights"] == run.behaviors["Agent"].trainer.weights.tolist()
-    about = written["about"]
-    assert (about["run_id"], about["behavior_steps"], about["trainer_type"]) == ("run", 200, "numpy")
-    (shown,) = files().result["exports"]
-    assert shown == {
+    facts = written["about"]
+    assert (facts["run_id"], facts["behavior_steps"], facts["trainer_type"]) == ("run", 200, "numpy")
+    assert facts["configuration_sha256"] == configuration_checksum(directory)
+    (line,) = [record.getMessage() for record in caplog.records if "exported" in record.getMessage()]
+    assert line == f"behavior 'Agent' is exported to {directory / 'Agent.json'}: largest difference 2e-07"
+    assert files().result["exports"] == [{
         "exporter": "stub_exporter/weights", "behavior": "Agent", "step": 200, "file": "Agent.json", "problem": None,
-        "report": None,
-    }  # fmt: skip
-    assert [each.file for each in run.exports] == ["Agent.json"] and run.failures == []
+        "report": "largest difference 2e-07",
+    }]  # fmt: skip
+    assert [(each.file, each.report) for each in run.exports] == [("Agent.json", "largest difference 2e-07")]
     mark = read_mark(directory)
-    assert mark is not None
-    assert mark.exports == {"Agent.json": 200, "Agent/Agent-160.json": 160, "Agent/Agent-200.json": 200}
+    assert run.failures == [] and mark is not None and mark.exports == {**ALL, **beside(160, 200)}
     timers = files().json("run_logs/timers.json")["children"]
     assert timers["RLTrainer._checkpoint"]["children"]["Exporter.export"]["count"] == 5
     assert timers["Exporter.export"]["count"] == 1
+    assert recorded(files()) == {160: "Agent/Agent-160.json", 200: "Agent/Agent-200.json", "final": "Agent.json"}
+    final, last = files().status["Agent"]["final_checkpoint"], files().status["Agent"]["checkpoints"][-1]
+    assert last["auxillary_file_paths"] == [weights(200), "checkpoints/200/state.json"]  # as ML-Agents writes it
+    assert {**final, "file_path": last["file_path"]} == last
+    (directory / "run_logs/training_status.json").unlink()
+    assert read_run(directory).status["Agent"]["checkpoints"][-1] == last, "made from the checkpoints"
 
 
-def test_without_checkpoints_only_the_last_policies_are_exported(make_run: Any, files: Any) -> None:
-    make_run(exporting() | {"environment.type": "pair"}, behaviors=("Left", "Right")).train()
-    steps = files().steps[-1]
-    assert exported(files().path) == {"Left.json": steps, "Right.json": steps}
+def test_every_checkpoint_is_recorded_with_its_file_while_the_run_trains(make_run: Any, files: Any) -> None:
+    with make_run(always(), keep_checkpoints=2) as run:
+        seen = [recorded(files()) for _ in run]
+    assert len(seen) >= 3
+    assert all(each == {step: f"Agent/Agent-{step}.json" for step in each} and len(each) <= 2 for each in seen)
 
 
-def test_a_run_without_the_block_has_nothing_of_it(make_run: Any, files: Any) -> None:
+def test_without_checkpoints_the_last_policies_of_all_behaviors_are_exported(make_run: Any, files: Any) -> None:
+    names = ("Left", "Left.json", "Right")
+    make_run(at_the_end() | {"environment.type": "pair"}, behaviors=("Left", "Right")).train()
+    last = files().steps[-1]
+    assert exported(files().path) == {"Left.json": last, "Right.json": last}
+    for name in ("Left", "Right"):
+        found = recorded(files(), name)
+        assert found[last] == f"checkpoints/{last}/{name}.safetensors" and found["final"] == f"{name}.json"
+    listed = ExportedFiles({"Left.json.onnx": 5, "Left.onnx": 5, "Left-5.onnx": 5, "Right.onnx": 4})
+    assert [listed.of_end(name, 5, names) for name in names] == [["Left.onnx"], ["Left.json.onnx"], []]
+
+
+def test_exports_do_not_change_what_is_learned(make_run: Any, files: Any) -> None:
     make_run().train()
     assert exported(files().path) == {} and "exports" not in files().result
     assert "Exporter" not in (files().path / "run_logs/timers.json").read_text()
+    make_run({**always(), "checkpoint_settings.run_id": "other"}).train()
+    assert learned(files("other").path) == learned(files().path) != {}
 
 
 FAILURES = {
@@ -85,62 +159,163 @@ FAILURES = {
 def test_a_failing_export_does_not_stop_the_run_and_is_named_in_the_log_the_result_and_at_the_end(
     wrong: str, make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run: Run = make_run(exporting(checkpoints=True, wrong=wrong))
+    run: Run = make_run(always(wrong=wrong))
+    run.start()
+    (opened,) = run._started.exports.exporters
     with caplog.at_level(logging.WARNING, "rlcore"):
         run.train()
     assert run.outcome == files().result["outcome"] == "done" and run.steps == 200
     assert exported(files().path) == {}
-    problems = {each["problem"] for each in files().result["exports"]}
-    (problem,) = problems
+    (problem,) = {each["problem"] for each in files().result["exports"]}
     assert problem.endswith(FAILURES[wrong]) and "exporter 'weights' of plugin 'stub_exporter' (local)" in problem
     assert [each["step"] for each in files().result["exports"]] == [40, 80, 120, 160, 200, 200]
     assert [record.getMessage() for record in caplog.records].count(problem) == 1  # not at every checkpoint
     assert run.failures == [f"{problem} (6 times)"]
-    (opened,) = run._started.exports.exporters
-    tried = [40] if wrong == "refuses" else [40, 80, 120, 160, 200, 200]  # what was refused is not tried again
-    assert opened.exporter.tried == tried  # type: ignore[attr-defined]
+    tried = opened.exporter.tried  # type: ignore[attr-defined]
+    assert tried == ([40] if wrong == "refuses" else [40, 80, 120, 160, 200, 200]), "what is refused is not tried again"
 
 
-@pytest.mark.parametrize("wrong", ["raises", "nothing"])
-def test_strict_plugins_end_the_run_after_a_checkpoint(
-    wrong: str, configure: Any, run_rlcore: RunRlcore, tmp_path: Path, files: Any
+def test_an_export_that_failed_once_leaves_the_earlier_and_the_later_ones(make_run: Any, files: Any) -> None:
+    make_run(always(wrong="disk", at=80), keep_checkpoints=4).train()
+    assert exported(files().path) == {**ALL, **beside(120, 160, 200)}
+    assert [each["file"] for each in files().result["exports"]] == [None, "Agent.json"]
+
+
+def test_the_status_has_the_newest_file_of_each_policy_or_its_weights(make_run: Any, files: Any) -> None:
+    with make_run(always(wrong="disk", at=120)) as run:
+        next(run)
+        (files().path / "Agent/Agent-40.json").unlink()  # by the user
+        for _ in run:
+            if run.steps == 200:  # the export at the end fails too
+                settings = run._started.exports.exporters[0].exporter.settings
+                object.__setattr__(settings, "at", None)
+    found = recorded(files())
+    assert (found[40], found[80], found[120]) == (weights(40), "Agent/Agent-80.json", weights(120))
+    assert found["final"] == "Agent/Agent-200.json"
+    make_run({**at_the_end(), "checkpoint_settings.force": True}).train()
+    make_run({**at_the_end(wrong="disk"), **RESUME}, max_steps=240).train()
+    assert exported(files().path) == ALL and recorded(files())["final"] == weights(240)
+
+
+@pytest.mark.parametrize(
+    ("export", "words", "code"),
+    [
+        (at_the_end(wrong="refuses"), (), 0),
+        (always(wrong="raises", at=80), ("--strict-plugins",), EXIT_PLUGIN),
+        (always(wrong="nothing", at=80), ("--strict-plugins",), EXIT_PLUGIN),
+    ],
+)
+def test_the_command_repeats_failures_when_the_run_ends_and_strict_plugins_end_it_after_a_checkpoint(
+    configure: Any, run_rlcore: RunRlcore, tmp_path: Path, files: Any, export: Any, words: tuple[str, ...], code: int
 ) -> None:
     path = tmp_path / "run.yaml"
-    path.write_text(json.dumps(configure(exporting(checkpoints=True, wrong=wrong, at=80))))
-    ended = run_rlcore("run", path, "--strict-plugins")
-    assert ended.exit_code == EXIT_PLUGIN and "exporter 'weights'" in ended.stderr
-    assert files().result["outcome"] == "failed" and files().steps[-1] >= 80
+    path.write_text(json.dumps(configure(export)))
+    ended = run_rlcore("run", path, *words)
+    assert ended.exit_code == code
+    if code:
+        assert "exporter 'weights'" in ended.stderr
+        assert files().result["outcome"] == "failed" and files().steps[-1] >= 80
+    else:
+        line = "exporter 'weights' of plugin 'stub_exporter' (local): behavior 'Agent' cannot be exported: it has no"
+        assert ended.stderr.count(f"warning: {line}") == 2  # when it happened, and at the end
 
 
-def test_an_exporter_that_cannot_be_created_is_an_error_of_the_start(make_run: Any, files: Any) -> None:
-    run = make_run({"export": {"absent": {}}, "plugins.local": STUBS})
+def test_an_exporter_that_cannot_work_is_an_error_of_the_start(make_run: Any, files: Any) -> None:
     with pytest.raises(PluginError, match=r"exporter 'absent' .*stub_exporter_that_is_absent"):
-        run.train()
+        make_run({"export": {"absent": {}}, "plugins.local": STUBS}).train()
     assert not files().path.exists()
+    with pytest.raises(ConfigError, match=r"export.weights: Agent with 3 weights needs acme-weights$"):
+        make_run(at_the_end(wrong="lacks a package")).train()
+    assert files().steps == []
 
 
 # ------------------------------------------------------------ resumed, killed and replaced runs
 
 
+@pytest.mark.parametrize("settings", [always(wrong="dies", at=80), at_the_end(wrong="dies")], ids=["80", "end"])
+def test_a_run_that_is_killed_in_an_export_is_resumed_exactly(
+    configure: Any, make_run: Any, files: Any, settings: dict[str, Any]
+) -> None:
+    make_run({"checkpoint_settings.run_id": "whole"}).train()
+    code = "import json, sys; from rlcore import Run; Run(json.loads(sys.argv[1])).train()"
+    config = json.dumps(configure(settings))
+    dying = subprocess.run([sys.executable, "-c", code, config], check=False, capture_output=True)
+    assert dying.returncode == 9, dying.stderr
+    assert list(files().path.glob(".rlcore-tmp-export-*")) and not (files().path / "Agent.json").exists()
+    during = "at" in settings["export"]["weights"]
+    last = files().steps[-1]
+    assert last == (80 if during else 200) and recorded(files())[last] == weights(last)
+    make_run({**(always if during else at_the_end)(), **RESUME}).train()
+    assert learned(files("whole").path) == learned(files().path)
+    assert exported(files().path) == {**ALL, **(beside(40, 120, 160, 200) if during else {})}
+    assert recorded(files())["final"] == "Agent.json" and files().result["outcome"] == "done"
+
+
 def test_a_resumed_run_replaces_and_deletes_the_exports_of_the_earlier_process(
     make_run: Any, files: Any, kill_after: Any
 ) -> None:
-    kill_after(make_run(exporting(checkpoints=True)), 100)
-    assert exported(files().path) == {"Agent/Agent-40.json": 40, "Agent/Agent-80.json": 80}
-    make_run({**exporting(), "checkpoint_settings.resume": True}, keep_checkpoints=2).train()
-    assert exported(files().path) == {"Agent.json": 200}
-    make_run({**exporting(), "checkpoint_settings.resume": True}, max_steps=240).train()
+    kill_after(make_run(always()), 100)
+    assert exported(files().path) == beside(40, 80)
+    before = configuration_checksum(files().path)
+    make_run({**at_the_end(), **RESUME}).train()
+    found = recorded(files())
+    assert [found[40], found[80], found[120]] == ["Agent/Agent-40.json", "Agent/Agent-80.json", weights(120)]
+    status = files().status
+    make_run({**always(), **RESUME}).train()  # nothing is left to learn
+    assert files().status == status
+    assert {about(path)["configuration_sha256"] for path in files().path.glob("Agent/*.json")} == {before}
+    make_run({**at_the_end(), **RESUME}, max_steps=240, keep_checkpoints=2).train()
     assert exported(files().path) == {"Agent.json": 240}
+    after = configuration_checksum(files().path)
+    assert about(files().path / "Agent.json")["configuration_sha256"] == after != before
 
 
-def test_a_stopped_run_is_exported_and_one_with_nothing_left_is_not_again(make_run: Any, files: Any) -> None:
-    with make_run(exporting()) as run:
+def test_a_run_that_learned_a_step_again_does_not_record_the_earlier_file(
+    make_run: Any, files: Any, kill_after: Any
+) -> None:
+    """The last checkpoint was damaged, and the export of the new one fails."""
+    kill_after(make_run(always()), 100)
+    (files().path / "checkpoints/80/state.json").write_text("damaged")
+    make_run({**always(wrong="disk", at=80), **RESUME}).train()
+    assert recorded(files())[80] == weights(80) and not (files().path / "Agent/Agent-80.json").exists()
+
+
+def test_a_status_that_cannot_be_written_after_an_export_ends_the_run_with_its_checkpoint(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, calls = RunStore.write_status, []
+
+    def second_fails(self: RunStore, final: bool = False) -> None:
+        calls.append(final)
+        if len(calls) == 2:
+            raise RunStateError("no space left")
+        write(self, final)
+
+    run: Run = make_run(always())
+    monkeypatch.setattr(RunStore, "write_status", second_fails)
+    with pytest.raises(RunStateError, match="checkpoint of step 40 is saved, its status is not: no space left"):
+        run.train()
+    assert files().result["outcome"] == "failed" and recorded(files()) == {40: weights(40)}
+    make_run({**always(), **RESUME}).train()
+    assert recorded(files())[40] == "Agent/Agent-40.json"
+
+
+def test_a_stopped_run_is_exported_and_one_with_nothing_left_a_failed_one_or_inference_is_not(
+    make_run: Any, files: Any
+) -> None:
+    with make_run(at_the_end()) as run:
         next(run)
     assert files().result["outcome"] == "interrupted" and exported(files().path) == {"Agent.json": run.steps}
-    make_run({**exporting(), "checkpoint_settings.resume": True}).train()
+    make_run({**at_the_end(), **RESUME}).train()
     (files().path / "Agent.json").unlink()
-    make_run({**exporting(), "checkpoint_settings.resume": True}).train()
+    make_run({**at_the_end(), **RESUME}).train()
     assert exported(files().path) == {} and files().result["exports"][0]["file"] == "Agent.json"
+    with make_run({**always(), "checkpoint_settings.inference": True}) as run:
+        next(run)
+    assert exported(files().path) == {} and run.exports == ()
+    with pytest.raises(PluginError, match="the loss is"):
+        make_run({**at_the_end(), "checkpoint_settings.force": True}, hyperparameters={"fail_at": 100}).train()
+    assert exported(files().path) == {}
 
 
 # ------------------------------------------------------------ files of others
@@ -155,7 +330,11 @@ def test_a_file_of_the_name_that_the_run_did_not_write_is_neither_replaced_nor_d
     mine = [directory / "Agent.json", directory / "Agent/Agent-120.json", directory / "Agent/notes.json"]
     for path in mine:
         path.write_text("mine")
-    run: Run = make_run({**exporting(checkpoints=True), "checkpoint_settings.resume": True}, keep_checkpoints=1)
+    run: Run = make_run({**always(), **RESUME}, keep_checkpoints=1)
+    run.start()
+    for name in ("result.json", "run_logs/timers.json", "metrics.jsonl"):
+        with pytest.raises(RunStateError, match="is a file that this run did not export"):
+            run.directory.declare_export(name, None)
     run.train()
     assert run.outcome == "done" and [path.read_text() for path in mine] == ["mine"] * 3
     refused = [each["problem"] for each in files().result["exports"]]
@@ -167,24 +346,23 @@ def test_a_folder_that_cannot_be_made_is_a_failure(make_run: Any, files: Any, ki
     kill_after(make_run(), 100)
     place = files().path / "Agent"
     place.write_text("mine") if obstacle == "file" else place.symlink_to("nowhere")
-    run: Run = make_run({**exporting(checkpoints=True), "checkpoint_settings.resume": True})
+    run: Run = make_run({**always(), **RESUME})
     run.train()
     assert run.outcome == "done"
     problem = "cannot be made: " if obstacle == "file" else "is a symbolic link, and a run writes only in its directory"
     assert any(str(each.problem).startswith(f"{place}: {problem}") for each in run.exports)
 
 
-def test_a_name_that_rlcore_uses_is_not_taken(make_run: Any, files: Any) -> None:
-    run: Run = make_run(exporting(), max_steps=80)
-    run.start()
-    for name in ("result.json", "run_logs/timers.json", "metrics.jsonl"):
-        with pytest.raises(RunStateError, match="is a file that this run did not export"):
-            run.directory.declare_export(name, None)
-    run.close()
+def test_a_run_that_is_replaced_takes_its_exports_with_it_and_no_other_file(make_run: Any, files: Any) -> None:
+    make_run(always()).train()
+    (files().path / "Agent/notes.txt").write_text("mine")
+    make_run({"checkpoint_settings.force": True}).train()
+    assert exported(files().path) == {} and not list(files().path.parent.glob("run.replaced/**/*.json"))
+    assert [path.read_text() for path in files().path.parent.rglob("notes.txt")] == ["mine"]
 
 
 def test_an_edited_mark_does_not_reach_beyond_its_run(make_run: Any, files: Any, tmp_path: Path) -> None:
-    make_run(exporting(checkpoints=True)).train()
+    make_run(always()).train()
     outside = tmp_path / "results/outside.json"
     outside.write_text("mine")
     path = files().path / "rlcore_run.json"
@@ -194,15 +372,41 @@ def test_an_edited_mark_does_not_reach_beyond_its_run(make_run: Any, files: Any,
     path.write_text(json.dumps(mark))
     found = read_mark(files().path)
     assert found is not None and found.exports == {}
-    make_run({**exporting(), "checkpoint_settings.resume": True}, max_steps=240).train()
+    make_run({**at_the_end(), **RESUME}, max_steps=240).train()
     assert outside.read_text() == "mine"
     for wrong in ({"Agent.json": -1}, {"Agent.json": "one"}, ["Agent.json"]):
         path.write_text(json.dumps(mark | {"exports": wrong}))
         assert read_mark(files().path) is None
 
 
-def test_what_an_exporter_lacks_is_an_error_of_the_start_at_its_key(make_run: Any, files: Any) -> None:
-    run = make_run(exporting(wrong="lacks a package"))
-    with pytest.raises(ConfigError, match=r"export.weights: Agent with 3 weights needs acme-weights$"):
-        run.train()
-    assert files().steps == []
+# ------------------------------------------------------------ the configuration that a file states
+
+
+def test_an_edited_configuration_of_the_run_does_not_change_the_checksum_of_a_checkpoint(
+    make_run: Any, files: Any, run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    make_run(always()).train()
+    before, output = configuration_checksum(files().path), tmp_path / "agent.json"
+    configuration = files().path / "configuration.yaml"
+    configuration.write_text(configuration.read_text().replace("max_steps: 200", "max_steps: 300"))
+    for place in (files().path, files().path / "checkpoints/120"):
+        run_rlcore("export", place, "-o", output, "--force", "--set", "torch_settings.num_threads=1")
+        assert about(output)["configuration_sha256"] == before
+
+
+@pytest.mark.parametrize("damage", ["missing", "folder"])
+def test_a_checkpoint_without_a_configuration_is_an_error(
+    make_run: Any, files: Any, run_rlcore: RunRlcore, tmp_path: Path, damage: str
+) -> None:
+    make_run(always()).train()
+    copy = files().path / "checkpoints/200/configuration.yaml"
+    manifest = copy.with_name("manifest.json")
+    entries = json.loads(manifest.read_text())
+    del entries["files"][copy.name]
+    manifest.write_text(json.dumps(entries))
+    copy.unlink()
+    if damage == "folder":
+        copy.mkdir()
+    ended = run_rlcore("export", files().path, "-o", tmp_path / "agent.json")
+    assert ended.exit_code == EXIT_RUN_STATE and f"{copy}: " in ended.stderr
+    assert not (tmp_path / "agent.json").exists()

@@ -18,7 +18,6 @@ from rlcore.errors import (
     NonFiniteError,
     PluginError,
     RunStateError,
-    TrainingDiverged,
     repeating,
     traceback_hint,
 )
@@ -108,15 +107,6 @@ def test_evaluating_refuses_values_that_are_not_finite(make_run: Any, what: str)
     run.close("interrupted")
 
 
-def test_a_trainer_that_raises_is_named(make_run: Any, files: Any) -> None:
-    with pytest.raises(PluginError) as caught:
-        make_run(hyperparameters={"fail_at": 60}).train()
-    assert str(caught.value) == (
-        "behavior 'Agent': trainer 'numpy' failed in update: ZeroDivisionError: the loss is not what it was"
-    )
-    assert files().steps == [40] and files().result["outcome"] == "failed"
-
-
 class Writer:
     """A statistics writer of a plugin that fails from its second summary on."""
 
@@ -158,20 +148,6 @@ def test_a_writer_that_cannot_be_made_closes_those_that_were(make_run: Any, file
     assert made[0].closed
 
 
-def test_a_run_that_diverged_does_not_blame_the_environment(make_run: Any, files: Any) -> None:
-    run = make_run()
-    run.start()
-
-    def update() -> None:
-        raise TrainingDiverged("behavior 'Agent': the loss became NaN")
-
-    run.behaviors["Agent"].trainer.update = update  # type: ignore[method-assign]
-    with pytest.raises(TrainingDiverged) as caught:
-        run.train()
-    assert not isinstance(caught.value, EnvironmentFailed) and caught.value.exit_code == 3
-    assert files().result["outcome"] == "failed"
-
-
 def test_every_way_out_closes_the_writers(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for fault in ("", "raise in step"):
         writer = Writer(RuntimeError())
@@ -182,15 +158,6 @@ def test_every_way_out_closes_the_writers(make_run: Any, monkeypatch: pytest.Mon
         with contextlib.suppress(EnvironmentFailed):
             run.train()
         assert writer.closed
-
-
-def test_state_that_cannot_be_saved_names_the_entry_and_leaves_no_trace(make_run: Any, files: Any) -> None:
-    run = make_run()
-    run.start()
-    run.behaviors["Agent"].trainer.state_dict = lambda: {"model": {"weights": object()}}  # type: ignore[method-assign]
-    with pytest.raises(PluginError, match="'Agent/model/weights': object is neither an array nor a JSON value"):
-        run.train()
-    assert list((files().path / "checkpoints").iterdir()) == []
 
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, calls_before: int) -> None:

@@ -212,14 +212,6 @@ def test_regular_and_best_checkpoints_share_files(tmp_path: Path) -> None:
     assert len(inodes(tmp_path / "5", tmp_path / "best" / "5", tmp_path / "best" / "6")) == 1
 
 
-def test_a_part_without_arrays_has_no_file(tmp_path: Path) -> None:
-    state = {"Agent": {"a": FrozenState({}), "b": FrozenState({"x": {"y": [1]}}), "c": FrozenState({"n": np.zeros(0)})}}
-    path = save_checkpoint(tmp_path, 1, state)
-    assert len(frozen_in(path)) == 1
-    agent = load_checkpoint(path)["Agent"]
-    assert agent == state["Agent"] and agent["a"].checksum == "" and agent["c"]["n"].shape == (0,)
-
-
 def test_thousands_of_arrays_and_of_parts(tmp_path: Path) -> None:
     many = FrozenState({f"a{index}": np.full(1, index, np.int32) for index in range(5000)})
     for step in (1, 2):

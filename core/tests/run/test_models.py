@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -147,16 +146,6 @@ def test_evaluate_names_the_groups_reward_apart(run_rlcore: RunRlcore, configure
         " and mean group reward 2.50 over 4 episodes of 20.0 steps"
         in run_rlcore("evaluate", files().path, "--episodes", "4").stdout
     )
-
-
-def test_evaluate_makes_one_environment(
-    run_rlcore: RunRlcore, config_file: Path, files: Any, hook_calls: Counter[str]
-) -> None:
-    assert run_rlcore("run", config_file).exit_code == 0
-    hook_calls.clear()
-    assert run_rlcore("evaluate", files().path, "--episodes", "3").exit_code == 0
-    assert hook_calls["rlcore_create_environment"] == hook_calls["rlcore_create_trainer"] == 1
-    assert hook_calls["rlcore_evaluated"] == 1 and hook_calls["rlcore_run_started"] == 0
 
 
 def test_evaluate_falls_back_to_an_older_checkpoint_with_a_line(

@@ -109,16 +109,6 @@ def test_recorded_data_and_an_environment_in_one_run_are_refused(configure: Any)
     )
 
 
-def test_a_behavior_of_the_environment_that_default_settings_would_learn_from_data_is_refused(configure: Any) -> None:
-    config = configure({"environment.type": "pair"}, behaviors=("Left",))
-    config["default_settings"] = {"trainer_type": "recorded", "hyperparameters": {"demo_path": "x"}}
-    config["behaviors"]["Left"]["hyperparameters"] = {"buffer_size": 16}
-    with pytest.raises(ConfigErrors, match="unknown key"):  # demo_path is taken over from the defaults
-        Run(config)
-    config["behaviors"]["Left"] = {"trainer_type": "recorded", "hyperparameters": {"demo_path": "x"}}
-    Run(config)
-
-
 def test_a_recorded_behavior_must_be_listed(offline: Any) -> None:
     config = offline()
     config["default_settings"] = config.pop("behaviors")["Agent"]
@@ -171,12 +161,6 @@ def test_the_environment_of_an_offline_run_is_for_evaluation_alone(
         files("without").path / "checkpoints/200/Agent.safetensors"
     ).read_bytes()
     assert run_rlcore("evaluate", files().path, "--episodes", "3", "--json").exit_code == 0
-
-
-def test_an_environment_for_evaluation_alone_will_do(offline: Any) -> None:
-    run = Run(offline({"evaluation": EVALUATION | {"environment": {"type": "corridor"}}}))
-    run.train()
-    assert run.scores.step == 200
 
 
 @pytest.mark.parametrize(

@@ -127,14 +127,6 @@ def test_strict_plugins_on_the_command_line_end_with_exit_code_4(
     assert files().steps[-1] == 100
 
 
-def test_a_writer_that_wants_the_process_to_end_gets_a_checkpoint_and_an_error(
-    make_run: Any, files: Any, with_cloud: Any
-) -> None:
-    with pytest.raises(PluginError, match="failed at step 100: SystemExit: 0"):
-        make_run(with_cloud("SystemExit(0)")).train()
-    assert files().steps[-1] == 100 and files().result["outcome"] == "failed"
-
-
 # ---------------------------------------------------------------- notifications
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rlcore import Launch
 from rlcore.errors import RunStateError
-from rlcore.run.ranks.join import directory_of_rank
+from rlcore.run.prepare import directory_of_rank
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.run_files import read_mark
 

@@ -52,15 +52,6 @@ def with_plugin(run: Run, plugin: object, name: str = "lessons", version: str = 
     return run
 
 
-def test_sections_of_plugins_are_saved_and_handed_back(make_run: Any, files: Any, kill_after: Any) -> None:
-    kill_after(with_plugin(make_run(), Lessons()), 150)
-    told = {"summaries": 2, "saved": 2}  # as reported before the third checkpoint was written
-    assert files().status["lessons"] == told
-    lessons = Lessons()
-    with_plugin(make_run(RESUME), lessons).train()
-    assert lessons.restored == told
-
-
 def test_sections_belong_to_the_checkpoint_the_run_goes_on_from(make_run: Any, files: Any, kill_after: Any) -> None:
     """The status file is of step 120. If 120 is damaged, plugins get back what they reported for step 80."""
     kill_after(with_plugin(make_run(), Lessons()), 150)
@@ -249,14 +240,6 @@ def test_a_program_that_reads_a_run_needs_what_it_makes(make_run: Any, files: An
     for require in (require_run, require_models):
         with pytest.raises(RunStateError, match="the entry 'factories' is not a list of plugins"):
             require(path, state)
-
-
-def test_the_same_plugins_are_not_worth_a_line(
-    make_run: Any, caplog: pytest.LogCaptureFixture, kill_after: Any
-) -> None:
-    kill_after(make_run(), 50)
-    make_run(RESUME).train()
-    assert caplog.records == []
 
 
 def test_an_error_of_a_plugin_that_restores_its_section_stops_the_run(

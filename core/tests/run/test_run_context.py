@@ -172,15 +172,6 @@ def test_a_plugin_stops_a_run_after_a_checkpoint(make_run: Any, files: Any, hook
     assert files().result["outcome"] == "done" and "stop" not in files().result
 
 
-def test_a_run_that_a_plugin_stopped_resumes_like_one_that_was_never_stopped(make_run: Any, files: Any) -> None:
-    make_run({"checkpoint_settings.run_id": "straight"}).train()
-    stopped: Run = make_run()
-    stopped.plugins.register(StopsAt("checkpoint", "enough for today"), "budget")
-    stopped.train()
-    make_run({"checkpoint_settings.resume": True}).train()
-    assert files().checkpoint(200) == files("straight").checkpoint(200)
-
-
 def test_the_first_request_counts_and_one_after_the_end_has_no_effect(make_run: Any, files: Any) -> None:
     run: Run = make_run(max_steps=50)
     run.plugins.register(StopsAt("finished", "late", 9), "late")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlcore.contracts.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.contracts.environment import AgentBatch
 from rlcore.errors import RunStateError
-from rlcore.run.behaviors.episode_statistics import EpisodeStatistics
+from rlcore.run.behaviors.behavior import EpisodeStatistics
 from rlcore.run.curricula.checked import CheckedCurriculum
 from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.run.curricula.episodes_in_order import EpisodesInOrder
@@ -165,13 +165,6 @@ def test_an_agent_that_ended_first_begins_again_with_what_its_copy_begins_with(s
     assert stage.pop_told() == [(0, 1001, 3, 3, 1), (0, 1001, 1, 1, 1)]
 
 
-def test_a_copy_that_begins_though_nobody_ended_is_followed(stage: Stage) -> None:
-    stage.step(begins=(0,))
-    assert stage.staged == [2, 101]
-    stage.step(ended=(0,))
-    assert stage.pop_told() == [(0, 1, 2, 2, 0)]
-
-
 def test_episodes_are_numbered_as_they_begin_and_settled_when_all_before_are_over(stage: Stage) -> None:
     stage.step(ended=(2,), begins=(1,))  # the third of three that began together
     stage.step(ended=(0,))
@@ -257,13 +250,6 @@ def test_where_nothing_ended_only_those_are_asked_that_want_to_be() -> None:
     stage.step()
     stage.step(ended=(0,))
     assert [each.looks for each in stage.curricula.values()] == [1, 2]
-
-
-def test_a_reset_is_handed_on(stage: Stage) -> None:
-    stage.curriculum.changes = Changes(reset=True)
-    assert not stage.step()  # nothing ended, so the curriculum was not asked
-    assert stage.step(ended=(0,))
-    assert not stage.step(ended=(0,))
 
 
 def test_a_curriculum_of_another_distribution_resumes_what_it_was_formerly(stage: Stage) -> None:

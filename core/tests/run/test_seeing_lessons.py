@@ -203,8 +203,3 @@ def test_the_table_fits_80_columns_and_takes_names_literally(capsys: pytest.Capt
     ]
     assert len(HEADINGS) == len(joined)
     assert lines[-1] == "not waited for: too long episodes of [b]Agent in the environments [3, 7]"
-
-
-def test_a_run_without_parameters_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:
-    print_parameters(document_from_mapping({}), {"Agent": {"checkpoints": []}})
-    assert capsys.readouterr().out == ""

@@ -38,6 +38,9 @@ def test_the_description_of_a_run_has_what_the_configuration_and_the_environment
         run.close()
     assert (found.seed, found.device, found.resume) == (5, "cpu", ResumePromise("exact"))
     assert found.environment == EnvironmentDescription("corridor", None, 3)
+    for workers, shown in ((1, "1 worker (processes)"), (2, "2 workers (processes)")):
+        in_workers = attrs.evolve(found.environment, workers=workers, executor="processes")
+        assert environment_text(in_workers) == f"corridor, 3 copies in {shown}"
     assert [(each.name, each.version if each.distribution else "local") for each in found.plugins] == [
         ("core", __version__), ("stub_plugin", "local"),
     ]  # fmt: skip
@@ -46,13 +49,6 @@ def test_the_description_of_a_run_has_what_the_configuration_and_the_environment
         "name": "Agent", "trainer": "numpy", "sections": (), "agents": 3, "observations": {"position": (6,)},
         "continuous": 0, "discrete": (2,), "network": None, "steps": 0, "max_steps": 200,
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(("workers", "shown"), [(1, "1 worker (processes)"), (2, "2 workers (processes)")])
-def test_the_workers_of_a_run_are_in_its_description(make_run: Any, workers: int, shown: str) -> None:
-    with make_run({"environment.workers": workers, "plugins.enable": ["workers"]}) as run:
-        assert environment_text(run.describe().environment) == f"corridor, 2 copies in {shown}"
-        run.close()
 
 
 def test_a_resumed_run_is_described_at_its_step(make_run: Any, kill_after: Any) -> None:
@@ -193,6 +189,7 @@ def test_rlcore_run_prints_the_lines_before_the_first_summary(
     ]  # fmt: skip
     assert lines[4] == "Agent        numpy; 2 agents; observes 6; acts discrete 2; 200 steps"
     assert lines[6].startswith("Agent. Step: 50.")
+    assert signs(lines) == []
 
 
 def test_a_run_without_the_console_writer_prints_its_last_line_only(
@@ -204,14 +201,6 @@ def test_a_run_without_the_console_writer_prints_its_last_line_only(
         path.write_text(yaml.safe_dump({**config, "stats": {name: False}}))
         (only,) = run_rlcore("run", path, "--force").stdout.splitlines()
         assert only.startswith("done: 200 steps")
-
-
-def test_nothing_left_to_learn_is_not_described(configure: Any, tmp_path: Path, run_rlcore: RunRlcore) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(configure(SPOKEN)))
-    assert run_rlcore("run", path).exit_code == 0
-    (only,) = run_rlcore("run", path, "--resume").stdout.splitlines()
-    assert only.startswith("nothing left to learn")
 
 
 QUICK_SIGNS = """
@@ -255,12 +244,6 @@ def test_a_pipe_gets_signs_of_life_until_the_first_summary_and_none_later(spoken
     assert all(speed <= 100 for speed in speeds), running
     # 100 steps of 2 agents are 50 environment steps of 20 ms: one second, with pauses of 0.1, 0.2, 0.4 s and so on.
     assert 1 <= len(running) <= 4
-
-
-def test_a_quick_run_shows_no_sign_of_life(configure: Any, tmp_path: Path, run_rlcore: RunRlcore) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(configure(SPOKEN)))
-    assert signs(run_rlcore("run", path).stdout.splitlines()) == []
 
 
 def test_a_run_without_the_console_writer_shows_no_sign_of_life(spoken: Any) -> None:

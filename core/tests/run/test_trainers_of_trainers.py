@@ -10,7 +10,6 @@ import pytest
 from rlcore import hookimpl
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.contracts.trainer import PartialTrainer, Trainer, TrainerWrapper
-from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 
 
@@ -98,27 +97,6 @@ def test_trainers_of_several_plugins_are_inside_each_other(make_run: Any) -> Non
     run.start()
     trainer: Any = run.behaviors["Agent"].trainer
     assert (outer.asked, inner.asked) == ([8], [4]) and trainer.trainer.trainer.spec.slots == 2
-    run.close()
-
-
-def test_every_behavior_asks_all_plugins_again(make_run: Any) -> None:
-    run: Run = make_run({"environment.type": "pair", "environment.num_envs": 2}, behaviors=("Left", "Right"))
-    halves = Halves()
-    run.plugins.register(halves, "halves")
-    run.start()
-    assert sorted(halves.asked) == [2, 4]
-    run.close()
-
-
-def test_an_error_leaves_nothing_out_for_the_next_call(make_run: Any) -> None:
-    run: Run = make_run({"environment.num_envs": 4})
-    halves = Halves("halves")
-    run.plugins.register(halves, "halves")
-    plugins: Plugins = run.plugins
-    with pytest.raises(RuntimeError, match="stop"), plugins._manager.leaving_out("halves"):
-        raise RuntimeError("stop")
-    run.start()
-    assert halves.asked == [4]
     run.close()
 
 

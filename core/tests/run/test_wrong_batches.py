@@ -98,12 +98,6 @@ def test_workers_that_let_agents_wait_are_refused_for_it_by_the_configuration(ma
         make_run(given)
 
 
-def test_late_in_a_run_it_is_refused_too(make_run: Any, tampered: Any) -> None:
-    tampered(within(wrong_shape), 140)
-    with pytest.raises(EnvironmentFailed, match=rf"{WRONG[wrong_shape]}.* \(at step 278\)"):
-        make_run(max_steps=400, checkpoint_interval=1000).train()
-
-
 def test_evaluating_refuses_it(make_run: Any, tampered: Any) -> None:
     with make_run() as run:
         run.start()

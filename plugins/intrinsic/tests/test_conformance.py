@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,14 +58,14 @@ class TestGAIL(RewardProviderConformance):
     settings: ClassVar[Mapping[str, Any]] = {**SMALL, "demo_path": "expert"}
 
     @pytest.fixture(autouse=True)
-    def _demonstrations(self, keep: Callable[..., str], plugins: Plugins, recording_of: Callable[..., Any]) -> None:
+    def _demonstrations(self, keep: Any, plugins: Plugins, recording_of: Any) -> None:
         self.loaded = plugins
         keep("expert", recording_of(self.behavior()))
 
     def plugins(self) -> Plugins:
         return self.loaded
 
-    def test_needs_no_recording_where_nothing_is_learned(self, make: Callable[..., Any]) -> None:
+    def test_needs_no_recording_where_nothing_is_learned(self, make: Any) -> None:
         provider: RewardProvider = make("gail", self.behavior(), purpose="evaluate", demo_path="gone")
         with recording_gradients(False):
             assert np.isfinite(provider.evaluate(self.transitions())).all()

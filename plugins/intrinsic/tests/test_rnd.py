@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 import torch
@@ -25,7 +24,7 @@ def behavior() -> BehaviorSpec:
 
 
 @pytest.fixture
-def make_rnd(make: Callable[..., Any], behavior: BehaviorSpec) -> Callable[..., Any]:
+def make_rnd(make: Any, behavior: BehaviorSpec) -> Callable[..., Any]:
     small = {"network_settings": {"hidden_units": 8, "num_layers": 1}, "gamma": GAMMA, "batch_size": 4}
     return lambda **settings: make("rnd", behavior, **{**small, **settings})
 
@@ -34,7 +33,7 @@ Rollout = Callable[[int], Transitions]
 
 
 @pytest.fixture
-def rollout(behavior: BehaviorSpec, transitions_of: Callable[..., Transitions]) -> Rollout:
+def rollout(behavior: BehaviorSpec, transitions_of: Any) -> Rollout:
     return lambda seed: transitions_of(behavior, (ROWS, SLOTS), seed)
 
 
@@ -71,9 +70,7 @@ def errors(state: dict[str, Any], given: Transitions, columns: NDArray[np.bool_]
     return summed.reshape(given.reward.shape)
 
 
-def test_rewards_are_errors_in_units_of_the_spread_of_their_discounted_sums(
-    make_rnd: Callable[..., Any], rollout: Rollout
-) -> None:
+def test_rewards_are_errors_in_units_of_the_spread_of_their_discounted_sums(make_rnd: Any, rollout: Rollout) -> None:
     reward = make_rnd()
     first, second = rollout(1), rollout(2)
     assert not evaluated(reward, first).any(), "nothing to normalize by"
@@ -93,14 +90,8 @@ def test_rewards_are_errors_in_units_of_the_spread_of_their_discounted_sums(
     np.testing.assert_allclose(evaluated(reward, second), expected, rtol=1e-4)
 
 
-def test_rewards_on_ml_agents_scale_are_the_errors(make_rnd: Callable[..., Any], rollout: Rollout) -> None:
-    reward = make_rnd(normalize_rewards=False, normalize_observations=False)
-    reward.update(rollout(1))
-    np.testing.assert_allclose(evaluated(reward, rollout(2)), errors(reward.state_dict(), rollout(2), None), rtol=1e-4)
-
-
 def test_transitions_in_no_order_are_scaled_as_if_errors_were_independent(
-    make_rnd: Callable[..., Any], behavior: BehaviorSpec, transitions_of: Callable[..., Transitions]
+    make_rnd: Any, behavior: BehaviorSpec, transitions_of: Any
 ) -> None:
     reward, given = make_rnd(), transitions_of(behavior, (12,), 1)
     before = reward.state_dict()
@@ -113,42 +104,26 @@ def test_transitions_in_no_order_are_scaled_as_if_errors_were_independent(
     np.testing.assert_allclose(evaluated(reward, given), errors(after, given, columns) / spread, rtol=1e-4)
 
 
-def test_the_next_observation_counts_and_the_one_before_does_not(
-    make_rnd: Callable[..., Any], rollout: Rollout
-) -> None:
-    reward, given = make_rnd(), rollout(1)
-    reward.update(given)
-    elsewhere = attrs.evolve(given, observations=rollout(2).observations)
-    np.testing.assert_array_equal(evaluated(reward, given), evaluated(reward, elsewhere))
-    other = rollout(2).next_observations
-    moved = attrs.evolve(given, following=lambda: other)
-    assert (evaluated(reward, given) != evaluated(reward, moved)).any()
-
-
-def test_the_loss_is_the_mean_error_and_falls_where_the_agents_are(
-    make_rnd: Callable[..., Any], rollout: Rollout
-) -> None:
-    reward, given = make_rnd(learning_rate=3e-3, normalize_rewards=False, normalize_observations=False), rollout(1)
-    expected = errors(reward.state_dict(), given, None).mean()
-    whole = make_rnd(batch_size=100, normalize_rewards=False, normalize_observations=False)
-    assert whole.update(given)[TAG] == pytest.approx(expected, rel=1e-4)
-    losses = [reward.update(given)[TAG] for _ in range(200)]
-    assert losses[-1] < 0.02 * losses[0]
-    assert evaluated(reward, given).mean() < 0.3 * evaluated(reward, rollout(2)).mean()
+def test_the_loss_is_the_mean_error_and_falls_where_the_agents_are(make_rnd: Any, rollout: Rollout) -> None:
+    settings = {"learning_rate": 3e-3, "normalize_rewards": False, "normalize_observations": False}
+    reward, given = make_rnd(**settings, batch_size=100), rollout(1)
+    losses = [errors(reward.state_dict(), given, None).mean()]
+    for _ in range(20):
+        assert reward.update(given)[TAG] == pytest.approx(losses[-1], rel=1e-4)
+        losses.append(errors(reward.state_dict(), given, None).mean())
+    assert losses[-1] < losses[0]
+    np.testing.assert_allclose(evaluated(reward, rollout(2)), errors(reward.state_dict(), rollout(2), None), rtol=1e-4)
+    assert reward.ignore_done and not make_rnd(episodic=True).ignore_done
 
 
 @pytest.mark.parametrize(("size", "epochs", "steps"), [(4, 1, 4), (15, 1, 1), (100, 1, 1), (4, 3, 12)])
-def test_gradient_steps_of_an_update(
-    make_rnd: Callable[..., Any], rollout: Rollout, size: int, epochs: int, steps: int
-) -> None:
+def test_gradient_steps_of_an_update(make_rnd: Any, rollout: Rollout, size: int, epochs: int, steps: int) -> None:
     reward = make_rnd(batch_size=size, num_epoch=epochs)
     reward.update(rollout(1))
     assert float(reward.state_dict()["optimizer"]["step"]) == steps
 
 
-def test_the_target_stays_and_weights_depend_on_the_runs_seed_alone(
-    make_rnd: Callable[..., Any], rollout: Rollout
-) -> None:
+def test_the_target_stays_and_weights_depend_on_the_runs_seed_alone(make_rnd: Any, rollout: Rollout) -> None:
     torch.manual_seed(1)
     reward = make_rnd()
     torch.manual_seed(2)
@@ -163,23 +138,7 @@ def test_the_target_stays_and_weights_depend_on_the_runs_seed_alone(
     assert all((before[n] != after[n]).any() for n in before if n.startswith("predictor.") and "weight" in n)
 
 
-def test_its_value_continues_past_the_end_unless_episodic(make_rnd: Callable[..., Any]) -> None:
-    assert make_rnd().ignore_done and not make_rnd(episodic=True).ignore_done
-
-
-def test_plain_torch_rewards_alike(make_rnd: Callable[..., Any], rollout: Rollout) -> None:
-    rewards = []
-    for fast in (True, False):
-        reward = make_rnd(torch_settings={"fast_cpu": fast})
-        for seed in range(3):
-            reward.update(rollout(seed))
-        rewards.append(evaluated(reward, rollout(3)))
-    np.testing.assert_allclose(*rewards, rtol=1e-3)
-
-
-def test_one_transition_of_one_agent_is_enough(
-    make: Callable[..., Any], transitions_of: Callable[..., Transitions]
-) -> None:
+def test_one_transition_of_one_agent_is_enough(make: Any, transitions_of: Any) -> None:
     [behavior] = identity_hybrid(1).behaviors.values()
     reward, given = make("rnd", behavior), transitions_of(behavior, (1, 1), 1)
     assert np.isfinite(list(reward.update(given).values())).all() and np.isfinite(evaluated(reward, given)).all()

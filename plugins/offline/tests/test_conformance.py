@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,52 +60,28 @@ class TestIQL(OfflineTrainerConformance):
 
 
 def loses_its_optimizers(trainer: Any) -> None:
-    load = trainer.load_state_dict
-    fresh = trainer.state_dict()["optimizers"]
+    load, fresh = trainer.load_state_dict, trainer.state_dict()["optimizers"]
     trainer.load_state_dict = lambda state: load({**state, "optimizers": fresh})
 
 
-def counts_nothing(trainer: Any) -> None:
-    update = trainer.update
+def before_updates(change: Callable[[Any], None]) -> Callable[[Any], None]:
+    def broken(trainer: Any) -> None:
+        update = trainer.update
+        trainer.update = lambda: (change(trainer), update())[1]
 
-    def broken() -> Any:
-        stats = update()
-        trainer.steps = 0
-        return stats
-
-    trainer.update = broken
-
-
-def never_ready(trainer: Any) -> None:
-    trainer.ready = lambda: False
-
-
-def scribbles(trainer: Any) -> None:
-    update = trainer.update
-
-    def broken() -> Any:
-        trainer.recording.reward[:] = 0.0
-        return update()
-
-    trainer.update = broken
-
-
-def learns_nothing(trainer: Any) -> None:
-    trainer.update = dict
-
-
-def loads_half(trainer: Any) -> None:
-    model = trainer.load_model
-
-    def broken(state: Any) -> None:
-        trainer.steps = int(state["steps"]) + 5
-        model(state["model"])
-
-    trainer.load_state_dict = broken
+    return broken
 
 
 def seeds_with_the_clock(trainer: Any) -> None:
     trainer.generator = np.random.default_rng()
+
+
+def loads_half(trainer: Any) -> None:
+    def broken(state: Any) -> None:
+        trainer.steps = int(state["steps"]) + 5
+        trainer.load_model(state["model"])
+
+    trainer.load_state_dict = broken
 
 
 class Conformance(OfflineTrainerConformance):
@@ -121,16 +98,22 @@ class Conformance(OfflineTrainerConformance):
         return made
 
 
+EVERY_KIND = "test_learns_every_kind_of_action_it_declares_and_acts_in_the_environment"
+
+
 @pytest.mark.parametrize(
     ("broken", "rule"),
     [
         (loses_its_optimizers, "test_goes_on_from_its_state_as_if_never_stopped"),
-        (counts_nothing, "test_learns_every_kind_of_action_it_declares_and_acts_in_the_environment"),
-        (never_ready, "test_learns_every_kind_of_action_it_declares_and_acts_in_the_environment"),
-        (scribbles, "test_the_recording_stays_as_it_is"),
-        (learns_nothing, "test_learns_what_good_agents_did"),
+        (before_updates(lambda trainer: setattr(trainer, "steps", -1)), EVERY_KIND),
+        (lambda trainer: setattr(trainer, "ready", lambda: False), EVERY_KIND),
+        (before_updates(lambda trainer: trainer.recording.reward.fill(0.0)), "test_the_recording_stays_as_it_is"),
+        (lambda trainer: setattr(trainer, "update", dict), "test_learns_what_good_agents_did"),
         (loads_half, "test_a_state_that_does_not_fit_is_refused_and_changes_nothing"),
-        (seeds_with_the_clock, "test_equal_seeds_learn_equally_and_others_do_not"),
+        (
+            lambda trainer: setattr(trainer, "generator", np.random.default_rng()),
+            "test_equal_seeds_learn_equally_and_others_do_not",
+        ),
     ],
 )
 def test_a_broken_trainer_is_noticed(tmp_path: Path, broken: Any, rule: str) -> None:
@@ -140,31 +123,14 @@ def test_a_broken_trainer_is_noticed(tmp_path: Path, broken: Any, rule: str) -> 
         getattr(conformance, rule)()
 
 
-def test_a_trainer_of_an_environment_is_not_one_of_recorded_data(tmp_path: Path) -> None:
-    class Online(OfflineTrainerConformance):
-        trainer = "ppo"
-
-    conformance = Online()
-    conformance.directory = tmp_path
-    with pytest.raises(AssertionError, match="offline=True"):
-        conformance.test_its_record_is_complete_and_light()
-
-
 # ---------------------------------------------------------------- formats broken on purpose
 
 
-class ForgetsTheLastEpisode(MinariFormat):
+class ForgetsTheLastReward(MinariFormat):
     def read(self, path: Path, name: str) -> Recording:
         whole = super().read(path, name)
-        n, e = whole.transitions - int(whole.lengths[-1]), whole.episodes - 1
-        return Recording(
-            whole.behavior,
-            {each: array[: n + e] for each, array in whole.observations.items()},
-            type(whole.actions)(
-                *(part if part is None else part[:n] for part in (whole.actions.continuous, whole.actions.discrete))
-            ),
-            whole.reward[:n], whole.terminated[:n], whole.truncated[:n], whole.lengths[:e],
-        )  # fmt: skip
+        whole.reward[-1] = 0.0
+        return whole
 
 
 class KeepsTheNameItWrote(MinariFormat):
@@ -200,7 +166,7 @@ class LeavesItsWork(MinariFormat):
 @pytest.mark.parametrize(
     ("broken", "rule", "arguments"),
     [
-        (ForgetsTheLastEpisode, "test_a_recording_is_read_as_it_was_written", ("discrete", (3, 1, 4))),
+        (ForgetsTheLastReward, "test_a_recording_is_read_as_it_was_written", ("discrete", (3, 1, 4))),
         (KeepsTheNameItWrote, "test_a_recording_is_read_as_it_was_written", ("discrete", (1,))),
         (ReadsAnything, "test_other_paths_are_not_recordings", ()),
         (OpensAnything, "test_other_paths_are_not_recordings", ()),

@@ -95,14 +95,6 @@ def test_the_metadata_fits_before_the_behavior(tmp_path: Path, random_recording:
         MLAgentsFormat().read(path, "Walker")
 
 
-def test_what_was_discarded_leaves_nothing(tmp_path: Path, random_recording: Any) -> None:
-    writer = MLAgentsFormat().writer(tmp_path / "Walker", BEHAVIORS["branches"], RecordingAbout())
-    writer.write(random_recording(BEHAVIORS["branches"], [2]))
-    assert not (tmp_path / "Walker").exists()
-    writer.discard()
-    assert not list(tmp_path.iterdir())
-
-
 CARTPOLE = """\
 environment: {type: gymnasium, id: CartPole-v1, num_envs: 2}
 behaviors:

@@ -71,18 +71,6 @@ def test_a_recording_that_is_being_written_is_left_alone(tmp_path: Path, random_
     assert sorted(os.listdir(tmp_path)) == ["A", "A-b"]
 
 
-def test_a_recording_that_was_given_up_twice_frees_only_its_own_lock(tmp_path: Path, random_recording: Any) -> None:
-    recording = random_recording(BEHAVIOR, [3])
-    given_up = MinariFormat().writer(tmp_path / "A", recording.behavior, RecordingAbout())
-    given_up.discard()
-    other = MinariFormat().writer(tmp_path / "A", recording.behavior, RecordingAbout())
-    given_up.discard()
-    with pytest.raises(ConfigError, match="another process is recording there"):
-        MinariFormat().writer(tmp_path / "A", recording.behavior, RecordingAbout())
-    other.discard()
-    assert os.listdir(tmp_path) == []
-
-
 def test_room_that_the_disk_lacks_is_noticed_before_hdf5_writes(tmp_path: Path) -> None:
     partial = PartialRecording(tmp_path / "recording")
     partial.require_room(1000)

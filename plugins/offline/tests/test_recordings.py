@@ -263,29 +263,7 @@ def test_only_nameless_observations_that_fit_take_the_names_of_a_behavior() -> N
 # ------------------------------------------------------------ who is to blame
 
 
-def test_what_a_format_raises_has_its_owner(tmp_path: Path, counts: CountsFormat, brings_counts: Any) -> None:
-    plugins = brings_counts("counts")
-    (tmp_path / "A").write_text("[1]")
-    counts.error = ValueError("no such luck")
-    with pytest.raises(PluginError, match=r"recording 'counts' of plugin 'counts' \(acme-counts 1\) failed to read "
-                                          r".*A: ValueError: no such luck"):  # fmt: skip
-        InstalledRecordings(plugins).read(tmp_path / "A", "Walker")
-    counts.error = PermissionError(errno.EACCES, "Permission denied")
-    with pytest.raises(ConfigError, match=r"recording '.*A' cannot be read: Permission denied"):
-        InstalledRecordings(plugins).behavior(tmp_path / "A", "Walker")
-
-
-def test_a_recording_that_is_not_sound_is_refused(tmp_path: Path, brings_counts: Any) -> None:
-    (tmp_path / "A").write_text("[2, 0]")
-    with pytest.raises(ConfigError, match=r"recording '.*A', read as counts: 2 transitions do not make 2 episodes"):
-        InstalledRecordings(brings_counts("counts")).read(tmp_path / "A", "Walker")
-
-
 # ------------------------------------------------------------ writing them
-
-
-def installed(brings_counts: Callable[..., Plugins]) -> InstalledRecordings:
-    return InstalledRecordings(brings_counts("counts"))
 
 
 ABOUT = {"A": RecordingAbout(trainer="ppo"), "B": RecordingAbout(trainer="sac")}
@@ -344,7 +322,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, counts: CountsFormat, brings_co
     monkeypatch.setattr(CountsWriter, "write", full)
     with (
         pytest.raises(RunStateError, match=r"recording .*to/A cannot be written: No space left on device"),
-        installed(brings_counts).record(tmp_path / "to", {"A": WALKER}, ABOUT) as recorders,
+        InstalledRecordings(brings_counts("counts")).record(tmp_path / "to", {"A": WALKER}, ABOUT) as recorders,
     ):
         hand_over(recorders["A"], 3)
     assert counts.calls == ["discard"]
@@ -360,16 +338,6 @@ def test_the_format_is_named_where_there_are_several(tmp_path: Path, counts: Cou
     ):
         pass
     with InstalledRecordings(plugins).record(tmp_path, {"A": WALKER}, ABOUT, "tallies") as recorders:
-        hand_over(recorders["A"], 3)
-    assert os.listdir(tmp_path) == ["A"]
-
-
-def test_a_format_for_special_purposes_is_written_on_request_only(
-    tmp_path: Path, counts: CountsFormat, brings_counts: Any
-) -> None:
-    plugins = brings_counts("counts", "rare")
-    assert InstalledRecordings(plugins).format().name == "counts"
-    with InstalledRecordings(plugins).record(tmp_path, {"A": WALKER}, ABOUT, "rare") as recorders:
         hand_over(recorders["A"], 3)
     assert os.listdir(tmp_path) == ["A"]
 

@@ -105,16 +105,6 @@ def test_episodes_without_a_mask_allow_everything_beside_those_with_one(
     assert mask[:3].all() and mask[7:].all()
 
 
-def test_episodes_written_one_by_one_are_those_written_at_once(tmp_path: Path, random_recording, write) -> None:
-    behavior = BEHAVIORS["several"]
-    parts = [random_recording(behavior, [2, 3]), random_recording(behavior, [1]), random_recording(behavior, [4, 1, 1])]
-    read = write("A", *parts).read(tmp_path / "A", "A")
-    assert read.lengths.tolist() == [2, 3, 1, 4, 1, 1]
-    for name, array in read.observations.items():
-        np.testing.assert_array_equal(array, np.concatenate([part.observations[name] for part in parts]))
-    np.testing.assert_array_equal(read.reward, np.concatenate([part.reward for part in parts]))
-
-
 def test_minari_opens_it_with_the_environment_it_came_from(tmp_path: Path, random_recording, write) -> None:
     behavior = BehaviorSpec("Car", (ObservationSpec(OBSERVATION, (2,), np.float32),), discrete=(3,))
     recording = random_recording(behavior, [3, 1])
@@ -134,15 +124,6 @@ def test_minari_opens_it_with_the_environment_it_came_from(tmp_path: Path, rando
     environment.close()
 
 
-def test_minari_reads_every_space_that_is_written(tmp_path: Path, random_recording, write) -> None:
-    for name, behavior in BEHAVIORS.items():
-        write(name, random_recording(behavior, [2, 1]))
-        storage = MinariStorage.read(tmp_path / name / "data")
-        (first, _) = storage.get_episodes(range(2))
-        leaves = first["actions"] if isinstance(first["actions"], dict) else {"": first["actions"]}
-        assert all(len(values) == 2 for values in leaves.values())
-
-
 # ------------------------------------------------------------ nothing half done
 
 
@@ -156,15 +137,6 @@ def test_nothing_is_there_before_the_end_and_nothing_stays_of_what_was_given_up(
         assert not (tmp_path / "to/A").exists()
         getattr(writer, end)()
         assert set(os.listdir(tmp_path / "to")) == left
-
-
-def test_a_relative_path_is_relative_to_the_working_directory(tmp_path: Path, random_recording, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    recording = random_recording(BEHAVIORS["discrete"], [3])
-    writer = MinariFormat().writer(Path("to/A"), recording.behavior, RecordingAbout())
-    writer.write(recording)
-    writer.close()
-    same(MinariFormat().read(tmp_path / "to/A", "A"), recording)
 
 
 def test_what_exists_is_never_replaced(tmp_path: Path, random_recording) -> None:

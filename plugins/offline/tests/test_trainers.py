@@ -10,30 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 import yaml
 
 from rlcore import (
     Actions,
     AgentBatch,
     ConfigError,
-    ConfigErrors,
     Environment,
     Recording,
     Run,
-    RunStateError,
-    config_from_mapping,
-    hookimpl,
     load_checkpoint,
-    load_plugins,
-    save_checkpoint,
 )
 from rlcore_devkit.conformance.recordings import record
-from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
+from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.conformance.trainer import first_batch
 from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
 from rlcore_devkit.fixtures import RunRlcore
-from rlcore_torch import OptimizerSpec
 
 MakeTrainer = Callable[..., Any]
 NAMES = pytest.mark.parametrize("name", ["bc", "iql"])
@@ -43,117 +35,9 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
     "hybrid": lambda: identity_hybrid(3, "Agent"),
     "masked": lambda: TinyCorridor(3, "Agent", masked=True),
 }
-LEARNING = {"learning_rate": 3e-3, "learning_rate_schedule": "linear"}
 
 
 # ---------------------------------------------------------------- settings and states
-
-
-@pytest.mark.smoke
-@NAMES
-def test_a_trainer_without_a_recording_is_refused(name: str) -> None:
-    block: dict[str, Any] = {"trainer_type": name, "hyperparameters": {}}
-    with pytest.raises(ConfigErrors, match="demo_path"):
-        config_from_mapping({"behaviors": {"Agent": block}}, load_plugins())
-
-
-@NAMES
-@pytest.mark.parametrize("kind", ENVIRONMENTS)
-def test_a_trainer_goes_on_from_its_state_as_if_never_stopped(
-    make_trainer: MakeTrainer, tmp_path: Path, name: str, kind: str
-) -> None:
-    recording = record(ENVIRONMENTS[kind](), 40)
-    block = {"max_steps": 20, "network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True}}
-    trainer, resumed = (make_trainer(name, recording, block=block, seed=seed, **LEARNING) for seed in (1, 2))
-    for _ in range(5):
-        trainer.update()
-    state = copied(trainer.state_dict())
-    check_storable(state)
-    resumed.load_state_dict(load_checkpoint(save_checkpoint(tmp_path, 1, {"trainer": state}))["trainer"])
-    assert_equal(state, resumed.state_dict(), "load_state_dict does not restore what state_dict gave")
-    for _ in range(5):
-        assert_equal(trainer.update(), resumed.update())
-    assert_equal(trainer.state_dict(), resumed.state_dict())
-
-
-def momentum(parameters: list[Any], learning_rate: float, settings: Any) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, lr=learning_rate, momentum=0.9)
-
-
-class Optimizers:
-    @hookimpl
-    def rlcore_optimizers(self) -> list[OptimizerSpec]:
-        settings = "rlcore_torch:OptimizerSettings"
-        return [OptimizerSpec(name="momentum", target=f"{__name__}:momentum", settings=settings)]
-
-
-@NAMES
-def test_a_trainer_goes_on_with_the_optimizer_of_a_plugin(make_trainer: MakeTrainer, name: str) -> None:
-    recording, plugins = record(ENVIRONMENTS["hybrid"](), 40), load_plugins()
-    plugins.register(Optimizers(), "optimizers")
-    more = {**LEARNING, "optimizer": {"type": "momentum"}}
-    trainer, resumed = (make_trainer(name, recording, plugins=plugins, seed=seed, **more) for seed in (1, 2))
-    for _ in range(5):
-        trainer.update()
-    resumed.load_state_dict(copied(trainer.state_dict()))
-    for _ in range(5):
-        assert_equal(trainer.update(), resumed.update())
-    assert_equal(trainer.state_dict(), resumed.state_dict())
-    for optimizer in trainer.state_dict()["optimizers"].values():
-        assert optimizer["type"] == "momentum" and optimizer["parameters"]["0"].keys() == {"momentum_buffer"}
-
-
-@NAMES
-@pytest.mark.parametrize("group", ["model", "optimizers", "generators", "steps"])
-def test_without_any_part_of_its_state_a_trainer_would_go_on_otherwise(
-    make_trainer: MakeTrainer, name: str, group: str
-) -> None:
-    """Proves that the test above can fail."""
-    recording = record(ENVIRONMENTS["hybrid"](), 40)
-    block = {"max_steps": 20}
-    trainer, resumed = (make_trainer(name, recording, block=block, seed=seed, **LEARNING) for seed in (1, 2))
-    fresh = copied(resumed.state_dict())
-    for _ in range(5):
-        trainer.update()
-    resumed.load_state_dict(copied(trainer.state_dict()) | {group: fresh[group]})
-    trainer.update()
-    resumed.update()
-    with pytest.raises(AssertionError):
-        assert_equal(trainer.state_dict()["model"], resumed.state_dict()["model"])
-
-
-@pytest.mark.parametrize("optimizer", ["policy", "value", "critic_0", "critic_1"])
-def test_each_optimizer_of_iql_matters_to_its_state(make_trainer: MakeTrainer, optimizer: str) -> None:
-    recording = record(ENVIRONMENTS["hybrid"](), 40)
-    trainer, resumed = (make_trainer("iql", recording, **LEARNING) for _ in range(2))
-    fresh = copied(resumed.state_dict())
-    for _ in range(5):
-        trainer.update()
-    state = copied(trainer.state_dict())
-    state["optimizers"][optimizer] = fresh["optimizers"][optimizer]
-    resumed.load_state_dict(state)
-    trainer.update()
-    resumed.update()
-    with pytest.raises(AssertionError):
-        assert_equal(trainer.state_dict()["model"], resumed.state_dict()["model"])
-
-
-@NAMES
-def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(make_trainer: MakeTrainer, name: str) -> None:
-    recording, longer = record(TinyCorridor(2, "Agent"), 60), record(TinyCorridor(2, "Agent"), 80)
-    trainer = make_trainer(name, recording)
-    before = copied(trainer.state_dict())
-    for other, told in (
-        (make_trainer(name, record(TinyCorridor(2, "Agent", length=8), 60)), "does not fit"),
-        (
-            make_trainer(name, longer),
-            f"learned from {longer.transitions} recorded transitions, .* resume with the same",
-        ),
-        (make_trainer({"bc": "iql", "iql": "bc"}[name], recording), "does not fit|has optimizers"),
-    ):
-        with pytest.raises(RunStateError, match=told):
-            trainer.load_state_dict(other.state_dict())
-        assert_equal(before, trainer.state_dict(), "a refused state changed the trainer")
 
 
 # ---------------------------------------------------------------- what they learn
@@ -199,25 +83,6 @@ def test_iql_finds_the_best_way_in_recordings_of_aimless_walks_and_bc_walks_like
         reached[name] = returns_of(trainer.policy)
     assert min(reached["iql"]) > -1e-6, "not the shortest way"
     assert np.mean(reached["bc"]) < -0.5, "two steps of three lead away"
-
-
-@NAMES
-@pytest.mark.parametrize("kind", ["continuous", pytest.param("hybrid", marks=pytest.mark.learning)])
-def test_what_good_agents_did_is_learned(make_trainer: MakeTrainer, name: str, kind: str) -> None:
-    environment = ENVIRONMENTS[kind]()
-
-    def expert(batch: AgentBatch) -> Actions:
-        seen = batch.observations
-        return Actions(seen["reals"].copy(), seen["choices"].argmax(1)[:, None] if "choices" in seen else None)
-
-    trainer = make_trainer(name, record(environment, 200, expert), learning_rate=3e-3)
-    for _ in range(600):
-        trainer.update()
-    batch, rewards = first_batch(environment, seed=99), []
-    for _ in range(50):
-        batch = environment.step({"Agent": trainer.policy.act(batch.observations)})["Agent"]
-        rewards.append(batch.reward.mean())
-    assert np.mean(rewards) > 0.98
 
 
 # ---------------------------------------------------------------- whole runs
@@ -296,19 +161,6 @@ def test_a_resumed_run_ends_like_one_that_was_never_stopped(configured: Any, tmp
     for each in (whole, parts):
         del each["run"]["wall_seconds"]
     assert_equal(whole, parts)
-
-
-@NAMES
-def test_a_recording_that_is_not_there_is_told_before_anything_is_made(
-    configured: Any, run_rlcore: RunRlcore, tmp_path: Path, name: str
-) -> None:
-    config = configured(name)
-    config["behaviors"]["Agent"]["hyperparameters"]["demo_path"] += "x"
-    file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(config))
-    refused = run_rlcore("run", file)
-    assert refused.exit_code == 2 and "no such path or name" in refused.stderr
-    assert not (tmp_path / "results" / name).exists()
 
 
 def test_a_behavior_that_was_not_recorded_is_told_which_were(configured: Any) -> None:

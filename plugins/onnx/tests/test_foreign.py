@@ -112,33 +112,6 @@ def test_an_encoder_of_another_package(make_behavior: Any, export: Any, profile:
     assert not model.functions and len(model.opset_import) == 1
 
 
-class Attention(nn.Module):
-    """An encoder of vectors, with operators that opset 15 does not have."""
-
-    def __init__(self, settings: Any, observation: ObservationSpec, features: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(observation.size, 8), nn.LayerNorm(8))
-
-    def forward(self, x: Tensor) -> Tensor:
-        features: Tensor = self.layers(x)
-        return features
-
-
-@pytest.mark.deep
-def test_an_encoder_of_vectors(make_behavior: Any, export: Any) -> None:
-    other = ObservationSpec("other", (2, 3), np.float32)
-    policy = untrained_policy(make_behavior("hybrid", STATE, other), with_encoder(Attention, image=False), 1)
-    export(policy)
-
-
-@pytest.mark.deep
-def test_operators_that_unity_does_not_have_are_refused(make_behavior: Any, export: Any, tmp_path: Path) -> None:
-    policy = untrained_policy(make_behavior("discrete", STATE), with_encoder(Attention, image=False), 1)
-    with pytest.raises(UnsupportedExport, match=r"encoder Attention of observation 'state': .*15.*LayerNormalization"):
-        export(policy, profile="unity")
-    assert not list((tmp_path / "exported").iterdir())
-
-
 @pytest.mark.parametrize(("target", "reason"), [(Looping, "torch.onnx"), deep(Random, "random numbers")])
 def test_a_module_that_cannot_be_a_part_of_the_graph_is_refused(
     make_behavior: Any, export: Any, tmp_path: Path, target: type[nn.Module], reason: str

@@ -35,46 +35,6 @@ def drawn(policy: Any, act: Any, mask: Any = None, profile: str = "generic") -> 
     return act(**inputs), columns, logits
 
 
-@pytest.mark.parametrize("distribution", ["gaussian", "state_dependent_gaussian"])
-def test_gaussian_actions(make_policy: Any, export: Any, load: Any, make_behavior: Any, distribution: str) -> None:
-    policy = make_policy("mlp", "continuous", action_distribution=distribution)
-    head = policy.model.policy_head
-    if distribution == "gaussian":
-        with torch.no_grad():
-            head.distribution.log_std.fill_(-2.5)  # so that hardly any draw is clipped
-            head.linear.weight *= 0.1
-        policy.refresh()
-    found, columns, _ = drawn(policy, load(export(policy)))
-    mean = columns[0, :3].numpy()
-    std = np.full(3, np.exp(-2.5)) if distribution == "gaussian" else np.exp(columns[0, 3:].numpy())
-    low, high = policy.behavior.low, policy.behavior.high
-    raw = (found["continuous"] - low) / (high - low) * 2 - 1  # in units of [-1, 1]
-    inside = (raw > -0.999) & (raw < 0.999)
-    for part in range(3):
-        if distribution == "gaussian":
-            assert inside[:, part].mean() > 0.999
-            assert abs(raw[:, part].mean() - mean[part]) < 3 * std[part] / DRAWS**0.5
-            assert abs(raw[:, part].var() / std[part] ** 2 - 1) < 3 * (2 / DRAWS) ** 0.5
-        normal = torch.distributions.Normal(float(mean[part]), float(std[part]))
-        for at in (-0.5, 0.0, 0.5):
-            below = float(normal.cdf(torch.tensor(at)))
-            deviation = (below * (1 - below) / DRAWS) ** 0.5
-            assert abs((raw[:, part] <= at).mean() - below) < 3 * deviation + 1e-9
-
-
-def test_squashed_gaussian_actions(make_policy: Any, export: Any, load: Any) -> None:
-    policy = make_policy("mlp", "continuous", action_distribution="squashed_gaussian")
-    found, columns, _ = drawn(policy, load(export(policy)))
-    low, high = policy.behavior.low, policy.behavior.high
-    u = np.arctanh(np.clip((found["continuous"].astype(np.float64) - low) / (high - low) * 2 - 1, -1 + 1e-9, 1 - 1e-9))
-    mean, std = columns[0, :3].numpy(), np.exp(columns[0, 3:].numpy())
-    for part in range(3):
-        normal = torch.distributions.Normal(float(mean[part]), float(std[part]))
-        for at in mean[part] + std[part] * np.array([-1.0, 0.0, 1.0]):
-            below = float(normal.cdf(torch.tensor(float(at))))
-            assert abs((u[:, part] <= at).mean() - below) < 3 * (below * (1 - below) / DRAWS) ** 0.5
-
-
 @pytest.mark.parametrize("profile", ["generic", "unity"])
 def test_options_are_drawn_as_often_as_their_probabilities_say(
     make_policy: Any, export: Any, load: Any, profile: str
@@ -90,18 +50,6 @@ def test_options_are_drawn_as_often_as_their_probabilities_say(
             if not mask[0, [0, 2, 5][branch] + option]:
                 assert frequency == 0
             assert abs(frequency - probability) < 3 * (probability * (1 - probability) / DRAWS) ** 0.5 + 1e-9
-
-
-def test_without_noise_drawn_actions_are_the_deterministic_ones(make_policy: Any, export: Any, load: Any) -> None:
-    generator = np.random.default_rng(0)
-    seen = generator.normal(0.5, 2, (50, 5)).astype(np.float32)
-    for distribution in (None, "squashed_gaussian"):
-        policy = make_policy("mlp", "hybrid", action_distribution=distribution)
-        found = load(export(policy))(
-            state=seen, action_mask=np.ones((50, 5), np.bool_), epsilon=np.zeros((50, 7), np.float32)
-        )
-        np.testing.assert_array_equal(found["continuous"], found["deterministic_continuous"])
-        np.testing.assert_array_equal(found["discrete"], found["deterministic_discrete"])
 
 
 def test_huge_noise_is_finite_and_chooses_no_forbidden_option(make_policy: Any, export: Any, load: Any) -> None:

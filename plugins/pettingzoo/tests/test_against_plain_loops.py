@@ -10,7 +10,6 @@ import pettingzoo
 import pytest
 
 from rlcore import Actions, EpisodeSeeds
-from rlcore_pettingzoo.adapters import aec_env, parallel_env
 from rlcore_pettingzoo.base import PettingZooEnvironment
 from rlcore_pettingzoo.games import find_game
 
@@ -163,26 +162,3 @@ def test_agents_that_act_at_once_get_what_a_plain_loop_gives(make: Callable[...,
                     told[slot].append((seen, batch.reward[slot], *flags))
         wanted = plain_parallel(game, SEEDS(0, episode))
         assert told == [wanted.get(agent, []) for agent in game.possible_agents]
-
-
-@pytest.mark.parametrize("case", ["circle", "circle with masks in infos", "tic-tac-toe", "connect four"])
-def test_the_way_there_and_back_changes_nothing_in_turns(make: Callable[..., Any], case: str) -> None:
-    env_id, arguments = GAMES[case]
-    if env_id.endswith("_v3"):
-        pytest.importorskip("pygame")
-    game = find_game(env_id, None).make(**arguments)
-    back = aec_env(make(env_id, 1, arguments=arguments))
-    for seed in range(EPISODES):
-        ours, wanted = plain_turns(back, seed), plain_turns(game, EpisodeSeeds(seed)(0, 0))
-        for place, agent in enumerate(game.possible_agents):
-            told = ours[f"Agent_{place}"]
-            assert [each[0] for each in told] == [each[0] for each in wanted[agent]]
-            assert [each[1:] for each in told[1:]] == [each[1:] for each in wanted[agent][1:]]
-
-
-def test_the_way_there_and_back_changes_nothing_at_once(make: Callable[..., Any]) -> None:
-    game = find_game("zoo_games:fading", None).make(agents=4)
-    back = parallel_env(make("zoo_games:fading", 1, arguments={"agents": 4}))
-    for seed in range(EPISODES):
-        ours, wanted = plain_parallel(back, seed), plain_parallel(game, EpisodeSeeds(seed)(0, 0))
-        assert list(ours.values()) == list(wanted.values())

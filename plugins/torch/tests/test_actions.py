@@ -175,38 +175,6 @@ def test_only_allowed_options_are_chosen_where_logits_are_not_finite(value: floa
         assert np.take_along_axis(mask, choices + np.array([0, 3]), axis=1).all()
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_masked_log_probabilities_and_gradients_are_those_of_the_allowed_options_alone(size: float) -> None:
-    logits, mask = extreme(size, 200)
-    ours = torch.from_numpy(logits).requires_grad_()
-    theirs = torch.from_numpy(logits.astype(np.float64)).requires_grad_()
-    choices = torch.from_numpy(np.stack([mask[:, :3].argmax(1), mask[:, 3:].argmax(1)], axis=1))
-    shown = mask_logits(ours, torch.from_numpy(mask))
-    log_prob, entropy = joint_log_prob_entropy(layout(discrete=BRANCHES), None, None, shown, None, choices)
-    expected = []
-    for row, chosen in enumerate(choices.tolist()):
-        for columns, choice in zip((slice(0, 3), slice(3, 7)), chosen, strict=True):
-            allowed = np.flatnonzero(mask[row, columns]).tolist()
-            those = theirs[row, columns][allowed]
-            alone = Categorical(logits=those - those.max().detach())
-            log_p = alone.log_prob(torch.tensor(allowed.index(choice)))
-            expected.append((log_p.clamp(min=-1e30), alone.entropy()))
-    per_row = torch.stack([torch.stack(pair) for pair in expected]).view(-1, 2, 2).sum(1)
-    torch.testing.assert_close(log_prob.double(), per_row[:, 0], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(entropy.double(), per_row[:, 1], rtol=1e-5, atol=1e-5)
-    (found,) = torch.autograd.grad((log_prob.clamp(min=-1e3) + entropy).sum(), ours)
-    (wanted,) = torch.autograd.grad((per_row[:, 0].clamp(min=-1e3) + per_row[:, 1]).sum(), theirs)
-    assert found.isfinite().all() and (found[~torch.from_numpy(mask)] == 0).all()
-    raised = torch.from_numpy(logits == -SIZES[-1])  # to the smallest logit of an allowed option
-    torch.testing.assert_close(found.double()[~raised], wanted[~raised], rtol=1e-4, atol=1e-4)
-
-
-def test_greedy_choices_are_the_largest_logit_of_each_branch() -> None:
-    logits = np.array([[0, 3, 1, 5, 4], [2, 1, 0, 4, 5]], np.float32)
-    assert layout(discrete=(3, 2)).greedy_choices(logits).tolist() == [[1, 0], [0, 1]]
-    assert layout(discrete=(5,)).greedy_choices(logits).tolist() == [[3], [4]]
-
-
 # ---------------------------------------------------------------- bounds
 
 
@@ -219,24 +187,19 @@ def test_raw_actions_from_minus_one_to_one_cover_the_bounds_and_never_leave_them
     assert (many >= low).all() and (many <= high).all() and many.dtype == np.float32
 
 
-def test_unit_bounds_only_clip() -> None:
-    raw = np.array([[-1.5, 0.25]], np.float32)
-    assert layout(2).to_environment(raw).tolist() == [[-1.0, 0.25]]
-    assert raw[0, 0] == -1.5, "the raw action is what the loss needs"
+LIMIT = float(np.finfo(np.float32).max)
 
 
-def test_an_unbounded_part_passes_unchanged() -> None:
-    raw = np.array([[-150.0, 3.5]], np.float32)
-    assert layout(2, low=-INFINITY, high=INFINITY).to_environment(raw).tolist() == raw.tolist()
-
-
-def test_a_part_bounded_on_one_side_keeps_to_it() -> None:
-    raw = np.array([[-150.0, 150.0]], np.float32)
-    half_open = layout(2, low=[0.0, -INFINITY], high=[INFINITY, 3.0])
-    assert half_open.to_environment(raw).tolist() == [[0.0, 3.0]]
-
-
-def test_the_widest_bounds_of_float32_do_not_overflow() -> None:
-    limit = float(np.finfo(np.float32).max)
-    raw = np.array([[-1.0, 0.0, 1.0]], np.float32)
-    assert layout(3, low=-limit, high=limit).to_environment(raw).tolist() == [[-limit, 0.0, limit]]
+@pytest.mark.parametrize(
+    ("low", "high", "raw", "expected"),
+    [
+        (-1.0, 1.0, [-1.5, 0.25], [-1.0, 0.25]),  # clipped only
+        (-INFINITY, INFINITY, [-150.0, 3.5], [-150.0, 3.5]),
+        ([0.0, -INFINITY], [INFINITY, 3.0], [-150.0, 150.0], [0.0, 3.0]),
+        (-LIMIT, LIMIT, [-1.0, 0.0, 1.0], [-LIMIT, 0.0, LIMIT]),
+    ],
+)
+def test_special_bounds(low: Any, high: Any, raw: list[float], expected: list[float]) -> None:
+    given = np.array([raw], np.float32)
+    assert layout(len(raw), low=low, high=high).to_environment(given).tolist() == [expected]
+    assert given.tolist() == [raw], "the raw action is what the loss needs"

@@ -31,16 +31,6 @@ def test_advantages_are_discounted_sums_of_temporal_differences(gamma: float, la
             assert found[t, slot] == pytest.approx(total, rel=1e-4, abs=1e-4)
 
 
-def test_with_lambda_one_the_value_target_is_the_discounted_return() -> None:
-    reward = np.array([[1.0], [2.0], [4.0]], np.float32)
-    value = np.array([[0.3], [-0.2], [0.7]], np.float32)
-    bootstrap = 10.0
-    next_value = np.array([[-0.2], [0.7], [bootstrap]], np.float32)
-    carry = np.ones((3, 1), np.bool_)
-    target = generalized_advantages(reward, value, next_value, carry, 0.5, 1.0) + value
-    np.testing.assert_allclose(target[:, 0], [1 + 1 + 1 + 1.25, 2 + 2 + 2.5, 4 + 5], rtol=1e-6)
-
-
 def test_its_arguments_are_left_as_they_are() -> None:
     reward, value, next_value = np.ones((3, 4, 2), np.float32)
     generalized_advantages(reward, value, next_value, np.ones((4, 2), np.bool_), 0.9, 0.9)

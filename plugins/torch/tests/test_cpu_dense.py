@@ -65,15 +65,6 @@ def test_values_and_gradients_are_those_of_the_layers(
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-@WAYS
-def test_an_input_that_needs_no_gradient_is_left_alone(way: Dense) -> None:
-    layers, x = [nn.Linear(3, 4), nn.Linear(4, 2)], torch.randn(5, 3)
-    before = x.clone()
-    way(x, layers, "tanh", activate_last=True).sum().backward()
-    assert x.equal(before) and x.grad is None
-    assert all(parameter.grad is not None for layer in layers for parameter in layer.parameters())
-
-
 @pytest.mark.parametrize("activation", list(FUNCTIONS))
 def test_activations_agree_far_from_zero(activation: str) -> None:
     x = np.linspace(-100, 100, 2001, dtype=np.float32)
@@ -148,9 +139,3 @@ def test_rows_without_a_gradient_may_be_left_out(activation: str, activate_last:
     torch.testing.assert_close(*grads)
     assert given.equal(before)
     assert not grads[0][~given.any(1)].any()
-
-
-@WAYS
-def test_frozen_layers_on_an_input_without_gradient_make_no_graph(way: Dense) -> None:
-    layers = [nn.Linear(3, 4), nn.Linear(4, 2)]
-    assert not way(torch.randn(5, 3), layers, "tanh", frozen=True).requires_grad

@@ -61,14 +61,6 @@ def test_expected_and_chosen_values_are_those_of_an_enumeration(
             torch.testing.assert_close(chosen[b], value_of(options, values[b], combination))
 
 
-def test_without_branches_there_is_one_column() -> None:
-    options = options_of(())
-    assert options.columns == 1
-    values = torch.randn(B, R, 1)
-    assert options.chosen(values, None).equal(values[:, :, 0])
-    assert options.expected(values, None).equal(values[:, :, 0])
-
-
 def test_up_to_256_combinations_are_told_apart() -> None:
     assert options_of((16, 16)).columns == 256
     assert options_of((16, 17)).columns == 33

@@ -12,10 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore import BehaviorSpec, ConfigError, ObservationSpec, PluginError, UnsupportedSpace
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, PluginError
 from rlcore_torch import Actor, ActorCritic, ActorPolicy, Backend, Critic, CriticSettings, EncoderSpec, NetworkSettings
 from rlcore_torch.cpu.acting import numpy_actor
-from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE
 
 CAMERA = ObservationSpec("camera", (6, 5, 3), np.uint8, "image")
 RAY = ObservationSpec("ray", (2,), np.float32)
@@ -70,13 +69,6 @@ def test_each_observation_has_its_encoder_and_its_features_stand_side_by_side() 
     assert model.actor.layers[0].in_features == 2 + 3 + 3
 
 
-def test_without_a_vector_encoder_vectors_enter_as_they_are() -> None:
-    model = Actor(spec(RAY, CAMERA, FLAG), make(Sums, vector_encode_type=None))
-    arrays = seen()
-    encoded = model.actor.encode(model.inputs(model.inputs.raw(arrays))).detach().numpy()
-    np.testing.assert_array_equal(encoded[:, :5], np.concatenate([arrays["ray"], arrays["flag"]], axis=1))
-
-
 def test_the_trial_of_an_encoder_leaves_its_running_statistics_alone() -> None:
     (encoder,) = Actor(spec(CAMERA), make(Sums)).actor.encoders
     assert isinstance(encoder, Sums) and encoder.training
@@ -125,10 +117,6 @@ def crashing(settings: Any, observation: ObservationSpec, features: int) -> nn.M
     raise KeyError("weights")
 
 
-def refusing(settings: Any, observation: ObservationSpec, features: int) -> nn.Module:
-    raise UnsupportedSpace(f"{observation.name} is too small")
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -144,23 +132,10 @@ def test_an_encoder_that_cannot_be_used_is_named_with_its_observation(source: An
         Actor(spec(CAMERA), make(source))
 
 
-def test_an_encoder_may_refuse_an_observation() -> None:
-    with pytest.raises(UnsupportedSpace, match=r"^camera is too small$"):
-        Actor(spec(CAMERA), make(refusing))
-
-
 @pytest.mark.parametrize(("name", "hint"), [("simpel", "; did you mean 'simple'"), ("acme", "")])
 def test_settings_of_a_program_name_built_in_encoders_only(name: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=f"encoder '{name}' of observation 'camera' is not one of simple, .*{hint}"):
         Actor(spec(CAMERA), NetworkSettings(vis_encode_type=name))
-
-
-def test_the_records_of_rlcore_are_the_built_in_encoders() -> None:
-    from rlcore_torch.plugin import rlcore_encoders
-
-    records = {record.name: record for record in rlcore_encoders()}
-    assert records.keys() == BUILT_IN.keys() == MINIMUM_SIZE.keys()
-    assert all(record.resolve() is BUILT_IN[name] for name, record in records.items())
 
 
 @pytest.mark.parametrize("kinds", [set(), {"images"}, {"image", "sound"}])

@@ -82,25 +82,6 @@ def test_layers_that_are_not_plain_are_called(change: Any) -> None:
     assert all(parameter.grad is not None for parameter in model.actor.parameters())
 
 
-def test_a_hook_is_called_when_acting_and_when_learning() -> None:
-    model = fast_model()
-    called: list[int] = []
-    model.actor.layers[0].register_forward_hook(lambda module, inputs, output: called.append(len(output)))
-    ActorPolicy(SPEC, model, FAST).act(SEEN)
-    acted = len(called)
-    model.value((torch.from_numpy(SEEN["seen"]),))
-    model.policy((torch.from_numpy(SEEN["seen"][:2]),))
-    assert acted >= 1 and called[-1] == 2
-
-
-def test_a_frozen_pass_gives_layers_of_any_kind_no_gradient() -> None:
-    model = fast_model()
-    normalized(model)
-    x = torch.from_numpy(SEEN["seen"]).requires_grad_()
-    model.actor.into((x,), model.policy_head.linear, frozen=True).sum().backward()
-    assert x.grad is not None and all(parameter.grad is None for parameter in model.actor.parameters())
-
-
 def test_a_policy_that_is_replaced_on_the_object_acts_by_it() -> None:
     """A probe finds what no look at the modules does."""
     model = fast_model()

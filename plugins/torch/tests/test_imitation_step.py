@@ -5,23 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from run_of_trainers import run_of
 from torch.distributions import Categorical
 
 from rlcore import (
     BehaviorSettings,
     BehaviorSpec,
-    ConfigError,
     Environment,
-    ExtrinsicReward,
-    OneRank,
     Recording,
-    RunConfig,
     RunStateError,
     TrainingDiverged,
 )
@@ -67,23 +63,6 @@ def spec_of(environment: Environment) -> BehaviorSpec:
     return behavior
 
 
-def context(recording: Recording | None) -> Any:
-    def read_recording(path: str, behavior: str) -> Recording:
-        assert recording is not None, "the recording was read"
-        assert path == "demos"
-        return recording
-
-    return SimpleNamespace(
-        config=RunConfig(),
-        seed=1,
-        ranks=OneRank(),
-        first_env=0,
-        inference=False,
-        create_reward_providers=lambda *_: [ExtrinsicReward()],
-        read_recording=read_recording,
-    )
-
-
 class Imitator(TorchTrainer):
     """As much of a trainer as imitation needs; with ``critic``, a value head on the same body, under the same Adam."""
 
@@ -95,7 +74,7 @@ class Imitator(TorchTrainer):
             network_settings=network,
             reward_signals={"extrinsic": None},
         )
-        super().__init__(settings, behavior, context(None))
+        super().__init__(settings, behavior, run_of())
         self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
 
@@ -239,13 +218,10 @@ def test_samples_per_update_limits_each_pass_and_draws_none_twice() -> None:
     passes = [[*chain(*counted.batches[:3])], [*chain(*counted.batches[3:])]]
     assert all(len(set(each)) == 30 and set(each) <= set(imitation.rows.tolist()) for each in passes)
     assert passes[0] != passes[1]
-
-
-def test_more_samples_than_demonstrations_take_each_once() -> None:
     imitation = cloning(ENVIRONMENTS["masked"], samples_per_update=10_000, num_epoch=1)
     counted = Counted(imitation)
     imitation.update(0)
-    assert sorted(chain(*counted.batches)) == imitation.rows.tolist()
+    assert sorted(chain(*counted.batches)) == imitation.rows.tolist(), "more samples than demonstrations"
 
 
 def test_the_learning_rate_is_the_trainers_times_strength_and_falls_over_steps() -> None:
@@ -253,6 +229,8 @@ def test_the_learning_rate_is_the_trainers_times_strength_and_falls_over_steps()
     for step, share in ((0, 1.0), (250, 0.75), (999, 0.001)):
         assert imitation.update(step) is not None
         assert imitation.optimizer.learning_rate == pytest.approx(0.005 * share, rel=1e-4)
+    endless = cloning(ENVIRONMENTS["masked"])
+    assert endless.update(10**9) is not None and endless.optimizer.learning_rate == 0.01
 
 
 def test_when_it_has_faded_out_nothing_moves_any_more() -> None:
@@ -265,21 +243,6 @@ def test_when_it_has_faded_out_nothing_moves_any_more() -> None:
     assert_equal(before[1], imitation.state_dict())
 
 
-def test_without_steps_it_never_fades() -> None:
-    imitation = cloning(ENVIRONMENTS["hybrid"])
-    assert imitation.update(10**9) is not None and imitation.optimizer.learning_rate == 0.01
-
-
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_the_policy_comes_to_do_what_was_demonstrated(name: str) -> None:
-    environment = ENVIRONMENTS[name]
-    imitation = cloning(environment)
-    first = imitation.update(0)
-    for _ in range(60):
-        last = imitation.update(0)
-    assert first is not None and last is not None and last < first
-
-
 def test_a_loss_that_is_not_finite_ends_the_run() -> None:
     imitation = cloning(ENVIRONMENTS["hybrid"])
     with torch.no_grad():
@@ -288,12 +251,6 @@ def test_a_loss_that_is_not_finite_ends_the_run() -> None:
         TrainingDiverged, match="the loss of behavioral_cloning became nan in the update at step 7; low"
     ):
         imitation.update(7)
-
-
-def test_demonstrations_of_other_agents_are_refused() -> None:
-    trainer = Imitator(spec_of(TinyCorridor(2, length=9)))
-    with pytest.raises(ConfigError, match=r"in the recording, observation 'position' is \[6\] real numbers instead of"):
-        BehavioralCloning(trainer, BehavioralCloningSettings(demo_path="demos"), record(TinyCorridor(2), 50), seed=1)
 
 
 # ---------------------------------------------------------------- after the update of a trainer
@@ -346,7 +303,12 @@ def trainer_of(
         reward_signals={"extrinsic": None},
         sections={} if block is None else {"behavioral_cloning": BehavioralCloningSettings(demo_path="demos", **block)},
     )
-    run = context(recording)
+
+    def read(path: str, behavior: str) -> Recording:
+        assert recording is not None and path == "demos"
+        return recording
+
+    run = run_of(read_recording=read)
     trainer = kind(settings, spec_of(identity_hybrid(2)), run)
     return trainer if block is None else imitating(trainer, run)
 
@@ -384,36 +346,28 @@ def test_the_policy_acts_with_what_was_imitated(kind: type[Any], demonstrations:
     np.testing.assert_array_equal(acted.continuous, trainer.policy.act(seen).continuous)
 
 
-def batches_of(trainer: Any) -> list[list[int]]:
-    return Counted(trainer.cloning).batches
-
-
-def test_on_policy_an_update_makes_the_trainers_passes_over_all_demonstrations(demonstrations: Recording) -> None:
-    trainer = trainer_of(OnPolicy, demonstrations, {})
-    batches = batches_of(trainer)
-    learn(trainer, identity_hybrid(2), 32)  # 64 agent steps: one update
-    assert sum(len(batch) for batch in batches) == 2 * demonstrations.transitions
-    assert len(batches) == 2 * round(demonstrations.transitions / 32)
-
-
-def test_off_policy_every_gradient_step_is_followed_by_three_minibatches(demonstrations: Recording) -> None:
-    trainer = trainer_of(OffPolicy, demonstrations, {})
-    batches = batches_of(trainer)
-    learn(trainer, identity_hybrid(2), 100)
-    assert trainer.gradient_steps > 10
-    assert [len(batch) for batch in batches] == [8] * 3 * trainer.gradient_steps
-
-
-def test_off_policy_samples_per_update_and_num_epoch_are_honored(demonstrations: Recording) -> None:
-    trainer = trainer_of(OffPolicy, demonstrations, {"samples_per_update": 40, "num_epoch": 1, "batch_size": 20})
-    batches = batches_of(trainer)
-    learn(trainer, identity_hybrid(2), 100)
-    assert [len(batch) for batch in batches] == [20] * 2 * trainer.gradient_steps
+@pytest.mark.parametrize(
+    ("kind", "block", "count", "samples"),
+    [
+        (OffPolicy, {}, 3, 3 * 8),  # of each gradient step
+        (OffPolicy, {"samples_per_update": 40, "num_epoch": 1, "batch_size": 20}, 2, 2 * 20),
+        (OnPolicy, {}, 2 * 6, 2 * 192),  # of each update: two passes over all demonstrations
+    ],
+)
+def test_an_update_is_followed_by_these_minibatches(
+    kind: type[Any], block: dict[str, Any], count: int, samples: int, demonstrations: Recording
+) -> None:
+    trainer = trainer_of(kind, demonstrations, block)
+    batches = Counted(trainer.cloning).batches
+    updates = learn(trainer, identity_hybrid(2), 100)
+    steps = len(updates) if kind is OnPolicy else trainer.gradient_steps
+    assert steps > 2 and len(batches) == count * steps
+    assert sum(len(batch) for batch in batches) == samples * steps
 
 
 def test_a_trainer_of_another_framework_is_left_alone() -> None:
     stranger = object()
-    assert imitating(stranger, context(None)) is stranger
+    assert imitating(stranger, run_of()) is stranger
 
 
 @KINDS
@@ -433,29 +387,10 @@ def test_a_trainer_goes_on_from_its_state_as_if_never_stopped(kind: type[Any], d
     assert_equal(trainer.state_dict(), resumed.state_dict())
 
 
-@KINDS
-@pytest.mark.parametrize("part", ["optimizer", "generator"])
-def test_without_any_part_of_its_state_a_trainer_would_go_on_otherwise(
-    kind: type[Any], part: str, demonstrations: Recording
-) -> None:
-    """Proves that the test above can fail."""
-    trainer, resumed = (trainer_of(kind, demonstrations, {}) for _ in range(2))
-    fresh = copied(resumed.state_dict())["behavioral_cloning"]
-    learn(trainer, identity_hybrid(2), 70)
-    state = copied(trainer.state_dict())
-    state["behavioral_cloning"][part] = fresh[part]
-    resumed.load_state_dict(state)
-    for each in (trainer, resumed):
-        learn(each, identity_hybrid(2), 70, seed=7)
-    with pytest.raises(AssertionError):
-        assert_equal(trainer.state_dict()["model"], resumed.state_dict()["model"])
-
-
-@KINDS
 def test_a_state_with_imitation_and_a_trainer_without_do_not_fit_nor_the_other_way_round(
-    kind: type[Any], demonstrations: Recording
+    demonstrations: Recording,
 ) -> None:
-    with_it, without = trainer_of(kind, demonstrations, {}), trainer_of(kind, None)
+    with_it, without = trainer_of(OffPolicy, demonstrations, {}), trainer_of(OffPolicy, None)
     for trainer, other, words in ((without, with_it, ("with", "none")), (with_it, without, ("without", "one"))):
         before = copied(trainer.state_dict())
         told = "saved {} a behavioral_cloning block and this configuration has {}".format(*words)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
-from rlcore_torch import Rollout, Schedule, constant, linear
+from rlcore_torch import Rollout
 from rlcore_torch.on_policy.advantages import EpisodeRewards
 from rlcore_torch.on_policy.minibatch import approximate_kl, standardize
 
@@ -43,17 +43,6 @@ def test_standardized_advantages_have_mean_zero_and_deviation_one() -> None:
     shown = standardize(torch.tensor([1.0, 2.0, 3.0, 10.0]))
     np.testing.assert_allclose([shown.mean(), shown.std(correction=0)], [0, 1], atol=1e-6)
     assert standardize(torch.tensor([3.0])).tolist() == [0.0], "a single value says nothing"
-
-
-@pytest.mark.parametrize("step", [0, 250, 500, 1000, 2000])
-def test_a_linear_schedule_falls_to_its_end_and_stays_there(step: int) -> None:
-    remaining = 1 - min(step, 1000) / 1000
-    assert Schedule(linear, 0.2, 0.1, 1000)(step) == pytest.approx(0.1 + 0.1 * remaining)
-    assert Schedule(constant, 0.2, 0.1, 1000)(step) == 0.2
-
-
-def test_a_schedule_never_rises() -> None:
-    assert Schedule(linear, 0.0, 1e-5, 1000)(1000) == 0.0, "beta: 0 turns the entropy bonus off for good"
 
 
 @given(seed=st.integers(0, 2**32 - 1), rollouts=st.lists(st.integers(1, 9), min_size=1, max_size=5))

@@ -3,12 +3,9 @@
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from rlcore import BehaviorSpec, ObservationSpec, UnsupportedSpace
@@ -54,14 +51,6 @@ def test_an_image_too_small_for_its_encoder_is_refused(kind: str, smallest: int)
         BUILT_IN[advised](None, camera(64, smallest - 1), 16)
 
 
-def test_bytes_are_scaled_to_one_and_floats_are_not() -> None:
-    of_bytes = network(camera(2, 2), vis_encode_type="fully_connected").actor
-    of_floats = network(camera(2, 2, np.float32), vis_encode_type="fully_connected").actor
-    of_floats.load_state_dict(of_bytes.state_dict())
-    image = torch.randint(0, 256, (3, 2, 2, 3), dtype=torch.uint8)
-    torch.testing.assert_close(of_bytes.encode((image,)), of_floats.encode((image.to(torch.float32) / 255,)))
-
-
 def test_images_are_height_width_channels() -> None:
     """A network sees what a network over channels first sees after moving the axis by hand."""
     body = network(camera(20, 24, np.float32)).actor
@@ -70,27 +59,6 @@ def test_images_are_height_width_channels() -> None:
     image = torch.randn(2, 20, 24, 3)
     first = encoder.convolutions(torch.stack([image[..., channel] for channel in range(3)], dim=1))
     torch.testing.assert_close(body.encode((image,)), encoder.dense(first))
-
-
-def test_vectors_and_images_enter_together() -> None:
-    model = network(VECTOR, camera(20, 20))
-    seen: dict[str, NDArray[Any]] = {"seen": np.ones((4, 3), np.float32), "camera": np.zeros((4, 20, 20, 3), np.uint8)}
-    mean, logits, value = model.policy_and_value(model.inputs(model.inputs.raw(seen)))
-    assert mean is not None and logits is not None
-    assert (mean.shape, logits.shape, value.shape) == ((4, 1), (4, 5), (4, 2))
-    changed = model.inputs.raw({**seen, "camera": np.full((4, 20, 20, 3), 255, np.uint8)})
-    assert not model.value(changed).equal(value)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_policy_and_value_together_are_what_they_are_alone(shared: bool) -> None:
-    model = network(VECTOR, shared=shared)
-    inputs = (torch.randn(4, 3),)
-    mean, logits, value = model.policy_and_value(inputs)
-    alone_mean, alone_logits = model.policy(inputs)
-    assert mean is not None and logits is not None and alone_mean is not None and alone_logits is not None
-    for together, alone in ((mean, alone_mean), (logits, alone_logits), (value, model.value(inputs))):
-        torch.testing.assert_close(together, alone)
 
 
 def test_only_a_shared_critic_moves_the_body_of_the_policy() -> None:

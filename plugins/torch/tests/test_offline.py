@@ -4,37 +4,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 import torch
+from run_of_trainers import run_of
 
 from rlcore import (
     Actions,
     BehaviorSettings,
     BehaviorSpec,
     ConfigError,
-    Environment,
     ExtrinsicReward,
     ObservationSpec,
-    OneRank,
     Recording,
     RewardProvider,
-    RunConfig,
     RunStateError,
-    TrainingDiverged,
     Transitions,
 )
-from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
-from rlcore_devkit.environments import TinyCorridor, identity_hybrid
 from rlcore_torch import (
     ActionLayout,
     Actor,
-    Gaussian,
     GradientStep,
     NetworkSettings,
     OfflineSettings,
@@ -82,8 +75,6 @@ TRANSITIONS = [(0, 1, ""), (1, 2, ""), (2, 3, "terminated"), (4, 5, "truncated")
 class Watcher(OfflineTrainer):
     """Keeps the batches it is given; its loss moves every weight."""
 
-    loss = 1.0
-
     def build_model(self, value_heads: int) -> Actor:
         self.batches: list[TransitionBatch] = []
         return Actor(self.behavior, self.settings.network_settings)
@@ -97,7 +88,7 @@ class Watcher(OfflineTrainer):
         optimizer.zero_grad()
         (sum(parameter.sum() for parameter in optimizer.parameters) * batch.reward.mean()).backward()
         optimizer.step()
-        return GradientStep({"Losses/Reward": batch.reward.mean() * self.loss})
+        return GradientStep({"Losses/Reward": batch.reward.mean()})
 
 
 class Curious(ExtrinsicReward):
@@ -135,14 +126,8 @@ def watcher(
         reward_signals={f"reward {k}": None for k in range(len(providers or [0]))},
         max_steps=100,
     )
-    run: Any = SimpleNamespace(
-        config=RunConfig(),
-        seed=seed,
-        ranks=OneRank(),
-        first_env=0,
-        inference=inference,
-        create_reward_providers=lambda *_: providers or [ExtrinsicReward(gamma=0.9)],
-        read_recording=read_recording,
+    run = run_of(
+        *providers or [ExtrinsicReward(gamma=0.9)], seed=seed, inference=inference, read_recording=read_recording
     )
     return Watcher(settings, BOUNDED, run)
 
@@ -167,24 +152,6 @@ def test_every_recorded_transition_is_stored_with_what_it_led_to(recording: Reco
         assert (steps.terminated[n], steps.truncated[n]) == (end == "terminated", end == "truncated")
     np.testing.assert_array_equal(steps.reward, recording.reward)
     np.testing.assert_array_equal(steps.choices, recording.actions.discrete)
-
-
-def test_samples_are_recorded_transitions_each_as_often_as_the_others(recording: Recording) -> None:
-    buffer = recorded_transitions(recording, BOUNDED, ActionLayout(BOUNDED))
-    rows, counts = np.unique(buffer.sample(60_000, np.random.default_rng(1)), return_counts=True)
-    assert rows.tolist() == [0, 1, 2, 4, 6, 7]
-    assert np.abs(counts - 10_000).max() < 5 * np.sqrt(10_000)
-
-
-@pytest.mark.parametrize("environment", [TinyCorridor(3, masked=True), identity_hybrid(2)], ids=["masked", "hybrid"])
-def test_recordings_of_environments_fill_a_buffer(environment: Environment) -> None:
-    [behavior] = environment.behaviors.values()
-    played = record(environment, 100)
-    buffer = recorded_transitions(played, behavior, ActionLayout(behavior))
-    steps = buffer.transitions(np.flatnonzero(buffer.flags))
-    np.testing.assert_array_equal(steps.reward, played.reward)
-    for name, array in played.observations.items():
-        np.testing.assert_array_equal(steps.next_observations[name], array[played.rows + 1])
 
 
 @pytest.mark.parametrize(
@@ -273,31 +240,6 @@ def test_the_learning_rate_follows_its_schedule(recording: Recording) -> None:
     np.testing.assert_allclose(rates, 0.5 * (1 - np.arange(100) / 100), rtol=1e-6)
 
 
-def test_a_loss_that_is_not_finite_ends_the_run(recording: Recording) -> None:
-    trainer = watcher(recording)
-    trainer.loss = float("nan")
-    with pytest.raises(TrainingDiverged, match=r"Losses/Reward is nan"):
-        trainer.update()
-
-
-def test_the_policy_acts_with_what_was_learned(recording: Recording) -> None:
-    trainer = watcher(recording, normalize=True)
-    trainer.update()
-    observations = {"seen": recording.observations["seen"]}
-    raw = torch.from_numpy(recording.observations["seen"])
-    mean, logits = trainer.model.policy(trainer.model.inputs((raw,)))
-    assert mean is not None and logits is not None
-    actions = trainer.policy.act(observations)
-    np.testing.assert_array_equal(actions.discrete, [[r[:2].argmax(), r[2:].argmax()] for r in logits.detach().numpy()])
-    expected = trainer.policy.layout.to_environment(mean.detach().numpy())
-    np.testing.assert_allclose(actions.continuous, expected, rtol=1e-4, atol=1e-5)
-    gaussian = trainer.model.policy_head.distribution
-    assert isinstance(gaussian, Gaussian)
-    ones = np.ones((1, gaussian.parts), np.float32)
-    drawn, _ = trainer.policy.choose((0 * ones, None), (ones, ones))
-    np.testing.assert_allclose(drawn, gaussian.log_std.detach().exp().numpy()[None], rtol=1e-6)
-
-
 # ---------------------------------------------------------------- no environment
 
 
@@ -338,21 +280,6 @@ def test_it_goes_on_from_its_state_as_if_never_stopped(recording: Recording) -> 
     ours, theirs = trainer.state_dict(), resumed.state_dict()
     del ours["providers"], theirs["providers"]
     assert_equal(ours, theirs)
-
-
-@pytest.mark.parametrize("group", ["model", "optimizers", "generators", "steps"])
-def test_without_any_part_of_the_state_it_would_go_on_otherwise(recording: Recording, group: str) -> None:
-    """Proves that the test above can fail."""
-    trainer = watcher(recording, learning_rate_schedule="linear")
-    fresh = copied(watcher(recording, learning_rate_schedule="linear", seed=2).state_dict())
-    for _ in range(3):
-        trainer.update()
-    resumed = watcher(recording, learning_rate_schedule="linear", seed=2)
-    resumed.load_state_dict(copied(trainer.state_dict()) | {group: fresh[group]})
-    trainer.update()
-    resumed.update()
-    with pytest.raises(AssertionError):
-        assert_equal(trainer.state_dict()["model"], resumed.state_dict()["model"])
 
 
 def test_a_state_learned_from_other_data_is_refused(recording: Recording) -> None:

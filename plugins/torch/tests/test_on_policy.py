@@ -8,14 +8,14 @@ trainer whose loss records the rollout it is given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from run_of_trainers import run_of
 
 from rlcore import (
     AgentBatch,
@@ -23,8 +23,6 @@ from rlcore import (
     BehaviorSpec,
     ExtrinsicReward,
     ObservationSpec,
-    OneRank,
-    RunConfig,
     Transitions,
 )
 from rlcore_torch import ActorCritic, Gaussian, Loss, Minibatch, NetworkSettings, OnPolicySettings, OnPolicyTrainer
@@ -100,26 +98,32 @@ def recorder(slots: int, gamma: float, lambd: float, time_horizon: int, buffer_s
         reward_signals={"extrinsic": None, "seen": None},
         time_horizon=time_horizon,
     )
-    providers = [ExtrinsicReward(gamma, strength=2.0), ObservationReward()]
-    run: Any = SimpleNamespace(
-        config=RunConfig(),
-        seed=1,
-        ranks=OneRank(),
-        first_env=0,
-        inference=False,
-        create_reward_providers=lambda *_: providers,
-    )
+    run = run_of(ExtrinsicReward(gamma, strength=2.0), ObservationReward())
     return Recorder(behavior_settings, behavior_of(slots), run)
+
+
+class Case(NamedTuple):
+    seed: int
+    slots: int
+    buffer_size: int
+    ragged: bool
+    aborts: bool
+    begins: bool
+    optional: bool
+    gamma: float
+    lambd: float
+    time_horizon: int
+    save: bool
 
 
 class History:
     """Plays random batches to a trainer and remembers, slot by slot, what a rollout must hold."""
 
-    def __init__(self, trainer: Recorder, seed: int, ragged: bool, aborts: bool, begins: bool, optional: bool) -> None:
+    def __init__(self, trainer: Recorder, case: Case) -> None:
         self.trainer = trainer
         self.slots = trainer.behavior.slots
-        self.random = np.random.default_rng(seed)
-        self.ragged, self.aborts, self.begins, self.optional = ragged, aborts, begins, optional
+        self.random = np.random.default_rng(case.seed)
+        self.case = case
         self.acting = self.random.uniform(0.1, 0.9, self.slots)  # how often each slot acts
         self.now: list[Transition | None] = [None] * self.slots  # what each slot acts on next
         self.open: list[Transition | None] = [None] * self.slots
@@ -132,12 +136,12 @@ class History:
         acted = np.array([one is not None for one in self.open]) if ends else np.zeros(s, np.bool_)
         kind = random.choice(3, s, p=(0.8, 0.1, 0.1)) * acted
         aborted = None
-        if self.aborts and ends and random.random() < 0.3:
+        if self.case.aborts and ends and random.random() < 0.3:
             aborted = random.random(s) < 0.4
             kind *= ~aborted
         ended = np.flatnonzero(kind)
         mask = None
-        if self.optional and random.random() < 0.6:
+        if self.case.optional and random.random() < 0.6:
             mask = random.random((s, sum(BRANCHES))) < 0.6
             mask[:, [0, BRANCHES[0]]] = True
         return AgentBatch(
@@ -149,9 +153,9 @@ class History:
             if len(ended)
             else None,
             group_reward=random.standard_normal(s).astype(np.float32)
-            if ends and self.optional and random.random() < 0.6
+            if ends and self.case.optional and random.random() < 0.6
             else None,
-            needs_action=random.random(s) < self.acting if self.ragged else None,
+            needs_action=random.random(s) < self.acting if self.case.ragged else None,
             action_mask=mask,
             aborted=aborted,
         )
@@ -210,7 +214,7 @@ class History:
             self.closed[slot].append(one)
             self.open[slot] = None
         self.look()
-        if self.begins and self.random.random() < 0.1:
+        if self.case.begins and self.random.random() < 0.1:
             self.begin()
 
     def finished_rewards(self) -> list[float]:
@@ -334,45 +338,35 @@ def check_rollout(history: History, gamma: float, lambd: float, time_horizon: in
     history.closed = [[] for _ in range(history.slots)]
 
 
-@given(
+CASES = st.builds(
+    Case,
     seed=st.integers(0, 2**32 - 1),
     slots=st.integers(1, 4),
     buffer_size=st.integers(2, 40),
-    ragged=st.booleans(),
-    aborts=st.booleans(),
-    begins=st.booleans(),
-    optional=st.booleans(),
     gamma=st.sampled_from((1.0, 0.99)),
     lambd=st.sampled_from((1.0, 0.95, 0.0)),
     time_horizon=st.sampled_from((2, 5, 10_000)),
-    save=st.booleans(),
+    **{name: st.booleans() for name in ("ragged", "aborts", "begins", "optional", "save")},
 )
-@settings(deadline=None)
-def test_a_rollout_holds_each_transition_once_with_the_advantages_of_a_scalar_recursion(
-    seed: int,
-    slots: int,
-    buffer_size: int,
-    ragged: bool,
-    aborts: bool,
-    begins: bool,
-    optional: bool,
-    gamma: float,
-    lambd: float,
-    time_horizon: int,
-    save: bool,
-) -> None:
-    def make() -> Recorder:
-        return recorder(slots, gamma, lambd, time_horizon, buffer_size)
 
-    history = History(make(), seed, ragged, aborts, begins, optional)
+
+@given(case=CASES)
+@settings(deadline=None)
+def test_a_rollout_holds_each_transition_once_with_the_advantages_of_a_scalar_recursion(case: Case) -> None:
+    of_advantages = case.gamma, case.lambd, case.time_horizon
+
+    def make() -> Recorder:
+        return recorder(case.slots, *of_advantages, case.buffer_size)
+
+    history = History(make(), case)
     history.begin()
     for _ in range(3):  # rollouts: what is left of the one before must not come back
         while not history.trainer.ready():
-            assert history.count() < buffer_size
+            assert history.count() < case.buffer_size
             history.step()
-            if save and history.random.random() < 0.3:
+            if case.save and history.random.random() < 0.3:
                 state = history.trainer.state_dict()
                 history.trainer = make()
                 history.trainer.load_state_dict(state)
-        assert history.count() == history.trainer.buffer.size >= buffer_size
-        check_rollout(history, gamma, lambd, time_horizon)
+        assert history.count() == history.trainer.buffer.size >= case.buffer_size
+        check_rollout(history, *of_advantages)

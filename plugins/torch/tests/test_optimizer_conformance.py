@@ -80,52 +80,55 @@ class TestMomentum(Registered):
     pass
 
 
-class Climbs(Momentum):
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    p.grad.neg_()
-        super().step()
-
-
-class DecaysEverything(Momentum):
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        super().step()
-        with torch.no_grad():
-            for group in self.param_groups:
-                for p in group["params"]:
-                    p.mul_(0.999)
-
-
-class KeepsItsRate(Momentum):
-    def __init__(self, parameters: list[Any], learning_rate: float, settings: Any) -> None:
-        super().__init__(parameters, learning_rate, settings)
-        self.rate = learning_rate
-
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            group["lr"] = self.rate
-        super().step()
-
-
-class Draws(Momentum):
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        super().step()
-        with torch.no_grad():
-            for group in self.param_groups:
-                for p in group["params"]:
-                    p.add_(1e-3 * torch.randn_like(p))
-
-
-class CountsOutsideItsState(Momentum):
+class Broken(Momentum):
     steps = 0
+
+    def parameters(self) -> list[Any]:
+        return [p for group in self.param_groups for p in group["params"]]
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         self.steps += 1
+        self.before()
+        super().step()
+        with torch.no_grad():
+            self.after()
+
+    def before(self) -> None:
+        """Break a rule."""
+
+    def after(self) -> None:
+        """Break a rule."""
+
+
+class Climbs(Broken):
+    def before(self) -> None:
+        for p in self.parameters():
+            if p.grad is not None:
+                p.grad.neg_()
+
+
+class DecaysEverything(Broken):
+    def after(self) -> None:
+        for p in self.parameters():
+            p.mul_(0.999)
+
+
+class KeepsItsRate(Broken):
+    def before(self) -> None:
+        for group in self.param_groups:
+            group["lr"] = self.defaults["lr"]
+
+
+class Draws(Broken):
+    def after(self) -> None:
+        for p in self.parameters():
+            p.add_(1e-3 * torch.randn_like(p))
+
+
+class CountsOutsideItsState(Broken):
+    def before(self) -> None:
         for group in self.param_groups:
             group["momentum"] = 0.9 / self.steps
-        super().step()
 
 
 @pytest.mark.parametrize(

@@ -163,42 +163,12 @@ def test_a_saved_optimizer_continues_bit_for_bit(acme: AcmeOptimizer, kind: str,
     assert_equal(other.state_dict(), ours.state_dict())
 
 
-def test_a_state_has_what_each_parameter_with_a_gradient_needs(acme: AcmeOptimizer) -> None:
-    model = Model()
-    optimizer = acme(KINDS["adamw"], model)
-    assert optimizer.state_dict() == {"type": "acme", "parameters": {}, "groups": {}}
-    learn(optimizer, model, 0)
-    state = optimizer.state_dict()
-    names = [name for name, _ in model.named_parameters()]
-    assert {names[int(index)] for index in state["parameters"]} == {
-        name for name in names if not name.startswith("unused")
-    }
-    first = state["parameters"]["0"]  # the scalar
-    assert {name: value.shape for name, value in first.items()} == {"step": (), "exp_avg": (), "exp_avg_sq": ()}
-    assert first["step"] == 5
-
-
 def test_options_that_a_step_changes_are_saved_and_those_of_the_configuration_are_not(acme: AcmeOptimizer) -> None:
     model = Model()
     optimizer = acme(counting, model)
     learn(optimizer, model, 0, 4)
     assert optimizer.state_dict()["groups"] == {"0": {"count": 4, "momentum": 0.9 - 0.1 / 4}}
     assert optimizer.state_dict()["parameters"]["0"]["since"] == 4
-
-
-def test_another_moves_the_same_parameters_with_a_state_of_its_own(acme: AcmeOptimizer) -> None:
-    ours, theirs = Model(), Model()
-    one = acme(KINDS["adamw"], ours)
-    two = one.another(0.05)
-    plain = [torch.optim.AdamW(theirs.parameters(), lr=rate, weight_decay=0.1) for rate in (0.01, 0.05)]
-    for step, (mine, its) in enumerate([(one, plain[0]), (two, plain[1])] * 3):
-        its.zero_grad()
-        gradient(theirs, step)
-        nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
-        its.step()
-        learn(mine, ours, step, 1)
-    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
-        assert p.equal(q)
 
 
 # ---------------------------------------------------------------- states that do not fit

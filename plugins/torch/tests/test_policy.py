@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_torch import ActorCritic, ActorPolicy, Backend, Gaussian, Inputs, NetworkSettings
+from rlcore_torch import ActorCritic, ActorPolicy, Backend, Gaussian, NetworkSettings
 from rlcore_torch.cpu.acting import FUNCTIONS, MOST_ROWS, numpy_actor
-from rlcore_torch.networks.networks import ACTIVATIONS
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)
 SEEN = (
@@ -67,19 +65,6 @@ def test_the_numpy_actor_is_the_network(activation: str, normalize: bool, layers
         assert mean is not None and logits is not None and torch_mean is not None and torch_logits is not None
         for ours, theirs in ((mean, torch_mean.numpy()), (logits, torch_logits.numpy())):
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6 * max(1.0, np.abs(theirs).max()))
-
-
-@pytest.mark.parametrize("activation", list(ACTIVATIONS))
-def test_an_activation_that_numpy_does_not_have_is_computed_by_torch(activation: str) -> None:
-    model, policy = model_and_policy(behavior(), activation)
-    assert (numpy_actor(model) is None) == (activation not in FUNCTIONS)
-    seen = observe(8)
-    with torch.no_grad():
-        mean, logits = model.policy(model.inputs.raw(seen))
-    ours = policy.parameters(seen, None)
-    for found, expected in zip(ours, (mean, logits), strict=True):
-        assert found is not None and expected is not None
-        np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=1e-5)
 
 
 def test_many_rows_at_once_are_acted_on_like_few() -> None:
@@ -139,24 +124,3 @@ def test_sampling_follows_the_seed_and_spreads_by_the_deviation() -> None:
     std = gaussian.log_std.detach().exp().numpy()
     drawn = mean + std * np.random.default_rng(3).standard_normal(mean.shape, dtype=np.float32)
     np.testing.assert_allclose(first.continuous, policy.layout.to_environment(drawn))
-
-
-class Squashed(ActorCritic):
-    """A stranger's network: the same parts, another policy."""
-
-    def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
-        mean, logits = super().policy(inputs)
-        assert mean is not None
-        return torch.tanh(5 * mean), logits
-
-
-def test_a_network_that_changes_the_policy_acts_by_its_own_words() -> None:
-    spec = behavior()
-    model = Squashed(spec, NetworkSettings(hidden_units=16), value_heads=1, shared=False)
-    policy = ActorPolicy(spec, model, FAST)
-    seen = observe(8)
-    with torch.no_grad():
-        mean, _ = model.policy(model.inputs(model.inputs.raw(seen)))
-    acted, _ = policy.parameters(seen, None)
-    assert mean is not None and acted is not None
-    np.testing.assert_array_equal(acted, mean.numpy())

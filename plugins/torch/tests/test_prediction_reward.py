@@ -27,15 +27,6 @@ class TestPredictionReward(RewardProviderConformance):
         assert losses[-1] < losses[0] / 10
 
 
-def test_gradients_are_recorded_as_asked_and_then_as_before() -> None:
-    for before in (True, False):
-        with torch.set_grad_enabled(before):
-            for enabled in (True, False):
-                with recording_gradients(enabled):
-                    assert torch.is_grad_enabled() == enabled
-                assert torch.is_grad_enabled() == before
-
-
 def test_without_torch_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch")
     with recording_gradients(False):

@@ -7,7 +7,7 @@ import pytest
 
 from rlcore_torch.off_policy.priorities import EPSILON, FANOUT, PENDING_ROWS, Priorities, SumTree
 
-SIZES = [1, 2, FANOUT, FANOUT + 1, 300, FANOUT**2 + 1, 5000]
+SIZES = [1, FANOUT, FANOUT + 1, FANOUT**2 + 1]
 
 
 def filled_tree(size: int, random: np.random.Generator) -> tuple[SumTree, np.ndarray]:
@@ -105,14 +105,6 @@ def test_a_new_transition_gets_the_largest_priority_seen() -> None:
     assert arrives(1) == 5.0 + EPSILON
     priorities.set(np.array([0, 1]), np.array([2.0, -3.0]), flags)
     assert arrives(2) == 5.0 + EPSILON  # the largest so far, not of those present
-
-
-def test_a_transition_gets_the_largest_priority_of_when_it_arrived() -> None:
-    flags = np.array([1, 1], np.uint8)
-    priorities = Priorities(2, 1.0)
-    priorities.change(np.array([1]), flags)
-    priorities.set(np.array([0]), np.array([7.0]), flags)
-    assert priorities.tree.leaves.tolist() == [7.0 + EPSILON, 1.0]
 
 
 def test_a_row_that_was_overwritten_since_it_was_drawn_gets_no_priority() -> None:

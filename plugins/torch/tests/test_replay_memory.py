@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+import yaml
 
 from rlcore import AgentBatch, BehaviorSpec, ConfigError, ObservationSpec
 from rlcore_torch import ReplayBuffer, allocation, require_memory
@@ -29,19 +30,21 @@ def behavior(slots: int = 3) -> BehaviorSpec:
     )
 
 
-@pytest.mark.parametrize("priorities", [False, True])
-@pytest.mark.parametrize("buffer_size", [12, 100, 1000])
+def masked() -> AgentBatch:
+    nobody = np.zeros(3, np.bool_)
+    seen = {o.name: np.zeros((3, *o.shape), o.dtype) for o in behavior().observations}
+    return AgentBatch(seen, np.zeros(3, np.float32), nobody, nobody, action_mask=np.ones((3, 302), np.bool_))
+
+
+@pytest.mark.parametrize(("buffer_size", "priorities"), [(12, False), (1000, True)])
 def test_the_estimate_is_what_a_buffer_takes(buffer_size: int, priorities: bool) -> None:
     buffer = ReplayBuffer(behavior(), buffer_size, 0.6 if priorities else None)
     assert estimate(behavior(), buffer_size, priorities=priorities) == buffer.nbytes
-    nobody = np.zeros(3, np.bool_)
-    seen = {o.name: np.zeros((3, *o.shape), o.dtype) for o in behavior().observations}
-    masked = AgentBatch(seen, np.zeros(3, np.float32), nobody, nobody, action_mask=np.ones((3, 302), np.bool_))
-    buffer.begin(masked)
+    buffer.begin(batch := masked())
     assert estimate(behavior(), buffer_size, priorities=priorities, masks=True) == buffer.nbytes
-    masked.group_reward = np.zeros(3, np.float32)
+    batch.group_reward = np.zeros(3, np.float32)
     buffer.act(np.zeros((3, 2), np.float32), np.zeros((3, 2), np.int64))
-    buffer.observe(masked)
+    buffer.observe(batch)
     assert estimate(behavior(), buffer_size, priorities=priorities, masks=True, groups=True) == buffer.nbytes
 
 
@@ -85,68 +88,28 @@ def test_nothing_is_allocated_before_the_check(monkeypatch: Any) -> None:
 
 
 def test_masks_and_group_rewards_are_checked_when_the_first_one_comes(monkeypatch: Any) -> None:
-    spec = behavior()
-    without = estimate(spec, 300)
-    monkeypatch.setattr(allocation, "available_memory", lambda: without + 100)
-    buffer = ReplayBuffer(spec, 300)
-    seen = {o.name: np.zeros((3, *o.shape), o.dtype) for o in spec.observations}
-    nobody = np.zeros(3, np.bool_)
+    monkeypatch.setattr(allocation, "available_memory", lambda: estimate(behavior(), 300) + 100)
+    buffer = ReplayBuffer(behavior(), 300)
     with pytest.raises(ConfigError, match="buffer_size"):
-        buffer.begin(AgentBatch(seen, np.zeros(3, np.float32), nobody, nobody, action_mask=np.ones((3, 302), np.bool_)))
+        buffer.begin(masked())
 
 
 # ---------------------------------------------------------------- what is available
 
 
-def machine(root: Path, cgroup: str, files: dict[str, str]) -> Path:
-    (root / "proc/self").mkdir(parents=True)
-    (root / "proc/self/cgroup").write_text(cgroup)
-    for name, text in files.items():
-        path = root / "sys/fs/cgroup" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n")
-    return root
+GROUPS = yaml.safe_load((Path(__file__).parent / "data/control_groups.yaml").read_text(encoding="utf-8"))["cases"]
 
 
-LIMITED = {"memory.max": "9000", "memory.current": "5000", "memory.stat": "anon 3000\ninactive_file 700"}
-LIMITED_1 = {
-    "memory.limit_in_bytes": "9000",
-    "memory.usage_in_bytes": "5000",
-    "memory.stat": "inactive_file 1\ntotal_inactive_file 700",
-}
-UNLIMITED_1 = {
-    "memory.limit_in_bytes": "9223372036854771712",
-    "memory.usage_in_bytes": "5000",
-    "memory.stat": "cache 0",
-}
-
-
-def within(group: str, files: dict[str, str]) -> dict[str, str]:
-    return {f"{group}/{name}": text for name, text in files.items()}
-
-
-@pytest.mark.parametrize(
-    ("cgroup", "files", "room"),
-    [
-        ("0::/\n", LIMITED, 4700),  # a container sees its own group as the top
-        ("0::/jobs/one\n", within("jobs/one", LIMITED), 4700),
-        ("0::/jobs/one\n", within("jobs", LIMITED) | within("jobs/one", {"memory.max": "max"}), 4700),
-        ("0::/not/visible\n", LIMITED, 4700),
-        ("0::/\n", LIMITED | {"memory.current": "9500", "memory.stat": "inactive_file 0"}, 0),
-        ("0::/\n", {}, None),
-        ("0::/\n", {"memory.max": "max"}, None),
-        ("4:memory:/job\n1:cpu:/\n0::/\n", within("memory/job", LIMITED_1), 4700),
-        ("4:cpu,memory:/job\n", within("memory", LIMITED_1) | within("memory/job", UNLIMITED_1), 4700),
-        ("4:memory:/\n", within("memory", UNLIMITED_1), None),
-        ("4:cpu:/job\n", within("memory/job", LIMITED_1), None),
-    ],
-)
-def test_limits_of_control_groups_count(tmp_path: Path, cgroup: str, files: dict[str, str], room: int | None) -> None:
-    found = available_memory(machine(tmp_path, cgroup, files))
-    if room is None:
-        assert found == pytest.approx(psutil.virtual_memory().available, rel=0.2)
-    else:
-        assert found == room
+@pytest.mark.parametrize("name", GROUPS)
+def test_limits_of_control_groups_count(tmp_path: Path, name: str) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(GROUPS[name]["cgroup"] + "\n")
+    for group, files in GROUPS[name]["files"].items():
+        (tmp_path / "sys/fs/cgroup" / group).mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            (tmp_path / "sys/fs/cgroup" / group / file).write_text(f"{text}\n")
+    room, machine = GROUPS[name]["room"], psutil.virtual_memory().available
+    assert available_memory(tmp_path) == (pytest.approx(machine, rel=0.2) if room == "machine" else room)
 
 
 def test_a_machine_without_control_groups_has_what_it_has(tmp_path: Path) -> None:

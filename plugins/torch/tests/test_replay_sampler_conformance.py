@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,59 +26,39 @@ class TestPrioritized(ReplaySamplerConformance):
 # ---------------------------------------------------------------- broken on purpose
 
 
-class DrawsCurrentObservations(ReplaySampler):
-    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
-        return Sample(generator.integers(buffer.filled, size=batch_size))
+Draw = Callable[[ReplaySampler, ReplayBuffer, int, np.random.Generator], Sample]
 
 
-class WaitsForMore(UniformSampler):
-    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
-        return Sample(np.flatnonzero(buffer.flags)[1:][generator.integers(len(buffer) - 1, size=batch_size)])
+def broken(draw: Draw, **attributes: Any) -> type[ReplaySampler]:
+    """A sampler whose ``sample`` is this function, without the progress."""
+    return type("Broken", (UniformSampler,), {"sample": lambda self, *given: draw(self, *given[:-1]), **attributes})
 
 
-class WeighsNothing(UniformSampler):
-    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
-        return Sample(buffer.sample(batch_size, generator), np.zeros(batch_size, np.float32))
+def waits_for_more(self: Any, buffer: ReplayBuffer, size: int, generator: np.random.Generator) -> Sample:
+    return Sample(np.flatnonzero(buffer.flags)[1:][generator.integers(len(buffer) - 1, size=size)])
 
 
-class WritesRewards(UniformSampler):
-    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
-        rows = buffer.sample(batch_size, generator)
-        buffer.rewrite(rows, reward=np.ones(batch_size, np.float32))
-        return Sample(rows)
+def writes_rewards(self: Any, buffer: ReplayBuffer, size: int, generator: np.random.Generator) -> Sample:
+    rows = buffer.sample(size, generator)
+    buffer.rewrite(rows, reward=np.ones(size, np.float32))
+    return Sample(rows)
 
 
-class HandsOutTheBuffer(UniformSampler):
-    changes_steps = True
-
-    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
-        rows = np.full(batch_size, np.flatnonzero(buffer.flags)[0])
-        steps = buffer.transitions(rows)
-        return Sample(rows, steps=attrs.evolve(steps, reward=np.broadcast_to(buffer.reward[rows[0], None], rows.shape)))
+def hands_out_the_buffer(self: Any, buffer: ReplayBuffer, size: int, generator: np.random.Generator) -> Sample:
+    rows = np.full(size, np.flatnonzero(buffer.flags)[0])
+    reward = np.broadcast_to(buffer.reward[rows[0], None], rows.shape)
+    return Sample(rows, steps=attrs.evolve(buffer.transitions(rows), reward=reward))
 
 
-class ChangesMore(UniformSampler):
-    changes_steps = True
-
-    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
-        rows = buffer.sample(batch_size, generator)
-        steps = buffer.transitions(rows)
-        return Sample(rows, steps=attrs.evolve(steps, terminated=~steps.terminated))
+def changes_more(self: Any, buffer: ReplayBuffer, size: int, generator: np.random.Generator) -> Sample:
+    steps = buffer.transitions(rows := buffer.sample(size, generator))
+    return Sample(rows, steps=attrs.evolve(steps, terminated=~steps.terminated))
 
 
-class DrawsFromTheProcess(UniformSampler):
-    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
-        return Sample(np.random.choice(np.flatnonzero(buffer.flags), batch_size))  # noqa: NPY002
-
-
-class Forgets(UniformSampler):
+def forgets(self: Any, buffer: ReplayBuffer, size: int, generator: np.random.Generator) -> Sample:
     """Every second sample is of the newest row; which one comes next is not saved."""
-
-    drawn = 0
-
-    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
-        self.drawn += 1
-        return Sample(np.full(batch_size, np.flatnonzero(buffer.flags)[-1 if self.drawn % 2 else 0]))
+    self.drawn = not getattr(self, "drawn", False)
+    return Sample(np.full(size, np.flatnonzero(buffer.flags)[-1 if self.drawn else 0]))
 
 
 class LearnsInPlace(UniformSampler):
@@ -88,37 +68,37 @@ class LearnsInPlace(UniformSampler):
         buffer.rewrite(rows, reward=buffer.reward[rows] + td_errors)
 
 
-class KeepsAnObject(UniformSampler):
-    def state_dict(self) -> dict[str, Any]:
-        return {"kind": object()}
-
-
+CURRENT = broken(lambda self, buffer, size, generator: Sample(generator.integers(buffer.filled, size=size)))
+WEIGHTLESS = broken(lambda self, buffer, size, g: Sample(buffer.sample(size, g), np.zeros(size, np.float32)))
+CHANGES = broken(changes_more, changes_steps=True)
+GLOBAL = broken(lambda self, buffer, size, g: Sample(np.random.choice(np.flatnonzero(buffer.flags), size)))  # noqa: NPY002
+KEEPS_AN_OBJECT = type("KeepsAnObject", (UniformSampler,), {"state_dict": lambda self: {"kind": object()}})
 FILLING = "test_samples_hold_stored_transitions_while_the_buffer_fills_and_wraps"
 UNCHANGED = "test_sampling_and_learning_change_no_stored_transition"
 
 
 @pytest.mark.parametrize(
-    ("broken", "rule", "given", "message"),
+    ("sampler", "rule", "given", "message"),
     [
-        (DrawsCurrentObservations, FILLING, {"slots": 1}, "rows must hold transitions"),
-        (WeighsNothing, FILLING, {"slots": 3}, "weights must be finite and positive"),
-        (ChangesMore, FILLING, {"slots": 3}, "terminated changed; `changed` does not name it"),
-        (WaitsForMore, "test_a_sample_comes_from_a_single_transition", {}, "high <= 0"),
-        (WritesRewards, UNCHANGED, {}, "sampling changed the replay buffer"),
+        (CURRENT, FILLING, {"slots": 1}, "rows must hold transitions"),
+        (WEIGHTLESS, FILLING, {"slots": 3}, "weights must be finite and positive"),
+        (CHANGES, FILLING, {"slots": 3}, "terminated changed; `changed` does not name it"),
+        (broken(waits_for_more), "test_a_sample_comes_from_a_single_transition", {}, "high <= 0"),
+        (broken(writes_rewards), UNCHANGED, {}, "sampling changed the replay buffer"),
         (LearnsInPlace, UNCHANGED, {}, "learned changed more than priorities"),
-        (HandsOutTheBuffer, UNCHANGED, {}, "reward of steps is not a copy"),
-        (DrawsFromTheProcess, "test_equal_seeds_draw_equal_samples", {}, "draw from `generator` only"),
-        (Forgets, "test_a_resumed_sampler_continues_as_if_never_stopped", {}, "resumed after 1 steps"),
-        (KeepsAnObject, "test_a_resumed_sampler_continues_as_if_never_stopped", {}, "neither a numpy array nor JSON"),
-        (ChangesMore, "test_several_steps_start_at_the_rows_of_a_sample", {}, "DID NOT RAISE"),
+        (broken(hands_out_the_buffer, changes_steps=True), UNCHANGED, {}, "reward of steps is not a copy"),
+        (GLOBAL, "test_equal_seeds_draw_equal_samples", {}, "draw from `generator` only"),
+        (broken(forgets), "test_a_resumed_sampler_continues_as_if_never_stopped", {}, "resumed after 1 steps"),
+        (KEEPS_AN_OBJECT, "test_a_resumed_sampler_continues_as_if_never_stopped", {}, "neither a numpy array nor JSON"),
+        (CHANGES, "test_several_steps_start_at_the_rows_of_a_sample", {}, "DID NOT RAISE"),
     ],
 )
 def test_a_broken_sampler_is_noticed(
-    tmp_path: Path, broken: type[ReplaySampler], rule: str, given: Mapping[str, Any], message: str
+    tmp_path: Path, sampler: type[ReplaySampler], rule: str, given: Mapping[str, Any], message: str
 ) -> None:
     class Conformance(TestUniform):
         def make(self, slots: int = 3, n_steps: int = 1, **settings: Any) -> ReplaySampler:
-            return broken()
+            return sampler()
 
     conformance = Conformance()
     conformance.directory = tmp_path

@@ -84,15 +84,6 @@ def test_rows_cannot_be_written_past_the_segments(buffer: ReplayBuffer) -> None:
             array[:1] = 0
 
 
-def test_an_array_that_appears_later_is_in_every_segment(buffer: ReplayBuffer, tmp_path: Path) -> None:
-    play(buffer, 60)
-    saved(buffer, tmp_path, 1)
-    play(buffer, 1, group_reward=np.full(SLOTS, 3.0, np.float32))
-    saved(buffer, tmp_path, 2)
-    segments = load_checkpoint(tmp_path / "2")["Agent"]["buffer"]["segments"]
-    assert all("group_reward" in each for each in segments)
-
-
 def test_a_loaded_buffer_links_the_segments_that_it_loaded(buffer: ReplayBuffer, tmp_path: Path) -> None:
     play(buffer, 80)
     first = saved(buffer, tmp_path, 1)
@@ -104,7 +95,7 @@ def test_a_loaded_buffer_links_the_segments_that_it_loaded(buffer: ReplayBuffer,
     assert second == saved(buffer, tmp_path, 3) and len(second.items() & first.items()) == 8
 
 
-@pytest.mark.parametrize("rows", [3, 7, 1000])
+@pytest.mark.parametrize("rows", [3, 1000])
 def test_segments_of_another_length_are_loaded(
     buffer: ReplayBuffer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:

@@ -75,17 +75,3 @@ def test_log_standard_deviations_outside_their_range_are_clamped_and_have_no_gra
     assert (gradient[:4, 1] == 0).all() and gradient[4, 1] != 0
     assert (gradient[:, 0] != 0).all(), "means keep theirs"
     torch.testing.assert_close(action[3, 0], torch.tanh(torch.tensor(0.3 + 0.7 * np.exp(high), dtype=torch.float64)))
-
-
-@pytest.mark.parametrize(("mean", "log_std"), [(0.0, 0.0), (1.0, -1.0), (-2.0, 0.5), (0.5, 1.5), (0.0, -3.0)])
-def test_the_density_integrates_to_one_over_the_range_of_actions(mean: float, log_std: float) -> None:
-    std = np.exp(log_std)
-    u = np.linspace(mean - 12 * std, mean + 12 * std, 40_001)
-    noise = torch.from_numpy((u - mean) / std)[:, None]
-    columns = torch.tensor([[mean, log_std]], dtype=torch.float64).expand(len(u), 2)
-    action, log_prob = squashed_gaussian(columns, noise)
-    # Over actions a in (-1, 1), by the trapezoidal rule.
-    a, density = action[:, 0].numpy(), log_prob.exp().numpy()
-    steps = np.sinh(np.diff(u)) / (np.cosh(u[1:]) * np.cosh(u[:-1]))  # tanh(v) - tanh(u), without cancelling
-    np.testing.assert_allclose(steps, np.diff(a), atol=1e-15)
-    assert ((density[1:] + density[:-1]) / 2 * steps).sum() == pytest.approx(1.0, abs=1e-4)

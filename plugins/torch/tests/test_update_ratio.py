@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,17 +62,6 @@ def test_a_changed_ratio_counts_from_where_it_changed_and_never_before_the_start
     ratio.done += ratio.due(steps)
     resumed.load_state_dict(ratio.state_dict(), steps)
     assert resumed.due(steps + later) == due_in_all(steps + later, max(steps, start), Fraction(after))
-
-
-@pytest.mark.parametrize(
-    ("ratio", "expected"), [(0.3, [3, 3, 4, 3, 3, 4]), (1.0, [1] * 6), (2.5, [0, 0, 1, 0, 1, 0]), (1e-5, [100_000] * 6)]
-)
-def test_updates_step_by_step(ratio: float, expected: list[int]) -> None:
-    counter, found = UpdateRatio(ratio), []
-    for steps in range(1, 7):
-        found.append(counter.due(steps))
-        counter.done += found[-1]
-    assert found == expected
 
 
 def test_a_restart_owes_nothing() -> None:

@@ -179,12 +179,13 @@ class SelfPlaySettings:
 
     def sampler_settings(self, plugins: RunPlugins) -> Any:
         """Return the sampler's own settings. Raises ConfigError if they are wrong, with the key within the block."""
-        settings, problems = read_settings(
-            self.sampler_spec(plugins).resolve("settings"), dict(self.opponents_parameters)
-        )
+        settings, problems = self._read_sampler(plugins)
         for path, message in problems:
             raise ConfigError(message, key=("opponents_parameters", *path))
         return settings
+
+    def _read_sampler(self, plugins: RunPlugins) -> tuple[Any, Any]:
+        return read_settings(self.sampler_spec(plugins).resolve("settings"), dict(self.opponents_parameters))
 
     def shared_problem(self, key: str, name: str, other: SelfPlaySettings) -> str | None:
         """Return what is wrong if ``key`` is not that of ``other``, the block of the behavior ``name``."""
@@ -203,12 +204,11 @@ class SelfPlaySettings:
                 f"trainer {behavior.trainer_type!r} learns from recorded data and plays no games; remove the block",
             )
         try:
-            spec = self.sampler_spec(plugins)
+            wrong = self._read_sampler(plugins)[1]
         except (NotInstalled, PluginError) as error:
             yield ("opponents",), str(error)
         else:
-            for path, message in read_settings(spec.resolve("settings"), dict(self.opponents_parameters))[1]:
-                yield ("opponents_parameters", *path), message
+            yield from ((("opponents_parameters", *path), message) for path, message in wrong)
         blocks = ((name, each.sections.get("self_play")) for name, each in config.behaviors.items())
         first, other = next(((name, block) for name, block in blocks if block is not None), ("", self))
         for shared in SHARED:

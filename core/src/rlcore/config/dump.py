@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -192,4 +191,6 @@ def is_broken(text: str) -> bool:
 
 
 def _digest(text: str) -> str:
+    import hashlib  # takes 10 ms, and rlcore validate does without
+
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()

@@ -167,33 +167,21 @@ class EvaluationResult:
 
         ``opponents`` is there only if there are any.
         """
-        behaviors: dict[str, dict[str, Any]] = {
-            name: {
-                "mean_reward": b.mean_reward,
-                "std_reward": b.std_reward,
-                "episodes": b.episodes,
-                "mean_length": b.mean_length,
-                "returns": list(b.returns),
-                "lengths": list(b.lengths),
-            }
-            for name, b in self.behaviors.items()
-        }
-        for name, b in self.behaviors.items():
-            if b.mean_group_reward is not None:
-                behaviors[name]["mean_group_reward"] = b.mean_group_reward
+        of_behavior = ("mean_reward", "std_reward", "episodes", "mean_length", "returns", "lengths")
+        behaviors = {name: _plain(each, of_behavior) for name, each in self.behaviors.items()}
+        for name, each in self.behaviors.items():
+            if each.mean_group_reward is not None:
+                behaviors[name]["mean_group_reward"] = each.mean_group_reward
         if not self.opponents:
             return {"behaviors": behaviors}
-        opponents = {
-            name: {
-                **each.summary,
-                "std_reward": each.std_reward,
-                "episodes": each.episodes,
-                "returns": list(each.returns),
-                "teams": list(each.teams),
-            }
-            for name, each in self.opponents.items()
-        }
+        of_opponent = ("std_reward", "episodes", "returns", "teams")
+        opponents = {name: each.summary | _plain(each, of_opponent) for name, each in self.opponents.items()}
         return {"behaviors": behaviors, "opponents": opponents, "score": self.score}
+
+
+def _plain(result: BehaviorEvaluation | OpponentEvaluation, names: Sequence[str]) -> dict[str, Any]:
+    values = {name: getattr(result, name) for name in names}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 class Lineup(Protocol):

@@ -142,6 +142,7 @@ _CORE_MODULE = "rlcore.plugins.core"
 # "rlcore>=0.1", "rlcore[torch]>=0.1", "rlcore @ ..." but not "rlcore-acme": cheap, so that `packaging` is only
 # imported for requirements that matter.
 _ON_RLCORE = re.compile(r"\s*rlcore\s*(?=[\[(<>=!~;@]|$)", re.IGNORECASE)
+_HEADER = re.compile(r"^(Name|Version|Keywords|Requires-Dist):(.*(?:\n[ \t].*)*)", re.MULTILINE)
 _RELEASE = re.compile(r"[0-9]+(\.[0-9]+)*")
 _PLAIN_BOUNDS = re.compile(rf"rlcore(<|>=){_RELEASE.pattern}(,(<|>=){_RELEASE.pattern})*")
 _REQUIRED = re.compile(r"\s*([A-Za-z0-9][\w.-]*)[^;]*(;.*)?", re.DOTALL)
@@ -269,10 +270,10 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
     try:
         if distribution is None:
             raise ValueError("no distribution")
-        about = distribution.metadata  # every property of a distribution parses its file again
-        name, version = str(about["Name"]), str(about["Version"])
-        contracts = declared(about.get("Keywords"))
-        requirements = about.get_all("Requires-Dist") or distribution.requires or ()
+        about = _headers(distribution)
+        name, version = about["Name"][0], about["Version"][0]
+        contracts = declared(" ".join(about.get("Keywords", ())))
+        requirements = about.get("Requires-Dist") or distribution.requires or ()
         requires = tuple(text for text in requirements if _ON_RLCORE.match(text))
         needs = tuple(filter(None, map(_needed, requirements)))
         installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
@@ -301,6 +302,15 @@ def _announced(entry_point: metadata.EntryPoint) -> Plugin:
 def declared(keywords: str | None) -> tuple[int, ...]:
     """The contracts among the keywords of a distribution, however its build backend separates them."""
     return tuple(map(int, DECLARED.findall(keywords or "")))
+
+
+def _headers(distribution: metadata.Distribution) -> dict[str, list[str]]:
+    """The headers of a distribution that are needed here. Its property ``metadata`` would import a parser of mails."""
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    found: dict[str, list[str]] = {}
+    for name, value in _HEADER.findall(text.partition("\n\n")[0]):
+        found.setdefault(name, []).append(value.strip())
+    return found
 
 
 def _needed(requirement: str) -> str:

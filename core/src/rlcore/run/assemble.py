@@ -12,15 +12,14 @@ import attrs
 
 from rlcore.config.load import located
 from rlcore.contracts.environment import SavesState
-from rlcore.contracts.ranks import OneRank, Ranks
+from rlcore.contracts.ranks import Ranks
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.run.boundaries import Boundaries, Notifications
 from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, make_state, make_writers
 from rlcore.run.evaluation.evaluate import Evaluator
 from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import make_exporters
-from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
-from rlcore.run.ranks.join import join_ranks
+from rlcore.run.prepare import PreparedRun, join_ranks, plugin_files, run_context, with_seed
 from rlcore.run.ranks.state import PARTS, latest_episode, number_of_ranks, scatter_state
 from rlcore.run.saved.data import models_of_run, status_of_run
 from rlcore.run.training import Training, outcome_of
@@ -34,9 +33,7 @@ def assemble(run: PreparedRun) -> Training:
 
     An error closes what was opened.
     """
-    ranks: Ranks = OneRank()
-    if run.launch is not None:
-        ranks = join_ranks(run.launch, run.config, run.plugins, lambda: run.stop_requested)
+    ranks = join_ranks(run.launch, run.config, run.plugins, lambda: run.stop_requested)
     try:
         return _assembled(run, ranks)
     except BaseException as error:
@@ -77,10 +74,9 @@ def _saved_state(run: PreparedRun, ranks: Ranks) -> dict[str, Any] | None:
     continues = ranks.share(settings.resume or settings.inference)
     read = store.newest_state() if continues and ranks.rank == 0 else None
     if read is not None and not settings.inference and number_of_ranks(read) != ranks.size:
-        before = {"size": number_of_ranks(read)}
         if read["run"]["episodes"] is not None:
             read["run"]["episodes"] = latest_episode(read)
-        read["run"][PARTS] = before
+        read["run"][PARTS] = {"size": number_of_ranks(read)}
     saved = scatter_state(read, ranks) if continues else None
     if saved is not None and ranks.rank:
         store.saved_step = sum(saved["run"]["steps"].values())
@@ -131,7 +127,12 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
         saved_by, of_other_ranks = number_of_ranks(saved), PARTS in saved["run"]
         if of_other_ranks:
             state.restore_learned(saved, directory.path, saved_by)
-            log.warning("%s", other_ranks_warning(saved_by, ranks.size))
+            log.warning(
+                "the checkpoint was saved by %s and is resumed by %s: weights, optimizers, counters and lessons "
+                "continue, open episodes, rollouts and replay buffers start empty; the run is not equal to one that "
+                "was never stopped",
+                in_words(saved_by), in_words(ranks.size),
+            )  # fmt: skip
         else:
             state.restore(saved, directory.path)
         training.boundaries.seconds_before = float(saved["run"]["wall_seconds"])
@@ -206,15 +207,6 @@ def _report_start(training: Training) -> None:
             if context.ranks.rank == 0:
                 run.plugins.run_finished(context, outcome_of(error), error, training.state.results())
         raise
-
-
-def other_ranks_warning(saved_by: int, size: int) -> str:
-    """The warning of a run that is resumed with another number of ranks."""
-    return (
-        f"the checkpoint was saved by {in_words(saved_by)} and is resumed by {in_words(size)}: weights, optimizers, "
-        "counters and lessons continue, open episodes, rollouts and replay buffers start empty; the run is not equal "
-        "to one that was never stopped"
-    )
 
 
 def in_words(ranks: int) -> str:

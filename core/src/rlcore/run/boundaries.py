@@ -24,7 +24,7 @@ from rlcore.contracts.curriculum import LessonChange
 from rlcore.contracts.environment import ReportsStats
 from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.results import BehaviorResult, EvaluationResult
-from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary
+from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary, StatsWindow
 from rlcore.errors import PluginError, RanksFailed
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import FACTORIES, RunContext
@@ -162,7 +162,7 @@ class Boundaries:
         self.times = PhaseTimes()
         self.evaluated = None
         for behavior in self._state.behaviors.values():
-            behavior.begin_epoch()
+            behavior.epoch_episodes, behavior.epoch_updates = StatsWindow(), StatsWindow()
         return self.times
 
     def reached(self) -> bool:

@@ -29,9 +29,8 @@ from rlcore.plugins.registry import call_target, require_protocol
 from rlcore.records import StatsWriterSpec
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.curricula.curricula import RunCurricula, make_curricula
-from rlcore.run.prepare import CloseDeadline, no_deadline
+from rlcore.run.prepare import CloseDeadline, no_deadline, refuse_wrappers
 from rlcore.run.ranks.exchange import RankExchange
-from rlcore.run.ranks.join import refuse_wrappers
 from rlcore.run.state import RunState
 from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExecutorSettings, RunConfig
 

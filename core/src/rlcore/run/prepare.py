@@ -1,8 +1,11 @@
-"""A run before it starts: a checked configuration, its plugins and its directory; nothing is created yet."""
+"""A run before it starts: a checked configuration, its plugins and its directory; nothing is created yet.
+
+What a run in several ranks does not support is refused here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from pathlib import Path
@@ -18,17 +21,23 @@ from rlcore.config.reading import document_from_mapping, object_hint, read_docum
 from rlcore.config.rules import learns_offline
 from rlcore.contracts.ranks import Launch, OneRank, Ranks, share_environments
 from rlcore.contracts.seeding import fresh_seed
+from rlcore.contracts.trainer import Trainer, TrainerWrapper
 from rlcore.errors import ConfigError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext, StopRequests
+from rlcore.plugins.known import RANKS_ADVICE
+from rlcore.records import BehaviorSection
 from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.ranks.join import directory_of_rank, refuse_in_ranks
 from rlcore.run.ranks.launch import launched
 from rlcore.run.saved.provenance import directory_to_continue, naming_absent_plugins
 from rlcore.run.timers import Timers
-from rlcore.settings import RunConfig
+from rlcore.settings import BehaviorSettings, CheckpointSettings, RunConfig
+from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
+from rlcore.storage.run_files import read_mark
 from rlcore.storage.store import RunStore
+
+_ONE = "run it in one process, without torchrun"
 
 # Entered around one close(), with what is closed and how many seconds that may take.
 CloseDeadline = Callable[[str, float], AbstractContextManager[None]]
@@ -93,13 +102,10 @@ def prepare(config: RunConfig | Document | Mapping[str, Any] | str | Path, plugi
     """Check the configuration. Loads the plugins that it chooses if ``plugins`` is None. Raises ConfigError."""
     config, plugins, document = _checked(config, plugins)
     offline, launch = learns_offline(config, plugins), launched()
-    if launch is None:
-        directory = RunDirectory(config.checkpoint_settings)
-    else:
-        directory = directory_of_rank(launch, config.checkpoint_settings)
-        config = attrs.evolve(config, checkpoint_settings=directory.settings)
-        with located(document):
-            refuse_in_ranks(config, plugins, offline, launch.size)
+    directory = directory_of_rank(launch, config.checkpoint_settings)
+    config = attrs.evolve(config, checkpoint_settings=directory.settings)
+    with located(document):
+        refuse_in_ranks(config, plugins, offline, 1 if launch is None else launch.size)
     return PreparedRun(config, document, plugins, offline, launch, directory, RunStore(directory, plugins))
 
 
@@ -175,3 +181,87 @@ def plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
         for pattern in context.files
         for name in (behaviors if "{behavior}" in pattern else ("",))
     ]
+
+
+# ---------------------------------------------------------------- several ranks
+
+
+def join_ranks(launch: Launch | None, config: RunConfig, plugins: Plugins, stop_requested: Callable[[], bool]) -> Ranks:
+    """Meet the other ranks of the run.
+
+    Raises RanksFailed if one of them does not come, and ConfigError if no plugin exchanges between ranks.
+    """
+    if launch is None or launch.size == 1:
+        return OneRank()
+    ranks = plugins.create_ranks(launch, config, stop_requested)
+    if ranks is None:
+        raise ConfigError(f"torchrun started {launch.size} ranks, and no plugin exchanges between them; {RANKS_ADVICE}")
+    return ranks
+
+
+def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> RunDirectory:
+    """The run directory as this process uses it: rank 0 writes.
+
+    If ``torchrun`` started the processes again, rank 0 resumes the last checkpoint of the earlier attempt, or replaces
+    its run if there is none. A run that another job began is left to the settings as they are.
+    """
+    if launch is None:
+        return RunDirectory(settings)
+    if not launch.leads:
+        return RunDirectory(settings, read_only=True)
+    directory = RunDirectory(settings, launch.job)
+    if launch.restarts and not settings.resume:
+        mark = read_mark(directory.path)
+        if mark is not None and mark.job == launch.job:
+            saved = bool(find_checkpoints(directory.checkpoints))
+            return RunDirectory(attrs.evolve(settings, resume=saved, force=not saved), launch.job)
+    return directory
+
+
+def refuse_in_ranks(config: RunConfig, plugins: Plugins, offline: bool, size: int) -> None:
+    """Raise ConfigError for a run that ``size`` ranks do not support."""
+    if size == 1:
+        return
+    if config.checkpoint_settings.inference:
+        raise ConfigError(f"--inference acts in one process and learns nothing; {_ONE}")
+    if offline:
+        raise ConfigError(f"trainers that learn from recorded data step no environment to share among ranks; {_ONE}")
+    share_environments(config.num_envs, 0, size)
+    blocks: list[tuple[tuple[str, ...], BehaviorSettings | None]] = [
+        *((("behaviors", name), settings) for name, settings in config.behaviors.items()),
+        (("default_settings",), config.default_settings),
+    ]
+    for block, settings in blocks:
+        for record, *key in () if settings is None else _records_of(settings, plugins):
+            if not record.ranks:
+                raise ConfigError(
+                    f"{record.described} does not declare that it learns in several ranks (`ranks` of its record); "
+                    f"{_ONE}",
+                    key=(*block, *key),
+                )
+
+
+def _records_of(settings: BehaviorSettings, plugins: Plugins) -> Iterator[tuple[Any, ...]]:
+    """The records of what learns in a behavior, each with the keys that name it in the behavior's block."""
+    yield plugins.trainer(settings.trainer_type), "trainer_type"
+    for reference in settings.reward_signals:
+        yield plugins.reward_provider(reference), "reward_signals", reference
+    sampler = getattr(settings.hyperparameters, "replay_sampler", None)
+    if sampler is not None:
+        record = plugins.record_of_kind("replay_sampler", sampler.type)
+        yield record, "hyperparameters", "replay_sampler", "type"
+    for section, block in settings.sections.items():
+        if block is not None:
+            yield plugins.record(BehaviorSection, section), section
+
+
+def refuse_wrappers(trainer: Trainer, behavior: str) -> None:
+    """Raise ConfigError for a trainer around ``trainer`` that does not declare that it learns in several ranks."""
+    while isinstance(trainer, TrainerWrapper):
+        if not trainer.learns_in_ranks:
+            raise ConfigError(
+                f"a plugin put a {type(trainer).__name__} around the trainer, which does not declare that it learns in "
+                f"several ranks (`learns_in_ranks`); {_ONE}, or turn the plugin off",
+                key=("behaviors", behavior),
+            )
+        trainer = trainer.trainer

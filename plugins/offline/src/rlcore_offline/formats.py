@@ -1,18 +1,18 @@
-"""The contract of recording formats, and where the recording that a path names is found.
+"""The contract of recording formats, and what a sound recording is.
 
 A *recording format* reads and writes recordings as files of one kind. Shapes: N transitions in E episodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import BehaviorSpec, ConfigError, Recording, RecordingAbout, did_you_mean, user_path
+from rlcore import BehaviorSpec, Recording, RecordingAbout
 
 __all__ = ["RecordingFormat", "RecordingWriter", "recording_problem"]
 
@@ -61,64 +61,6 @@ class RecordingFormat(Protocol):
     def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> RecordingWriter:
         """Return a writer for a new recording at ``path``. Raises ConfigError if the path exists."""
         ...
-
-
-class Searchable(Protocol):
-    """The part of :class:`RecordingFormat` that finds recordings."""
-
-    def reads(self, path: Path) -> bool:
-        """Return whether ``path`` is a recording of this format."""
-        ...
-
-    def stored(self) -> Mapping[str, Path]:
-        """Return recordings in the format's own directory by name."""
-        ...
-
-
-F = TypeVar("F", bound=Searchable)
-
-
-def find_recording(path: str | Path, behavior: str, formats: Sequence[F], start: Path) -> tuple[F, Path]:
-    """Return the path of a behavior's recording, and the format that reads it.
-
-    The path is ``path`` itself, or else ``path/behavior``, or else a recording that a format stores under this name. A
-    relative path is relative to ``start``. Raises ConfigError with the existing recordings if there is none.
-    """
-    given = start / user_path(path)
-    for candidate in (given, given / behavior):
-        for each in formats:
-            if each.reads(candidate):
-                return each, candidate
-    stored = {name: (each, at) for each in formats for name, at in each.stored().items()}
-    if str(path) in stored:
-        return stored[str(path)]
-    raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, Path(path), behavior, formats, list(stored))}")
-
-
-def _what_is_there(
-    path: Path, written: Path, behavior: str, formats: Sequence[Searchable], stored: Sequence[str]
-) -> str:
-    """Return what exists instead. ``written`` is the user's spelling of ``path``, for the message."""
-    if path.is_dir():
-        children = [child for child in path.iterdir() if not child.name.startswith(".")]  # omits unfinished recordings
-        inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))
-        if inside:
-            return (
-                f"it contains no recording of behavior {behavior!r}; its recordings are: "
-                f"{', '.join(str(written / each) for each in inside)}{did_you_mean(behavior, inside)}"
-            )
-    if path.exists():
-        return "no installed format can read it"
-    known = [*stored]
-    if path.parent.is_dir():
-        known += [
-            str(written.parent / each.name)
-            for each in sorted(path.parent.iterdir())
-            if not each.name.startswith(".")
-            and any(format_.reads(place) for format_ in formats for place in (each, each / behavior))
-        ]
-    there = f"; there are {', '.join(known)}" if known else ""
-    return f"no such path or name{there}{did_you_mean(str(written), known)}"
 
 
 def recording_problem(recording: Recording) -> str | None:

@@ -11,16 +11,51 @@ one policy. The README of rlcore-offline lists the differences from the authors'
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
+from rlcore import BehaviorSpec
 from rlcore_offline.likelihood import Imitation
-from rlcore_offline.networks import ImplicitActorCritic
 from rlcore_offline.settings import IQLSettings
-from rlcore_torch import GradientStep, OfflineTrainer, Optimizer, TransitionBatch, min_q
+from rlcore_torch import (
+    ActionBatch,
+    ActionLayout,
+    Actor,
+    Critic,
+    DiscreteOptions,
+    GradientStep,
+    NetworkSettings,
+    OfflineTrainer,
+    Optimizer,
+    TransitionBatch,
+    min_q,
+)
+
+
+class ImplicitActorCritic(Actor):
+    """The policy, a value of states and two critics of actions, with a number for each of R rewards, and the critics'
+    target networks.
+    """
+
+    def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int) -> None:
+        super().__init__(behavior, settings)
+        layout = ActionLayout(behavior)
+        self.options = DiscreteOptions(layout)
+        self.rewards = rewards
+        self.value = Critic(self.inputs, settings, rewards)
+        outputs = rewards * self.options.columns
+        self.critics = nn.ModuleList(Critic(self.inputs, settings, outputs, layout.continuous) for _ in range(2))
+        self.targets = nn.ModuleList(copy.deepcopy(critic) for critic in self.critics)
+        self.targets.requires_grad_(False)
+
+    def q_values(self, critics: nn.ModuleList, batch: ActionBatch) -> list[Tensor]:
+        """The value of the recorded actions, [B, R], by each of ``critics``."""
+        shape = (-1, self.rewards, self.options.columns)
+        return [self.options.chosen(critic(batch.inputs, batch.raw).view(shape), batch.choices) for critic in critics]
 
 
 class IQLTrainer(OfflineTrainer):

@@ -7,7 +7,6 @@ the observations, which spaces do not express, so that reading it gives exactly 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -79,22 +78,15 @@ def _noted(ours: str, where: str) -> ObservationCodec:
     """The observations as rlcore described them; ConfigError for a note that it did not write."""
     require_small_space(ours, f"{where}: its entry {RLCORE!r}")
     try:
-        return _recorded(json.loads(ours))
+        described = json.loads(ours)["observations"]
+        specs = [ObservationSpec(each["name"], tuple(each["shape"]), each["dtype"], each["kind"]) for each in described]
+        keys = [each["key"] for each in described]
+        parts = (
+            ObservationPart(o, key=None if keys == [OBSERVATION] else key) for o, key in zip(specs, keys, strict=True)
+        )
+        return ObservationCodec(tuple(parts))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ConfigError(f"{where}: its entry {RLCORE!r} is damaged: {one_line(error)}") from error
-
-
-def _recorded(ours: Mapping[str, Any]) -> ObservationCodec:
-    alone = [each["key"] for each in ours["observations"]] == [OBSERVATION]
-    return ObservationCodec(
-        tuple(
-            ObservationPart(
-                ObservationSpec(each["name"], tuple(each["shape"]), each["dtype"], each["kind"]),
-                key=None if alone else each["key"],
-            )
-            for each in ours["observations"]
-        )
-    )
 
 
 def _box(spec: ObservationSpec) -> spaces.Box:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-import attrs
 import numpy as np
 from minari.dataset.minari_storage import MinariStorage
 from numpy.typing import NDArray
 
-from rlcore import Actions, ConfigError, NotInstalled, Recording, RlcoreError, one_line
+from rlcore import ConfigError, NotInstalled, Recording, RlcoreError, one_line
 from rlcore_gymnasium.spaces import MismatchedValue
 from rlcore_offline.containment import require_contained
 from rlcore_offline.layout import Layout
@@ -47,32 +46,19 @@ def _stored_episodes(path: Path, episodes: int) -> Iterator[Mapping[str, Any]]:
         raise NotInstalled(f"Minari dataset {path}: {error}") from error
 
 
-@attrs.define(eq=False)
 class _Reading:
     """The arrays while they are filled."""
 
-    path: Path
-    layout: Layout
-    transitions: int
-    episodes: int
-
-    observations: dict[str, NDArray[Any]] = attrs.field(init=False)
-    actions: Actions = attrs.field(init=False)
-    reward: NDArray[np.float32] = attrs.field(init=False)
-    terminated: NDArray[np.bool_] = attrs.field(init=False)
-    truncated: NDArray[np.bool_] = attrs.field(init=False)
-    masks: dict[int, NDArray[np.bool_]] = attrs.field(init=False, factory=dict)  # by the row each begins at
-    lengths: list[int] = attrs.field(init=False, factory=list)
-    step: int = attrs.field(init=False, default=0)  # transitions that are there
-
-    def __attrs_post_init__(self) -> None:
-        n = self.transitions
-        self.observations = {
-            spec.name: np.empty((n + self.episodes, *spec.shape), spec.dtype) for spec in self.layout.observing.specs
-        }
-        self.actions = self.layout.acting.empty(n)
-        self.reward = np.empty(n, np.float32)
-        self.terminated, self.truncated = np.empty(n, np.bool_), np.empty(n, np.bool_)
+    def __init__(self, path: Path, layout: Layout, transitions: int, episodes: int) -> None:
+        self.path, self.layout, self.transitions = path, layout, transitions
+        specs = layout.observing.specs
+        self.observations = {o.name: np.empty((transitions + episodes, *o.shape), o.dtype) for o in specs}
+        self.actions = layout.acting.empty(transitions)
+        self.reward = np.empty(transitions, np.float32)
+        self.terminated, self.truncated = np.empty((2, transitions), np.bool_)
+        self.masks: dict[int, NDArray[np.bool_]] = {}  # by the row each begins at
+        self.lengths: list[int] = []
+        self.step = 0  # transitions that are there
 
     def add(self, episode: Mapping[str, Any]) -> None:
         reward = np.asarray(episode["rewards"]).reshape(-1)

@@ -19,22 +19,11 @@ from rlcore import ConfigError, DamagedFile, open_regular
 from rlcore_offline.containment import MAX_SIZE
 from rlcore_offline.mlagents_messages import BrainParameters, DemonstrationMeta, Pair
 
-SUFFIX = ".demo"
 BRAIN_START = 33  # where the description of the behavior begins
 VERSIONS = (0, 1)  # of the format, which ML-Agents has not changed since
 MAX_MESSAGE = 4 * MAX_SIZE + 1_000_000  # bytes: the largest observation, and what is beside it
 
 _VARINT_BYTES = 5  # of a length below 2 ** 32
-
-
-def demonstrations_at(path: Path) -> list[Path]:
-    """The demonstration files that ``path`` names: itself, or those in the directory, by name; none if it is another.
-
-    Raises an OSError for a directory that cannot be listed.
-    """
-    if path.is_dir():
-        return sorted(each for each in path.iterdir() if each.suffix == SUFFIX)
-    return [path] if path.suffix == SUFFIX and path.exists() else []
 
 
 class DemonstrationFile:

@@ -10,13 +10,23 @@ from pathlib import Path
 from rlcore import BehaviorSpec, Recording, RecordingAbout
 from rlcore_offline.formats import RecordingWriter
 
+SUFFIX = ".demo"
+
+
+def demonstrations_at(path: Path) -> list[Path]:
+    """The demonstration files that ``path`` names: itself, or those in the directory, by name; none if it is another.
+
+    Raises an OSError for a directory that cannot be listed.
+    """
+    if path.is_dir():
+        return sorted(each for each in path.iterdir() if each.suffix == SUFFIX)
+    return [path] if path.suffix == SUFFIX and path.exists() else []
+
 
 class MLAgentsFormat:
     """Reads one demonstration or a directory of them, and writes a directory with one."""
 
     def reads(self, path: Path) -> bool:
-        from rlcore_offline.mlagents_file import demonstrations_at
-
         try:
             return bool(demonstrations_at(path))
         except OSError:
@@ -27,13 +37,11 @@ class MLAgentsFormat:
         return {}
 
     def behavior(self, path: Path, name: str) -> BehaviorSpec:
-        from rlcore_offline.mlagents_file import demonstrations_at
         from rlcore_offline.mlagents_reader import describe
 
         return describe(demonstrations_at(path), name)
 
     def read(self, path: Path, name: str) -> Recording:
-        from rlcore_offline.mlagents_file import demonstrations_at
         from rlcore_offline.mlagents_reader import read_demonstrations
 
         return read_demonstrations(demonstrations_at(path), name)

@@ -79,7 +79,7 @@ def read_demonstrations(paths: Sequence[Path], name: str) -> Recording:
                     f"its agents see or do something else than those of {paths[0]}; keep the demonstrations of each "
                     "behavior in a directory of their own"
                 )
-            steps = _Steps.read(file, first)
+            steps = _Steps(file, first)
         part = steps.recording()
         if part is not None:
             parts.append(part)
@@ -106,45 +106,39 @@ def _actions_of(file: DemonstrationFile) -> tuple[int, tuple[int, ...]]:
     return continuous, branches
 
 
-@attrs.define(eq=False)
 class _Steps:
-    """The P steps of one file."""
+    """The P steps of one file.
 
-    behavior: BehaviorSpec
-    legacy: bool  # the step that ends an episode begins the next one
-    own_actions: bool  # the action beside an observation was chosen at it
-    observations: dict[str, NDArray[np.float32]]  # each [P, *shape]
-    continuous: NDArray[np.float32]  # [P, continuous]
-    discrete: NDArray[np.int64]  # [P, branches]
-    mask: NDArray[np.bool_] | None  # [P, mask_size] what is allowed
-    reward: NDArray[np.float32]  # [P] since the step before
-    done: NDArray[np.bool_]  # [P]
-    interrupted: NDArray[np.bool_]  # [P] ended by the limit of steps
-    agent: NDArray[np.int64]  # [P] number of the agent, or of its episode
+    Attributes:
+        legacy: The step that ends an episode begins the next one.
+        own_actions: The action beside an observation was chosen at it.
+        mask: [P, mask_size] what is allowed; None: everything.
+        reward: [P] since the step before.
+        interrupted: [P] ended by the limit of steps.
+        agent: [P] number of the agent, or of its episode.
+    """
 
-    @classmethod
-    def read(cls, file: DemonstrationFile, description: Description) -> _Steps:
+    def __init__(self, file: DemonstrationFile, description: Description) -> None:
         count, behavior = file.steps, description.behavior
         require_memory(behavior, count, masks=True, what=f"demonstration {file.path}")
-        steps = cls(
-            behavior,
-            legacy=False,
-            own_actions=False,
-            observations={o.name: np.empty((count, *o.shape), np.float32) for o in behavior.observations},
-            continuous=np.zeros((count, behavior.continuous), np.float32),
-            discrete=np.zeros((count, len(behavior.discrete)), np.int64),
-            mask=None,
-            reward=np.empty(count, np.float32),
-            done=np.empty(count, np.bool_),
-            interrupted=np.empty(count, np.bool_),
-            agent=np.empty(count, np.int64),
-        )
-        acted = np.zeros(count, np.bool_)
+        self.behavior = behavior
+        self.observations = {o.name: np.empty((count, *o.shape), np.float32) for o in behavior.observations}
+        self.continuous = np.zeros((count, behavior.continuous), np.float32)
+        self.discrete = np.zeros((count, len(behavior.discrete)), np.int64)
+        self.mask: NDArray[np.bool_] | None = None
+        self.reward = np.empty(count, np.float32)
+        self.done, self.interrupted, acted = np.zeros((3, count), np.bool_)
+        self.agent = np.empty(count, np.int64)
         for row, pair in enumerate(file.pairs()):
-            steps._see(file, description.sensors, row, pair.agent_info)
-            acted[row] = steps._act(file, row, pair.action_info)
-        steps._settle(file, acted)
-        return steps
+            self._see(file, description.sensors, row, pair.agent_info)
+            acted[row] = self._act(file, row, pair.action_info)
+        # ML-Agents that recorded so numbered agents by Unity's instances, which are never 0; later ones have a number
+        # for each episode.
+        self.legacy = TEAM not in file.brain.brain_name and bool((self.agent == self.agent[0]).all() and self.agent[0])
+        self.own_actions = not acted[-1]
+        needed = self._acting(self._links())
+        if not acted[needed].all():
+            file.refuse(f"step {int(needed[~acted[needed]][0])} has no action")
 
     def _see(self, file: DemonstrationFile, sensors: Sequence[Sensor], row: int, info: Any) -> None:
         for sensor in sensors:
@@ -187,15 +181,6 @@ class _Steps:
         self.continuous[row], self.discrete[row] = continuous, chosen
         return True
 
-    def _settle(self, file: DemonstrationFile, acted: NDArray[np.bool_]) -> None:
-        """Find out which ML-Agents recorded."""
-        # It numbered agents by Unity's instances, which are never 0; later ones have a number for each episode.
-        self.legacy = TEAM not in file.brain.brain_name and bool((self.agent == self.agent[0]).all() and self.agent[0])
-        self.own_actions = not acted[-1]
-        needed = self._acting(self._links())
-        if not acted[needed].all():
-            file.refuse(f"step {int(needed[~acted[needed]][0])} has no action")
-
     def _links(self) -> NDArray[np.bool_]:
         """Whether each step but the last is followed by what its own action led to, [P - 1]."""
         same: NDArray[np.bool_] = self.agent[1:] == self.agent[:-1]
@@ -230,10 +215,6 @@ class _Steps:
             self.behavior,
             {name: array[rows] for name, array in self.observations.items()},
             Actions(self.continuous[acting] if self.behavior.continuous else None, discrete),
-            self.reward[before + 1],
-            terminated,
-            last & ~terminated,
-            lengths,
-            mask,
+            self.reward[before + 1], terminated, last & ~terminated, lengths, mask,
             nameless=True,
-        )
+        )  # fmt: skip

@@ -15,7 +15,8 @@ from google.protobuf.internal.encoder import _VarintBytes
 from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec, Recording
-from rlcore_offline.mlagents_file import BRAIN_START, SUFFIX
+from rlcore_offline.mlagents_file import BRAIN_START
+from rlcore_offline.mlagents_format import SUFFIX
 from rlcore_offline.mlagents_messages import EQUIVARIANT, NONE, BrainParameters, DemonstrationMeta, Pair
 from rlcore_offline.partial_recordings import PartialRecording
 

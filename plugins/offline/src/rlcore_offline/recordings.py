@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -21,10 +21,12 @@ from rlcore import (
     RecordingAbout,
     RunStateError,
     blamed,
+    did_you_mean,
     one_slot,
     require_protocol,
+    user_path,
 )
-from rlcore_offline.formats import RecordingFormat, RecordingWriter, find_recording, recording_problem
+from rlcore_offline.formats import RecordingFormat, RecordingWriter, recording_problem
 from rlcore_offline.records import RecordingFormatSpec
 from rlcore_offline.slot_recorder import SlotRecorder
 
@@ -112,7 +114,7 @@ class InstalledRecordings:
 
     def _find(self, path: str | Path, behavior: str, start: Path) -> tuple[RecordingFormat, Path, Record]:
         formats = [_Searched(_format(spec), spec) for spec in self.plugins.records("recording")]
-        found, location = find_recording(path, behavior, formats, start)
+        found, location = _find_recording(path, behavior, formats, start)
         return found.format, location, found.spec
 
 
@@ -163,6 +165,51 @@ class _Searched:
     def stored(self) -> Mapping[str, Path]:
         with blamed(self.spec.described, "to list its recordings"):
             return self.format.stored()
+
+
+def _find_recording(
+    path: str | Path, behavior: str, formats: Sequence[_Searched], start: Path
+) -> tuple[_Searched, Path]:
+    """Return the path of a behavior's recording, and the format that reads it.
+
+    The path is ``path`` itself, or else ``path/behavior``, or else a recording that a format stores under this name. A
+    relative path is relative to ``start``. Raises ConfigError with the existing recordings if there is none.
+    """
+    given = start / user_path(path)
+    for candidate in (given, given / behavior):
+        for each in formats:
+            if each.reads(candidate):
+                return each, candidate
+    stored = {name: (each, at) for each in formats for name, at in each.stored().items()}
+    if str(path) in stored:
+        return stored[str(path)]
+    raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, Path(path), behavior, formats, list(stored))}")
+
+
+def _what_is_there(
+    path: Path, written: Path, behavior: str, formats: Sequence[_Searched], stored: Sequence[str]
+) -> str:
+    """Return what exists instead. ``written`` is the user's spelling of ``path``, for the message."""
+    if path.is_dir():
+        children = [child for child in path.iterdir() if not child.name.startswith(".")]  # omits unfinished recordings
+        inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))
+        if inside:
+            return (
+                f"it contains no recording of behavior {behavior!r}; its recordings are: "
+                f"{', '.join(str(written / each) for each in inside)}{did_you_mean(behavior, inside)}"
+            )
+    if path.exists():
+        return "no installed format can read it"
+    known = [*stored]
+    if path.parent.is_dir():
+        known += [
+            str(written.parent / each.name)
+            for each in sorted(path.parent.iterdir())
+            if not each.name.startswith(".")
+            and any(format_.reads(place) for format_ in formats for place in (each, each / behavior))
+        ]
+    there = f"; there are {', '.join(known)}" if known else ""
+    return f"no such path or name{there}{did_you_mean(str(written), known)}"
 
 
 def _format(spec: Record) -> RecordingFormat:

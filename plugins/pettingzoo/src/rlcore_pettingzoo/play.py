@@ -40,7 +40,7 @@ def play_command(
     try:
         _play(table, games)
     finally:
-        table.close()
+        table.environment.close()
 
 
 def _play(table: Table, games: int) -> None:
@@ -50,14 +50,14 @@ def _play(table: Table, games: int) -> None:
             for line in table.news():
                 click.echo(line)
             if not table.your_turn:
-                table.let_others_act()
+                table.step()
                 continue
             click.echo(table.view())
             action = _asked(table)
             if action is None:
                 click.echo("You left the game.")
                 return
-            table.act(action)
+            table.step(action)
         for line in (*table.news(), *table.result()):
             click.echo(line)
         table.begin()

@@ -121,14 +121,6 @@ class Table:
         allowed = range(count) if mask is None else np.flatnonzero(mask).tolist()
         return {action: self._text(self.you, action) for action in allowed}
 
-    def act(self, action: int) -> None:
-        """Take the action of the person."""
-        self._step(action)
-
-    def let_others_act(self) -> None:
-        """Let the policy act whose turn it is."""
-        self._step(None)
-
     def news(self) -> list[str]:
         """Return the moves of others since the last call."""
         news, self._news = self._news, []
@@ -147,10 +139,6 @@ class Table:
         position = self._game.last_position or shown(spec, self._final, None)
         return [position, f"{verdict} Rewards: {rewards}"]
 
-    def close(self) -> None:
-        """Close the game."""
-        self.environment.close()
-
     # ------------------------------------------------------------ steps
 
     @property
@@ -167,8 +155,8 @@ class Table:
         mask = self._batches[self._behavior].action_mask
         return None if mask is None else mask[self._slot]
 
-    def _step(self, action: int | None) -> None:
-        """Step with the policies' actions, and with ``action`` in the person's seat."""
+    def step(self, action: int | None = None) -> None:
+        """Step with the policies' actions, and with ``action`` in the person's seat if it is the person's turn."""
         acting = self._acting
         actions: dict[str, Actions] = {}
         for name, batch in self._batches.items():

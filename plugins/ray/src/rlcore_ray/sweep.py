@@ -85,7 +85,9 @@ class Sweep:
             left = [each for each in records.records if each.status != DONE]
             for record in left:
                 record.status = WAITING
-            self._announce(len(records.records), len(left))
+            total = len(records.records)
+            done = f", {total - len(left)} of them done before" if len(left) < total else ""
+            echo(f"sweep {self.plan.name}: {total} trial{'s' * (total > 1)}{done}; {self.plan.directory}")
             code = EXIT_DONE
             try:
                 if left:
@@ -190,19 +192,13 @@ class Sweep:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        lock = FileLock(self.plan.directory / LOCK)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise RunStateError(f"{self.plan.directory}: another process runs this sweep; wait or stop it") from error
-        try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(FileLock(self.plan.directory / LOCK).acquire(timeout=0))
+            except Timeout as error:
+                problem = f"{self.plan.directory}: another process runs this sweep; wait or stop it"
+                raise RunStateError(problem) from error
             yield
-        finally:
-            lock.release()
-
-    def _announce(self, total: int, left: int) -> None:
-        done = f", {total - left} of them done before" if left < total else ""
-        echo(f"sweep {self.plan.name}: {total} trial{'s' * (total > 1)}{done}; {self.plan.directory}")
 
     def _on_this_machine(self) -> int:
         """The number of trials that an own Ray has room for."""

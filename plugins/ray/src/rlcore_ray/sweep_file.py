@@ -166,14 +166,16 @@ def read_sweep(path: Path) -> SweepPlan:
     varied = tuple(key for key, values in settings.grid.items() if len(values) > 1)
     varied += tuple(settings.random.keys) if settings.random is not None else ()
     trials = []
-    plugins = None if any(key.startswith("plugins") for key in _keys(settings)) else load_plugins_for(base)
+    plugins = None if any(key.startswith("plugins") for _, key in _paths(settings)) else load_plugins_for(base)
     for point, places in points:
         for seed in settings.seeds or (None,):
             trial = _trial(settings, point, varied, seed)
             where = _places(document, settings, places, trial)
             checked = apply_overrides(base, trial.sets, places=where)
             trials.append(attrs.evolve(trial, digest=_digest(checked)))
-            _check(apply_overrides(checked, (), _name_flags(trial, directory)), plugins)
+            names = {"run_id": trial.name, "results_dir": str(directory)}
+            flags: dict[tuple[str, ...], Any] = {("checkpoint_settings", key): value for key, value in names.items()}
+            _check(apply_overrides(checked, (), flags), plugins)
     return SweepPlan(name, config, directory, varied, tuple(trials))
 
 
@@ -209,10 +211,6 @@ def _paths(settings: SweepSettings) -> Iterator[tuple[tuple[str, ...], str]]:
     yield from ((("grid",), key) for key in settings.grid)
     if settings.random is not None:
         yield from ((("random", "keys"), key) for key in settings.random.keys)
-
-
-def _keys(settings: SweepSettings) -> list[str]:
-    return [key for _, key in _paths(settings)]
 
 
 def _points(settings: SweepSettings) -> Iterator[tuple[dict[str, Any], dict[str, KeyPath]]]:
@@ -261,13 +259,6 @@ def _check(document: Document, plugins: Any) -> None:
         if not error.key:
             raise
         raise ConfigError(f"{document.where(error.key)}: {error}") from error
-
-
-def _name_flags(trial: Trial, directory: Path) -> dict[tuple[str, ...], Any]:
-    return {
-        ("checkpoint_settings", "run_id"): trial.name,
-        ("checkpoint_settings", "results_dir"): str(directory),
-    }
 
 
 def _digest(document: Document) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -175,7 +176,5 @@ def _scores(records: Sequence[Record]) -> tuple[str, str, str]:
 
 def _counts(records: Sequence[Record]) -> str:
     """``2 done, 1 failed``."""
-    counts: dict[str, int] = {}
-    for record in records:
-        counts[record.status] = counts.get(record.status, 0) + 1
+    counts = Counter(record.status for record in records)
     return ", ".join(f"{count} {status}" for status, count in counts.items())

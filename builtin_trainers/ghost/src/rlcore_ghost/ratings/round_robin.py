@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    Actions,
     AgentBatch,
     BehaviorSettings,
     BehaviorSpec,
@@ -292,26 +291,16 @@ def _play(
             open_games = np.any([trainer.game <= schedule.last for trainer in contestants.values()], 0)
             if not (open_games & (schedule.steps - schedule.began < limit)).any():
                 break  # all games that are left go on and on, or there are none
-            batches = _step(environment, contestants, others, batches)
+            actions = {name: trainer.act(batches[name]) for name, trainer in contestants.items()}
+            actions |= {name: player.act(batches[name], deterministic=False) for name, player in others.items()}
+            batches = environment.step(actions)
+            for name, trainer in contestants.items():
+                trainer.observe(actions[name], batches[name])
+            for name, player in others.items():
+                player.observe(batches[name])
             schedule.steps += 1
             finished = controller.take_games()
             log.add(step, finished.players, finished.ranks)
             rated += len(finished)
         episodes = environment.episodes + 1
     return rated
-
-
-def _step(
-    environment: Environment,
-    contestants: Mapping[str, Contestants],
-    others: Mapping[str, Player],
-    batches: Mapping[str, AgentBatch],
-) -> dict[str, AgentBatch]:
-    actions: dict[str, Actions] = {name: trainer.act(batches[name]) for name, trainer in contestants.items()}
-    actions |= {name: player.act(batches[name], deterministic=False) for name, player in others.items()}
-    after = environment.step(actions)
-    for name, trainer in contestants.items():
-        trainer.observe(actions[name], after[name])
-    for name, player in others.items():
-        player.observe(after[name])
-    return after

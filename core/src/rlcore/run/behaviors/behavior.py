@@ -1,4 +1,7 @@
-"""One behavior while it runs: its trainer, its open episodes, its statistics and its boundaries."""
+"""One behavior while it runs: its trainer, its open episodes, its statistics and its boundaries.
+
+Shapes: S slots, K episodes that ended in one environment step.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,20 @@ from math import floor, isfinite, log10
 from statistics import fmean
 from typing import Any
 
+import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.contracts.policy import Player, Policy
 from rlcore.contracts.results import BehaviorResult
-from rlcore.contracts.saved_values import saved_count, saved_entry, saved_mapping
+from rlcore.contracts.saved_values import fill, saved_array, saved_bool, saved_count, saved_entry, saved_mapping
 from rlcore.contracts.seeding import derive_seed
 from rlcore.contracts.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
 from rlcore.contracts.trainer import PlayingTrainer, Trainer
 from rlcore.errors import TrainingDiverged
 from rlcore.plugins.failures import blamed
 from rlcore.run.behaviors.checks import BatchCheck
-from rlcore.run.behaviors.episode_statistics import EpisodeStatistics, FinishedEpisodes
 from rlcore.settings import BehaviorSettings
 from rlcore.settings.blocks import MAX_STEPS
 
@@ -36,49 +40,181 @@ MAX_DEFAULT_INTERVAL = 500_000
 SECONDS_BETWEEN_RESTARTS = 600
 # How many of the latest values of an update's scalar its moving average is taken over.
 RECENT_UPDATES = 100
+# Environment steps whose rewards are added up together: copying rewards takes half the time of adding them.
+HELD_STEPS = 32
 
 
+@attrs.define(eq=False)
+class FinishedEpisodes:
+    """K episodes that ended in the same environment step, in the order of their slots."""
+
+    slots: NDArray[np.intp]  # [K]
+    returns: NDArray[np.float64]  # [K] the agents' own rewards
+    lengths: NDArray[np.int64]  # [K] agent steps
+    group_returns: NDArray[np.float64] | None  # [K]; None: no batch had a group's reward so far
+
+
+class EpisodeStatistics:
+    """Sums the rewards and counts the steps of the open episode of every slot."""
+
+    def __init__(self, slots: int) -> None:
+        self.finished = 0  # episodes that ended since the run started
+        # Row 0 is `_returns`; rows 1 to `_held` are the rewards of the latest steps, not yet added to them.
+        self._rewards: NDArray[np.float64] = np.zeros((1 + HELD_STEPS, slots))
+        self._returns: NDArray[np.float64] = self._rewards[0]  # [S]
+        self._held = 0
+        self._group_returns: NDArray[np.float64] = np.zeros(slots)  # [S]
+        self._shared = False  # whether any batch had a group's reward; not every batch of such an environment has one
+        self._steps = 0  # environment steps
+        self._began: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] `_steps` less the steps taken: length 0 then
+        self._acted: NDArray[np.bool_] | None = None  # [S] slots with an open transition; None: all
+
+    @property
+    def returns(self) -> NDArray[np.float64]:
+        """[S] of the open episodes. A view: valid until the next call of a method."""
+        self._add_held()
+        return self._returns
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """[S] agent steps of the open episodes."""
+        return self._steps - self._began
+
+    @property
+    def group_returns(self) -> NDArray[np.float64] | None:
+        """[S] of the open episodes; None: no batch had a group's reward so far."""
+        return self._group_returns if self._shared else None
+
+    def begin(self, batch: AgentBatch) -> None:
+        """Start an episode in all slots, with ``batch``. Open episodes did not end and are dropped."""
+        self._held = 0
+        self._drop(slice(None))
+        self._acted = None if batch.needs_action is None else batch.needs_action.copy()
+
+    def record(self, batch: AgentBatch, counted: NDArray[np.bool_] | None = None) -> FinishedEpisodes | None:
+        """Add one environment step. Returns the episodes that ended in it, None if there are none.
+
+        ``counted`` [S] are the slots whose episodes count; None: all. A reward counts once, when its transition closes:
+        see :attr:`AgentBatch.transition_closed`. An agent that has waited since its episode began has no transition to
+        close: its first turn adds no step.
+        """
+        self._steps += 1
+        reward, ended = batch.reward, batch.ended
+        closed = None if batch.needs_action is None else batch.transition_closed
+        acted = self._acted
+        one_more = closed if acted is None else acted if closed is None else closed & acted  # [S]; None: all
+        if one_more is None and not ended.size:
+            held = self._held = self._held + 1
+            self._rewards[held] = reward
+            if held == HELD_STEPS:
+                self._add_held()
+        else:
+            self._add_held()
+            if closed is None:
+                np.add(self._returns, reward, out=self._returns)
+            else:
+                np.add(self._returns, reward, out=self._returns, where=closed)
+            if one_more is not None:
+                self._began += ~one_more
+        if batch.group_reward is not None:
+            self._shared = True
+            everywhere = True if closed is None else closed
+            np.add(self._group_returns, batch.group_reward, out=self._group_returns, where=everywhere)
+        finished = None
+        if ended.size:
+            complete = ended if counted is None else ended[counted[ended]]
+            finished = self._episodes(complete) if complete.size else None
+            self._drop(ended)
+        if batch.aborted is not None:
+            self._add_held()
+            self._drop(batch.aborted)
+        self._acted = None if batch.needs_action is None else self._open_next(batch, batch.needs_action)
+        return finished
+
+    def _open_next(self, batch: AgentBatch, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Slots [S] that act on ``batch``, or still wait for what their last action leads to."""
+        over = batch.terminated | batch.truncated
+        if batch.aborted is not None:
+            over |= batch.aborted
+        return acts | (~over if self._acted is None else self._acted & ~over)
+
+    def _episodes(self, ended: NDArray[np.intp]) -> FinishedEpisodes:
+        self.finished += len(ended)
+        shared = self._group_returns.take(ended) if self._shared else None
+        return FinishedEpisodes(ended, self._returns.take(ended), self._steps - self._began.take(ended), shared)
+
+    def _drop(self, rows: NDArray[Any] | slice) -> None:
+        self._returns[rows] = 0.0
+        self._began[rows] = self._steps
+        if self._shared:
+            self._group_returns[rows] = 0.0
+
+    def _add_held(self) -> None:
+        """Add rewards in the order of their steps: returns depend on nothing but the rewards, to the last bit."""
+        held = self._held
+        if held:
+            self._held = 0
+            self._returns[:] = np.add.accumulate(self._rewards[: held + 1])[held]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The open episodes and the number of those that ended."""
+        return {
+            "returns": self.returns.copy(),
+            "group_returns": self._group_returns.copy(),
+            "shared": self._shared,
+            "lengths": self.lengths,
+            "acted": np.ones(len(self._began), np.bool_) if self._acted is None else self._acted.copy(),
+            "finished": self.finished,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue with the open episodes of :meth:`state_dict`. Raises SavedValueError for one that does not fit."""
+        fill(self.returns, state, "returns")
+        fill(self._group_returns, state, "group_returns")
+        self._shared = saved_bool(state, "shared")
+        self._acted = saved_array(state, "acted", np.bool_, self._began.shape).copy()
+        self._began[:] = self._steps - saved_array(state, "lengths", np.int64, self._began.shape)
+        self.finished = saved_count(state, "finished")
+
+
+@attrs.define(eq=False, slots=False)
 class BehaviorRun:
-    """The state that the loop keeps for each behavior."""
+    """The state that the loop keeps for each behavior. Before the first reset, ``batch`` is one of zeros."""
 
-    def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: BehaviorSettings,
-        trainer: Trainer,
-        first_batch: AgentBatch,
-        seed: int = 0,
-        offline: bool = False,
-    ) -> None:
-        self.spec = spec
-        self.name = spec.name
-        self.settings = settings
-        self.trainer = trainer
-        self.batch = first_batch
-        self.seed = seed  # of the run
-        self.offline = offline  # the trainer learns from recorded data and observes no environment
-        self.checks = BatchCheck(spec, lambda: f"at step {self.steps}")
-        self.episodes = EpisodeStatistics(spec.slots)
-        self.window = StatsWindow()
-        self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
-        self.recent_updates: dict[str, deque[float]] = {}  # by tag; only what is finite
-        self.evaluated: float | None = None  # mean reward of the latest evaluation of this process
-        self.epoch_episodes = StatsWindow()  # of this epoch, as the window is of this summary
-        self.epoch_updates = StatsWindow()
-        self.updates = 0
-        self.policy_steps: int | None = None  # that the policy was trained for, where only that was loaded
-        self.inferred = 0  # agent steps acted under --inference
-        self._player: Player | None = None  # that acts since it stopped learning
-        self.learning = True
-        self.restarts = False  # a checkpoint restarts its episodes, because the environment cannot save itself
-        self.chosen_interval: int | None = None  # of checkpoints that restart episodes; see choose_interval
-        self._pace: tuple[int, float, int] | None = None  # steps, seconds and updates from which its steps are timed
-        self.playing = True  # with the actions of the trainer: it learns, or plays on in its own way
-        # Episodes and steps when a checkpoint last found that episodes had ended by themselves; None: not yet
-        self.finished_at_cut: tuple[int, int] | None = None
-        self.next_summary = 0
-        self.next_checkpoint = 0
-        self.next_boundary = 0  # the next step at which anything is due
+    spec: BehaviorSpec
+    settings: BehaviorSettings
+    trainer: Trainer
+    batch: AgentBatch
+    seed: int = 0  # of the run
+    offline: bool = False  # the trainer learns from recorded data and observes no environment
+    name: str = attrs.field(init=False)
+    checks: BatchCheck = attrs.field(init=False)
+    episodes: EpisodeStatistics = attrs.field(init=False)
+    window: StatsWindow = attrs.field(init=False, factory=StatsWindow)
+    recent: deque[float] = attrs.field(init=False, factory=lambda: deque(maxlen=RECENT_EPISODES))
+    recent_updates: dict[str, deque[float]] = attrs.field(init=False, factory=dict)  # by tag; only what is finite
+    evaluated: float | None = None  # mean reward of the latest evaluation of this process
+    epoch_episodes: StatsWindow = attrs.field(init=False, factory=StatsWindow)  # of this epoch
+    epoch_updates: StatsWindow = attrs.field(init=False, factory=StatsWindow)
+    updates: int = 0
+    policy_steps: int | None = None  # that the policy was trained for, where only that was loaded
+    inferred: int = 0  # agent steps acted under --inference
+    learning: bool = True
+    restarts: bool = False  # a checkpoint restarts its episodes, because the environment cannot save itself
+    chosen_interval: int | None = None  # of checkpoints that restart episodes; see choose_interval
+    playing: bool = True  # with the actions of the trainer: it learns, or plays on in its own way
+    # Episodes and steps when a checkpoint last found that episodes had ended by themselves; None: not yet
+    finished_at_cut: tuple[int, int] | None = None
+    next_summary: int = 0
+    next_checkpoint: int = 0
+    next_boundary: int = 0  # the next step at which anything is due
+    _player: Player | None = None  # that acts since it stopped learning
+    _pace: tuple[int, float, int] | None = None  # steps, seconds and updates from which its steps are timed
+
+    def __attrs_post_init__(self) -> None:
+        self.name = self.spec.name
+        self.checks = BatchCheck(self.spec, lambda: f"at step {self.steps}")
+        self.episodes = EpisodeStatistics(self.spec.slots)
 
     @property
     def steps(self) -> int:
@@ -105,9 +241,8 @@ class BehaviorRun:
     def interval_is_open(self) -> bool:
         """Whether the interval is still to be chosen, when a checkpoint is due."""
         settings = self.settings
-        given = settings.checkpoint_interval is not None or (
-            settings.even_checkpoints and settings.keep_checkpoints > 0
-        )
+        even = settings.even_checkpoints and settings.keep_checkpoints > 0
+        given = even or settings.checkpoint_interval is not None
         return self.restarts and not given and self.chosen_interval is None
 
     def choose_interval(self, seconds: float) -> None:
@@ -199,12 +334,11 @@ class BehaviorRun:
 
         The intervals of several behaviors may end soon after each other, which leaves no time for an episode.
         """
-        now = (self.episodes.finished, self.steps)
-        before = self.finished_at_cut
-        if before is None or before[0] != now[0]:
-            self.finished_at_cut = now
+        finished, steps = self.episodes.finished, self.steps
+        if self.finished_at_cut is None or self.finished_at_cut[0] != finished:
+            self.finished_at_cut = finished, steps
             return False
-        return self.learning and now[1] - before[1] >= self.checkpoint_interval
+        return self.learning and steps - self.finished_at_cut[1] >= self.checkpoint_interval
 
     @property
     def endless(self) -> bool:
@@ -244,10 +378,6 @@ class BehaviorRun:
         if finished.group_returns is not None:
             self.window.extend(GROUP_REWARD, finished.group_returns.tolist())
 
-    def begin_epoch(self) -> None:
-        """Start a new epoch."""
-        self.epoch_episodes, self.epoch_updates = StatsWindow(), StatsWindow()
-
     def result(self, stats: Mapping[str, StatSummary]) -> BehaviorResult:
         """The behavior's result at the end of this epoch; ``stats`` are those of its summary."""
         episodes = self.epoch_episodes.summaries()
@@ -262,9 +392,6 @@ class BehaviorRun:
             update_stats={tag: summary.mean for tag, summary in self.epoch_updates.summaries().items()},
             moving_averages={tag: fmean(values) for tag, values in self.recent_updates.items() if values},
         )
-
-    def summarize(self) -> dict[str, StatSummary]:
-        return self.window.summarize()
 
     @property
     def mean_reward(self) -> float | None:

@@ -30,8 +30,7 @@ from rlcore.errors import RunStateError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.records import CurriculumSpec
-from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.behaviors.episode_statistics import FinishedEpisodes
+from rlcore.run.behaviors.behavior import BehaviorRun, FinishedEpisodes
 from rlcore.run.curricula.checked import CheckedCurriculum
 from rlcore.run.curricula.parameters import AgentEpisodes, Beginnings, ParameterFeed
 from rlcore.run.ranks.exchange import BehaviorOfRanks, EnvironmentOfRanks

@@ -15,8 +15,8 @@ from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, Lineu
 from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
 from rlcore.errors import EnvironmentFailed, NonFiniteError
 from rlcore.plugins.failures import blame, blamed, policy_named
+from rlcore.run.behaviors.behavior import EpisodeStatistics
 from rlcore.run.behaviors.checks import BatchCheck, batch_of
-from rlcore.run.behaviors.episode_statistics import EpisodeStatistics
 from rlcore.run.curricula.parameters import ParameterFeed
 
 

@@ -23,8 +23,7 @@ from rlcore.contracts.environment import Environment, Parameters
 from rlcore.contracts.ranks import Ranks, SlotShare, StepCount, share_slots
 from rlcore.contracts.trainer import TrainerWrapper
 from rlcore.plugins.context import Stop, StopRequests
-from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.behaviors.episode_statistics import FinishedEpisodes
+from rlcore.run.behaviors.behavior import BehaviorRun, FinishedEpisodes
 
 SECONDS = 0.5  # between two agreements whether to stop, about
 MOST_STEPS = 256  # of the environments between two agreements, for those that suddenly become slow

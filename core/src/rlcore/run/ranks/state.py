@@ -21,7 +21,6 @@ from rlcore.errors import RanksFailed, RunStateError
 PARTS = "ranks"  # the entry of a checkpoint's state
 _EMPTY = "$empty"  # stands for the leaf of an empty mapping or sequence
 
-Path = TreePath
 Part = dict[str, Any]
 
 
@@ -56,7 +55,6 @@ def number_of_ranks(state: Mapping[str, Any]) -> int:
 
 def latest_episode(state: Mapping[str, Any]) -> int:
     """The largest number of an episode that an environment of any rank was in when ``state`` was saved."""
-    of_rank_0 = int(np.max(state["run"]["episodes"], initial=0))
     parts = (state["run"].get(PARTS) or {"parts": {}})["parts"].values()
     of_others = [
         int(np.max(leaf))
@@ -64,7 +62,7 @@ def latest_episode(state: Mapping[str, Any]) -> int:
         for path, leaf in zip(part["paths"], part["leaves"], strict=True)
         if list(path) == ["run", "episodes"]
     ]
-    return max(of_rank_0, *of_others) if of_others else of_rank_0
+    return max(int(np.max(state["run"]["episodes"], initial=0)), *of_others, 0)
 
 
 def scatter_state(state: Mapping[str, Any] | None, ranks: Ranks) -> dict[str, Any] | None:
@@ -74,9 +72,7 @@ def scatter_state(state: Mapping[str, Any] | None, ranks: Ranks) -> dict[str, An
     """
     own: list[Any] | None = None
     if ranks.rank == 0:
-        parts: Mapping[str, Part] = {}
-        if state is not None:
-            parts = (state["run"].get(PARTS) or {}).get("parts", {})
+        parts = {} if state is None else (state["run"].get(PARTS) or {}).get("parts", {})
         own = [None if state is None else _with_part(state, parts.get(str(rank))) for rank in range(ranks.size)]
         if ranks.size > 1:  # rank 0 keeps its own as it is: FrozenStates are sent as plain mappings
             mine: dict[str, Any] | None = own[0]
@@ -89,7 +85,7 @@ def scatter_state(state: Mapping[str, Any] | None, ranks: Ranks) -> dict[str, An
 # ---------------------------------------------------------------- differences
 
 
-def _leaves(tree: Any) -> dict[Path, Any]:
+def _leaves(tree: Any) -> dict[TreePath, Any]:
     """All leaves of a tree by path; a mark stands for an empty mapping or sequence."""
     found = dict(leaves_of(tree))
     for path, leaf in found.items():
@@ -108,7 +104,7 @@ def _digest(leaf: Any) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _difference(leaves: Mapping[Path, Any], digests: Mapping[str, str]) -> Part:
+def _difference(leaves: Mapping[TreePath, Any], digests: Mapping[str, str]) -> Part:
     keys = {_key(path): path for path in leaves}
     changed = [key for key, path in keys.items() if digests.get(key) != _digest(leaves[path])]
     return {
@@ -134,14 +130,14 @@ def _with_part(state: Mapping[str, Any], part: Part | None) -> dict[str, Any]:
     return whole
 
 
-def _tree(leaves: Mapping[Path, Any]) -> Any:
+def _tree(leaves: Mapping[TreePath, Any]) -> Any:
     """The tree whose leaves are ``leaves``; undoes :func:`_leaves`."""
     if () in leaves:
         leaf = leaves[()]
         if isinstance(leaf, Mapping) and leaf.keys() == {_EMPTY}:
             return {} if leaf[_EMPTY] == "mapping" else []
         return leaf
-    below: dict[str | int, dict[Path, Any]] = {}
+    below: dict[str | int, dict[TreePath, Any]] = {}
     for (key, *rest), leaf in leaves.items():
         below.setdefault(key, {})[tuple(rest)] = leaf
     if all(isinstance(key, int) for key in below):
@@ -151,7 +147,7 @@ def _tree(leaves: Mapping[Path, Any]) -> Any:
     return {str(key): _tree(rest) for key, rest in below.items()}
 
 
-def _key(path: Path) -> str:
+def _key(path: TreePath) -> str:
     return json.dumps(path)
 
 

@@ -1,0 +1,28 @@
+"""The run that tests of trainers give to a trainer that is made alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from rlcore import ExtrinsicReward, OneRank, Recording, RewardProvider, RunConfig, load_plugins
+
+
+def run_of(
+    *rewards: RewardProvider,
+    seed: int = 1,
+    inference: bool = False,
+    read_recording: Callable[..., Recording] | None = None,
+) -> Any:
+    """One rank and the plugins that are installed. Without ``rewards``, that of the environment."""
+    return SimpleNamespace(
+        config=RunConfig(),
+        seed=seed,
+        ranks=OneRank(),
+        first_env=0,
+        inference=inference,
+        create_reward_providers=lambda *_: [*rewards] or [ExtrinsicReward()],
+        read_recording=read_recording,
+        plugins=load_plugins(),
+    )
