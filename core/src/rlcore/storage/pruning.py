@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import created_at, format_version, load_without_arrays, own_files
@@ -30,7 +29,7 @@ from rlcore.storage.checkpoints import (
 from rlcore.storage.files.access import DamagedFile, failing_as, is_whole, read_object
 from rlcore.storage.files.lock import LOCK, RunLock, is_locked
 from rlcore.storage.run_files import HOLDS, LOGS, outcome_in, read_mark, require_no_links, without_exports, write_mark
-from rlcore.storage.status import status_in_checkpoints
+from rlcore.storage.status import mean, status_in_checkpoints
 
 
 @attrs.frozen
@@ -128,7 +127,7 @@ def _details(step: int, path: Path, best: bool, held: bool) -> CheckpointDetails
         created,
         sum(each.st_size for each in stats),
         sum(each.st_size for each in stats if each.st_nlink == 1),
-        {name: _mean(behavior["recent"]) for name, behavior in run.get("behaviors", {}).items()},
+        {name: mean(behavior["recent"]) for name, behavior in run.get("behaviors", {}).items()},
         run.get("score") if best else scores.get("score"),
         {"promise": "weights only", "reasons": [], "notes": []} if best and run else run.get("resume"),
         None if best else scores.get("best_step"),
@@ -143,10 +142,6 @@ def _best_run(path: Path, state: Mapping[str, Any]) -> Mapping[str, Any]:
     run: Mapping[str, Any] = state[RUN]
     score = run.get("score")
     return {"score": float(score) if isinstance(score, int | float) else None}
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(np.asarray(values, np.float64))) if values else None
 
 
 # ---------------------------------------------------------------- pruning

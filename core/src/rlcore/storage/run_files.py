@@ -175,7 +175,7 @@ def own_files_in(directory: Path, mark: Mark) -> list[Path]:
 def is_link_of_run(directory: Path, path: Path, mark: Mark) -> bool:
     """Whether ``path`` is a symbolic link with the name of a file or a folder that the run writes."""
     relative = _relative(directory, path)
-    known = is_declared(relative, mark) or relative in mark.exports or _is_folder(relative, mark)
+    known = is_declared(relative, mark) or relative in mark.exports or mark.folders.match(relative)
     return known and path.is_symlink()
 
 
@@ -205,7 +205,7 @@ def remove_own(directory: Path, mark: Mark, keep: tuple[str, ...] = ()) -> None:
             remove(path)
     folders = [folder for folder in sorted(directory.rglob("*"), reverse=True) if folder.is_dir()]
     for folder in folders:
-        if _is_folder(_relative(directory, folder), mark):
+        if mark.folders.match(_relative(directory, folder)):
             remove_if_empty(folder)
     for path in last:
         if path.name not in keep:
@@ -231,22 +231,12 @@ def _entries(directory: Path, mark: Mark) -> Iterator[tuple[Path, bool]]:
             elif path in checkpoints:
                 yield path, True
                 yield from ((entry, False) for entry in foreign_entries(path))
-            elif path.is_dir() and _is_folder(relative, mark):
+            elif path.is_dir() and mark.folders.match(relative):
                 open_folders.append(path)
             elif path.is_dir() and relative in _FILES | mark.exports.keys():
                 yield path, False
             else:
-                yield path, _is_own(relative, mark)
-
-
-def _is_own(relative: str, mark: Mark) -> bool:
-    name = PurePosixPath(relative).name
-    return is_declared(relative, mark) or relative in mark.exports or is_leftover(name)
-
-
-def _is_folder(relative: str, mark: Mark) -> bool:
-    """Whether rlcore, or a plugin that declared it, makes a folder of that name."""
-    return mark.folders.match(relative)
+                yield path, is_declared(relative, mark) or relative in mark.exports or is_leftover(path.name)
 
 
 def _checkpoint_places(directory: Path) -> list[Path]:

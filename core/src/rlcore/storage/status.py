@@ -126,10 +126,15 @@ def _entry(
         "steps": steps,
         "run_steps": checkpoint.step,
         "file_path": f"{place}/{behavior}.safetensors",
-        "reward": float(np.mean(np.asarray(recent, np.float64))) if recent else None,
+        "reward": mean(recent),
         "creation_time": created,
         "auxillary_file_paths": [f"{place}/state.json"],  # ML-Agents' spelling
     }
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean; None without values."""
+    return float(np.mean(np.asarray(values, np.float64))) if values else None
 
 
 # ---------------------------------------------------------------- reading a status that may be edited or damaged
