@@ -66,40 +66,6 @@ def test_a_plugin_that_fails_to_import_and_is_merely_installed_is_left_out_with_
     refused(run_rlcore("run", "config.yaml", "--force", "--strict-plugins"), 4, f"{WHY}; --debug shows the traceback")
 
 
-TRAINER = """
-from rlcore import TrainerSpec, hookimpl
-
-@hookimpl
-def rlcore_trainers():
-    return [TrainerSpec(name="ppo", target="rlcore_ppo.trainer:PPOTrainer", settings="rlcore_ppo.settings:PPOSettings",
-                        network="rlcore_torch:NetworkSettings", summary="another ppo")]
-"""
-
-
-def test_two_plugins_with_a_trainer_of_one_name(
-    run_rlcore: RunRlcore, working: Path, installed_plugin: InstallPlugin
-) -> None:
-    installed_plugin("acme", "acme-rl", "3.1", TRAINER)
-    result = run_rlcore("run", "config.yaml")
-    assert (result.exit_code, result.stdout) == (4, "")
-    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
-    assert (
-        "trainer 'ppo' is provided by plugin 'acme' (acme-rl 3.1) and plugin 'ppo' (rlcore-ppo 0.1.0); write "
-        "trainer_type: acme-rl/ppo or rlcore-ppo/ppo\n" in result.stderr
-    )
-    assert run_rlcore("run", "config.yaml", "--set", "behaviors.Agent.trainer_type=acme-rl/ppo").exit_code == 0
-
-
-def test_a_plugin_built_for_another_core(run_rlcore: RunRlcore, working: Path, installed_plugin: InstallPlugin) -> None:
-    installed_plugin("future", "acme-future", "9.0", "raise AssertionError('imported')\n", requires=["rlcore>=7,<8"])
-    result = run_rlcore("run", "config.yaml", "-p", "future")
-    assert (result.exit_code, result.stdout) == (4, "") and result.stderr.count("\n") == 1
-    assert result.stderr.startswith("error: plugin 'future' (acme-future 9.0): ")
-    assert "rlcore>=7,<8" in result.stderr.replace("<8,>=7", ">=7,<8") and "0.1.0" in result.stderr
-    result = run_rlcore("run", "config.yaml")
-    assert result.exit_code == 0 and result.stderr.startswith("warning: plugin 'future' (acme-future 9.0): ")
-
-
 # ---------------------------------------------------------------- environments
 
 ENVIRONMENTS = '''

@@ -20,8 +20,7 @@ from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
 from rlcore_offline.minari_format import MinariFormat
 from rlcore_torch import Minibatch, TorchAdam, backend, template
-from rlcore_torch.cpu.dense import fused_dense
-from rlcore_torch.cpu.flat_adam import FlatAdam
+from rlcore_torch.cpu import FlatAdam, fused_dense
 from rlcore_torch.networks.networks import dense
 
 HYPERPARAMETERS: Mapping[str, Mapping[str, Any]] = data("fast_cpu")

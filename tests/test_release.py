@@ -11,7 +11,7 @@ import pytest
 import release
 from packaging.requirements import Requirement
 from release import ReleaseError
-from workspace import CORE, MEMBERS, ROOT, pyproject
+from workspace import MEMBERS, ROOT, pyproject
 
 REPORT = "rlcore-report"
 
@@ -57,28 +57,6 @@ def test_a_version_is_written_in_all_places(copy: Path, version: str, inside: st
     old = release.bounds(release.version_of(ROOT))
     assert {path.name for path, text in contents(copy).items() if old in text} <= {"CHANGELOG.md"}
     assert all(path.is_relative_to(copy) for path in changed) and release.set_version(copy, version) == []
-
-
-@pytest.mark.parametrize("version", ["1", "v1.2.3", "1.2", "1.2.3.dev1", "1.2.3-1", ""])
-def test_other_words_are_no_version(copy: Path, version: str) -> None:
-    before = contents(copy)
-    with pytest.raises(ReleaseError, match=r"is not a version such as 0\.2\.0"):
-        release.set_version(copy, version)
-    assert contents(copy) == before
-
-
-def test_a_changelog_gets_one_section_for_each_release() -> None:
-    released = "# Changelog\n\n## 0.1.0 (2026-12-01)\n\n- First.\n"
-    assert release.with_section(released, "0.2.0").startswith("# Changelog\n\n## 0.2.0 (unreleased)\n\n## 0.1.0 (2026")
-    assert release.with_section(released, "0.1.0") == released
-    unreleased = released.replace("2026-12-01", "unreleased")
-    assert release.with_section(unreleased, "0.2.0") == unreleased.replace("0.1.0", "0.2.0")
-
-
-def test_the_command_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert release.main(["version"]) == 0
-    assert capsys.readouterr().out.strip() == CORE.project["version"]
-    assert release.main(["version", "x"]) == 1
 
 
 # ---------------------------------------------------------------- what was built
@@ -147,31 +125,6 @@ def test_a_wheel_that_must_not_be_uploaded_is_named(dist: Path, name: str) -> No
     change, message = WRONG[name]
     changed(wheel_of(dist), change)
     with pytest.raises(ReleaseError, match=rf"rlcore_report-{VERSION}-py3-none-any\.whl: .*{message}"):
-        release.check(ROOT, dist, [REPORT])
-
-
-def test_files_beside_the_package_are_named(dist: Path) -> None:
-    with zipfile.ZipFile(wheel_of(dist), "a") as archive:
-        archive.writestr("tests/test_report.py", "")
-    with pytest.raises(ReleaseError, match=r"has tests/test_report\.py, which is not in the repository"):
-        release.check(ROOT, dist, [REPORT])
-
-
-def test_missing_and_foreign_files_are_named(dist: Path) -> None:
-    next(dist.rglob("*.tar.gz")).unlink()
-    (dist / "plugins/acme-1.0.tar.gz").touch()
-    with pytest.raises(ReleaseError) as refused:
-        release.check(ROOT, dist, [REPORT])
-    assert f"rlcore_report-{VERSION}.tar.gz: missing" in str(refused.value)
-    assert "acme-1.0.tar.gz: does not belong to this release" in str(refused.value)
-
-
-def test_what_twine_finds_is_reported(dist: Path) -> None:
-    def without_a_description(name: str, content: bytes) -> bytes:
-        return content.partition(b"\n\n")[0] if name.endswith("METADATA") else content
-
-    changed(wheel_of(dist), without_a_description)
-    with pytest.raises(ReleaseError, match="long_description"):
         release.check(ROOT, dist, [REPORT])
 
 

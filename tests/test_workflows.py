@@ -43,12 +43,6 @@ def test_actions_are_pinned_and_jobs_may_only_read(name: str) -> None:
     assert used and all(re.fullmatch(r" # v\d+\.\d+\.\d+", comment) for _, comment in used)
 
 
-def test_an_action_has_one_version_everywhere() -> None:
-    """One commit for each action, and one version for each commit."""
-    lines = {line for path in WORKFLOWS.values() for line in re.findall(r"uses: (.*)", path.read_text("utf-8"))}
-    assert len(lines) == len({line.partition("@")[0] for line in lines})
-
-
 def test_ci_runs_the_commands_of_the_readme() -> None:
     jobs = read("ci.yml")["jobs"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

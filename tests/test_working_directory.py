@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -142,21 +141,6 @@ def test_an_environment_that_changes_the_working_directory_leaves_the_run_where_
     assert json.loads((ours / "result.json").read_text())["outcome"] == "done"
     # What was written into the configuration is kept as it was written: it runs in any directory.
     assert yaml.safe_load((ours / "configuration.yaml").read_text())["checkpoint_settings"]["results_dir"] == "results"
-
-
-@moves_in("reset")
-def test_a_run_whose_environment_changes_the_working_directory_resumes_and_ends_equal(
-    place: Place, moves_in: str
-) -> None:
-    place.configure(moves_in)
-    place("run", "config.yaml")
-    run = place.working / "results" / "run"
-    last, summaries = weights(run, 384), lines(run)
-    shutil.rmtree(run / "checkpoints" / "384")
-    resumed = place("run", "--resume", "--run-id", "run")
-    assert resumed.splitlines()[0] == "resumed at step 256 from checkpoint results/run/checkpoints/256"
-    assert (weights(run, 384), lines(run)) == (last, summaries)
-    assert list(place.elsewhere.iterdir()) == []
 
 
 @moves_in("__init__")

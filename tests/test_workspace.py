@@ -17,23 +17,12 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, pyproject
 
-import rlcore
 from rlcore import CONTRACT
 from rlcore.plugins.discover import declared
 
 every_member = pytest.mark.parametrize("member", MEMBERS, ids=str)
 every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
 
-# Conformance classes whose objects are PyTorch's, in modules of rlcore_devkit.conformance.
-TORCH_CONFORMANCE = (
-    "distributions",
-    "encoders",
-    "exporters",
-    "learning_rewards",
-    "optimizers",
-    "replay_samplers",
-    "schedules",
-)
 # Modules whose distribution has another name.
 DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "pyspiel": "open-spiel", "yaml": "pyyaml"}
 
@@ -76,10 +65,6 @@ def test_what_is_installed_is_this_checkout(member: Member) -> None:
     assert {each.name: each.value for each in found} == member.project["entry-points"]["rlcore"]
 
 
-def test_the_version_in_the_code_is_that_of_the_distribution() -> None:
-    assert rlcore.__version__ == CORE.project["version"] == metadata.version("rlcore")
-
-
 @every_plugin
 def test_a_plugin_bounds_the_rlcore_it_was_made_for(member: Member) -> None:
     bounds = [Requirement(text).specifier for text in member.requirements if Requirement(text).name == "rlcore"]
@@ -95,30 +80,6 @@ def test_plugins_and_examples_declare_the_contract_of_this_core() -> None:
     assert len(found) > 20
     wrong = [path for path in found if declared(" ".join(pyproject(path)["project"]["keywords"])) != (CONTRACT,)]
     assert wrong == []
-
-
-def conformance_classes(member: Member) -> Iterator[tuple[str, bool]]:
-    """Yield the bases of the conformance classes in a member's tests, and whether the tests are marked ``smoke``."""
-    for path in (member.directory / "tests").rglob("test_*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        marks = [each.value for each in tree.body if isinstance(each, ast.Assign) and "pytestmark" in ast.unparse(each)]
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-                smoke = any("smoke" in ast.unparse(mark) for mark in (*marks, *node.decorator_list))
-                yield from (
-                    (ast.unparse(base), smoke) for base in node.bases if ast.unparse(base).endswith("Conformance")
-                )
-
-
-@every_plugin
-def test_the_rules_for_a_plugin_are_tested_where_nothing_else_is_installed(member: Member) -> None:
-    """Tests marked ``smoke`` run in a virtual environment with the wheels of the core and this member alone."""
-    found = [*conformance_classes(member)]
-    smoke = {base for base, marked in found if marked}
-    assert "PluginConformance" in smoke
-    # A trainer with memory keeps the rules of every trainer; those run. The parts of trainers are trained with PPO.
-    parts = {"MemoryTrainerConformance"} if member.module != "rlcore_torch" else {base for base, _ in found}
-    assert {base for base, _ in found} - smoke <= parts
 
 
 @every_plugin
@@ -249,20 +210,6 @@ def test_the_tools_know_every_member() -> None:
     }
 
 
-def test_only_trainers_that_declare_torch_may_import_it() -> None:
-    contracts = pyproject(ROOT)["tool"]["importlinter"]["contracts"]
-    (torch,) = (contract for contract in contracts if "torch" in contract.get("protected_modules", ()))
-    declaring = {
-        member.module
-        for member in PLUGINS
-        for requirement in map(Requirement, member.requirements)
-        if requirement.name in ("torch", "rlcore-torch")
-    }
-    conformance = {f"rlcore_devkit.conformance.{name}" for name in TORCH_CONFORMANCE}
-    own = {"rlcore_torch", *conformance}
-    assert set(torch["allowed_importers"]) <= declaring | own
-
-
 def test_every_direct_dependency_is_pinned_in_the_constraints() -> None:
     pins = {}
     for line in lines("constraints.txt"):
@@ -278,10 +225,3 @@ def test_every_direct_dependency_is_pinned_in_the_constraints() -> None:
         if each.name not in ours:
             (pin,) = pins[canonicalize_name(each.name)].specifier
             assert each.specifier.contains(pin.version), f"{each} excludes the version it is tested with"
-
-
-@pytest.mark.xdist_group("known")
-def test_tests_of_one_group_run_in_one_process(request: pytest.FixtureRequest) -> None:
-    """pytest-xdist knows a group by the end of a test's id. Without groups, processes would train the same twice."""
-    if hasattr(request.config, "workerinput"):
-        assert request.node.nodeid.endswith("@known")

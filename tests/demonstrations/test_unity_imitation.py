@@ -21,94 +21,9 @@ from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 
-# config/imitation/Pyramids.yaml
-PYRAMIDS = """\
-behaviors:
-  Pyramids:
-    trainer_type: ppo
-    time_horizon: 128
-    max_steps: 1.0e7
-    hyperparameters:
-      batch_size: 128
-      beta: 0.01
-      buffer_size: 2048
-      epsilon: 0.2
-      lambd: 0.95
-      learning_rate: 0.0003
-      num_epoch: 3
-    network_settings:
-      num_layers: 2
-      normalize: false
-      hidden_units: 512
-    reward_signals:
-      extrinsic:
-        strength: 1.0
-        gamma: 0.99
-      curiosity:
-        strength: 0.02
-        gamma: 0.99
-        encoding_size: 256
-      gail:
-        strength: 0.01
-        gamma: 0.99
-        encoding_size: 128
-        demo_path: Project/Assets/ML-Agents/Examples/Pyramids/Demos/ExpertPyramid.demo
-    behavioral_cloning:
-      demo_path: Project/Assets/ML-Agents/Examples/Pyramids/Demos/ExpertPyramid.demo
-      strength: 0.5
-      steps: 150000
-"""
-
-# config/ppo/PyramidsRND.yaml has this reward instead.
-RND = """\
-      rnd:
-        strength: 0.01
-        gamma: 0.99
-        network_settings:
-          hidden_units: 64
-          num_layers: 3
-        learning_rate: 0.0001
-"""
-
-# config/imitation/Hallway.yaml
-HALLWAY = """\
-behaviors:
-  Hallway:
-    trainer_type: ppo
-    hyperparameters:
-      batch_size: 128
-      buffer_size: 1024
-      learning_rate: 0.0003
-      beta: 0.01
-      epsilon: 0.2
-      lambd: 0.95
-      num_epoch: 3
-      learning_rate_schedule: linear
-    network_settings:
-      normalize: false
-      hidden_units: 128
-      num_layers: 2
-      vis_encode_type: simple
-      memory:
-        sequence_length: 64
-        memory_size: 256
-    reward_signals:
-      extrinsic:
-        gamma: 0.99
-        strength: 1.0
-      gail:
-        gamma: 0.99
-        strength: 0.01
-        learning_rate: 0.0003
-        use_actions: false
-        use_vail: false
-        demo_path: Project/Assets/ML-Agents/Examples/Hallway/Demos/ExpertHallway.demo
-    keep_checkpoints: 5
-    max_steps: 10000000
-    time_horizon: 64
-    summary_freq: 10000
-"""
-
+PYRAMIDS, PYRAMIDS_RND, HALLWAY = (
+    (Path(__file__).parent / f"data/{name}.yaml").read_text("utf-8") for name in ("pyramids", "pyramids_rnd", "hallway")
+)
 OPTIONS = 5
 SENSORS = {"Pyramids": (56, 56, 56, 4), "Hallway": (105, 3)}  # what Unity's agents see in these scenes
 
@@ -203,8 +118,7 @@ def test_the_file_of_pyramids_trains(train: Train) -> None:
 
 
 def test_the_file_of_pyramids_trains_with_rnd(train: Train) -> None:
-    curiosity = PYRAMIDS[PYRAMIDS.index("      curiosity:") : PYRAMIDS.index("      gail:")]
-    stats = train(PYRAMIDS.replace(curiosity, RND), *short("Pyramids", 2048))
+    stats = train(PYRAMIDS_RND, *short("Pyramids", 2048))
     assert "Policy/Rnd Reward" in stats and "Losses/GAIL Loss" in stats, sorted(stats)
 
 

@@ -91,14 +91,6 @@ def test_every_member_can_be_found(member: Member) -> None:
     )
 
 
-def test_what_members_provide_is_told_without_importing_them() -> None:
-    told = {member.plugin: plugin_list.from_project(member.directory).provides for member in PLUGINS}
-    assert told["ppo"] == ("trainers",)
-    assert told["offline"] == ("hooks", "recording formats", "trainers")
-    assert told["tensorboard"] == ("stats writers",)
-    assert told["curriculum"] == ("curricula", "hooks", "samplers")
-
-
 # ---------------------------------------------------------------- wheels
 
 
@@ -179,23 +171,6 @@ def test_only_the_metadata_of_an_index_is_read_if_it_is_offered(
     assert listed(index, "Acme_RL") == 0
     (row,) = capsys.readouterr().out.splitlines()[2:]
     assert row.startswith("| `acme-rl` | 1.3 | Walks |  | `>=0.1,<0.2` |")
-
-
-def test_all_packages_of_a_small_index_are_looked_at(
-    tmp_path: Path, index: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, keywords in (("acme-rl", KEYWORD), ("numbers", "arrays")):
-        made = wheel(tmp_path / "made", name=name, keywords=keywords)
-        directory = project_page(tmp_path, name, f'<a href="{made.name}">x</a>')
-        made.rename(directory / made.name)
-    project_page(tmp_path, "only-sdist", '<a href="only_sdist-1.0.tar.gz">x</a>')
-    root = "".join(f'<a href="{name}/">{name}</a>' for name in ("acme-rl", "numbers", "only-sdist"))
-    (tmp_path / "simple/index.html").write_text(root)
-    assert listed(index) == 0
-    printed = capsys.readouterr()
-    assert [row.split("|")[1].strip() for row in printed.out.splitlines()[2:]] == ["`acme-rl`"]
-    assert "numbers-1.2-py3-none-any.whl: left out: its keywords lack" in printed.err
-    assert "only-sdist/: left out: there is no wheel" in printed.err
 
 
 def test_an_address_that_cannot_be_read_is_one_line(

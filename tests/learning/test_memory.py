@@ -9,32 +9,14 @@ from typing import Any
 import gymnasium
 import pytest
 from memory_tasks import TASKS
+from small_runs import data
 
 from rlcore import Run
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]
 
 SEEDS = (1, 2, 3)
-CUE = {"batch_size": 128, "buffer_size": 1024, "learning_rate": 3e-3, "num_epoch": 4, "beta": 0.01}
-POLE = {"batch_size": 256, "buffer_size": 2048, "learning_rate": 1e-3, "num_epoch": 8, "beta": 0.0, "lambd": 0.9}
-TRAININGS: dict[str, dict[str, Any]] = {
-    "Cue-v0": {"max_steps": 20_000, "hyperparameters": CUE, "network_settings": {"hidden_units": 32, "num_layers": 1}},
-    "CueImage-v0": {
-        "max_steps": 20_000,
-        "hyperparameters": CUE,
-        "network_settings": {"hidden_units": 32, "num_layers": 1},
-    },
-    # With the default gamma and lambd, scores swing between 200 and 500 to the end: of seeds 1 to 7, two ended below
-    # 400. Checkpoints restart the episodes, and the default interval is a time, not equal on every machine.
-    "HiddenVelocities-v0": {
-        "max_steps": 100_000,
-        "checkpoint_interval": 100_000,
-        "time_horizon": 256,
-        "reward_signals": {"extrinsic": {"gamma": 0.98}},
-        "hyperparameters": POLE,
-        "network_settings": {"hidden_units": 64, "num_layers": 1, "normalize": True},
-    },
-}
+TRAININGS: dict[str, dict[str, Any]] = data("memory_trainings")
 MEMORY = {"memory_size": 64, "sequence_length": 16}
 
 

@@ -9,31 +9,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-import yaml
 from landing import Landing, best_return
+from small_runs import data
 
 from rlcore import Run
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]
-
-HYBRID = """\
-environment: {type: gymnasium, id: Landing-v0}
-behaviors:
-  Walker:
-    trainer_type: sac
-    network_settings: {hidden_units: 32, activation: relu}
-    hyperparameters:
-      batch_size: 64
-      buffer_size: 20000
-      buffer_init_steps: 500
-      steps_per_update: 2
-      learning_rate: 1.0e-3
-      learning_rate_schedule: linear
-      init_entcoef: 0.1
-      tau: 0.01
-    max_steps: 15000
-stats: {console: false}
-"""
 
 
 def mean_return(trained: Any, example: str, seed: int, episodes: int, max_steps: int) -> float:
@@ -84,7 +65,7 @@ def test_an_action_with_a_continuous_part_and_a_choice_is_learned(
     untrained = -0.65  # of uniformly random actions, which announce early and far from the mark
 
     def measure(seed: int) -> float:
-        config = yaml.safe_load(HYBRID)
+        config = data("landing")
         config["env_settings"] = {"seed": seed}
         config["checkpoint_settings"] = {"run_id": f"{seed}", "results_dir": str(tmp_path)}
         with Run(config) as run:

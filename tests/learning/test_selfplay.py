@@ -14,25 +14,12 @@ from typing import Any
 import attrs
 import pytest
 from selfplay_training import Measure, Training, biased_rps, kuhn, remember, saddle, skewed_pennies, train
+from small_runs import data
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(1200)]
 
 SEEDS = (1, 2, 3, 4, 5)
-UNDISCOUNTED = {"extrinsic": {"gamma": 1.0}}
 SMALL = {"hidden_units": 32, "num_layers": 1}
-
-
-def ppo(max_steps: int, network: dict[str, Any], self_play: dict[str, Any], **hyperparameters: Any) -> dict[str, Any]:
-    return {
-        "trainer_type": "ppo",
-        "max_steps": max_steps,
-        "hyperparameters": {
-            "num_epoch": 4, "epsilon_schedule": "constant", "beta_schedule": "constant", **hyperparameters,
-        },
-        "network_settings": network,
-        "reward_signals": UNDISCOUNTED,
-        "self_play": self_play,
-    }  # fmt: skip
 
 
 @attrs.frozen
@@ -60,74 +47,18 @@ class Gate:
         return last.nash_conv <= self.last and window.nash_conv <= self.window and within
 
 
-# Without standardized advantages, beta is the temperature of a regularized game, whose equilibrium attracts. A large
-# epsilon makes Adam's steps proportional to the gradient, so that they shrink where the gradient does.
-STEADY = {"advantage_normalization": "none", "adam_epsilon": 0.1, "lambd": 1.0}
-ROCK_PAPER_SCISSORS = Training(
-    "biased_rps", ("Player",), biased_rps, 512,
-    ppo(
-        300_000, SMALL,
-        {"save_steps": 20_000, "swap_steps": 512, "team_change": 20_000, "play_against_latest_model_ratio": 0.9},
-        batch_size=512, buffer_size=512, learning_rate=5e-3, beta=0.05, **STEADY,
-    ),
-)  # fmt: skip
-PENNIES = Training(
-    "skewed_pennies", ("Row", "Column"), skewed_pennies, 256,
-    ppo(
-        400_000, SMALL,
-        {
-            "save_steps": 10_000, "swap_steps": 256, "team_change": 1024, "window": 8,
-            "play_against_latest_model_ratio": 1.0,
-        },
-        batch_size=1024, buffer_size=1024, learning_rate=3e-4, learning_rate_schedule="constant",
-        **{**STEADY, "beta": 0.6, "final_beta": 0.12, "beta_schedule": "linear"},
-    ),
-)  # fmt: skip
-POKER = ppo(
-    300_000, {"hidden_units": 64, "num_layers": 2},
-    {
-        "save_steps": 10_000, "swap_steps": 2048, "team_change": 4096, "window": 15,
-        "play_against_latest_model_ratio": 0.9,
-    },
-    batch_size=512, buffer_size=2048, learning_rate=1e-3, beta=0.2, advantage_normalization="none",
-)  # fmt: skip
+BLOCKS = data("equilibria")
+ROCK_PAPER_SCISSORS = Training("biased_rps", ("Player",), biased_rps, 512, BLOCKS["biased rock-paper-scissors"])
+PENNIES = Training("skewed_pennies", ("Row", "Column"), skewed_pennies, 256, BLOCKS["skewed pennies"])
+POKER = BLOCKS["Kuhn poker"]
 KUHN = Training("kuhn", ("Player",), kuhn, 64, POKER)
 KUHN_OF_TWO = Training(
     "kuhn", ("First", "Second"), kuhn, 64, {**POKER, "max_steps": 150_000}, {"names": ["First", "Second"]}
 )
 KUHN_OF_THREE = Training("kuhn", ("Player",), partial(kuhn, players=3), 64, POKER, {"players": 3})
-SADDLE_SELF_PLAY = {
-    "save_steps": 2000, "swap_steps": 256, "team_change": 1024, "window": 5, "play_against_latest_model_ratio": 0.8,
-}  # fmt: skip
-SADDLE_OF_PPO = Training(
-    "saddle", ("X", "Y"), saddle, 128,
-    ppo(
-        30_000, SMALL, SADDLE_SELF_PLAY, batch_size=512, buffer_size=1024, learning_rate=5e-3, beta=0.0,
-        learning_rate_schedule="constant", initial_log_std=-1.5,
-    ),
-)  # fmt: skip
-SADDLE_OF_SAC = Training(
-    "saddle", ("X", "Y"), saddle, 16,
-    {
-        "trainer_type": "sac",
-        "max_steps": 35_000,
-        "hyperparameters": {
-            "batch_size": 128, "buffer_size": 2000, "buffer_init_steps": 256, "learning_rate": 2e-3,
-            "steps_per_update": 16, "tau": 0.02, "init_entcoef": 0.1,
-        },
-        "network_settings": SMALL,
-        "self_play": SADDLE_SELF_PLAY,
-    },
-)  # fmt: skip
-MEMORY = {"memory_size": 32, "sequence_length": 4}
-REMEMBER = Training(
-    "remember", ("Player",), remember, 64,
-    ppo(
-        30_000, {**SMALL, "memory": MEMORY},
-        {"save_steps": 2000, "swap_steps": 2048, "team_change": 4096, "window": 3},
-        batch_size=256, buffer_size=2048, learning_rate=3e-3, beta=0.01,
-    ),
-)  # fmt: skip
+SADDLE_OF_PPO = Training("saddle", ("X", "Y"), saddle, 128, BLOCKS["saddle by PPO"])
+SADDLE_OF_SAC = Training("saddle", ("X", "Y"), saddle, 16, BLOCKS["saddle by SAC"])
+REMEMBER = Training("remember", ("Player",), remember, 64, BLOCKS["memory"])
 
 GATES = {
     "biased rock-paper-scissors": Gate(ROCK_PAPER_SCISSORS, 0.15, 0.08, quick=True),

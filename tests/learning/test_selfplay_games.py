@@ -25,6 +25,7 @@ from selfplay_referee import (
     tictactoe_uniform,
     win_rates,
 )
+from small_runs import data
 from workspace import ROOT
 
 from rlcore import Run
@@ -69,21 +70,8 @@ def trained(config: dict[str, Any]) -> dict[str, GhostTrainer]:
 # ------------------------------------------------------------ SP4: tic-tac-toe
 
 STEPS = 700_000
-TICTACTOE = {
-    "trainer_type": "ppo",
-    "hyperparameters": {
-        "batch_size": 512, "buffer_size": 8192, "learning_rate": 2e-3, "num_epoch": 8, "beta": 0.03,
-        "beta_schedule": "constant",
-    },
-    "network_settings": {"hidden_units": 128, "num_layers": 2},
-    "reward_signals": {"extrinsic": {"gamma": 1.0}},
-    "self_play": {
-        "save_steps": 20_000, "team_change": 20_000, "swap_steps": 10_000, "window": 4, "learn_from": "all",
-        "play_against_latest_model_ratio": 0.4, "fixed_opponents": {"random": {}},
-    },
-    "max_steps": STEPS,
-    "summary_freq": NEVER,
-}  # fmt: skip
+BLOCKS = data("selfplay_blocks")
+TICTACTOE, SHORT = BLOCKS["tictactoe"], BLOCKS["short"]
 
 
 def tictactoe(seed: int, directory: Path, max_steps: int, **self_play: Any) -> GhostTrainer:
@@ -278,53 +266,12 @@ def test_a_side_that_never_learned_misses_its_gate(tmp_path: Path, tag: Any) -> 
 
 # ------------------------------------------------------------ games of ML-Agents' shape
 
-# The keys of ML-Agents' files config/ppo/SoccerTwos.yaml and StrikersVsGoalie.yaml, with their values.
-PITCH = """
-trainer_type: ppo
-hyperparameters:
-  batch_size: 2048
-  buffer_size: 20480
-  learning_rate: 0.0003
-  beta: 0.005
-  epsilon: 0.2
-  lambd: 0.95
-  num_epoch: 3
-  learning_rate_schedule: constant
-network_settings:
-  normalize: false
-  hidden_units: 512
-  num_layers: 2
-  vis_encode_type: simple
-reward_signals:
-  extrinsic:
-    gamma: 0.99
-    strength: 1.0
-keep_checkpoints: 5
-checkpoint_interval: 500000
-max_steps: 50000000
-time_horizon: 1000
-summary_freq: 10000
-threaded: false
-self_play:
-  save_steps: 50000
-  team_change: 200000
-  swap_steps: 2000
-  window: 10
-  play_against_latest_model_ratio: 0.5
-  initial_elo: 1200.0
-"""
 SHAPES = {"soccer_twos": {"SoccerTwos": (0, 1)}, "strikers_vs_goalie": {"Striker": (0,), "Goalie": (1,)}}
-# Smaller than ML-Agents' values, which are meant for days.
-SHORT = {
-    "hyperparameters": {"batch_size": 512, "buffer_size": 5120, "learning_rate": 1e-3},
-    "network_settings": {"hidden_units": 64},
-    "self_play": {"save_steps": 10_000, "team_change": 20_000},
-}
 
 
 def pitch(game: str, seed: int, directory: Path, max_steps: int | None = None) -> dict[str, Any]:
     """The configuration of a game: that of ML-Agents, or a small one with ``max_steps``."""
-    block = yaml.safe_load(PITCH)
+    block = data("selfplay_blocks")["pitch"]
     if max_steps is not None:
         for name, changed in SHORT.items():
             block[name] |= changed

@@ -16,14 +16,11 @@ import pytest
 import selfplay_games
 
 from rlcore import Run
-from rlcore_torch import TorchTrainer
 
 pytest.importorskip("rlcore_ppo", reason="a training needs a trainer")
 
 ENOUGH = 0.9
-SEEDS = (1, 2, 3, 4, 5)
-DEEP, NIGHTLY = pytest.mark.deep, pytest.mark.learning
-DAILY = {("simple_ghost_fails", True)}
+NIGHTLY = {("simple_ghost", False), ("simple_asymm_ghost", True), ("simple_asymm_ghost_fails", False)}
 ONE, TWO = ("Player",), ("First", "Second")
 
 
@@ -40,21 +37,6 @@ TRAININGS: dict[str, tuple[tuple[str, ...], int, bool, dict[str, Any]]] = {
         {"play_against_latest_model_ratio": 0.0, "save_steps": 5000, "swap_steps": 5000, "team_change": 2000},
     ),
 }  # fmt: skip
-
-
-def cases(*quick: tuple[str, bool]) -> pytest.MarkDecorator:
-    """All names, kinds of actions and seeds; those that are not ``quick``, or have another seed than 1, are deep.
-
-    Of those that are quick, one runs by default.
-    """
-
-    def marks(name: str, discrete: bool, seed: int) -> Any:
-        if seed != 1 or (name, discrete) not in quick:
-            return DEEP
-        return () if (name, discrete) in DAILY else NIGHTLY
-
-    every = list(product(TRAININGS, (True, False), SEEDS))
-    return pytest.mark.parametrize(("name", "discrete", "seed"), [pytest.param(*c, marks=marks(*c)) for c in every])
 
 
 class Recorded(selfplay_games.TwoSides):
@@ -79,10 +61,8 @@ def _recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(selfplay_games.GAMES, "two_sides", Recorded)  # type: ignore[arg-type]
 
 
-def sides(
-    directory: Path, name: str, discrete: bool, seed: int, episodes: int = 5, max_steps: int = 0, **options: Any
-) -> list[float]:
-    """The mean of the last returns of each side, ascending; ``options`` are those of the game."""
+def sides(directory: Path, name: str, discrete: bool, seed: int, episodes: int = 5, max_steps: int = 0) -> list[float]:
+    """The mean of the last returns of each side, ascending."""
     names, steps, _, self_play = TRAININGS[name]
     block = {
         "trainer_type": "ppo",
@@ -94,7 +74,7 @@ def sides(
         "max_steps": max_steps or steps,
         "self_play": self_play,
     }  # fmt: skip
-    game = {"names": list(names), "discrete": discrete, **options}
+    game = {"names": list(names), "discrete": discrete}
     config = {
         "environment": {"type": "game", "id": "two_sides", "num_envs": 1, "options": game},
         "behaviors": dict.fromkeys(names, block),
@@ -111,46 +91,20 @@ def sides(
     return [worse, better]
 
 
-def as_expected(name: str, ends: list[float]) -> bool:
-    """Whether both sides ended above 0.9, or only one of them, as ``name`` says."""
-    return ends[1] > ENOUGH and (ends[0] > ENOUGH) == TRAININGS[name][2]
+def case(name: str, discrete: bool, seed: int) -> Any:
+    """One training by default, one of each name in the night, and all in a deep run."""
+    kind = (name, discrete) if seed == 1 else None
+    marks = pytest.mark.learning if kind in NIGHTLY else pytest.mark.deep
+    return pytest.param(name, discrete, seed, marks=() if kind == ("simple_ghost_fails", True) else marks)
 
 
-@cases(
-    ("simple_ghost", False), ("simple_ghost_fails", True), ("simple_asymm_ghost", True),
-    ("simple_asymm_ghost_fails", False),
-)  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "discrete", "seed"), [case(*each) for each in product(TRAININGS, (True, False), range(1, 6))]
+)
 def test_only_swapped_sides_get_better(tmp_path: Path, name: str, discrete: bool, seed: int) -> None:
-    assert as_expected(name, sides(tmp_path, name, discrete, seed))
-
-
-@cases(("simple_ghost", True), ("simple_ghost_fails", False))
-def test_only_swapped_sides_get_better_in_a_game_of_one_step(
-    tmp_path: Path, name: str, discrete: bool, seed: int
-) -> None:
-    assert as_expected(name, sides(tmp_path, name, discrete, seed, episodes=100, step_size=1.0))
-
-
-@NIGHTLY
-@pytest.mark.parametrize("name", [name for name, each in TRAININGS.items() if not each[2]])
-def test_a_ghost_that_is_not_frozen_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    class Thawed:
-        """Acts with the policy that learns, as it is now."""
-
-        def __init__(self, trainer: Any) -> None:
-            self.policy = trainer.policy
-
-        def act(self, *arguments: Any) -> Any:
-            return self.policy.act(*arguments)
-
-        def seed(self, seed: int) -> None:
-            pass
-
-        def state_dict(self) -> dict[str, Any]:
-            return {}
-
-    monkeypatch.setattr(TorchTrainer, "snapshot", lambda trainer, state=None: Thawed(trainer))
-    assert sides(tmp_path, name, True, 1)[0] > ENOUGH
+    """Both sides end above 0.9, or only one of them, as ``name`` says."""
+    worse, better = sides(tmp_path, name, discrete, seed)
+    assert better > ENOUGH and (worse > ENOUGH) == TRAININGS[name][2]
 
 
 @pytest.mark.parametrize("name", ["simple_ghost", "simple_asymm_ghost"])

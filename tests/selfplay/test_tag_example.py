@@ -70,18 +70,6 @@ def test_who_is_caught(cells: list[tuple[int, int]], moves: tuple[int, int, int]
     assert batches["Runner"].reward.tolist() == [-float(caught)]
 
 
-def test_a_runner_who_survives_all_rounds_wins() -> None:
-    game = begun([(0, 0), (0, 1), (6, 6)], rounds=3)
-    for round_number in range(3):
-        over = round_number == 2
-        batches = move(game, STAY, STAY, STAY)
-        assert batches["Runner"].terminated.tolist() == [over] and not batches["Runner"].truncated.any()
-        assert batches["Runner"].reward.tolist() == [float(over)]
-        assert batches["Chaser"].reward.tolist() == [-float(over)] * 2
-    assert batches["Runner"].final_observations["field"][0, -1] == 0.0  # no time is left
-    assert batches["Runner"].observations["field"][0, -1] == 1.0
-
-
 def test_the_configuration_trains_both_sides(tmp_path: Path) -> None:
     document = yaml.safe_load((EXAMPLE / "tag.yaml").read_text(encoding="utf-8"))
     document["default_settings"]["hyperparameters"] |= {"batch_size": 64, "buffer_size": 256}

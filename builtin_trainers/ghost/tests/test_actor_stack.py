@@ -28,10 +28,9 @@ from rlcore_torch import (
     MemorySettings,
     NetworkSettings,
 )
-from rlcore_torch.cpu.acting import numpy_actor
-from rlcore_torch.cpu.dense import fused_dense
-from rlcore_torch.cpu.stacked_acting import StackedNumpyActors
+from rlcore_torch.cpu import fused_dense, numpy_actor
 from rlcore_torch.policy.actor_stack import ActorStack
+from rlcore_torch.policy.stacked_actors import StackedNumpyActors
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor, dense=fused_dense)
 PLAIN = Backend(torch.device("cpu"))

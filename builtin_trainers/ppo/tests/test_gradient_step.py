@@ -12,8 +12,7 @@ import torch
 
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_ppo.trainer import PPOTrainer
-from rlcore_torch import CapturedStep, Loss, Minibatch, mean_over_rows, model_state
-from rlcore_torch.cpu import pieces
+from rlcore_torch import CapturedStep, Loss, Minibatch, cpu, mean_over_rows, model_state
 from rlcore_torch.optimization.captured import WARM_UP
 
 MakeTrainer = Callable[..., PPOTrainer]
@@ -61,7 +60,7 @@ def test_a_minibatch_in_pieces_moves_the_parameters_as_the_whole_does(
     """The network has 32 units."""
     options = {"beta": 0.1, "value_clip": 0.3}
     whole = make_trainer(IdentityEnvironment(3, **SPACES[space]), **options)
-    monkeypatch.setattr(pieces, "LARGEST_LAYER", limit)
+    monkeypatch.setattr(cpu, "LARGEST_LAYER", limit)
     cut = make_trainer(IdentityEnvironment(3, **SPACES[space]), **options)
     sizes: list[int] = []
     loss = cut.loss
@@ -80,7 +79,7 @@ def test_a_loss_that_is_not_said_to_be_a_mean_sees_whole_minibatches(
     monkeypatch: pytest.MonkeyPatch, make_run: Any
 ) -> None:
     """A class that overrides PPO's loss does not inherit what PPO says of its own."""
-    monkeypatch.setattr(pieces, "LARGEST_LAYER", 32 * 10)
+    monkeypatch.setattr(cpu, "LARGEST_LAYER", 32 * 10)
     seen: list[int] = []
 
     def loss(self: PPOTrainer, batch: Minibatch) -> Loss:

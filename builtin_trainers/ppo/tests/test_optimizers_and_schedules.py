@@ -26,7 +26,7 @@ from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import TinyCorridor
 from rlcore_ppo.trainer import PPOTrainer
 from rlcore_torch import OptimizerSettings, OptimizerSpec, ScheduleSpec
-from rlcore_torch.cpu.flat_adam import FlatAdam
+from rlcore_torch.cpu import FlatAdam
 
 MakeTrainer = Callable[..., PPOTrainer]
 

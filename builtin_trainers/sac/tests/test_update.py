@@ -21,7 +21,7 @@ from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.trainer import SACTrainer
 from rlcore_torch import LOG_STD_RANGE, AfterEnds, TransitionBatch
-from rlcore_torch.networks import critics
+from rlcore_torch.networks import actions
 
 MakeTrainer = Callable[..., SACTrainer]
 
@@ -95,7 +95,7 @@ class Plain:
         self.continuous, self.branches = trainer.behavior.continuous, trainer.behavior.discrete
         self.combinations = list(itertools.product(*(range(size) for size in self.branches)))
         self.rewards = len(trainer.providers)
-        self.joint = len(self.combinations) <= critics.MAX_JOINT_OPTIONS
+        self.joint = len(self.combinations) <= actions.MAX_JOINT_OPTIONS
         self.generator = copy.deepcopy(trainer.generator)
         self.p = {name: tensor.double() for name, tensor in trainer.model.state_dict().items()}
         self.moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in self.p.items()}
@@ -264,7 +264,7 @@ def test_three_gradient_steps_are_those_of_a_plain_implementation(
 def test_with_many_combinations_each_option_has_a_value(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, space: str, rewards: int
 ) -> None:
-    monkeypatch.setattr(critics, "MAX_JOINT_OPTIONS", 5)
+    monkeypatch.setattr(actions, "MAX_JOINT_OPTIONS", 5)
     trainer = made(make_trainer, space, rewards)
     assert trainer.model.options.columns == sum(SPACES[space][1])
     check(trainer, masked=True, weighted=True)

@@ -153,27 +153,6 @@ def test_a_bound_stops_at_its_limit_and_comes_back_to_whole_steps(adr: Any, told
     assert moved(curriculum, told, -1, 0.0, times=5) == 0.5
 
 
-def test_a_range_never_becomes_smaller_than_it_began(adr: Any, told: Any) -> None:
-    curriculum = adr(length=LENGTH | {"initial": (0.4, 0.7)})
-    assert moved(curriculum, told, -1, 0.0, times=3) == 0.4
-    assert moved(curriculum, told, 1, 0.0, times=3) == 0.7
-
-
-def test_many_steps_out_and_back_end_where_they_began(adr: Any, told: Any) -> None:
-    curriculum = adr(length=LENGTH | {"initial": 0.1, "limits": (0.1, 200.0), "episodes": 1})
-    assert moved(curriculum, told, 1, 1.0, times=300) == pytest.approx(30.1, abs=1e-9)
-    assert moved(curriculum, told, 1, 0.0, times=300) == 0.1
-
-
-def test_episodes_are_forgotten_when_a_bound_was_judged_also_if_it_stays(adr: Any, told: Any) -> None:
-    curriculum = adr(length=LENGTH)
-    curriculum.episodes_ended(told([[1], [1], [1]], [0.5, 0.5, 0.5]))  # between the thresholds
-    curriculum.episodes_ended(told([[1], [1]], [1.0, 1.0]))
-    assert not curriculum.advance({}).redraw
-    curriculum.episodes_ended(told([[1]], [1.0]))
-    assert curriculum.advance({}).redraw and range_of(curriculum, "length") == (0.5, 0.6)
-
-
 def test_an_episode_that_began_before_its_bound_moved_does_not_count(adr: Any, told: Any) -> None:
     curriculum = adr(length=LENGTH)
     curriculum.episodes_ended(told([[1]] * 5, [1.0, 1.0, 1.0, 0.0, 0.0]))  # two are behind the judged ones
@@ -182,15 +161,6 @@ def test_an_episode_that_began_before_its_bound_moved_does_not_count(adr: Any, t
     assert not curriculum.advance({}).redraw
     curriculum.episodes_ended(told([[2]] * 3, [1.0] * 3))
     assert curriculum.advance({}).redraw
-
-
-def test_only_episodes_at_the_bound_count(adr: Any, told: Any) -> None:
-    curriculum = adr(length=LENGTH, start=START)
-    curriculum.episodes_ended(told([[0, 0]] * 9, [1.0] * 9))
-    assert not curriculum.advance({}).redraw
-    curriculum.episodes_ended(told([[0, 1]] * 3, [1.0] * 3))
-    assert curriculum.advance({}).redraw
-    assert range_of(curriculum, "length") == (0.5, 0.5) and range_of(curriculum, "start") == (1.0, 2.0)
 
 
 @pytest.mark.parametrize(("measure", "high"), [("reward", 0.5), ("group_reward", 0.6), ("length", 0.6)])
@@ -213,39 +183,6 @@ def even(values: np.ndarray, low: float, high: float) -> bool:
     """Test uniformity with Kolmogorov and Smirnov at a level of 0.001."""
     ranks = np.arange(1, len(values) + 1) / len(values)
     return bool(np.abs(ranks - (np.sort(values) - low) / (high - low)).max() < 1.95 / math.sqrt(len(values)))
-
-
-@pytest.mark.parametrize("share", [0.25, 0.5])
-def test_in_the_stated_share_of_episodes_one_parameter_is_at_one_bound(
-    adr: Any, told: Any, all_draws: Any, share: float
-) -> None:
-    wide = LENGTH | {"initial": (0.4, 0.6), "boundary_probability": share}
-    curriculum = adr(length=wide, gravity=wide | {"initial": (0.3, 0.9)}, start=START | {"boundary_probability": share})
-    values, draw_id = all_draws(curriculum, 4000)
-    episodes = len(values)
-    at_bound = (draw_id != 0).sum(axis=1)
-    assert set(at_bound) == {0, 1}
-    assert at_bound.mean() == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / episodes))
-    # The lower bound of `start` cannot move: it is at its limit from the start.
-    each = [((draw_id[:, 0] < 0), 0, 0.4), ((draw_id[:, 0] > 0), 0, 0.6), ((draw_id[:, 1] < 0), 1, 0.3),
-            ((draw_id[:, 1] > 0), 1, 0.9), ((draw_id[:, 2] > 0), 2, 1.0)]  # fmt: skip
-    for rows, column, bound in each:
-        assert rows.mean() == pytest.approx(share / 5, abs=4 * math.sqrt(share / 5 / episodes))
-        assert (values[rows, column] == bound).all()
-    assert not (draw_id[:, 2] < 0).any()
-    for column, low, high in ((0, 0.4, 0.6), (1, 0.3, 0.9)):
-        inside = draw_id[:, column] == 0
-        assert even(values[inside, column], low, high)
-    # The other parameters are not at their bounds in these episodes.
-    assert even(values[draw_id[:, 1] > 0, 0], 0.4, 0.6)
-
-
-def test_whole_numbers_are_drawn_alike_both_ends_among_them(adr: Any, all_draws: Any) -> None:
-    curriculum = adr(start=START | {"initial": (1.0, 3.0)})
-    values, draw_id = all_draws(curriculum, 3000)
-    inside = values[draw_id == 0]
-    assert [np.mean(inside == value) for value in (1, 2, 3)] == pytest.approx([1 / 3] * 3, abs=0.02)
-    assert set(inside) == {1.0, 2.0, 3.0}
 
 
 def test_evaluations_play_the_target_or_all_there_is(adr: Any) -> None:

@@ -115,27 +115,6 @@ def feed(curriculum: LearningProgress, told: Any, region: int, returns: list[flo
     curriculum.advance({})
 
 
-def test_regions_are_drawn_in_proportion_to_how_far_their_returns_moved(made: Any, told: Any, all_draws: Any) -> None:
-    curriculum = made(width=WIDTH)
-    feed(curriculum, told, 0, [1.0, 1.0, 1.0, 1.0])  # the agent has learned this region
-    feed(curriculum, told, 1, [0.0, 0.0, 0.3, 0.3])  # the agent learns this region
-    feed(curriculum, told, 2, [1.0, 1.0, 0.4, 0.4])  # the agent forgets this region, twice as fast
-    values, draw_id = all_draws(curriculum, 4000)
-    shares = [0.05, 0.05 + 0.8 / 3, 0.05 + 0.8 * 2 / 3, 0.05]
-    for region, share in enumerate(shares):
-        rows = draw_id[:, 0] == region
-        assert rows.mean() == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / len(rows)))
-        inside = np.sort(values[rows, 0]) * 2 - region  # position within the region, in [0, 1)
-        assert np.abs(np.arange(1, len(inside) + 1) / len(inside) - inside).max() < 1.95 / math.sqrt(len(inside))
-
-
-def test_without_any_progress_all_regions_are_drawn_alike(made: Any, told: Any) -> None:
-    curriculum = made(width=WIDTH)
-    feed(curriculum, told, 0, [1.0] * 6)
-    feed(curriculum, told, 1, [0.0, 9.0])  # too few for a progress
-    assert curriculum.regions["width"].shares.tolist() == [0.25] * 4
-
-
 def test_only_the_latest_episodes_of_a_region_are_compared(made: Any, told: Any) -> None:
     curriculum = made(width=WIDTH)
     feed(curriculum, told, 0, [9.0, 9.0, 9.0, 1.0, 1.0, 1.0])

@@ -150,33 +150,6 @@ def play(curriculum: PrioritizedLevels, told: Any, episodes: list[tuple[int, flo
         curriculum.advance({})
 
 
-def test_levels_are_replayed_by_their_rank_and_by_how_long_ago_they_were_played(
-    made: Any, told: Any, all_draws: Any
-) -> None:
-    curriculum = made(seed=SEEDS | {"levels": 3})
-    play(curriculum, told, [(0, 0.0), (0, 0.1), (1, 0.0), (1, 1.0), (2, 0.0), (2, 0.5)])
-    # Changes 0.1, 1 and 0.5: ranks 3, 1, 2, weighted by rank^-2. Ages 4, 2 and 0.
-    weights = np.array([1 / 9, 1.0, 1 / 4])
-    shares = 0.8 * weights / weights.sum() + 0.2 * np.array([4, 2, 0]) / 6
-    values, draw_id = all_draws(curriculum, 4000)
-    for level, share in enumerate(shares):
-        rows = values[:, 0] == level
-        assert rows.mean() == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / len(rows)))
-    np.testing.assert_equal(draw_id, values)
-
-
-@pytest.mark.parametrize(("probability", "share"), [(None, 2 / 6), (0.5, 0.5), (1.0, 1.0), (0.0, 0.0)])
-def test_new_levels_are_played_alike_in_the_episodes_that_are_no_replays(
-    made: Any, told: Any, all_draws: Any, probability: float | None, share: float
-) -> None:
-    curriculum = made(seed=SEEDS | {"replay_probability": probability})
-    play(curriculum, told, [(1, 0.0), (4, 0.0)])
-    values = all_draws(curriculum, 4000)[0][:, 0]
-    assert np.isin(values, [1, 4]).mean() == pytest.approx(share, abs=0.015)
-    for level in (0, 2, 3, 5):
-        assert np.mean(values == level) == pytest.approx((1 - share) / 4, abs=0.012)
-
-
 def test_before_anything_was_played_all_levels_are_new_and_after_everything_was_none(
     made: Any, told: Any, all_draws: Any
 ) -> None:
@@ -214,21 +187,6 @@ def test_levels_with_equal_scores_are_replayed_alike(made: Any, told: Any, tempe
     assert shares.shares.tolist() == pytest.approx((weights / weights.sum()).tolist())
 
 
-def test_a_level_that_was_played_once_ranks_first(made: Any, told: Any) -> None:
-    curriculum = made(seed=SEEDS | {"levels": 2, "staleness": 0.0})
-    play(curriculum, told, [(0, 0.0), (0, 100.0), (1, 0.0)])
-    assert curriculum.replays["seed"].shares.tolist() == pytest.approx([0.2, 0.8])
-
-
-def test_episodes_of_one_level_that_end_in_one_step_count_one_after_the_other(made: Any, told: Any) -> None:
-    at_once, one_by_one = made(seed=SEEDS), made(seed=SEEDS)
-    episodes = [(3, 0.0), (3, 1.0), (2, 5.0), (3, 0.5), (2, 4.0)]
-    at_once.episodes_ended(told([[level] for level, _ in episodes], [measure for _, measure in episodes]))
-    at_once.advance({})
-    play(one_by_one, told, episodes)
-    np.testing.assert_equal(at_once.state_dict(), one_by_one.state_dict())
-
-
 def test_a_level_whose_share_is_too_small_for_a_number_is_still_known(made: Any, told: Any) -> None:
     curriculum = made(seed=SEEDS | {"levels": 4, "staleness": 0.0, "temperature": 0.0005})
     play(curriculum, told, [(0, 0.0), (0, 1.0), (1, 0.0), (1, 5.0), (2, 0.0), (2, 3.0)])
@@ -252,24 +210,6 @@ def test_evaluations_play_all_levels_alike(made: Any, told: Any) -> None:
 def test_a_state_of_other_settings_is_refused(made: Any, change: Block, message: str) -> None:
     with pytest.raises(RunStateError, match=r"seed\.curriculum\." + message):
         made(seed=SEEDS | change).load_state_dict(made(seed=SEEDS).state_dict())
-
-
-def test_by_default_parallel_environments_play_many_levels(simulation: Any, told: Any) -> None:
-    """The success of levels is random: their scores do not shrink, however often they are played."""
-    random, num_envs = np.random.default_rng(1), 64
-    block = PrioritizedLevelsSettings(levels=200)
-    curriculum = make_curriculum({"seed": block}, type(simulation.run)(num_envs=num_envs))
-    rates, at_once = random.random(200), []
-    for episode in range(150):
-        level = curriculum.draw(np.arange(num_envs), np.full(num_envs, episode)).draw_id
-        curriculum.episodes_ended(told(level, random.random(num_envs) < rates[level[:, 0]]))
-        curriculum.advance({})
-        at_once.append(len(np.unique(level)))
-    assert np.mean(at_once[75:]) > 30
-    ranks = 1 / np.arange(1, 201)
-    entropy = -ranks / ranks.sum() @ np.log(ranks / ranks.sum())
-    # A tenth of the repeats prefer old levels, which increases the number.
-    assert math.exp(entropy) < curriculum.stats()["Environment/Effective Levels/seed"] < 1.5 * math.exp(entropy)
 
 
 def test_stats_and_status_show_the_repeated_levels(made: Any, told: Any) -> None:

@@ -1,4 +1,4 @@
-"""Every game of PettingZoo's classic family, and games of MPE, run clean, and equal seeds give equal bits.
+"""Every game of PettingZoo's classic family, and games of MPE, run clean.
 
 A game is skipped where its packages are not installed: ``rlcore-pettingzoo[classic]`` has those of the classic family,
 ``mpe2`` has MPE.
@@ -6,11 +6,9 @@ A game is skipped where its packages are not installed: ``rlcore-pettingzoo[clas
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pettingzoo
 import pytest
 
@@ -30,23 +28,6 @@ GAMES: dict[str, dict[str, Any]] = {
 SLOW = {"classic/chess-v6": 15, "classic/go-v5": 50, "classic/texas_holdem_no_limit-v6": 60}
 
 
-def fingerprint(environment: Any, steps: int, run_seed: int) -> tuple[str, int]:
-    """Play at random; return a hash of everything that agents were told, and the number of episodes that ended."""
-    digest, ended = hashlib.sha256(), 0
-    checks = {name: BatchCheck(spec, lambda: "in a test") for name, spec in environment.behaviors.items()}
-    for batches in play(environment, steps, run_seed):
-        for name, batch in batches.items():
-            checks[name].check(batch)
-            check_batch(environment.behaviors[name], batch)
-            ended += len(batch.ended)
-            finals = (batch.final_observations or {}).values()
-            told = [*batch.observations.values(), batch.reward, batch.terminated, batch.truncated, *finals]
-            told += [each for each in (batch.needs_action, batch.action_mask) if each is not None]
-            for array in told:
-                digest.update(np.ascontiguousarray(array))
-    return digest.hexdigest(), ended
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("game", "steps", "num_envs"),
@@ -55,30 +36,24 @@ def fingerprint(environment: Any, steps: int, run_seed: int) -> tuple[str, int]:
         *(pytest.param(game, 10_000, 1, marks=pytest.mark.deep) for game in GAMES),
     ],
 )
-def test_a_game_runs_clean_and_equal_seeds_give_equal_bits(
-    make: Callable[..., Any], game: str, steps: int, num_envs: int
-) -> None:
+def test_a_game_runs_clean(make: Callable[..., Any], game: str, steps: int, num_envs: int) -> None:
     env_id = game.partition(" ")[0]
-
-    def played(seed: int) -> tuple[str, int]:
-        try:
-            environment = make(env_id, num_envs, **GAMES[game])
-        except EnvironmentFailed as error:
-            if "not installed" not in str(error):
-                raise
-            pytest.skip(str(error))
-        try:
-            return fingerprint(environment, steps, seed)
-        finally:
-            environment.close()
-
     if env_id.startswith("mpe2"):
         pytest.importorskip("mpe2")
-    first, ended = played(1)
-    assert played(1) == (first, ended), "equal seeds gave other bits"
+    try:
+        environment = make(env_id, num_envs, **GAMES[game])
+    except EnvironmentFailed as error:
+        if "not installed" not in str(error):
+            raise
+        pytest.skip(str(error))
+    ended, checks = 0, {n: BatchCheck(spec, lambda: "in a test") for n, spec in environment.behaviors.items()}
+    for batches in play(environment, steps):
+        for name, batch in batches.items():
+            checks[name].check(batch)
+            check_batch(environment.behaviors[name], batch)
+            ended += len(batch.ended)
+    environment.close()
     assert ended or steps < 1000
-    if steps < 1000:
-        assert played(2)[0] != first
 
 
 def test_the_classic_family_is_complete() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rlcore_torch import DiscreteOptions
-from rlcore_torch.networks import critics
+from rlcore_torch.networks import actions
 
 B, R = 6, 2
 
@@ -36,7 +36,7 @@ def value_of(options: DiscreteOptions, values: Tensor, combination: tuple[int, .
 def test_expected_and_chosen_values_are_those_of_an_enumeration(
     monkeypatch: pytest.MonkeyPatch, branches: tuple[int, ...], most: int
 ) -> None:
-    monkeypatch.setattr(critics, "MAX_JOINT_OPTIONS", most)
+    monkeypatch.setattr(actions, "MAX_JOINT_OPTIONS", most)
     options, generator = options_of(branches), torch.Generator().manual_seed(len(branches))
     combinations = list(itertools.product(*map(range, branches)))
     assert options.joint == (len(combinations) <= most)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, PluginError
 from rlcore_torch import Actor, ActorCritic, ActorPolicy, Backend, Critic, CriticSettings, EncoderSpec, NetworkSettings
-from rlcore_torch.cpu.acting import numpy_actor
+from rlcore_torch.cpu import numpy_actor
 
 CAMERA = ObservationSpec("camera", (6, 5, 3), np.uint8, "image")
 RAY = ObservationSpec("ray", (2,), np.float32)

@@ -14,8 +14,7 @@ from torch.nn.utils import parametrizations
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
-from rlcore_torch.cpu.acting import numpy_actor
-from rlcore_torch.cpu.dense import fused_dense
+from rlcore_torch.cpu import fused_dense, numpy_actor
 
 ONE = np.ones(1, np.float32)
 SPEC = BehaviorSpec("Agent", (ObservationSpec("seen", (3,), np.float32),), 1, (2,), -ONE, ONE, env_index=np.arange(4))
@@ -80,18 +79,6 @@ def test_layers_that_are_not_plain_are_called(change: Any) -> None:
     loss = model.policy((torch.from_numpy(SEEN["seen"]),))[0].sum()  # type: ignore[union-attr]
     loss.backward()
     assert all(parameter.grad is not None for parameter in model.actor.parameters())
-
-
-def test_a_policy_that_is_replaced_on_the_object_acts_by_it() -> None:
-    """A probe finds what no look at the modules does."""
-    model = fast_model()
-    own = model.actor.into
-    model.actor.into = lambda *given, **named: own(*given, **named) + 1.0  # type: ignore[method-assign]
-    columns, _ = ActorPolicy(SPEC, model, FAST).parameters(SEEN, None)
-    with torch.no_grad():
-        expected = model.policy((torch.from_numpy(SEEN["seen"]),))[0]
-    assert columns is not None and expected is not None
-    np.testing.assert_allclose(columns, expected.numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, ActorPolicy.snapshot])

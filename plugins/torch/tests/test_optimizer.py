@@ -13,7 +13,7 @@ from torch import nn
 from rlcore import RunStateError
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_torch import Adam, TorchAdam
-from rlcore_torch.cpu.flat_adam import FlatAdam
+from rlcore_torch.cpu import FlatAdam
 
 KINDS: list[type[FlatAdam] | type[TorchAdam]] = [TorchAdam, FlatAdam]
 BOTH = pytest.mark.parametrize("kind", KINDS)

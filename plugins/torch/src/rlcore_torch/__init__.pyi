@@ -9,12 +9,11 @@ from .networks.actions import LEAST_LOGIT as LEAST_LOGIT
 from .networks.actions import MASKED_LOGIT as MASKED_LOGIT
 from .networks.actions import ActionLayout as ActionLayout
 from .networks.actions import ActionNoise as ActionNoise
+from .networks.actions import DiscreteOptions as DiscreteOptions
 from .networks.actions import joint_log_prob_entropy as joint_log_prob_entropy
 from .networks.actions import log_probabilities as log_probabilities
 from .networks.actions import mask_logits as mask_logits
-from .networks.critics import Critic as Critic
-from .networks.critics import DiscreteOptions as DiscreteOptions
-from .networks.critics import min_q as min_q
+from .networks.actions import squashed_gaussian as squashed_gaussian
 from .networks.distributions import LOG_STD_RANGE as LOG_STD_RANGE
 from .networks.distributions import ActionDistribution as ActionDistribution
 from .networks.distributions import DeterministicTanh as DeterministicTanh
@@ -22,7 +21,6 @@ from .networks.distributions import Gaussian as Gaussian
 from .networks.distributions import SquashedGaussian as SquashedGaussian
 from .networks.distributions import StateDependentGaussian as StateDependentGaussian
 from .networks.distributions import make_distribution as make_distribution
-from .networks.distributions import squashed_gaussian as squashed_gaussian
 from .networks.encoders import ImageEncoder as ImageEncoder
 from .networks.encoders import ResidualBlock as ResidualBlock
 from .networks.encoders import image_scale as image_scale
@@ -30,9 +28,11 @@ from .networks.encoders import make_encoder as make_encoder
 from .networks.networks import Actor as Actor
 from .networks.networks import ActorCritic as ActorCritic
 from .networks.networks import Body as Body
+from .networks.networks import Critic as Critic
 from .networks.networks import Inputs as Inputs
 from .networks.networks import ObservationInputs as ObservationInputs
 from .networks.networks import PolicyHead as PolicyHead
+from .networks.networks import min_q as min_q
 from .networks.normalizer import RunningNormalizer as RunningNormalizer
 from .networks.recurrent import Recurrent as Recurrent
 from .networks.saved_networks import load_model_state as load_model_state
@@ -42,9 +42,9 @@ from .off_policy.minibatch_trainer import MinibatchTrainer as MinibatchTrainer
 from .off_policy.offline import OfflineTrainer as OfflineTrainer
 from .off_policy.offline import recorded_transitions as recorded_transitions
 from .off_policy.replay import ReplayBuffer as ReplayBuffer
-from .off_policy.replay import Rows as Rows
-from .off_policy.replay import Steps as Steps
 from .off_policy.replay_rings import ReplayRings as ReplayRings
+from .off_policy.replay_rings import Rows as Rows
+from .off_policy.replay_rings import Steps as Steps
 from .off_policy.replay_sampler import PrioritizedSampler as PrioritizedSampler
 from .off_policy.replay_sampler import ReplaySampler as ReplaySampler
 from .off_policy.replay_sampler import Sample as Sample

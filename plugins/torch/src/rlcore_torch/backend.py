@@ -10,10 +10,7 @@ import torch
 from torch import nn
 
 from rlcore import ConfigError, Ranks, RunContext, launched
-from rlcore_torch.cpu.acting import NumpyActor, numpy_actor
-from rlcore_torch.cpu.dense import fused_dense
-from rlcore_torch.cpu.flat_adam import FlatAdam
-from rlcore_torch.cpu.pieces import rows_in_cache
+from rlcore_torch.cpu import FlatAdam, NumpyActor, fused_dense, numpy_actor, rows_in_cache
 from rlcore_torch.networks.networks import Actor, Body, Dense, dense
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
 

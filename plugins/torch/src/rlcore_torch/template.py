@@ -28,10 +28,11 @@ from rlcore_torch.networks.distributions import DEFAULT
 from rlcore_torch.networks.networks import Actor
 from rlcore_torch.networks.saved_networks import load_model_state, require_model_fit
 from rlcore_torch.optimization.captured import CapturedStep, require_capturable
-from rlcore_torch.optimization.optimizer import Optimizer
-from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer, chosen_optimizer
+from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam
+from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 from rlcore_torch.optimization.schedules import create_schedule
 from rlcore_torch.policy.policy import ActorPolicy, ActorSnapshot
+from rlcore_torch.records import OptimizerSpec
 from rlcore_torch.settings import NetworkSettings
 
 __all__ = ["Statistic", "TorchTrainer"]
@@ -94,7 +95,9 @@ class TorchTrainer:
         self._captured: list[CapturedStep[Any]] = []
         h = self.hyperparameters
         self.learning_rate = create_schedule(h.learning_rate_schedule, h.learning_rate, 1e-10, settings.max_steps, run)
-        self._optimizer_spec = chosen_optimizer(h.optimizer, run)
+        # A policy that is only measured needs no optimizer, so that its plugin may be absent.
+        chosen = None if h.optimizer is None or run.inference else run.plugins.record(OptimizerSpec, h.optimizer.type)
+        self._optimizer_spec = None if chosen is None or chosen.resolve() is TorchAdam else chosen
         torch.set_num_threads(self.backend.threads)
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))

@@ -9,6 +9,7 @@ gets it clipped to [-1, 1] and stretched to its bounds; an unbounded part passes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,9 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from rlcore import Actions, BehaviorSpec, SlotShare, UnsupportedSpace, saved_array
-from rlcore_torch.networks.distributions import ActionDistribution
+from rlcore_torch.networks.distributions import LOG_4, LOG_STD_RANGE, ActionDistribution
 
 __all__ = [
     "LARGEST_LOGIT",
@@ -26,9 +28,11 @@ __all__ = [
     "MASKED_LOGIT",
     "ActionLayout",
     "ActionNoise",
+    "DiscreteOptions",
     "joint_log_prob_entropy",
     "log_probabilities",
     "mask_logits",
+    "squashed_gaussian",
 ]
 
 MASKED_LOGIT = float(np.finfo(np.float32).min)
@@ -37,6 +41,8 @@ LEAST_LOGIT = float(np.nextafter(np.float32(MASKED_LOGIT), np.float32(0.0)))
 """The smallest logit of an allowed option under a mask: smaller ones are raised to it."""
 LARGEST_LOGIT = -MASKED_LOGIT
 """The logit that exported policies have instead of NaN and infinity, so that the choice is the policy's own."""
+# With at most this many combinations of all branches, critics value each combination by itself.
+MAX_JOINT_OPTIONS = 256
 LEAST_LOG_PROB = -1e30  # finite, so that p * log p stays 0 and never NaN, also times an entropy coefficient
 
 
@@ -248,3 +254,79 @@ def joint_log_prob_entropy(
     if log_prob is None or entropy is None:
         raise ValueError("a behavior needs at least one continuous part or one discrete branch")
     return log_prob, entropy
+
+
+def squashed_gaussian(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Actions tanh(mean + std * noise) [B, C] and their joint log-probability [B]; differentiable in ``columns``.
+
+    ``columns`` [B, 2C] holds the means, then the log standard deviations; ``noise`` [B, C] is standard normal. The
+    log-probability is that of :class:`SquashedGaussian`, computed before tanh rounds: log(1 - tanh(u)^2) is
+    2 (log 2 - u - softplus(-2u)), which does not cancel for large u.
+    """
+    mean, log_std = columns.chunk(2, dim=1)
+    log_std = log_std.clamp(*LOG_STD_RANGE)
+    u = mean + log_std.exp() * noise
+    constant = 0.5 * noise.square().sum(-1) + (0.5 * math.log(2 * math.pi) + LOG_4) * noise.shape[1]
+    log_prob = -(log_std - 2.0 * (u + softplus(-2.0 * u))).sum(-1) - constant
+    return u.tanh(), log_prob
+
+
+class DiscreteOptions:
+    """Maps the critics' ``columns`` outputs to the choices of all branches.
+
+    With few combinations there is a column for each of them, so that any interplay of branches can be learned. With
+    many, there is one for each option of each branch, and the value of a combination is the mean over its branches,
+    as in ML-Agents. A behavior without branches has one column. Expectations are exact in each case.
+
+    Attributes:
+        layout: The parts of an action.
+        joint: Whether there is a column for each combination of options.
+        columns: Number of the critics' outputs per reward.
+    """
+
+    def __init__(self, layout: ActionLayout) -> None:
+        self.layout = layout
+        combinations = 1
+        for size in layout.branches:
+            combinations *= size
+        self.joint = combinations <= MAX_JOINT_OPTIONS
+        self.columns = combinations if self.joint else layout.logits
+
+    def expected(self, values: Tensor, probabilities: Tensor | None) -> Tensor:
+        """Return the expectation [B, ...] of ``values`` [B, ..., columns] under the policy.
+
+        ``probabilities`` [B, logits] are those of each branch's options, side by side; None without branches.
+        """
+        if probabilities is None:
+            return values.squeeze(-1)
+        weights = self._weights(probabilities)  # [B, columns]
+        return (values * (weights if values.dim() == 2 else weights.unsqueeze(1))).sum(-1)
+
+    def _weights(self, probabilities: Tensor) -> Tensor:
+        if not self.joint:
+            return probabilities / len(self.layout.branches)
+        parts = self.branches(probabilities)
+        weights = parts[0]
+        for part in parts[1:]:
+            weights = (weights.unsqueeze(2) * part.unsqueeze(1)).flatten(1)
+        return weights
+
+    def chosen(self, values: Tensor, choices: Tensor | None) -> Tensor:
+        """Select the value [B, R] of ``choices`` [B, branches] from ``values`` [B, R, columns]."""
+        if choices is None:
+            return values.squeeze(2)
+        return values.gather(2, self._columns(choices, values.shape[1])).mean(2)
+
+    def _columns(self, choices: Tensor, rewards: int) -> Tensor:
+        """[B, R, n]: the columns whose mean is the value of ``choices`` [B, branches]."""
+        if self.joint:
+            columns = choices[:, :1]
+            for k, size in enumerate(self.layout.branches[1:], start=1):
+                columns = columns * size + choices[:, k : k + 1]
+        else:
+            columns = choices + torch.tensor(self.layout.offsets, device=choices.device)
+        return columns.unsqueeze(1).expand(-1, rewards, -1)
+
+    def branches(self, columns: Tensor) -> tuple[Tensor, ...]:
+        """Split ``columns`` [B, logits] by branch."""
+        return columns.split(self.layout.branches, dim=1)  # type: ignore[no-any-return, no-untyped-call]

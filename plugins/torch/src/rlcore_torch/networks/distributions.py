@@ -26,7 +26,6 @@ __all__ = [
     "Gaussian",
     "SquashedGaussian",
     "StateDependentGaussian",
-    "squashed_gaussian",
 ]
 
 LOG_STD_RANGE = (-20.0, 2.0)
@@ -228,7 +227,7 @@ class SquashedGaussian(StateDependentGaussian):
     def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
         # tanh rounds to 1 from about 9 on, and nothing finite has the tanh 1.
         u = raw.clamp(-_LARGEST_TANH, _LARGEST_TANH).atanh()
-        return super().log_prob(columns, u) - _log_slope(u).sum(-1) - _LOG_4 * self.parts
+        return super().log_prob(columns, u) - _log_slope(u).sum(-1) - LOG_4 * self.parts
 
     def entropy(self, columns: Tensor) -> Tensor:
         """Return the entropy [B], the Gaussian's and the mean of log(1 - tanh(u)^2); exact to 1e-5 for each part.
@@ -240,7 +239,7 @@ class SquashedGaussian(StateDependentGaussian):
         mean, variance = mean.unsqueeze(2), (2.0 * log_std).exp().unsqueeze(2) + self.nodes  # [B, C, 6]
         ratio = mean * (2.0 * variance).rsqrt()
         distance = (variance * (2.0 / math.pi)).sqrt() * (-ratio.square()).exp() + mean * ratio.erf()
-        return gaussian_entropy(log_std) - 2.0 * (distance * self.weights).sum((1, 2)) + _LOG_4 * self.parts
+        return gaussian_entropy(log_std) - 2.0 * (distance * self.weights).sum((1, 2)) + LOG_4 * self.parts
 
     def numpy_draw(self) -> NumpyDraw:
         gaussian = super().numpy_draw()
@@ -272,7 +271,7 @@ class DeterministicTanh(SquashedGaussian):
 
 
 _LARGEST_TANH = 1.0 - 2.0**-23
-_LOG_4 = 2.0 * math.log(2.0)
+LOG_4 = 2.0 * math.log(2.0)
 # Standard deviations, and their shares, of Gaussians whose mixture is logistic with the scale 1/2. Deviations of the
 # exact mixture have Kolmogorov's distribution (Andrews and Mallows 1974, "Scale mixtures of normal distributions");
 # these are the Gauss rule of six nodes for the logarithm of a deviation.
@@ -296,20 +295,6 @@ def gaussian_entropy(log_std: Tensor) -> Tensor:
 def _log_slope(u: Tensor) -> Tensor:
     """log(1 - tanh(u)^2) - log 4: the former is 2 (log 2 - u - softplus(-2u)), which does not cancel for large u."""
     return -2.0 * (u + softplus(-2.0 * u))
-
-
-def squashed_gaussian(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Actions tanh(mean + std * noise) [B, C] and their joint log-probability [B]; differentiable in ``columns``.
-
-    ``columns`` [B, 2C] holds the means, then the log standard deviations; ``noise`` [B, C] is standard normal. The
-    log-probability is that of :class:`SquashedGaussian`, computed before tanh rounds.
-    """
-    mean, log_std = columns.chunk(2, dim=1)
-    log_std = log_std.clamp(*LOG_STD_RANGE)
-    u = mean + log_std.exp() * noise
-    constant = 0.5 * noise.square().sum(-1) + (0.5 * math.log(2 * math.pi) + _LOG_4) * noise.shape[1]
-    log_prob = -(log_std + _log_slope(u)).sum(-1) - constant
-    return u.tanh(), log_prob
 
 
 # ---------------------------------------------------------------- by name

@@ -10,9 +10,8 @@ trainer replaces :attr:`Body.dense` by a function of :mod:`rlcore_torch.cpu` tha
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -32,8 +31,10 @@ from rlcore_torch.networks.recurrent import Recurrent
 from rlcore_torch.on_policy.sequences import Sequences
 from rlcore_torch.settings import NetworkSettings
 
-__all__ = ["Actor", "ActorCritic", "Body", "Inputs", "ObservationInputs", "PolicyHead"]
+__all__ = ["Actor", "ActorCritic", "Body", "Critic", "Inputs", "ObservationInputs", "PolicyHead", "min_q"]
 
+Dense = Callable[..., Tensor]
+"""A function like :func:`dense`."""
 Inputs = tuple[Tensor, ...]
 """Inputs of a network: first the vector observations [B, vector_size] side by side, if there are any, then each image
 [B, height, width, channels]."""
@@ -51,19 +52,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "softplus": functional.softplus,
     "sigmoid": torch.sigmoid,
 }
-
-
-class Dense(Protocol):
-    """A function like :func:`dense`."""
-
-    def __call__(
-        self,
-        x: Tensor,
-        layers: Sequence[nn.Module],
-        activation: str,
-        activate_last: bool = False,
-        frozen: bool = False,
-    ) -> Tensor: ...
 
 
 def dense(
@@ -351,20 +339,6 @@ class Actor(nn.Module):
         return self.policy_head.split(self.policy_head.linear(features))
 
 
-def acting_part(model: Actor) -> Actor:
-    """A copy of what acts: an :class:`Actor` with parts of ``model``, or all of a model that overrides how to act."""
-    methods = ("policy", "policy_step", "policy_of")
-    if any(getattr(type(model), name) is not getattr(Actor, name) or name in model.__dict__ for name in methods):
-        return copy.deepcopy(model)
-    actor = Actor.__new__(Actor)
-    nn.Module.__init__(actor)
-    actor.memory = model.memory
-    actor.inputs = copy.deepcopy(model.inputs)
-    actor.actor = copy.deepcopy(model.actor)
-    actor.policy_head = copy.deepcopy(model.policy_head)
-    return actor
-
-
 class ActorCritic(Actor):
     """A policy and one value head for each reward provider, on one body (``shared``) or on two.
 
@@ -412,6 +386,41 @@ class ActorCritic(Actor):
         else:
             features = self.actor.remember(inputs, sequences, sequences.actor_memory)
         return *self.policy_head.split(self.policy_head.linear(features)), self.value_head(features)
+
+
+class Critic(nn.Module):
+    """A value network of its own: inputs, and an action's continuous parts if ``continuous``, to [B, outputs].
+
+    Of ``settings``, those of a critic are used.
+
+    Attributes:
+        body: The body.
+        head: The outputs from the features of the body.
+    """
+
+    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
+        super().__init__()
+        self.body = Body(inputs, settings.of_critic, extra=continuous)
+        self.head = nn.Linear(self.body.features, outputs)
+        initialize(self.head, settings.init, gain=1.0)
+
+    def forward(self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False) -> Tensor:
+        """Return [B, outputs].
+
+        With ``frozen``, ``continuous`` [B, continuous] gets a gradient and the weights get none.
+        """
+        return self.body.into(inputs, self.head, continuous, frozen)
+
+
+def min_q(one: Tensor, two: Tensor) -> Tensor:
+    """Return, in each row of two critics' values [B, R, ...], those of the critic with the smaller sum over R rewards.
+
+    This is clipped double Q-learning (Fujimoto et al. 2018, arXiv:1802.09477).
+
+    Each reward has its own value, and what an action is worth is their sum. The minimum of each value by itself would
+    combine two critics, neither of which expects this sum.
+    """
+    return torch.where(one.sum(1, keepdim=True) <= two.sum(1, keepdim=True), one, two)
 
 
 def initialize(layer: nn.Linear, init: str, gain: float) -> None:

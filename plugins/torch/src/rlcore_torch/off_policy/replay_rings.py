@@ -1,4 +1,4 @@
-"""Rings of transitions: the arrays a replay buffer stores, and how they are written.
+"""Rings of transitions: how a replay buffer stores them, draws them, and reads single ones or stretches of ``n`` steps.
 
 Every slot has a ring of C rows with a write cursor of its own, and each observation is stored once: the row after a
 transition holds what followed it. The row at the cursor holds the current observation and becomes a transition when the
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,13 +24,43 @@ from rlcore_torch.allocation import choice_dtype, require_memory
 from rlcore_torch.off_policy.priorities import Priorities
 from rlcore_torch.off_policy.replay_segments import ReplaySegments
 
-__all__ = ["ReplayRings"]
+__all__ = ["ReplayRings", "Rows", "Steps"]
 
 FloatArray = NDArray[np.float32]
 Rows = NDArray[np.int64]
+"""Rows of a replay buffer, [B] of int64."""
 
 CLOSED, TERMINATED, TRUNCATED = 1, 2, 4  # flags of a row; a truncated one bootstraps, also where an episode was cut
 LEAST_ROWS = 4  # of a ring: a transition, its final observation, the current one, and one to spare
+
+
+@attrs.frozen(eq=False)
+class Steps:
+    """B transitions, copied out of the buffer.
+
+    Attributes:
+        observations: Observations by name, each [B, *shape].
+        next_observations: Next observations by name, each [B, *shape]; the final one where an episode ended or was cut.
+        raw: [B, continuous] raw continuous parts, as the trainer passed them to ``act``.
+        choices: [B, branches] index of the chosen option of each branch.
+        masks: [B, mask_size] whether each option was allowed; None: there never was a mask.
+        next_masks: [B, mask_size] of the next observation, the final one included. None: there never was a mask.
+        reward: [B] the environment's reward.
+        group_reward: [B] the reward of the group; None: there never was one.
+        terminated: [B] the episode ended by the rule of the task.
+        truncated: [B] the episode ended by a time limit, or was cut: bootstrap from the next observation.
+    """
+
+    observations: dict[str, NDArray[Any]]
+    next_observations: dict[str, NDArray[Any]]
+    raw: FloatArray
+    choices: NDArray[np.int64]
+    masks: NDArray[np.bool_] | None
+    next_masks: NDArray[np.bool_] | None
+    reward: FloatArray
+    group_reward: FloatArray | None
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
 
 
 class ReplayRings:
@@ -285,6 +316,116 @@ class ReplayRings:
             groups=groups,
             in_use=self.nbytes * self.filled // self.capacity,  # pages not written yet are still available
         )
+
+    # ------------------------------------------------------------ sampling
+
+    def sample(self, batch_size: int, generator: np.random.Generator) -> Rows:
+        """Return ``batch_size`` rows that hold a transition, uniformly, with replacement.
+
+        Rows are drawn from all that are in use, and those without a transition rejected. The number drawn follows
+        from how many there are, so that equal buffers and equal generators give equal samples.
+        """
+        self._require_some()
+        return sample_rows(self.flags, self.filled, self._closed, batch_size, generator)
+
+    def sample_prioritized(
+        self, batch_size: int, generator: np.random.Generator, beta: float
+    ) -> tuple[Rows, FloatArray]:
+        """Return ``batch_size`` rows drawn by priority, and their importance weights [B], the largest of which is one.
+
+        Only for a buffer made with ``priority_alpha``; see :class:`~rlcore_torch.off_policy.priorities.Priorities`.
+        """
+        self._require_some()
+        priorities = self._require_priorities()
+        priorities.refresh(self.flags)
+        return priorities.sample(batch_size, generator, beta, self._closed)
+
+    def set_priorities(self, rows: Rows, errors: NDArray[np.floating[Any]]) -> None:
+        """Set how often ``rows`` [B] are drawn by their temporal-difference errors [B].
+
+        Of a row given twice the last one counts. Raises ValueError for an error that is not finite.
+        """
+        self._require_priorities().set(rows, errors, self.flags)
+
+    def fill(self, flags: NDArray[np.uint8], masks: NDArray[np.bool_] | None = None) -> None:
+        """Declare that the first rows, which the caller has written, are transitions, for recorded data.
+
+        ``flags`` [rows] and ``masks`` [rows, mask_size] are stored.
+        """
+        self._flags[: len(flags)] = flags
+        self.filled = len(flags)
+        self._segments.change_all()
+        self._closed = int(np.count_nonzero(flags))
+        if masks is not None:
+            self._mask_rows()[: len(masks)] = masks
+
+    # ------------------------------------------------------------ reading
+
+    def transitions(self, rows: Rows, last: Rows | None = None) -> Steps:
+        """Return the transitions of ``rows`` [B].
+
+        With ``last`` [B] (from :meth:`stretches`) next observations, next masks and flags are those of ``last``: what a
+        stretch of several steps led to.
+        """
+        last = rows if last is None else last
+        following = self.next_rows(last)
+        flags = self.flags.take(last)
+        masks, group_reward = self.masks, self.group_reward
+        return Steps(
+            {name: array.take(rows, 0) for name, array in self.observations.items()},
+            {name: array.take(following, 0) for name, array in self.observations.items()},
+            self.raw.take(rows, 0),
+            self.choices.take(rows, 0).astype(np.int64),
+            None if masks is None else masks.take(rows, 0),
+            None if masks is None else masks.take(following, 0),
+            self.reward.take(rows),
+            None if group_reward is None else group_reward.take(rows),
+            (flags & TERMINATED).astype(np.bool_),
+            (flags & TRUNCATED).astype(np.bool_),
+        )
+
+    def stretches(self, rows: Rows, n: int) -> tuple[Rows, NDArray[np.bool_], Rows]:
+        """Return stretches of up to ``n`` transitions of one episode that start at ``rows`` [B].
+
+        A stretch ends after n steps, with its episode, or at the newest transition. Returns the rows [n, B] that make
+        it up, where they do [n, B] (past its end the last row is repeated), and the last row [B], whose next
+        observation is the one to bootstrap from.
+        """
+        if n == 1:
+            return rows[None], np.ones((1, len(rows)), np.bool_), rows
+        indices = (rows + self.slots * np.arange(n)[:, None]) % self.capacity  # [n, B]
+        # A final or current observation, which holds no transition, is between any two stretches.
+        valid = np.logical_and.accumulate(self.flags.take(indices) != 0, 0)
+        last = indices[np.count_nonzero(valid, 0) - 1, np.arange(len(rows))]
+        return np.where(valid, indices, last), valid, last
+
+    # ------------------------------------------------------------ inside
+
+    def _require_some(self) -> None:
+        if not self._closed:
+            raise ValueError(f"behavior {self.behavior.name!r}: the replay buffer holds no transition to sample yet")
+
+    def _require_priorities(self) -> Priorities:
+        if self.priorities is None:
+            raise ValueError("the replay buffer was made without priorities; pass priority_alpha")
+        return self.priorities
+
+
+def sample_rows(
+    flags: NDArray[np.uint8] | NDArray[np.bool_],
+    filled: int,
+    closed: int,
+    batch_size: int,
+    generator: np.random.Generator,
+) -> Rows:
+    """``batch_size`` of the ``closed`` rows that have flags, all of them among the first ``filled``."""
+    found = np.empty(0, np.int64)
+    while len(found) < batch_size:
+        wanted = (batch_size - len(found)) * filled // closed + 1
+        drawn = generator.integers(filled, size=wanted)
+        accepted = drawn[flags.take(drawn) != 0]
+        found = np.concatenate([found, accepted]) if len(found) else accepted
+    return found[:batch_size]
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -30,7 +30,8 @@ from rlcore import (
     require_protocol,
 )
 from rlcore_torch.off_policy.priorities import importance_exponent
-from rlcore_torch.off_policy.replay import ReplayBuffer, Rows, Steps, sample_rows
+from rlcore_torch.off_policy.replay import ReplayBuffer
+from rlcore_torch.off_policy.replay_rings import Rows, Steps, sample_rows
 from rlcore_torch.records import ReplaySamplerSpec
 from rlcore_torch.settings import OffPolicySettings, PrioritizedSamplerSettings, ReplaySamplerSettings
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import AgentBatch, saved_array, saved_mapping
-from rlcore_torch.off_policy.replay import Rows
-from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED
+from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED, Rows
 from rlcore_torch.off_policy.transition_batch import BatchReader
 from rlcore_torch.on_policy.advantages import EpisodeRewards
 

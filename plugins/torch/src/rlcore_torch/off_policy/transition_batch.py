@@ -14,8 +14,8 @@ from torch import Tensor
 from rlcore import RewardProvider, Transitions, recording_gradients
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.networks import Inputs, ObservationInputs
-from rlcore_torch.off_policy.replay import ReplayBuffer, Rows, Steps
-from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED
+from rlcore_torch.off_policy.replay import ReplayBuffer
+from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED, Rows, Steps
 from rlcore_torch.off_policy.replay_sampler import RowShare
 
 __all__ = ["ActionBatch", "AfterEnds", "BatchReader", "StepsBetween", "TransitionBatch"]

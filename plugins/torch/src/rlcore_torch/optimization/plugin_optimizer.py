@@ -17,23 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore import PluginError, RunContext, RunStateError, blame, blamed, call_target, first_non_finite, saved_mapping
-from rlcore_torch.optimization.optimizer import TorchAdam, TorchOptimizer
+from rlcore import PluginError, RunStateError, blame, blamed, call_target, first_non_finite, saved_mapping
+from rlcore_torch.optimization.optimizer import TorchOptimizer
 from rlcore_torch.records import OptimizerSpec
-from rlcore_torch.settings import OptimizerSettings
 
 RESUME_ADVICE = "use the network_settings and the optimizer settings the checkpoint was made with"
-
-
-def chosen_optimizer(settings: OptimizerSettings | None, run: RunContext) -> OptimizerSpec | None:
-    """The record of the optimizer that ``hyperparameters.optimizer`` chooses; None for Adam.
-
-    A policy that is only measured needs no optimizer, so that its plugin may be absent.
-    """
-    if settings is None or run.inference:
-        return None
-    spec = run.plugins.record(OptimizerSpec, settings.type)
-    return None if spec.resolve() is TorchAdam else spec
 
 
 @attrs.frozen

@@ -11,11 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore import Actions, BehaviorSpec, derive_generator
-from rlcore_torch.cpu.stacked_acting import StackedNumpyActors
 from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, masked
 from rlcore_torch.networks.networks import Actor
 from rlcore_torch.policy.row_groups import RowGroups
-from rlcore_torch.policy.stacked_actors import StackedActors, StackedDistributions
+from rlcore_torch.policy.stacked_actors import StackedActors, StackedDistributions, StackedNumpyActors
 
 FloatArray = NDArray[np.float32]
 Outputs = tuple[FloatArray | None, FloatArray | None]  # columns of the continuous parts and logits

@@ -11,14 +11,15 @@ import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
 from rlcore import Actions, BehaviorSpec, checked_observations
 from rlcore_torch.backend import Backend
-from rlcore_torch.cpu.acting import MOST_ROWS, NumpyActor, agrees, draws_agree
+from rlcore_torch.cpu import MOST_ROWS, NumpyActor, agrees, draws_agree
 from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, masked
 from rlcore_torch.networks.distributions import ActionDistribution, NumpyDraw
-from rlcore_torch.networks.networks import Actor, acting_part, to_numpy
+from rlcore_torch.networks.networks import Actor, to_numpy
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.policy.actor_stack import ActorStack, stack_kind
 from rlcore_torch.policy.policy_module import PolicyModule
@@ -208,6 +209,20 @@ class ActorPolicy:
                 gumbel_noise(self._generator, (total, self.layout.logits))[numbers],
             )
         return self.layout.actions(*self.choose(parameters, noise))
+
+
+def acting_part(model: Actor) -> Actor:
+    """A copy of what acts: an :class:`Actor` with parts of ``model``, or all of a model that overrides how to act."""
+    methods = ("policy", "policy_step", "policy_of")
+    if any(getattr(type(model), name) is not getattr(Actor, name) or name in model.__dict__ for name in methods):
+        return copy.deepcopy(model)
+    actor = Actor.__new__(Actor)
+    nn.Module.__init__(actor)
+    actor.memory = model.memory
+    actor.inputs = copy.deepcopy(model.inputs)
+    actor.actor = copy.deepcopy(model.actor)
+    actor.policy_head = copy.deepcopy(model.policy_head)
+    return actor
 
 
 class ActorSnapshot(ActorPolicy):
