@@ -129,7 +129,7 @@ def _promise(status: Mapping[str, Any]) -> str:
 
 def _latest_summaries(directory: Path) -> dict[str, dict[str, Any]]:
     """Each behavior's last summary in ``metrics.jsonl``; empty if there is no such file."""
-    from rlcore.plugins.metrics_file import METRICS_FILE
+    from rlcore.plugins.core import METRICS_FILE
     from rlcore.storage.files.json_files import DamagedFile, is_whole, parse_json, read_tail
 
     latest: dict[str, dict[str, Any]] = {}

@@ -304,7 +304,7 @@ def declared(keywords: str | None) -> tuple[int, ...]:
     return tuple(map(int, DECLARED.findall(keywords or "")))
 
 
-def _headers(distribution: metadata.Distribution) -> dict[str, list[str]]:
+def _headers(distribution: Any) -> dict[str, list[str]]:
     """The headers of a distribution that are needed here. Its property ``metadata`` would import a parser of mails."""
     text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     found: dict[str, list[str]] = {}

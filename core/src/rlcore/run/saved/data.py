@@ -21,7 +21,7 @@ from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import MAX_BYTES, parse_document, read_document
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.call import Plugins
-from rlcore.plugins.metrics_file import MAX_METRICS, METRICS_FILE
+from rlcore.plugins.core import MAX_METRICS, METRICS_FILE
 from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat, load_without_arrays, verify_checkpoint
 from rlcore.storage.checkpoint_state import RUN, require_models, require_run
 from rlcore.storage.checkpoints import (
