@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.config.problems import Problems
 from rlcore.config.reading import parse_document
-from rlcore.config.structure import INVALID, build, read_settings
+from rlcore.config.structure import build, read_settings
 from rlcore.settings import SettingError, setting
 
 
@@ -62,4 +62,4 @@ def test_one_field_may_take_a_number_a_block_or_a_list_of_blocks(text: str, gate
     document = parse_document(text, "c.yaml")
     problems = Problems(document)
     found = build(Field, document.data, (), problems)
-    assert (str(problems.errors()) if found is INVALID else found.gate) == gate
+    assert (str(problems.errors()) if found is None else found.gate) == gate

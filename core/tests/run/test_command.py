@@ -27,6 +27,7 @@ from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 
 Write = Callable[..., Path]
+HERE = Path(__file__).parent
 
 
 @pytest.fixture
@@ -65,13 +66,6 @@ def test_max_steps_are_those_of_every_behavior(behaviors: Any) -> None:
 def test_max_steps_that_are_typed_are_trained(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
     assert run_rlcore("run", write(), "--max-steps", "3e1").exit_code == 0
     assert written(files)["behaviors"]["Agent"]["max_steps"] == 30
-    refused = run_rlcore("run", write(), "--force", "--max-steps", "2.5")
-    assert refused.stderr == "error: --max-steps: behaviors.Agent.max_steps: must be a whole number, not 2.5\n"
-
-
-def test_an_unknown_flag_says_how_keys_are_set(write: Write, run_rlcore: RunRlcore) -> None:
-    refused = run_rlcore("run", write(), "--gamma", "0.9")
-    assert refused.exit_code == 2 and "No such option '--gamma'; keys of CONFIG are set with --set" in refused.stderr
 
 
 def test_debug_logs_which_plugins_were_loaded_and_why(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
@@ -98,17 +92,25 @@ def test_a_resumed_run_still_says_what_it_was_initialized_from(write: Write, fil
     assert files("second").result["behaviors"]["Agent"]["steps"] == 200
 
 
-def test_resume_and_initialize_from_cannot_both_be_typed(write: Write, run_rlcore: RunRlcore) -> None:
-    refused = run_rlcore("run", write(), "--resume", "--initialize-from", "other")
-    assert refused.exit_code == 2
-    assert "initialize_from: resume continues a run and initialize_from starts a new one" in refused.stderr
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--gamma 0.9", "No such option '--gamma'; keys of CONFIG are set with --set"),
+        ("--resume --initialize-from other", "initialize_from: resume continues a run and initialize_from starts a"),
+        ("--force --resume", "--resume continues a run and --force replaces it"),
+        ("--max-steps 2.5", "error: --max-steps: behaviors.Agent.max_steps: must be a whole number, not 2.5\n"),
+    ],
+)
+def test_flags_that_do_not_fit_are_refused(write: Write, run_rlcore: RunRlcore, flags: str, said: str) -> None:
+    refused = run_rlcore("run", write(), *flags.split())
+    assert refused.exit_code == 2 and said in refused.stderr
 
 
 def test_a_run_with_plugins_from_the_command_line_can_be_resumed_and_read_without_naming_them(
     write: Write, files: Any, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = write({"plugins": {"local": []}})
-    stubs = Path(__file__).parent / "stub_plugin.py"
+    stubs = HERE / "stub_plugin.py"
     monkeypatch.setenv("RLCORE_PLUGINS", f"module:{stubs}")
     assert run_rlcore("run", config, "--set", "behaviors.Agent.max_steps=100").exit_code == 0
     monkeypatch.delenv("RLCORE_PLUGINS")
@@ -149,7 +151,7 @@ def test_the_traceback_of_a_notification_that_failed_is_shown_with_debug(
 ) -> None:
     hooks = tmp_path / "noisy.py"
     hooks.write_text("from rlcore import hookimpl\n\n@hookimpl\ndef rlcore_run_started(run):\n    1 / 0\n")
-    stubs = Path(__file__).parent / "stub_plugin.py"
+    stubs = HERE / "stub_plugin.py"
     config = write({"plugins": {"local": [str(stubs), str(hooks)]}})
     quiet = run_rlcore("run", config)
     assert quiet.exit_code == 0
@@ -203,50 +205,10 @@ def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_
     assert files().result["outcome"] == "done"
 
 
-def test_force_and_resume_cannot_both_be_typed(write: Write, run_rlcore: RunRlcore) -> None:
-    refused = run_rlcore("run", write(), "--force", "--resume")
-    assert refused.exit_code == 2 and "--resume continues a run and --force replaces it" in refused.stderr
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (
-            ["--env=build/Walker", "--env-args", "-x"],
-            "--env: not supported yet: Unity environments; a Gymnasium environment is environment.id of CONFIG, or "
-            "--set environment.id=CartPole-v1",
-        ),
-        (["--no-graphics"], "--no-graphics: not supported yet: Unity environments"),
-        (["--timeout-wait", "3"], "--timeout-wait: write --set env_settings.timeout_wait=NUMBER"),
-        (["--torch-device", "cpu"], "--torch-device: write --device"),
-        (["--worker-id=3"], "--worker-id: not supported yet: Unity environments"),
-        (["--slow"], "--slow: not supported yet: Unity environments"),
-        (["--keep-checkpoints=3"], "--keep-checkpoints: write --set behaviors.NAME.keep_checkpoints=NUMBER"),
-        (["--save-freq", "9"], "--save-freq: write --set behaviors.NAME.checkpoint_interval=STEPS"),
-        (
-            ["--num-runs=4"],
-            "--num-runs: removed by ML-Agents; start a run for each seed, with its own --run-id and --seed",
-        ),
-        (["--multi-gpu"], "--multi-gpu: removed by ML-Agents; leave it out"),
-        (["--algo", "ppo"], "--algo: write trainer_type in the behavior, or --set behaviors.NAME.trainer_type=ppo"),
-        (["--n-timesteps=1e5"], "--n-timesteps: write --max-steps"),
-        (["--docker-target-name=x"], "--docker-target-name: removed by ML-Agents; leave it out"),
-        (
-            ["--sampler=x.yaml"],
-            "--sampler: removed by ML-Agents; write lessons and samplers in environment_parameters",
-        ),
-        (
-            ["--lesson", "2"],
-            "--lesson: removed by ML-Agents; a run starts with the lessons of another one by --set "
-            "checkpoint_settings.initialize_lessons_from=RUN_ID",
-        ),
-    ],
-)
-def test_flags_of_other_programs_are_answered(
-    write: Write, run_rlcore: RunRlcore, flags: list[str], message: str
-) -> None:
-    refused = run_rlcore("run", write(), *flags)
-    assert (refused.exit_code, refused.stderr) == (2, f"error: {message}\n")
+@pytest.mark.parametrize("case", yaml.safe_load((HERE / "data" / "flags_of_others.yaml").read_text()), ids=str)
+def test_flags_of_other_programs_are_answered(write: Write, run_rlcore: RunRlcore, case: Any) -> None:
+    refused = run_rlcore("run", write(), *case["flags"].split())
+    assert (refused.exit_code, refused.stderr) == (2, f"error: {case['answer']}\n")
     assert "--env " not in run_rlcore("run", "--help").stdout
 
 

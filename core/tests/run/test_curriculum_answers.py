@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -63,29 +64,79 @@ def draw_id(made: Callable[[int], Any]) -> Answer:
 
 FLOATS = r"not an array of floats of shape \(2, 1\)"
 INTEGERS = r"not an array of integers of shape \(2, 1\)"
-DRAWS: dict[str, tuple[Answer, str]] = {
-    "one for all": (values(1, 1), rf"returned as values an array of float64 of shape \(1, 1\), {FLOATS}"),
-    "flat": (values(2), rf"of shape \(2,\), {FLOATS}"),
-    "a column too many": (values(2, 2), FLOATS),
-    "a scalar": (lambda env_index, episodes: EpisodeDraw(0.5, np.zeros((2, 1), int)), f"values a float, {FLOATS}"),  # type: ignore[arg-type]
-    "complex": (values(2, 1, of=1j), f"an array of complex128 .* {FLOATS}"),
-    "texts": (values(2, 1, of="a"), FLOATS),
-    "NaN": (
-        values(2, 1, of=np.nan),
-        r"returned nan for the parameter 'pace' \(environment 0, episode 0\); every value must",
+NO_NUMBER = r"returned nan for the parameter 'pace' \(environment 0, episode 0\); every value must"
+SCALAR: Any = EpisodeDraw(0.5, np.zeros((2, 1), int))  # type: ignore[arg-type]
+NO_LESSONS: Any = Changes(CHANGE)  # type: ignore[arg-type]
+WORDS: Any = Changes(("one",))  # type: ignore[arg-type]
+
+
+def always(answer: Any) -> Answer:
+    return lambda *given: answer
+
+
+def target(made: Callable[[int], Any]) -> Answer:
+    return lambda env_index, episodes: made(len(env_index))
+
+
+# What a method answers, and what is said of it.
+ANSWERS: list[tuple[str, Answer, str]] = [
+    ("draw", values(1, 1), rf"returned as values an array of float64 of shape \(1, 1\), {FLOATS}"),
+    ("draw", values(2), rf"of shape \(2,\), {FLOATS}"),
+    ("draw", values(2, 2), FLOATS),
+    ("draw", always(SCALAR), f"values a float, {FLOATS}"),
+    ("draw", values(2, 1, of=1j), f"an array of complex128 .* {FLOATS}"),
+    ("draw", values(2, 1, of="a"), FLOATS),
+    ("draw", values(2, 1, of=np.nan), NO_NUMBER),
+    ("draw", values(2, 1, of=-np.inf), "returned -inf for the parameter 'pace'"),
+    ("draw", draw_id(lambda count: None), f"returned as draw_id None, {INTEGERS}"),
+    ("draw", draw_id(lambda count: np.zeros((1, 1), int)), INTEGERS),
+    ("draw", draw_id(lambda count: np.full((count, 1), 0.7)), INTEGERS),
+    ("draw_target", always(None), "returned as values None, not an array of floats"),
+    ("draw_target", target(np.zeros), "returned as values an array of float64"),
+    ("draw_target", target(lambda count: np.full((count, 1), np.nan)), "returned nan for the parameter"),
+    ("draw_target", target(lambda count: {}["boom"]), "failed: KeyError: 'boom'"),
+    # Answers of another type fail where they are read.
+    ("draw", always(None), "failed: AttributeError: 'NoneType' object has no attribute 'values'"),
+    ("draw", always((1, 2)), "failed: AttributeError: 'tuple' object has no attribute 'values'"),
+    ("advance", always(None), "failed: AttributeError: 'NoneType' object has no attribute 'lessons'"),
+    ("advance", always(NO_LESSONS), "failed: TypeError: 'LessonChange' object is not iterable"),
+    ("advance", always(WORDS), "failed: AttributeError: 'str' object has no attribute 'parameter'"),
+    ("advance", lambda steps: sys.exit(3), "failed: SystemExit: 3"),
+    ("advance", lambda steps: steps.clear(), "failed: AttributeError: 'mappingproxy' .* 'clear'"),
+    ("summarised", lambda behavior, stats: stats.clear(), "failed: AttributeError: 'mappingproxy' .* 'clear'"),
+    ("draw", lambda env_index, episodes: env_index.fill(1000), "failed: ValueError: .*read-only"),
+    ("stats", always(None), "failed: AttributeError: 'NoneType' object has no attribute 'items'"),
+    ("stats", always({"Acme/x": "high"}), "failed: ValueError: could not convert string to float: 'high'"),
+    ("stats", always({"Acme/x": float("nan")}), "returned nan for the tag 'Acme/x'"),
+    ("stats", always({"Environment/Cumulative Reward": 1e6}), "Cumulative Reward', which is rlcore's own"),
+    ("stats", always({"Environment/Parameter/pace": 1.0}), "which is rlcore's own"),
+    ("stats", always({"Environment/Lesson Number/pay": 1.0}), "but has pace only"),
+    ("status", always(None), "failed: TypeError: 'NoneType' object is not iterable"),
+    ("status", always({}), "returned the sections of nothing, not one"),
+    ("status", always({"speed": {"lesson_num": 1}}), "returned the sections 'speed', not one"),
+    ("status", always({"pace": {}, "metadata": {}}), "returned the sections 'pace', 'metadata', not one"),
+    (
+        "status",
+        always({"pace": {"value": [object()]}}),
+        "that is not JSON: value: 0: object is not a JSON value",
     ),
-    "infinity": (values(2, 1, of=-np.inf), "returned -inf for the parameter 'pace'"),
-    "no draw_id": (draw_id(lambda count: None), f"returned as draw_id None, {INTEGERS}"),
-    "one draw_id for all": (draw_id(lambda count: np.zeros((1, 1), int)), INTEGERS),
-    "draw_ids that are no integers": (draw_id(lambda count: np.full((count, 1), 0.7)), INTEGERS),
-}
+    ("status", always({"pace": {"value": np.arange(3)}}), "not JSON: value: ndarray is not a JSON value"),
+    ("status", always({"pace": {1: 2}}), "the key 1 is not a text"),
+    ("state_dict", always(None), "failed: TypeError"),
+    ("state_dict", always([1]), "failed: TypeError"),
+]
 
 
-@pytest.mark.parametrize("case", DRAWS)
-def test_a_draw_that_is_none_stops_the_run(answering: Callable[..., Run], case: str) -> None:
-    answer, message = DRAWS[case]
-    with pytest.raises(PluginError, match=f"{WHO}: draw .*{message}"):
-        answering("draw", answer).train()
+@pytest.mark.parametrize(("method", "answer", "message"), ANSWERS)
+def test_a_wrong_answer_stops_the_run_before_a_checkpoint_and_names_the_curriculum(
+    answering: Callable[..., Run], files: Any, method: str, answer: Answer, message: str
+) -> None:
+    changes = {**PACED, "evaluation": {"interval": 30, "episodes": 4}} if method == "draw_target" else BOTH
+    said = f" failed in {method}:{message[7:]}" if message.startswith("failed:") else f": {method} .*{message}"
+    with pytest.raises(PluginError, match=WHO + said):
+        answering(method, answer, changes).train()
+    assert method == "summarised" or files().steps == []
+    assert method == "summarised" or not (files().path / "run_logs" / "training_status.json").exists()
 
 
 def test_huge_values_are_finite() -> None:
@@ -93,50 +144,6 @@ def test_huge_values_are_finite() -> None:
     curriculum: Any = huge
     drawn = CheckedCurriculum.of(curriculum, "huge").draw(np.arange(2), np.zeros(2, np.int64))
     assert (drawn.values == -1e300).all()
-
-
-TARGETS: dict[str, tuple[Answer, str]] = {
-    "nothing": (lambda env_index, episodes: None, ": draw_target returned as values None, not an array of floats"),
-    "flat": (
-        lambda env_index, episodes: np.zeros(len(env_index)),
-        ": draw_target returned as values an array of float64",
-    ),
-    "NaN": (
-        lambda env_index, episodes: np.full((len(env_index), 1), np.nan),
-        ": draw_target returned nan for the parameter",
-    ),
-    "an error": (lambda env_index, episodes: dict[str, Any]()["boom"], " failed in draw_target: KeyError: 'boom'"),
-}
-
-
-@pytest.mark.parametrize("case", TARGETS)
-def test_so_does_one_of_an_evaluation(answering: Callable[..., Run], case: str) -> None:
-    answer, message = TARGETS[case]
-    evaluation = {"evaluation": {"interval": 30, "episodes": 4}}
-    with pytest.raises(PluginError, match=WHO + message):
-        answering("draw_target", answer, {**PACED, **evaluation}).train()
-
-
-# Answers of another type fail where they are read.
-TYPES: dict[str, tuple[str, Any, str]] = {
-    "no draw": ("draw", None, "AttributeError: 'NoneType' object has no attribute 'values'"),
-    "a pair for a draw": ("draw", (1, 2), "AttributeError: 'tuple' object has no attribute 'values'"),
-    "a forgotten return": ("advance", None, "AttributeError: 'NoneType' object has no attribute 'lessons'"),
-    "no tuple of lessons": ("advance", Changes(CHANGE), "TypeError: 'LessonChange' object is not iterable"),  # type: ignore[arg-type]
-    "words for lessons": ("advance", Changes(("one",)), "AttributeError: 'str' object has no attribute 'parameter'"),  # type: ignore[arg-type]
-    "no statistics": ("stats", None, "AttributeError: 'NoneType' object has no attribute 'items'"),
-    "a word for a statistic": ("stats", {"Acme/x": "high"}, "ValueError: could not convert string to float: 'high'"),
-    "no status": ("status", None, "TypeError: 'NoneType' object is not iterable"),
-}
-
-
-@pytest.mark.parametrize("case", TYPES)
-def test_an_answer_of_another_type_stops_the_run_with_the_curriculums_name(
-    answering: Callable[..., Run], case: str
-) -> None:
-    method, answer, message = TYPES[case]
-    with pytest.raises(PluginError, match=f"{WHO} failed in {method}: {message}"):
-        answering(method, lambda *_: answer).train()
 
 
 def test_a_lesson_of_a_parameter_that_is_not_its_own_stops_the_run_before_it_is_reported(
@@ -166,21 +173,6 @@ def test_the_parameters_of_a_curriculum_are_its_blocks_names(
         run.start()
 
 
-STATS: dict[str, tuple[Any, str]] = {
-    "NaN": ({"Acme/x": float("nan")}, "returned nan for the tag 'Acme/x'"),
-    "the reward": ({"Environment/Cumulative Reward": 1e6}, "'Environment/Cumulative Reward', which is rlcore's own"),
-    "a value": ({"Environment/Parameter/pace": 1.0}, "which is rlcore's own"),
-    "another's lesson": ({"Environment/Lesson Number/pay": 1.0}, "but has pace only"),
-}
-
-
-@pytest.mark.parametrize("case", STATS)
-def test_statistics_that_are_none_or_somebody_elses_stop_the_run(answering: Callable[..., Run], case: str) -> None:
-    answer, message = STATS[case]
-    with pytest.raises(PluginError, match=f"{WHO}: stats .*{message}"):
-        answering("stats", lambda: answer, BOTH).train()
-
-
 def test_two_curricula_give_no_statistic_together(answering: Callable[..., Run], monkeypatch: Any) -> None:
     run = answering("stats", lambda: {"Acme/x": np.float32(0.5)}, BOTH)
     monkeypatch.setattr(class_of(run), "stats", lambda self: {"Acme/x": np.float32(0.5)})
@@ -193,61 +185,12 @@ def test_numpys_numbers_are_statistics(answering: Callable[..., Run], files: Any
     assert files().metrics[-1]["stats"]["Acme/x"] == 0.5 and files().metrics[-1]["stats"]["Acme/y"] == 2.0
 
 
-STATUS: dict[str, tuple[Any, str]] = {
-    "no section": ({}, "returned the sections of nothing, not one"),
-    "another's": ({"speed": {"lesson_num": 1}}, "returned the sections 'speed', not one"),
-    "rlcore's": ({"pace": {}, "metadata": {}}, "returned the sections 'pace', 'metadata', not one"),
-    "an object": ({"pace": {"value": [object()]}}, "'pace' that is not JSON: value: 0: object is not a JSON value"),
-    "an array": ({"pace": {"value": np.arange(3)}}, "not JSON: value: ndarray is not a JSON value"),
-    "a key": ({"pace": {1: 2}}, "the key 1 is not a text"),
-}
-
-
-@pytest.mark.parametrize("case", STATUS)
-def test_a_status_that_is_none_stops_the_run_before_a_checkpoint(
-    answering: Callable[..., Run], files: Any, case: str
-) -> None:
-    answer, message = STATUS[case]
-    with pytest.raises(PluginError, match=f"{WHO}: status .*{message}"):
-        answering("status", lambda: answer).train()
-    assert files().steps == [] and not (files().path / "run_logs" / "training_status.json").exists()
-
-
 def test_numpys_numbers_are_a_status_and_what_is_not_finite_is_null(answering: Callable[..., Run], files: Any) -> None:
     section = {"lesson_num": np.int64(3), "value": float("nan"), "low": np.float64(2), "more": [np.inf, (1, None)]}
     answering("status", lambda: {"pace": section}).train()
     assert files().status["pace"] == {"lesson_num": 3, "value": None, "low": 2.0, "more": [None, [1, None]]}
     (state,) = (json.loads(path.read_text()) for path in files().path.glob("checkpoints/200/state.json"))
     assert state["run"]["sections"]["pace"] == files().status["pace"]
-
-
-@pytest.mark.parametrize("state", [None, [1]])
-def test_a_state_that_is_no_mapping_is_not_saved(answering: Callable[..., Run], files: Any, state: Any) -> None:
-    with pytest.raises(PluginError, match=f"{WHO} failed in state_dict: TypeError"):
-        answering("state_dict", lambda: state).train()
-    assert files().steps == []
-
-
-def test_what_leaves_the_process_is_told_whose_it_was(answering: Callable[..., Run]) -> None:
-    def leave(steps: Any) -> None:
-        raise SystemExit(3)
-
-    with pytest.raises(PluginError, match=f"{WHO} failed in advance: SystemExit: 3"):
-        answering("advance", leave).train()
-
-
-def test_a_curriculum_cannot_change_which_copies_are_asked_for(answering: Callable[..., Run]) -> None:
-    def spoil(env_index: Any, episodes: Any) -> Any:
-        env_index += 1000
-
-    with pytest.raises(PluginError, match=f"{WHO} failed in draw: ValueError: .*read-only"):
-        answering("draw", spoil).train()
-
-
-@pytest.mark.parametrize("method", ["advance", "summarised"])
-def test_nor_what_others_are_told_too(answering: Callable[..., Run], method: str) -> None:
-    with pytest.raises(PluginError, match=f"{WHO} failed in {method}: AttributeError: 'mappingproxy' .* 'clear'"):
-        answering(method, lambda *told: told[-1].clear()).train()
 
 
 def test_an_environment_cannot_change_what_it_is_told() -> None:

@@ -200,19 +200,33 @@ def test_a_status_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monk
     assert [path.name for path in tmp_path.iterdir()] == ["training_status.json"]
 
 
-def test_a_full_disk_at_a_checkpoint_names_step_cause_and_the_last_good_one(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+RESUMES = "the last intact one is of step 40; free some space and resume with --resume"
+
+
+@pytest.mark.parametrize(
+    ("changes", "begun", "step", "advice"),
+    [
+        ({}, 0, 40, "there is no earlier one; free some space and start the run again"),
+        ({}, 50, 80, RESUMES),
+        ({"evaluation": {"interval": 60, "episodes": 2}}, 50, 60, RESUMES),
+    ],
+)
+def test_a_full_disk_at_a_checkpoint_names_step_cause_and_what_to_do(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, changes: Any, begun: int, step: int, advice: str
 ) -> None:
-    run = make_run()
-    next(run)
-    fail_once(monkeypatch, 0)
-    with pytest.raises(RunStateError) as caught:
-        run.train()
-    assert str(caught.value) == (
-        f"checkpoint of step 80 in {files().path / 'checkpoints'} cannot be written: No space left on device; the last "
-        "intact one is of step 40; free some space and resume with --resume"
-    )
-    assert files().steps == [40]
+    run = make_run(changes)
+    run.start()
+    while run.steps < begun:
+        next(run)
+    with monkeypatch.context() as full:
+        fail_once(full, 0)
+        with pytest.raises(RunStateError) as caught:
+            run.train()
+    place = files().path / "checkpoints" / ("best" if changes else "")
+    said = f"checkpoint of step {step} in {place} cannot be written: No space left on device; {advice}"
+    assert str(caught.value) == said and files().steps == ([40] if begun else [])
+    make_run({**changes, **(RESUME if begun else {})}).train()  # as the message says
+    assert files().result["outcome"] == "done"
 
 
 def test_the_cause_of_an_error_that_an_environment_reports_itself_is_kept(
@@ -237,39 +251,3 @@ def test_the_cause_of_an_error_that_an_environment_reports_itself_is_kept(
     explained = EnvironmentFailed("division by zero")
     explained.__cause__ = ZeroDivisionError("division by zero")
     assert traceback_hint(explained) == "", "an environment's own message needs no traceback"
-
-
-def test_a_full_disk_at_the_first_checkpoint_advises_to_start_again(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_run()
-    run.start()
-    with monkeypatch.context() as full:
-        fail_once(full, 0)
-        with pytest.raises(RunStateError) as caught:
-            run.train()
-    assert str(caught.value) == (
-        f"checkpoint of step 40 in {files().path / 'checkpoints'} cannot be written: No space left on device; there is "
-        "no earlier one; free some space and start the run again"
-    )
-    make_run().train()  # as the message says
-    assert files().result["outcome"] == "done"
-
-
-def test_a_full_disk_at_the_first_best_checkpoint_advises_to_resume_where_there_is_a_regular_one(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evaluation = {"evaluation": {"interval": 60, "episodes": 2}}
-    run = make_run(evaluation)
-    while not files().steps:
-        next(run)
-    with monkeypatch.context() as full:
-        fail_once(full, 0)
-        with pytest.raises(RunStateError) as caught:
-            run.train()
-    assert str(caught.value) == (
-        f"checkpoint of step 60 in {files().path / 'checkpoints' / 'best'} cannot be written: No space left on device; "
-        "the last intact one is of step 40; free some space and resume with --resume"
-    )
-    make_run(evaluation | RESUME).train()
-    assert files().result["outcome"] == "done"

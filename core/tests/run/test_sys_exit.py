@@ -14,6 +14,7 @@ import yaml
 
 import rlcore.cli.main
 from rlcore.errors import EnvironmentFailed, PluginError
+from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore
 
 PLUGIN = """
@@ -34,14 +35,18 @@ def leave(where):
         Path(__file__).with_name("left").touch()
         sys.exit(eval(CODE))
 
-def leaving(where, method):
-    def call(*given):
-        leave(where)
-        return method(*given)
-    return call
+def leaving(prefix, *names):
+    class Leaving:
+        def __getattribute__(self, name):
+            found = super().__getattribute__(name)
+            return call(f"{prefix}.{name}", found) if name in names else found
+    return Leaving
 
-ENVIRONMENT = ("reset", "step", "close", "state_dict", "load_state_dict", "set_parameters")
-TRAINER = ("begin", "act", "observe", "ready", "update", "state_dict", "load_state_dict", "load_model")
+def call(where, method):
+    def called(*given, **named):
+        leave(where)
+        return method(*given, **named)
+    return called
 
 @hookimpl
 def rlcore_environments():
@@ -55,42 +60,25 @@ def rlcore_trainers():
 def rlcore_stats_writers():
     return [StatsWriterSpec(name="leaving", target="leaving:Writer", settings="leaving:WriterSettings")]
 
-class Corridor(stub_plugin.FaultyCorridor):
+STEPS = ("reset", "step", "close", "state_dict", "load_state_dict", "set_parameters")
+
+class Corridor(leaving("environment", *STEPS), stub_plugin.FaultyCorridor):
     def __init__(self, settings, run):
         leave("environment")
         super().__init__(run)
 
-    def __getattribute__(self, name):
-        found = super().__getattribute__(name)
-        return leaving(f"environment.{name}", found) if name in ENVIRONMENT else found
+class Policy(leaving("policy", "seed", "act"), stub_plugin.NumpyPolicy):
+    pass
 
-class Policy(stub_plugin.NumpyPolicy):
-    def seed(self, seed):
-        leave("policy.seed")
-        super().seed(seed)
+LEARNING = ("begin", "act", "observe", "ready", "update", "state_dict", "load_state_dict", "load_model")
 
-    def act(self, *given, **named):
-        leave("policy.act")
-        return super().act(*given, **named)
-
-class Trainer(stub_plugin.NumpyTrainer):
+class Trainer(leaving("trainer", *LEARNING), stub_plugin.NumpyTrainer):
     def __init__(self, settings, behavior, run):
         leave("trainer")
         super().__init__(settings, behavior, run)
         self._policy = Policy(self)
 
-    @property
-    def policy(self):
-        leave("trainer.policy")
-        return self._policy
-
-    @policy.setter
-    def policy(self, policy):
-        pass
-
-    def __getattribute__(self, name):
-        found = super().__getattribute__(name)
-        return leaving(f"trainer.{name}", found) if name in TRAINER else found
+    policy = property(lambda self: leave("trainer.policy") or self._policy, lambda self, policy: None)
 
 @attrs.frozen(kw_only=True)
 class Settings(stub_plugin.NumpySettings):
@@ -102,15 +90,12 @@ class WriterSettings:
     def __attrs_post_init__(self):
         leave("writer settings")
 
-class Writer:
+class Writer(leaving("writer", "write", "close")):
     def __init__(self, settings, run):
         leave("writer")
 
-    def write(self, *given):
-        leave("writer.write")
-
-    def close(self):
-        leave("writer.close")
+    def write(self, *given): pass
+    def close(self): pass
 
 leave("import")
 """
@@ -193,8 +178,6 @@ def test_the_run_ends_with_exit_3_or_4_and_a_line_that_names_who_left(
 
 
 def test_an_error_of_a_run_is_one_in_python_too(leaving: Any, make_run: Any) -> None:
-    from rlcore.run.run import Run
-
     with pytest.raises(EnvironmentFailed, match="failed in step: SystemExit: 0"):
         Run(leaving("environment.step")).train()
     with pytest.raises(PluginError, match="failed at step 50: SystemExit: 0"):
@@ -202,8 +185,6 @@ def test_an_error_of_a_run_is_one_in_python_too(leaving: Any, make_run: Any) -> 
 
 
 def test_what_leaves_while_it_is_closed_keeps_nothing_else_open(leaving: Any, files: Any) -> None:
-    from rlcore.run.run import Run
-
     closed = []
     run = Run(leaving("writer.close"))
     run.start()
@@ -220,8 +201,6 @@ def test_what_leaves_while_it_is_closed_keeps_nothing_else_open(leaving: Any, fi
 
 
 def test_an_error_of_the_run_is_reported_before_one_of_closing(leaving: Any, caplog: pytest.LogCaptureFixture) -> None:
-    from rlcore.run.run import Run
-
     run = Run(leaving("environment.close"))
     run.start()
     run.behaviors["Agent"].trainer.update = lambda: 1 / 0  # type: ignore[assignment, return-value]
@@ -267,27 +246,22 @@ def test_rlcore_validate_says_so_too(leaving: Any, run_rlcore: RunRlcore, tmp_pa
     assert result.exit_code == 4 and "failed in its settings class Settings: SystemExit: 0" in result.stderr
 
 
-def test_a_system_exit_that_nothing_caught_is_an_unexpected_error(
-    run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def leave(*given: Any, **named: Any) -> None:
-        raise SystemExit(0)
-
-    monkeypatch.setattr(rlcore.cli.main.rlcore, "main", leave)
-    for arguments in (["run"], ["--debug", "status", "x"]):
-        result = run_rlcore(*arguments)
-        assert result.exit_code == 1
-        assert "error: unexpected SystemExit: 0; raise an exception instead" in result.stderr
-
-
-@pytest.mark.parametrize(("code", "exit_code"), [(0, 0), (None, 0), (3, 3), ("no such file", 1)])
-def test_a_plugins_own_command_ends_as_it_wants_to(
-    run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch, code: Any, exit_code: int
+@pytest.mark.parametrize(
+    ("command", "code", "exit_code", "said"),
+    [
+        ("run", 0, 1, "error: unexpected SystemExit: 0; raise an exception instead"),
+        ("--debug status x", 0, 1, "error: unexpected SystemExit: 0; raise an exception instead"),
+        *[("sweep", code, code or 0, "") for code in (0, None, 3)],
+        ("sweep", "no such file", 1, "no such file\n"),
+    ],
+)
+def test_a_system_exit_that_nothing_caught_is_an_error_unless_it_is_of_a_plugins_own_command(
+    run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch, command: str, code: Any, exit_code: int, said: str
 ) -> None:
     def leave(*given: Any, **named: Any) -> None:
         raise SystemExit(code)
 
     monkeypatch.setattr(rlcore.cli.main.rlcore, "main", leave)
-    result = run_rlcore("sweep")
+    result = run_rlcore(*command.split())
     assert result.exit_code == exit_code
-    assert result.stderr == (f"{code}\n" if isinstance(code, str) else "")
+    assert result.stderr == said if command == "sweep" else said in result.stderr

@@ -17,7 +17,7 @@ from rlcore.contracts.stats import (
     StatSummary,
     StatsWriter,
 )
-from rlcore.plugins.metrics_file import JsonlWriter
+from rlcore.plugins.core import JsonlWriter
 
 
 def stats(**extra: float) -> dict[str, StatSummary]:

@@ -95,30 +95,6 @@ def test_a_gradient_of_the_gradient_is_right_or_refused(activation: str) -> None
         penalty(fused_dense(x, layers, activation))
 
 
-@WAYS
-@pytest.mark.parametrize("activate_last", [False, True])
-@pytest.mark.parametrize("activation", list(FUNCTIONS))
-def test_frozen_layers_give_their_input_its_gradient_and_take_none(
-    activation: str, activate_last: bool, way: Dense
-) -> None:
-    torch.manual_seed(0)
-    layers = [nn.Linear(5, 7), nn.Linear(7, 6), nn.Linear(6, 3)]
-    x, weight = torch.randn(9, 5), torch.randn(9, 3)
-    outcomes = []
-    for frozen in (True, False):
-        given = x.clone().requires_grad_()
-        output = way(given, layers, activation, activate_last, frozen)
-        (output * weight).sum().backward()
-        outcomes.append((output, given.grad))
-        if frozen:
-            assert all(parameter.grad is None for layer in layers for parameter in layer.parameters())
-    assert layers[0].weight.grad is not None, "unfrozen layers learn"
-    for ours, theirs in zip(*outcomes, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
-    with torch.no_grad():
-        assert outcomes[0][0].equal(way(x, layers, activation, activate_last, frozen=True))
-
-
 @pytest.mark.parametrize("rows", [0, 1, 5, 19, 20])
 @pytest.mark.parametrize("activate_last", [False, True])
 @pytest.mark.parametrize("activation", list(FUNCTIONS))

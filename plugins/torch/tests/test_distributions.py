@@ -26,7 +26,6 @@ from rlcore_torch import (
     DeterministicTanh,
     Gaussian,
     NetworkSettings,
-    SquashedGaussian,
     StateDependentGaussian,
     StateDependentGaussianSettings,
 )
@@ -84,23 +83,6 @@ def test_a_state_dependent_gaussian_has_a_deviation_within_limits_for_each_row()
     torch.testing.assert_close(made.log_prob(columns, raw), normal.log_prob(raw))
     torch.testing.assert_close(made.entropy(columns), normal.entropy())
     torch.testing.assert_close(made.sample(columns, noise), columns[:, :2] + std * noise)
-
-
-@pytest.mark.parametrize("log_std", [-5.0, -3.0, -1.0, 0.0, 1.0, 2.0])
-def test_the_entropy_of_the_squashed_gaussian_is_that_of_numerical_integration(log_std: float) -> None:
-    """The trapezoidal rule over 20,000 points, in float64: values, and the gradients of means and deviations."""
-    means = np.linspace(-3.0, 3.0, 13)
-    noise = np.linspace(-10.0, 10.0, 20_001)
-    weights = np.exp(-0.5 * noise**2) / np.sqrt(2 * np.pi) * (noise[1] - noise[0])
-    u = means[:, None] + np.exp(log_std) * noise  # the entropy is E[log(std) + log(1 - tanh(u)^2)] and a constant
-    expected = log_std + 0.5 * np.log(2 * np.pi * np.e) + (weights * -2.0 * np.log(np.cosh(u))).sum(1)
-    by_mean = (weights * -2.0 * np.tanh(u)).sum(1)
-    by_log_std = 1.0 + (weights * -2.0 * np.tanh(u) * (u - means[:, None])).sum(1)
-    columns = torch.tensor(np.stack([means, np.full_like(means, log_std)], axis=1), dtype=torch.float32)
-    found = SquashedGaussian(behavior(1)).entropy(columns.requires_grad_())
-    [gradient] = torch.autograd.grad(found.sum(), columns)
-    np.testing.assert_allclose(found.detach(), expected, atol=1e-4)
-    np.testing.assert_allclose(gradient, np.stack([by_mean, by_log_std], axis=1), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -81,18 +81,6 @@ def test_layers_that_are_not_plain_are_called(change: Any) -> None:
     assert all(parameter.grad is not None for parameter in model.actor.parameters())
 
 
-def test_a_policy_that_is_replaced_on_the_object_acts_by_it() -> None:
-    """A probe finds what no look at the modules does."""
-    model = fast_model()
-    own = model.actor.into
-    model.actor.into = lambda *given, **named: own(*given, **named) + 1.0  # type: ignore[method-assign]
-    columns, _ = ActorPolicy(SPEC, model, FAST).parameters(SEEN, None)
-    with torch.no_grad():
-        expected = model.policy((torch.from_numpy(SEEN["seen"]),))[0]
-    assert columns is not None and expected is not None
-    np.testing.assert_allclose(columns, expected.numpy(), atol=1e-6)
-
-
 @pytest.mark.parametrize("copied", [copy.deepcopy, ActorPolicy.snapshot])
 def test_a_copy_acts_with_weights_of_its_own(copied: Any) -> None:
     model = fast_model()

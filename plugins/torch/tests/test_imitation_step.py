@@ -130,17 +130,6 @@ def test_the_loss_is_the_squared_error_of_a_draw_and_the_mean_cross_entropy(name
     assert imitation.loss(batch).item() == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("squashed", [False, True])
-def test_the_draw_is_differentiable_in_mean_and_standard_deviation(squashed: bool) -> None:
-    imitation = cloning(ENVIRONMENTS["continuous"], squashed=squashed)
-    imitation.optimizer.zero_grad()
-    imitation.loss(imitation.reader.actions(imitation.rows)).backward()
-    head = imitation.model.policy_head
-    assert head.linear.weight.grad is not None and (head.linear.weight.grad.abs().sum(1) > 0).all()
-    if not squashed:
-        assert (head.distribution.log_std.grad != 0).all()
-
-
 # ---------------------------------------------------------------- its gradient steps
 
 
@@ -328,22 +317,6 @@ def test_every_update_imitates_and_reports_it_until_it_has_faded(kind: type[Any]
     told = [stats for stats in updates if PRETRAINING_LOSS in stats]
     assert 0 < len(told) < len(updates)
     assert updates[: len(told)] == told, "imitation came back"
-
-
-@KINDS
-def test_the_policy_acts_with_what_was_imitated(kind: type[Any], demonstrations: Recording) -> None:
-    trainer = trainer_of(kind, demonstrations, {}, normalize=True)
-    learn(trainer, identity_hybrid(2), 100)
-    head = trainer.model.policy_head
-    columns = np.random.default_rng(0).standard_normal((3, head.continuous), np.float32)
-    noise = np.random.default_rng(1).standard_normal((3, head.noise_size), np.float32)
-    drawn, _ = trainer.policy.choose((columns, None), (noise, noise))
-    expected = head.distribution.sample(torch.from_numpy(columns), torch.from_numpy(noise)).detach()
-    np.testing.assert_allclose(drawn, expected, rtol=1e-5)
-    seen = {name: array[:5] for name, array in demonstrations.observations.items()}
-    acted = trainer.policy.act(seen)
-    trainer.policy.refresh()
-    np.testing.assert_array_equal(acted.continuous, trainer.policy.act(seen).continuous)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
 from rlcore_torch import Rollout
-from rlcore_torch.on_policy.advantages import EpisodeRewards
 from rlcore_torch.on_policy.minibatch import approximate_kl, standardize
 
 
@@ -43,24 +42,3 @@ def test_standardized_advantages_have_mean_zero_and_deviation_one() -> None:
     shown = standardize(torch.tensor([1.0, 2.0, 3.0, 10.0]))
     np.testing.assert_allclose([shown.mean(), shown.std(correction=0)], [0, 1], atol=1e-6)
     assert standardize(torch.tensor([3.0])).tolist() == [0.0], "a single value says nothing"
-
-
-@given(seed=st.integers(0, 2**32 - 1), rollouts=st.lists(st.integers(1, 9), min_size=1, max_size=5))
-def test_episode_rewards_are_summed_across_rollouts_without_those_that_were_cut(seed: int, rollouts: list[int]) -> None:
-    random = np.random.default_rng(seed)
-    recorder, sums = EpisodeRewards(3), np.zeros(3)
-    for rows in rollouts:
-        reward = random.standard_normal((rows, 3)).astype(np.float32)
-        ended = random.random((rows, 3)) < 0.3
-        cuts = np.argwhere(ended & (random.random((rows, 3)) < 0.3))
-        was_cut = {tuple(pair) for pair in cuts.tolist()}
-        finished = []
-        for t in range(rows):
-            for slot in range(3):
-                sums[slot] += reward[t, slot]
-                if ended[t, slot]:
-                    if (t, slot) not in was_cut:
-                        finished.append(sums[slot])
-                    sums[slot] = 0.0
-        assert sorted(recorder.record(reward, ended, cuts)) == pytest.approx(sorted(finished), abs=1e-5)
-        np.testing.assert_allclose(recorder.open, sums, atol=1e-5)

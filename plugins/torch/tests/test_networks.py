@@ -12,11 +12,9 @@ from rlcore import BehaviorSpec, ObservationSpec, UnsupportedSpace
 from rlcore_torch import (
     ActionLayout,
     ActorCritic,
-    Critic,
     Gaussian,
     ImageEncoder,
     NetworkSettings,
-    ObservationInputs,
     PolicyHead,
 )
 from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE
@@ -90,28 +88,3 @@ def test_initial_weights_have_the_gains_of_their_scheme(init: str) -> None:
         wide = PolicyHead(256, ActionLayout(SPACES), init, Gaussian(SPACES)).linear.weight
         assert wide[:8].std().item() == pytest.approx(0.2 / 16, rel=0.1), "means"
         assert wide[8:].std().item() == pytest.approx(0.1 / 16, rel=0.1), "logits"
-
-
-@pytest.mark.parametrize("image", [False, True])
-def test_frozen_gives_only_the_action_a_gradient(image: bool) -> None:
-    torch.manual_seed(0)
-    seen = [ObservationSpec("speed", (3,), np.float32)]
-    if image:
-        seen.append(ObservationSpec("camera", (20, 20, 3), np.uint8, "image"))
-    inputs_of = ObservationInputs(tuple(seen), normalize=False)
-    critic = Critic(inputs_of, NetworkSettings(hidden_units=16), 2, continuous=2)
-    random = np.random.default_rng(0)
-    inputs = inputs_of.raw(
-        {
-            "speed": random.normal(size=(6, 3)).astype(np.float32),
-            "camera": random.integers(0, 255, (6, 20, 20, 3)).astype(np.uint8),
-        }
-    )
-    action, target = torch.randn(6, 2, requires_grad=True), torch.randn(6, 2)
-    (0.5 * (critic(inputs, action) - target).square().sum()).backward()
-    expected, action.grad = action.grad, None
-    assert all(parameter.grad is not None for parameter in critic.parameters())
-    critic.zero_grad()
-    (0.5 * (critic(inputs, action, frozen=True) - target).square().sum()).backward()
-    torch.testing.assert_close(action.grad, expected)
-    assert all(parameter.grad is None for parameter in critic.parameters())

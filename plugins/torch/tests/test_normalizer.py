@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_torch import Actor, NetworkSettings, ObservationInputs, RunningNormalizer, load_model_state, model_state
+from rlcore_torch import Actor, NetworkSettings, ObservationInputs, RunningNormalizer
 
 
 @given(seed=st.integers(0, 2**32 - 1), sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6))
@@ -91,16 +91,3 @@ def test_no_double_is_on_the_device() -> None:
     assert [x.device.type for x in raw] == ["cpu", "cpu"]
     assert [x.device.type for x in shown] == ["meta", "meta"] and shown[0].dtype == torch.float32
     assert inputs.normalizer is not None and inputs.normalizer.count.item() == 3
-
-
-def test_a_saved_normalizer_goes_on_where_it_was() -> None:
-    random = torch.Generator().manual_seed(0)
-    first, second = torch.randn(50, 2, generator=random), torch.randn(30, 2, generator=random) + 3
-    whole, half = RunningNormalizer(2), RunningNormalizer(2)
-    whole.update(first)
-    half.update(first)
-    restored = RunningNormalizer(2)
-    load_model_state(restored, model_state(half), "Agent")
-    whole.update(second)
-    restored.update(second)
-    assert restored(second).equal(whole(second))

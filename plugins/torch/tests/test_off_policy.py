@@ -299,18 +299,6 @@ def test_the_normalizer_has_the_mean_and_variance_of_every_observation_once() ->
     np.testing.assert_allclose(normalizer.m2 / normalizer.count, everything.var(0), rtol=1e-12)
 
 
-def test_acting_only_leaves_the_normalizer_as_it_was_saved() -> None:
-    environment = IdentityEnvironment(5, continuous=3)
-    trained = counter(environment, normalize=True)
-    learn(trained, environment, 20)
-    saved = copied(trained.state_dict())["model"]
-    acting = counter(environment, normalize=True, inference=True)
-    acting.load_model(saved)
-    acting.begin(first_batch(environment))
-    for name, array in acting.state_dict()["model"].items():
-        np.testing.assert_array_equal(array, saved[name])
-
-
 # ---------------------------------------------------------------- resuming
 
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_torch import ActorCritic, ActorPolicy, Backend, Gaussian, NetworkSettings
+from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
 from rlcore_torch.cpu import MOST_ROWS, NUMPY_FUNCTIONS, numpy_actor
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)
@@ -78,16 +78,6 @@ def test_many_rows_at_once_are_acted_on_like_few() -> None:
     np.testing.assert_array_equal(many.discrete, np.concatenate([a.discrete for a in few]))
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint8])
-def test_observations_of_any_type_give_actions_of_the_contract(dtype: type) -> None:
-    _, policy = model_and_policy(behavior(ObservationSpec("seen", (3,), dtype)))
-    seen: dict[str, NDArray[Any]] = {"seen": np.arange(12).reshape(4, 3).astype(dtype)}
-    for deterministic in (True, False):
-        actions = policy.act(seen, deterministic=deterministic)
-        assert actions.continuous is not None and actions.discrete is not None
-        assert actions.continuous.dtype == np.float32 and actions.discrete.dtype == np.int64
-
-
 @pytest.mark.parametrize("logit", [0.0, 1e9, float(np.finfo(np.float32).max)])
 def test_forbidden_options_are_out_of_reach(logit: float) -> None:
     """A policy, a stack of frozen ones and the module that exporters read choose what is allowed."""
@@ -107,20 +97,3 @@ def test_forbidden_options_are_out_of_reach(logit: float) -> None:
         seen = {name: torch.from_numpy(array) for name, array in observe(4).items()}
         chosen = policy.module()(seen, torch.from_numpy(mask), None, noise).discrete
         assert chosen.tolist() == [[1, 1]] * 4
-
-
-def test_sampling_follows_the_seed_and_spreads_by_the_deviation() -> None:
-    model, policy = model_and_policy(behavior())
-    seen = {name: np.repeat(array, 4000, axis=0) for name, array in observe(1).items()}
-    policy.seed(3)
-    first = policy.act(seen, deterministic=False)
-    policy.seed(3)
-    again = policy.act(seen, deterministic=False)
-    assert first.continuous is not None and again.continuous is not None
-    np.testing.assert_array_equal(first.continuous, again.continuous)
-    mean, _ = policy.parameters(seen, None)
-    gaussian = model.policy_head.distribution
-    assert mean is not None and isinstance(gaussian, Gaussian)
-    std = gaussian.log_std.detach().exp().numpy()
-    drawn = mean + std * np.random.default_rng(3).standard_normal(mean.shape, dtype=np.float32)
-    np.testing.assert_allclose(first.continuous, policy.layout.to_environment(drawn))

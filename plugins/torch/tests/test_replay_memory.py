@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +73,6 @@ def test_the_size_that_is_offered_fits_and_one_more_does_not(priorities: bool) -
 def test_it_says_when_nothing_fits() -> None:
     with pytest.raises(ConfigError, match="not even one row fits"):
         require_memory(behavior(), 1000, available=100)
-
-
-def test_nothing_is_allocated_before_the_check(monkeypatch: Any) -> None:
-    monkeypatch.setattr(allocation, "available_memory", lambda: 10 * 2**20)
-    tracemalloc.start()
-    try:
-        with pytest.raises(ConfigError, match=r"buffer_size.*10\.0 MiB are available"):
-            ReplayBuffer(behavior(), 2000, 0.5)
-        assert tracemalloc.get_traced_memory()[1] < 2**20
-    finally:
-        tracemalloc.stop()
 
 
 def test_masks_and_group_rewards_are_checked_when_the_first_one_comes(monkeypatch: Any) -> None:

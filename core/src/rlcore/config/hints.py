@@ -7,7 +7,7 @@ and samplers in files of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -181,20 +181,15 @@ def misplaced(
     removed = [key for key in data if key in foreign_keys()["ml_agents"] and key not in own and key != "trainer"]
     if data.get("use_recurrent") is not True:
         removed += [key for key in _MEMORY_KEYS if moved.pop(key, None)]
-    parts = [_belonging(moved), "rename trainer to trainer_type", f"delete {', '.join(removed)}" if removed else ""]
-    text = "; ".join(filter(None, (*parts, CONVERTER)))
-    return ("trainer", *moved, *removed), f"the format of ML-Agents up to 0.16: {text}"
-
-
-def _belonging(moved: Mapping[str, KeyPath]) -> str:
-    """``batch_size, beta belong in hyperparameters; gamma belongs in reward_signals.extrinsic``."""
     by_block: dict[KeyPath, list[str]] = {}
     for key, block in moved.items():
         by_block.setdefault(block, []).append(key)
-    return "; ".join(
+    parts = [
         f"{', '.join(keys)} {'belong' if len(keys) > 1 else 'belongs'} in {dotted(block)}"
         for block, keys in by_block.items()
-    )
+    ]
+    parts += ["rename trainer to trainer_type", *([f"delete {', '.join(removed)}"] if removed else []), CONVERTER]
+    return ("trainer", *moved, *removed), f"the format of ML-Agents up to 0.16: {'; '.join(parts)}"
 
 
 def outside_behaviors(unknown: Mapping[str, Any], has_behaviors: bool, plugins: Plugins) -> list[tuple[list[str], str]]:
@@ -205,7 +200,8 @@ def outside_behaviors(unknown: Mapping[str, Any], has_behaviors: bool, plugins: 
             kind = _kind_of_block(block, has_behaviors, plugins)
             if kind:
                 groups.setdefault(kind, []).append(key)
-    return [(keys, f"{message}{_others(keys)}") for message, keys in groups.items()]
+    others = {message: f"; also {', '.join(map(repr, keys[1:]))}" for message, keys in groups.items() if len(keys) > 1}
+    return [(keys, f"{message}{others.get(message, '')}") for message, keys in groups.items()]
 
 
 def is_behavior(block: Any, plugins: Plugins) -> bool:
@@ -226,18 +222,14 @@ def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool, plugins: Plugi
         return _LESSONS
     if "trainer_type" in block or "hyperparameters" in block:
         return _BEHAVIOR
-    if not has_behaviors and _is_of_zoo(block):
-        return ZOO_FILE
-    if not has_behaviors and _is_of_rllib(block):
-        return RLLIB_FILE
+    if not has_behaviors and not foreign_keys()["stable_baselines3"].keys().isdisjoint(block.keys() - _ANYONES):
+        return ZOO_FILE  # an entry of such a file
+    if not has_behaviors and "run" in block and not block.keys().isdisjoint({"env", "config", "stop"}):
+        return RLLIB_FILE  # an experiment
     places = {**_inner_places((), plugins), **dict.fromkeys(settings_fields(BehaviorSettings), ())}
     if "trainer" in block or (not has_behaviors and any(key in places for key in block)):
         return _OLD_BEHAVIOR
     return ""
-
-
-def _others(keys: Sequence[str]) -> str:
-    return f"; also {', '.join(map(repr, keys[1:]))}" if len(keys) > 1 else ""
 
 
 def _keys_of_trainers(plugins: Plugins, attribute: str) -> list[str]:
@@ -264,17 +256,6 @@ def _inner_places(hyperparameters: Iterable[str], plugins: Plugins) -> dict[str,
         **dict.fromkeys(_keys_of_trainers(plugins, "network"), ("network_settings",)),
         **dict.fromkeys(keys, ("hyperparameters",)),
     }
-
-
-def _is_of_zoo(keys: Iterable[str]) -> bool:
-    """Return whether a block at the top level with these keys is an entry of a file of RL Zoo."""
-    return not foreign_keys()["stable_baselines3"].keys().isdisjoint(set(keys) - _ANYONES)
-
-
-def _is_of_rllib(keys: Iterable[str]) -> bool:
-    """Return whether a block at the top level with these keys is an experiment of RLlib."""
-    keys = set(keys)
-    return "run" in keys and not keys.isdisjoint({"env", "config", "stop"})
 
 
 def value_hint(path: KeyPath, value: str) -> str:

@@ -78,19 +78,19 @@ def load_document(
     document = with_num_envs(document, problems)
     document = problems.document = with_evaluation_environment(document, choices, problems)
     checked_block(document.data.get("plugins", {}), problems)
-    config = build(RunConfig, document.data, (), problems, choices)
-    if isinstance(config, RunConfig):
+    config: RunConfig | None = build(RunConfig, document.data, (), problems, choices)
+    if config is not None:
         check_config(config, plugins, problems, measuring)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
     check_names(problems)
     check_start(problems)
-    if isinstance(config, RunConfig) and not measuring:
+    if config is not None and not measuring:
         try:
             plain(config, ())
         except ConfigError as error:
             problems.add(error.key, error.message)
     problems.raise_any()
-    assert isinstance(config, RunConfig)
+    assert config is not None
     return config, document
 
 
@@ -177,28 +177,24 @@ def left_out(document: Document, plugins: Plugins) -> Iterator[str]:
 def plugin_settings(document: Document) -> PluginSettings:
     """The ``plugins`` block alone, read before any plugin is imported."""
     problems = Problems(document)
-    settings = checked_block(document.data.get("plugins", {}), problems)
+    settings: PluginSettings = checked_block(document.data.get("plugins", {}), problems)
     problems.raise_any()
-    assert isinstance(settings, PluginSettings)
     return settings
 
 
 def checked_block(data: Any, problems: Problems) -> Any:
-    """The ``plugins`` block as settings, or INVALID; checks the names in the block too."""
+    """The ``plugins`` block as settings, or None; checks the names in the block too, and how many there are."""
     settings = build(PluginSettings, data, ("plugins",), problems)
-    if isinstance(settings, PluginSettings):
-        _check_references(settings, problems)
-    return settings
-
-
-def _check_references(settings: PluginSettings, problems: Problems) -> None:
-    """Report what is wrong with the names in a ``plugins`` block, and lists that are too long."""
-    for key, references in (("enable", settings.enable), ("disable", settings.disable), ("local", settings.local)):
-        if len(references) > MAX_REFERENCES:
-            problems.add(("plugins", key), f"names {len(references)} plugins; at most {MAX_REFERENCES} are allowed")
-            return
+    if settings is None:
+        return None
+    for key in ("enable", "disable", "local"):
+        count = len(getattr(settings, key))
+        if count > MAX_REFERENCES:
+            problems.add(("plugins", key), f"names {count} plugins; at most {MAX_REFERENCES} are allowed")
+            return settings
     for key, index, problem in block_problems(settings):
         problems.add(("plugins", key, index), problem)
+    return settings
 
 
 def used_references(document: Document) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from rlcore.config.dump import NOT_INHERITED, plain, same_type
 from rlcore.config.hints import not_supported_keys
 from rlcore.config.problems import ConfigErrors, Problems, shown
 from rlcore.config.reading import MAX_DEPTH, document_from_mapping, parse_document
-from rlcore.config.structure import INVALID, build, unknown_key
+from rlcore.config.structure import build, unknown_key
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, dotted
 from rlcore.plugins.failures import failure
 from rlcore.plugins.known import LESSONS
@@ -215,13 +215,12 @@ def with_evaluation_environment(document: Document, choices: Choices, problems: 
     elif base is None and not own:
         problems.add(path[:1], "there is no environment to evaluate in; give environment or evaluation.environment")
     else:
-        built = INVALID
-        if isinstance(base, Block):
+        base, built = base if isinstance(base, Block) else None, None
+        if base is not None:
             built = build(EnvironmentSettings, base, path[1:], Problems(document), choices)
-        if built is not INVALID:
-            base = placed_like(plain(built, path[1:], secrets=True), base)
-        if own or built is not INVALID:
-            complete = evaluation_block(own, base if isinstance(base, Block) else None)
+            base = base if built is None else placed_like(plain(built, path[1:], secrets=True), base)
+        if own or built is not None:
+            complete = evaluation_block(own, base)
     evaluation = evaluation.without(path[1])
     if complete is not None:
         origin = document.data["evaluation"].origins.get(path[1])
@@ -306,7 +305,7 @@ def with_num_envs(document: Document, problems: Problems) -> Document:
     if isinstance(given, Block) and ALIAS[1] in given:
         alias = Block([(ALIAS[1], given[ALIAS[1]], given.origins.get(ALIAS[1]))])
         data = with_value(data, ALIAS[:1], lambda block: block.without(ALIAS[1]))
-        if build(EnvironmentSettings, alias, ALIAS[:1], problems) is INVALID or alias[ALIAS[1]] is None:
+        if build(EnvironmentSettings, alias, ALIAS[:1], problems) is None or alias[ALIAS[1]] is None:
             alias = None
     if isinstance(environment, Block):
         own = environment.get(NUM_ENVS[1])
@@ -369,7 +368,7 @@ def without_absent(document: Document, choices: Choices, exporter: ExporterSpec 
     for name, record in choices.sections.items():
         problems = Problems(document)
         section = build(record.resolve(), data.get(name, {}), (name,), problems, choices, choices.owner(record))
-        if section is INVALID:
+        if section is None:
             log.warning("ignored, because no measurement needs it: %s", problems.errors().problems[0])
             data = data.without(name)
         elif name not in data:

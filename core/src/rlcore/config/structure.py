@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 MAX_NAMES = 1_000  # behaviors, reward signals, writers, exporters, environment parameters
 _SECRET = "; it is a secret, which the configuration.yaml of a run does not contain: give it again"
 NO_KEY = "\0"  # before the name of a field that no file may have: cattrs takes it for another key
-
-
-class Invalid(enum.Enum):
-    INVALID = "data that was refused; its problems are collected"
-
-
-INVALID: Final = Invalid.INVALID
 
 
 class Refused(ConfigError):
@@ -75,7 +68,7 @@ _RECORDS: ContextVar[Any] = ContextVar("records", default=None)
 
 
 def build(cls: Any, data: Any, path: KeyPath, problems: Problems, records: Any = None, owner: str = "") -> Any:
-    """An instance of ``cls`` from data at ``path``, or INVALID after the problems were added.
+    """An instance of ``cls`` from data at ``path``, or None after the problems were added.
 
     Without ``records``, no record that the data names is looked for. The ``owner`` is the plugin whose section the data
     is. Raises PluginError if a class of a plugin fails.
@@ -86,7 +79,7 @@ def build(cls: Any, data: Any, path: KeyPath, problems: Problems, records: Any =
             raise problems.plugin_error(at, str(refused)) from refused.__cause__ or refused
         message, note = (refused.problem, "") if records is None else records.completed(refused, at)
         problems.add(at, f"{message}; section of {whose}" if whose else message, refused.package, note)
-    return INVALID if found else made
+    return made
 
 
 def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str], ...]]:
@@ -158,7 +151,9 @@ def converter() -> Converter:
     factories: dict[Callable[[Any], bool], Callable[[Any], Any]] = {
         attrs.has: partial(_class, made),
         lambda kind: chosen_by(kind) is not None: partial(_block_of_record, made),
-        lambda kind: typing.get_origin(kind) is Literal: lambda kind: partial(_one_of, dict(_pairs(kind))),
+        lambda kind: typing.get_origin(kind) is Literal: (
+            lambda kind: partial(_one_of, {each: each for each in typing.get_args(kind)})
+        ),
         lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum): (
             lambda kind: partial(_one_of, {each.value: each for each in kind})
         ),
@@ -201,10 +196,6 @@ def _wrong(value: Any, expected: str, choices: Iterable[Any] = ()) -> Refused:
         hint = "; put it in quotes"
     text = value if isinstance(value, str) and not hint else None
     return Refused(f"must be {expected}, not {shown(value)}{hint}", text=text)
-
-
-def _pairs(kind: Any) -> Iterator[tuple[Any, Any]]:
-    return ((each, each) for each in typing.get_args(kind))
 
 
 def _one_of(members: Mapping[Any, Any], value: Any, _: Any) -> Any:

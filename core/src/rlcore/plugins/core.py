@@ -1,9 +1,32 @@
-"""The plugin inside rlcore. It uses the same hooks as every other plugin."""
+"""The plugin inside rlcore, which uses the same hooks as every other one: the extrinsic reward, and two writers.
+
+The writer ``jsonl`` is here, with the file ``metrics.jsonl`` that it continues when a run is resumed; ``console`` is in
+:mod:`rlcore.cli.terminal`. What reads and writes files is imported when it is used: each start imports this module.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from rlcore.hookspecs import hookimpl
 from rlcore.records import RewardProviderSpec, StatsWriterSpec
+
+if TYPE_CHECKING:
+    from rlcore.contracts.stats import StatSummary
+    from rlcore.plugins.context import RunContext
+
+log = logging.getLogger(__name__)
+
+METRICS_FILE = "metrics.jsonl"
+DAMAGED = ".damaged"  # added to the name of the file with unreadable lines
+MAX_METRICS = 1_000_000_000  # bytes; a million summaries
+SHOWN_LINES = 5  # number of line numbers in a message
 
 
 @hookimpl
@@ -24,7 +47,7 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
     return [
         StatsWriterSpec(
             name="jsonl",
-            target="rlcore.plugins.metrics_file:JsonlWriter.create",
+            target="rlcore.plugins.core:JsonlWriter.create",
             summary="metrics.jsonl in the run directory, one summary a line",
             default_on=True,
         ),
@@ -36,3 +59,99 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
             inference=True,
         ),
     ]
+
+
+class JsonlWriter:
+    """Writes one line of JSON per summary: ``{"behavior", "step", "time", "stats": {tag: mean}}``.
+
+    ``time`` is in seconds since 1970. A mean that is not finite is written as null, which every JSON reader accepts.
+    """
+
+    def __init__(self, path: Path, resumed_steps: Mapping[str, int] | None = None) -> None:
+        """Continue the file at ``path`` without the lines of steps that the resumed run repeats.
+
+        ``resumed_steps`` is the agent step from which each behavior of the run continues; lines of others stay.
+        """
+        from rlcore.storage.files.access import WatchedDirectory, open_to_append
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._directory = WatchedDirectory(path.parent)
+        self._path = path
+        self.damaged = keep_until(path, resumed_steps or {}) if path.exists() else None
+        self._open = open_to_append
+        self._file = self._open(path)
+
+    @classmethod
+    def create(cls, settings: Any, run: RunContext) -> JsonlWriter:
+        run.own_files(METRICS_FILE)
+        steps = dict.fromkeys((*run.behavior_names, *run.behaviors), 0) | run.resumed_steps
+        writer = cls(run.directory / METRICS_FILE, steps)
+        if writer.damaged is not None:
+            run.own_files(writer.damaged.name)
+        return writer
+
+    def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
+        means = {tag: summary.mean if math.isfinite(summary.mean) else None for tag, summary in stats.items()}
+        line = {"behavior": behavior, "step": step, "time": round(time.time(), 3), "stats": means}
+        lost = self._directory.lost(self._path, self._file)
+        if lost or self._directory.linked(self._file):
+            self._file.close()
+            self._file = self._open(self._path)
+        if lost:
+            log.warning(
+                "%s: was removed or replaced while the run was writing to it; the file that is there now has the "
+                "summaries from step %d of %r on", self._path, step, behavior,
+            )  # fmt: skip
+        self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def keep_until(path: Path, steps: Mapping[str, int]) -> Path | None:
+    """Remove the lines after each behavior's step; lines of behaviors without a step stay. Never leaves half a file.
+
+    A last line without a line end was cut short by a crash: it is kept if only the line end is missing. Other
+    unreadable lines move to a new file, ``metrics.jsonl.damaged`` if the name is free, with a warning. Returns it.
+    """
+    from rlcore.storage.files.access import free_name, read_regular, write_atomically
+
+    content = read_regular(path, MAX_METRICS)
+    kept: list[bytes] = []
+    damaged: dict[int, bytes] = {}  # by line number
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            behavior, step = _whose(line)
+            if behavior not in steps or step <= steps[behavior]:
+                kept.append(line + b"\n")
+        except (ValueError, LookupError, TypeError):
+            damaged[number] = line + b"\n"
+    if content and not content.endswith(b"\n"):
+        damaged.pop(content.count(b"\n") + 1, None)
+    aside = None
+    if damaged:
+        aside = free_name(path, DAMAGED)
+        write_atomically(aside, b"".join(damaged.values()))
+        log.warning("%s: %s; moved to %s", path, _described(list(damaged)), aside.name)
+    if b"".join(kept) != content:
+        write_atomically(path, b"".join(kept))
+    return aside
+
+
+def _whose(line: bytes) -> tuple[str, int]:
+    """Return the behavior and the step of a summary."""
+    from rlcore.storage.files.access import parse_json
+
+    summary = parse_json(line)
+    behavior, step = summary["behavior"], summary["step"]
+    if not isinstance(behavior, str) or not isinstance(step, int):
+        raise TypeError("not a summary")
+    return behavior, step
+
+
+def _described(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:SHOWN_LINES])) + (", ..." if len(numbers) > SHOWN_LINES else "")
+    return f"line {shown} cannot be read" if len(numbers) == 1 else f"{len(numbers)} lines cannot be read ({shown})"

@@ -23,7 +23,7 @@ from rlcore import __version__
 from rlcore.errors import PluginError
 from rlcore.plugins.contract import CONTRACT, DECLARED, contract_problem, undeclared_problem
 from rlcore.plugins.failures import failure
-from rlcore.storage.files.paths import user_path
+from rlcore.storage.files.access import user_path
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -304,7 +304,7 @@ def declared(keywords: str | None) -> tuple[int, ...]:
     return tuple(map(int, DECLARED.findall(keywords or "")))
 
 
-def _headers(distribution: metadata.Distribution) -> dict[str, list[str]]:
+def _headers(distribution: Any) -> dict[str, list[str]]:
     """The headers of a distribution that are needed here. Its property ``metadata`` would import a parser of mails."""
     text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     found: dict[str, list[str]] = {}

@@ -7,30 +7,30 @@ that only :data:`OWN_DISTRIBUTIONS` may turn a statistics writer on by default.
 from __future__ import annotations
 
 # Which distribution provides a record, by kind and name: what to install when a configuration names it.
-PACKAGES: dict[tuple[str, str], str] = {
-    (kind, name): package
-    for package, records in {
-        "rlcore-ppo": "trainer: ppo",
-        "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
-        "rlcore-sac": "trainer: sac",
-        "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
-        "rlcore-gymnasium": "environment: gymnasium",
-        "rlcore-devkit": "command: plugins new",
-        "rlcore-pettingzoo": "environment: pettingzoo; command: play",
-        "rlcore-ghost": "behavior: self_play; evaluation: opponents, score_against; opponent: random, run; "
-        "command: ratings",
-        "rlcore-tensorboard": "writer: tensorboard",
-        "rlcore-onnx": "exporter: onnx",
-        "rlcore-intrinsic": "reward: curiosity, gail, rnd",
-        "rlcore-workers": "executor: processes",
-        "rlcore-ray": "executor: ray; command: ray",
-        "rlcore-report": "command: report",
-        "rlcore-curriculum": "curriculum: lessons",
-        "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",
-    }.items()
-    for kind, _, names in (each.partition(": ") for each in records.split("; "))
-    for name in names.split(", ")
-}
+PACKAGES: dict[tuple[str, str], str] = {}
+for _package, _records in {
+    "rlcore-ppo": "trainer: ppo",
+    "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
+    "rlcore-sac": "trainer: sac",
+    "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
+    "rlcore-gymnasium": "environment: gymnasium",
+    "rlcore-devkit": "command: plugins new",
+    "rlcore-pettingzoo": "environment: pettingzoo; command: play",
+    "rlcore-ghost": "behavior: self_play; evaluation: opponents, score_against; opponent: random, run; "
+    "command: ratings",
+    "rlcore-tensorboard": "writer: tensorboard",
+    "rlcore-onnx": "exporter: onnx",
+    "rlcore-intrinsic": "reward: curiosity, gail, rnd",
+    "rlcore-workers": "executor: processes",
+    "rlcore-ray": "executor: ray; command: ray",
+    "rlcore-report": "command: report",
+    "rlcore-curriculum": "curriculum: lessons",
+    "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",
+}.items():
+    for _record in _records.split("; "):
+        _kind, _names = _record.split(": ")
+        for _name in _names.split(", "):
+            PACKAGES[_kind, _name] = _package
 
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
 LESSONS = "lessons"

@@ -159,7 +159,6 @@ def _shaped(graph: Graph, given: ObservationInput, x: str) -> str:
 def _metadata(profile: Profile, about: ExportAbout) -> Metadata:
     behavior = profile.behavior
     return Metadata(
-        rlcore_version=about.rlcore_version,
         profile=profile.name,
         behavior=BehaviorInfo(
             name=behavior.name,
@@ -174,9 +173,5 @@ def _metadata(profile: Profile, about: ExportAbout) -> Metadata:
         outputs=profile.outputs,
         continuous_units=profile.units,
         action_order=profile.action_order,
-        run_id=about.run_id,
-        step=about.step,
-        behavior_steps=about.behavior_steps,
-        trainer_type=about.trainer_type,
-        configuration_sha256=about.configuration_sha256,
+        **attrs.asdict(about),
     )

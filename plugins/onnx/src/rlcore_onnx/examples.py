@@ -23,35 +23,26 @@ def example_observations(
     normal, or uniform between finite bounds. An observation that fits no policy would test little: everything is
     clipped then.
     """
-    means, stds = _statistics(behavior, module)
+    known = _statistics(module)
+    return {o.name: _observation(o, known.get(o.name), rows, generator) for o in behavior.observations}
+
+
+def _statistics(module: nn.Module) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
+    """The running means and standard deviations of normalized observations, by name."""
+    inputs = module.model.inputs if isinstance(module, PolicyModule) else None
+    if inputs is None or inputs.normalizer is None:
+        return {}
+    cuts = np.cumsum([o.size for o in inputs.vectors])[:-1]
+    shifts, scales = (np.split(each.numpy(), cuts) for each in inputs.normalizer.scale())
     return {
-        o.name: _observation(o, means.get(o.name), stds.get(o.name), rows, generator) for o in behavior.observations
+        o.name: (shift.reshape(o.shape), 1.0 / scale.reshape(o.shape))
+        for o, shift, scale in zip(inputs.vectors, shifts, scales, strict=True)
+        if o.kind == "vector"
     }
 
 
-def _statistics(behavior: BehaviorSpec, module: nn.Module) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-    """The running means and standard deviations of normalized observations, by name."""
-    means: dict[str, NDArray[Any]] = {}
-    stds: dict[str, NDArray[Any]] = {}
-    inputs = module.model.inputs if isinstance(module, PolicyModule) else None
-    if inputs is not None and inputs.normalizer is not None:
-        first = 0
-        shift, inverse_std = (each.numpy() for each in inputs.normalizer.scale())
-        for o in inputs.vectors:
-            columns = slice(first, first + o.size)
-            first += o.size
-            if o.kind == "vector":
-                means[o.name] = shift[columns].reshape(o.shape)
-                stds[o.name] = 1.0 / inverse_std[columns].reshape(o.shape)
-    return means, stds
-
-
 def _observation(
-    o: ObservationSpec,
-    mean: NDArray[Any] | None,
-    std: NDArray[Any] | None,
-    rows: int,
-    generator: np.random.Generator,
+    o: ObservationSpec, known: tuple[NDArray[Any], NDArray[Any]] | None, rows: int, generator: np.random.Generator
 ) -> NDArray[Any]:
     shape = (rows, *o.shape)
     if o.kind == "one_hot":
@@ -62,7 +53,8 @@ def _observation(
         return generator.integers(0, min(np.iinfo(o.dtype).max, 255) + 1, shape).astype(o.dtype)
     low, high = (np.full(o.shape, np.nan if bound is None else bound) for bound in (o.low, o.high))
     values = generator.standard_normal(shape)
-    if mean is not None and std is not None:
+    if known is not None:
+        mean, std = known
         values = mean + 2.0 * std * values
     elif np.isfinite(low).all() and np.isfinite(high).all():
         values = generator.uniform(low, high, shape)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import attrs
 import onnx
 from onnx import helper
 
@@ -16,26 +15,15 @@ from rlcore_onnx.metadata import signed
 from rlcore_onnx.session import Session
 from rlcore_onnx.settings import OnnxSettings
 
-__all__ = ["Written", "write_checked"]
-
-
-@attrs.frozen
-class Written:
-    """A file that was written and checked.
-
-    Attributes:
-        opset: The operator set of the file.
-        difference: The largest difference between the file and the policy; see ``rlcore_onnx.check``.
-    """
-
-    opset: int
-    difference: float
+__all__ = ["write_checked"]
 
 
 def write_checked(
     policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout, settings: OnnxSettings
-) -> Written:
-    """Write ``policy`` as the file ``path`` and compare the file with it; a file that fails a check is deleted.
+) -> str:
+    """Write ``policy`` as the file ``path``, and return how much the file differs from it.
+
+    A file that fails a check is deleted.
 
     Raises UnsupportedExport for a policy that the profile cannot have, and PluginError for a failed check.
     """
@@ -57,7 +45,8 @@ def write_checked(
     except BaseException:
         path.unlink()
         raise
-    return Written(converted.model.opset_import[0].version, difference)
+    opset = converted.model.opset_import[0].version
+    return f"profile {settings.profile}, opset {opset}; onnxruntime and the policy differ by at most {difference:.2g}"
 
 
 def with_output(written: bytes, tensor: str, size: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 import numpy as np
@@ -186,14 +187,9 @@ class Generic(Profile):
     )
 
     def _observations(self) -> tuple[ObservationInput, ...]:
-        names = free_names(self.behavior, reserved(self.inputs, self.outputs))
-        return tuple(
-            ObservationInput(
-                name=o.name, shape=o.shape, dtype=o.dtype.name, kind=o.kind,
-                input=names[o.name], input_shape=o.shape, input_dtype=o.dtype.name,
-            )
-            for o in self.behavior.observations
-        )  # fmt: skip
+        others = [*attrs.asdict(self.inputs).values(), *attrs.asdict(self.outputs).values()]
+        names = free_names(self.behavior, {name for name in others if isinstance(name, str)})
+        return tuple(fed_by(o, names[o.name], o.shape, o.dtype.name) for o in self.behavior.observations)
 
 
 class Unity(Profile):
@@ -225,10 +221,7 @@ class Unity(Profile):
         if image:
             height, width, channels = o.shape
             shape = (channels, height, width)
-        return ObservationInput(
-            name=o.name, shape=o.shape, dtype=o.dtype.name, kind=o.kind, input=f"obs_{index}", input_shape=shape,
-            input_dtype="float32", channels_first=image, scale=image_scale(o) if image else 1.0,
-        )  # fmt: skip
+        return fed_by(o, f"obs_{index}", shape, channels_first=image, scale=image_scale(o) if image else 1.0)
 
     @property
     def memory_shape(self) -> tuple[int, ...]:
@@ -294,13 +287,7 @@ class Godot(Profile):
         names = free_names(self.behavior, {"state_ins", "state_outs", "output"})
         if len(names) == 1:
             names = dict.fromkeys(names, "obs")
-        return tuple(
-            ObservationInput(
-                name=o.name, shape=o.shape, dtype=o.dtype.name, kind=o.kind,
-                input=names[o.name], input_shape=(o.size,), input_dtype="float32",
-            )
-            for o in self.behavior.observations
-        )  # fmt: skip
+        return tuple(fed_by(o, names[o.name], (o.size,)) for o in self.behavior.observations)
 
     def declare_outputs(self, graph: Graph) -> None:
         graph.output("output", np.float32, (self.layout.continuous + self.layout.logits,))
@@ -319,11 +306,14 @@ PROFILES: Mapping[str, type[Profile]] = {each.name: each for each in (Generic, U
 """The profiles by the name that ``export.onnx.profile`` has."""
 
 
-def reserved(inputs: InputNames, outputs: OutputNames) -> set[str]:
-    """All names of inputs and outputs other than observations."""
-    names = (inputs.action_mask, inputs.memory, inputs.epsilon, outputs.continuous, outputs.discrete)
-    more = (outputs.deterministic_continuous, outputs.deterministic_discrete, outputs.memory)
-    return {name for name in (*names, *more) if name is not None}
+def fed_by(
+    o: ObservationSpec, name: str, shape: tuple[int, ...], dtype: str = "float32", **layout: Any
+) -> ObservationInput:
+    """The input ``name`` [batch, *shape] that an observation feeds."""
+    return ObservationInput(
+        name=o.name, shape=o.shape, dtype=o.dtype.name, kind=o.kind,
+        input=name, input_shape=shape, input_dtype=dtype, **layout,
+    )  # fmt: skip
 
 
 def free_names(behavior: BehaviorSpec, reserved: set[str]) -> dict[str, str]:

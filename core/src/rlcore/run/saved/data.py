@@ -21,7 +21,7 @@ from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import MAX_BYTES, parse_document, read_document
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.call import Plugins
-from rlcore.plugins.metrics_file import MAX_METRICS, METRICS_FILE
+from rlcore.plugins.core import MAX_METRICS, METRICS_FILE
 from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat, load_without_arrays, verify_checkpoint
 from rlcore.storage.checkpoint_state import RUN, require_models, require_run
 from rlcore.storage.checkpoints import (
@@ -35,7 +35,7 @@ from rlcore.storage.checkpoints import (
     saved_models,
 )
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.json_files import (
+from rlcore.storage.files.access import (
     DamagedFile,
     is_number,
     is_whole,
@@ -43,9 +43,9 @@ from rlcore.storage.files.json_files import (
     parse_json,
     read_object,
     read_regular,
+    user_path,
 )
 from rlcore.storage.files.lock import is_locked
-from rlcore.storage.files.paths import user_path
 from rlcore.storage.files.status_file import DamagedStatusFile
 from rlcore.storage.fingerprint import Change, changes, described
 from rlcore.storage.run_files import LOGS, RESULT, TIMERS
