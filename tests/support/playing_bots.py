@@ -32,10 +32,8 @@ def play(log: MatchLog, one: str, other: str, wins: int, losses: int, draws: int
             log.add(step, *(each[seat::2, :: -1 if seat else 1] for each in matches))
 
 
-def random_pairs(
-    names: Sequence[str], games: int, seed: int, won: Callable[[Any, Any, Any], Any], live: EloTable | None = None
-) -> MatchLog:
-    """A log of games of random pairs, eight in each step, which ``live`` rates too.
+def random_pairs(names: Sequence[str], games: int, seed: int, won: Callable[[Any, Any, Any], Any]) -> MatchLog:
+    """A log of games of random pairs, eight in each step.
 
     ``won(one, other, rng)`` says for arrays of players which games the first one wins.
     """
@@ -46,8 +44,6 @@ def random_pairs(
         players = np.array([rng.choice(len(names), 2, replace=False) for _ in range(8)])
         ranks = np.where(won(players[:, 0], players[:, 1], rng)[:, None], WINS, LOSSES)
         log.add(step, players, ranks)
-        if live:
-            live.update(players, ranks)
         if step % 10 == 0:
             log.flush()
     log.flush()
