@@ -31,7 +31,7 @@ from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.settings import ExportSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.atomic import failing_as, fsync_directory, fsync_file, temporary_path
+from rlcore.storage.files.access import failing_as, fsync_directory, fsync_file, temporary_path
 from rlcore.storage.store import RunStore
 
 log = logging.getLogger(__name__)
