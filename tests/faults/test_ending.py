@@ -67,23 +67,6 @@ def content(place: Any) -> Any:
     return state, {file.name: file.read_bytes() for file in path.glob("*.safetensors")}
 
 
-def test_what_a_second_signal_would_cost_is_said_while_an_update_is_finished(quick: Any) -> None:
-    place = quick(max_steps=ENDLESS, hyperparameters={"buffer_size": 100, "update_seconds": 2.5})
-    process = place.start(stdout=PIPE, stderr=PIPE)
-    place.wait_for_checkpoint(process)  # of step 40; the update is at 100
-    step = place.steps[-1]
-    time.sleep(1.0)
-    process.send_signal(signal.SIGTERM)
-    line = wait_for_line(process, "stopping")
-    assert line == (
-        "stopping: finishing the update, then saving a checkpoint; a second Ctrl-C or SIGTERM ends the run at once and "
-        f"loses what was learned after step {place.steps[-1]}\n"
-    )
-    assert process.wait(10) == 143 and place.steps[-1] > step
-    place.configure({}, max_steps=ENDLESS)
-    place.assert_resumes()
-
-
 def test_a_second_signal_during_an_update_ends_the_process_at_once(quick: Any) -> None:
     place = quick(max_steps=ENDLESS, hyperparameters={"buffer_size": 100, "update_seconds": 3.0})
     process = place.start(stderr=PIPE)
@@ -222,12 +205,6 @@ def test_a_thread_that_is_left_over_does_not_keep_the_process(quick: Any, fault:
     assert errors.splitlines()[-1] == (
         "warning: thread 'renderer' is left over 3 s after the end; the process ends without it"
     )
-
-
-def test_a_thread_that_ends_soon_is_waited_for(quick: Any) -> None:
-    options = {"thread_seconds": 3.0}
-    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": options}})
-    assert place.finish()[2] == ""
 
 
 def test_a_program_of_its_own_waits_for_a_slow_close(quick: Any) -> None:

@@ -92,18 +92,6 @@ def test_a_checkpoint_is_enough(export: Any, directory: Path, tmp_path: Path) ->
     assert "is a single checkpoint, so 'best' cannot be chosen; name the directory of the run" in refused.stderr
 
 
-def test_the_policies_of_the_best_evaluation_are_exported(
-    export: Any, make_run: Any, files: Any, tmp_path: Path, script: Any
-) -> None:
-    script(1, 3, 2, 0)
-    run = make_run({"plugins.local": STUBS, "evaluation": {"interval": 50, "episodes": 2}})
-    run.train()
-    export(files().path, "--format", "weights", "--checkpoint", "best")
-    assert files().best == [100] and about(tmp_path / "working/Agent.json")["step"] == 100
-    again = files().path / "checkpoints/best/100"
-    assert export(again, "--format", "weights", "--force").stdout.endswith("(checkpoint 100)\n")
-
-
 def test_several_behaviors_are_exported_into_a_directory(
     export: Any, make_run: Any, files: Any, tmp_path: Path
 ) -> None:
@@ -196,17 +184,6 @@ def test_what_cannot_be_exported_leaves_no_file(
     assert message in refused.stderr and not list((tmp_path / "working").iterdir())
     refused = export(tmp_path, expect=EXIT_RUN_STATE)
     assert "neither a run directory nor the id of a run in results/" in refused.stderr
-
-
-def test_code_that_only_the_configuration_names_is_not_imported(
-    export: Any, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RLCORE_ALLOW_LOCAL")
-    refused = export(directory, "--format", "weights", expect=EXIT_CONFIG)
-    assert "stub_exporter.py was not imported" in refused.stderr
-    assert "unknown exporter 'weights'; no exporter is installed" in refused.stderr
-    refused = export(directory, expect=EXIT_CONFIG)
-    assert "no exporter is installed; install a plugin that has one" in refused.stderr
 
 
 @pytest.mark.parametrize("how", [("--profile", "dense"), ("--set", "export.weights.profile=dense")])

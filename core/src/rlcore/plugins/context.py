@@ -19,7 +19,7 @@ import attrs
 
 from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace, dotted
 from rlcore.plugins.discover import PLUGIN_NAME, Plugin, canonical
-from rlcore.storage.files.paths import pattern_problem, user_path, working_directory
+from rlcore.storage.files.access import pattern_problem, user_path, working_directory
 
 if TYPE_CHECKING:
     from rlcore.contracts.environment import BehaviorSpec
