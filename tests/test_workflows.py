@@ -43,8 +43,6 @@ def test_actions_are_pinned_and_jobs_may_only_read(name: str) -> None:
     assert used and all(re.fullmatch(r" # v\d+\.\d+\.\d+", comment) for _, comment in used)
 
 
-
-
 def test_ci_runs_the_commands_of_the_readme() -> None:
     jobs = read("ci.yml")["jobs"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -91,8 +91,6 @@ def test_every_member_can_be_found(member: Member) -> None:
     )
 
 
-
-
 # ---------------------------------------------------------------- wheels
 
 
@@ -173,8 +171,6 @@ def test_only_the_metadata_of_an_index_is_read_if_it_is_offered(
     assert listed(index, "Acme_RL") == 0
     (row,) = capsys.readouterr().out.splitlines()[2:]
     assert row.startswith("| `acme-rl` | 1.3 | Walks |  | `>=0.1,<0.2` |")
-
-
 
 
 def test_an_address_that_cannot_be_read_is_one_line(

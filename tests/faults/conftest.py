@@ -173,12 +173,6 @@ NewWorkplace = Callable[..., Workplace]
 
 
 @pytest.fixture
-def trial(record_property: Callable[[str, object], None]) -> Callable[[], None]:
-    """``trial()``: count one more trial of a test that has several in a loop; ``matrix.py`` adds them up."""
-    return lambda: record_property("trial", 1)
-
-
-@pytest.fixture
 def workplace(fork_server: None, tmp_path: Path) -> Iterator[NewWorkplace]:
     """``workplace("name", max_steps=1000)``: a :class:`Workplace` with that configuration."""
     made: list[Workplace] = []

@@ -29,20 +29,12 @@ def make(settings: Any, run: Any) -> FaultyEnvironment:
     once = settings.options.get("fail_create_if")
     if once and Path(once).exists() and (run.first_env == settings.options.get("create_env", 0)):
         Path(once).unlink()
-        note(settings.options)
         if settings.options.get("create_kind") == "exit":
             os._exit(7)
         if settings.options.get("create_kind") == "hang":
             time.sleep(3600)
         raise OSError("no license for the simulator")
     return FaultyEnvironment(run.num_envs, run.first_env, run.behavior_names[0], settings.options)
-
-
-def note(options: Mapping[str, Any]) -> None:
-    """Write down when a fault happens; the clock is that of all processes of the machine."""
-    if "fault_log" in options:
-        with open(options["fault_log"], "a") as log:
-            log.write(f"{time.monotonic()}\n")
 
 
 class FaultyEnvironment:
@@ -129,8 +121,6 @@ class FaultyEnvironment:
     def _fail(self, env: int) -> str | None:
         """Do what is asked for at this point; return the kind of a fault of the batch."""
         kind = self._faults.get((self._first + env, int(self.episodes[env]), int(self._step[env])))
-        if kind:
-            note(self._options)
         if kind == "raise":
             raise ValueError("the pole is broken")
         if kind == "kill without license":

@@ -39,13 +39,6 @@ def torch_zip() -> bytes:
     return stream.getvalue()
 
 
-def torch_legacy() -> bytes:
-    """As ``torch.save`` wrote before version 1.6."""
-    stream = io.BytesIO()
-    torch.save({"model": Payload()}, stream, _use_new_zipfile_serialization=False)
-    return stream.getvalue()
-
-
 def npy() -> bytes:
     stream = io.BytesIO()
     np.save(stream, np.array([Payload()], object), allow_pickle=True)
@@ -107,33 +100,19 @@ OLDER = "an older checkpoint is used"
 PICKLES: dict[str, tuple[Prepare, tuple[str, ...], int, str]] = {
     "weights: a pickle": (in_checkpoint("Agent.safetensors", pickled), EVALUATE, 0, OLDER),
     "weights: of torch.save": (in_checkpoint("Agent.safetensors", torch_zip), EVALUATE, 0, OLDER),
-    "weights: of an old torch.save": (in_checkpoint("Agent.safetensors", torch_legacy), EVALUATE, 0, OLDER),
     "weights: an npz of objects": (in_checkpoint("Agent.safetensors", npz), EVALUATE, 0, OLDER),
-    "weights: an npy of objects": (in_checkpoint("Agent.safetensors", npy), EVALUATE, 0, OLDER),
-    "state of a run: of torch.save": (in_checkpoint("run.safetensors", torch_zip), EVALUATE, 0, "Agent"),
     "state: a pickle": (in_checkpoint("state.json", pickled), EVALUATE, 0, OLDER),
     "manifest: a pickle": (in_checkpoint("manifest.json", pickled), EVALUATE, 0, OLDER),
     "a file more in a checkpoint": (in_checkpoint("Agent.pt", torch_zip), EVALUATE, 0, "Agent"),
     "result: a pickle": (in_run("result.json", pickled), ("status", "run"), 0, "result.json"),
     "training status: a pickle": (in_run("run_logs/training_status.json", pickled), ("status", "run"), 0, "Agent"),
     "mark of a run: a pickle": (in_run("rlcore_run.json", pickled), ("status", "run"), 0, "Agent"),
-    "init_path: of torch.save": (
-        beside("policy.pt", torch_zip, with_init_path("policy.pt")), START, 2, "policy.pt",
-    ),
     "init_path: an npz of objects": (beside("policy.npz", npz, with_init_path("policy.npz")), START, 5, "policy.npz"),
     "init_path: a run of ML-Agents": (
         beside("results/old/Agent/checkpoint.pt", torch_zip, with_init_path("results/old")), START, 5, "old",
     ),
-    "initialize_from: a run of ML-Agents": (
-        beside("results/old/Agent/checkpoint.pt", torch_zip), (*START, "--initialize-from", "old"), 5, "old",
-    ),
-    "demo_path: a pickle": (beside("data.pkl", pickled, with_demo_path("data.pkl")), START, 2, "data.pkl"),
     "demo_path: an npz of objects": (beside("data.npz", npz, with_demo_path("data.npz")), START, 2, "data.npz"),
-    "demo_path: objects for HDF5": (
-        beside("d/data/main_data.hdf5", npy, with_demo_path("d")), START, 2, "no installed format can read it",
-    ),
     "a configuration of torch.save": (beside("c.yaml", torch_zip), START, 2, "c.yaml"),
-    "a policy to evaluate: of torch.save": (beside("p.pt", torch_zip), ("evaluate", "p.pt"), 5, "p.pt"),
 }  # fmt: skip
 PICKLES["a configuration of torch.save"] = (
     lambda place: (place / "c.yaml").write_bytes(torch_zip()) and None, START, 2, "c.yaml"
@@ -180,12 +159,9 @@ NAMES: dict[str, tuple[Prepare, tuple[str, ...], int, str]] = {
         named(BASE), (*START, "--initialize-from", "../../outside"), 2, "initialize_from|must",
     ),
     "init_path above": (named(with_init_path("../outside/secret")), START, 5, "secret"),
-    "init_path of a device": (named(with_init_path("/dev/zero")), START, 5, "/dev/zero"),
     "a run that is a link": (run_is_a_link, ("run", "--resume", "--run-id", "run", *RESULTS), 5, "link"),
-    "--force on a run that is a link": (run_is_a_link, ("run", "c.yaml", "--run-id", "run", "--force"), 5, "link"),
     "checkpoints that are a link": (file_is_a_link("checkpoints"), EVALUATE, 5, "checkpoint"),
     "a checkpoint that is a link": (file_is_a_link("checkpoints/512"), EVALUATE, 0, "Agent"),
     "weights that are a link": (file_is_a_link("checkpoints/512/Agent.safetensors"), EVALUATE, 0, OLDER),
-    "a result that is a link": (file_is_a_link("result.json"), ("status", "run"), 0, "Agent"),
     "metrics that are a link": (file_is_a_link("metrics.jsonl"), ("status", "run"), 0, "Agent"),
 }  # fmt: skip

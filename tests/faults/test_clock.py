@@ -75,12 +75,3 @@ def test_checkpoints_of_the_future_are_not_old(workplace: Any, whole_run: Any) -
         process.join()
         assert process.exitcode == 0, place.stderr
         assert len(place.steps) == left and place.steps[-1] == 1600
-
-
-def test_a_lock_file_with_the_number_of_a_living_process_locks_nothing(workplace: Any, whole_run: Any) -> None:
-    """The system releases the lock of a process that ends; its number, which may be used again, counts for nothing."""
-    place = workplace(**EVALUATED)
-    place.copy_until(whole_run(**EVALUATED), 1200)
-    (place.run / ".lock").write_text(f"{os.getpid()}\n")
-    assert place.finish("--resume") == 0, place.stderr
-    assert place.verify() == [1200, 1400, 1600]

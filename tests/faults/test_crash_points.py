@@ -108,14 +108,11 @@ RESUMES: dict[str, tuple[str, int, bool]] = {
 @pytest.mark.parametrize(
     "kind", ["PPO", *(pytest.param(kind, marks=pytest.mark.deep) for kind in KINDS if kind != "PPO")]
 )
-def test_a_resume_that_is_killed_at_each_of_its_points_costs_nothing(
-    workplace: Any, whole_run: Any, trial: Any, kind: str
-) -> None:
+def test_a_resume_that_is_killed_at_each_of_its_points_costs_nothing(workplace: Any, whole_run: Any, kind: str) -> None:
     """One run is killed at all points in turn, and then resumed to its end."""
     whole, place = whole_run(**KINDS[kind]), workplace(**KINDS[kind])
     place.copy_until(whole, whole.steps[1])
     for point in RESUMES.values():
-        trial()
         before = place.steps
         process = place.start("--resume", signalled=(*point, signal.SIGKILL))
         process.join(60)

@@ -1,9 +1,7 @@
-"""Disks that are full, limited or not ours; and files that were damaged."""
+"""Disks that are full, limited or not ours."""
 
 from __future__ import annotations
 
-import os
-import random
 import re
 import shutil
 import subprocess
@@ -12,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-
-from rlcore_devkit.fixtures import RunRlcore
 
 pytestmark = pytest.mark.faults
 
@@ -68,26 +63,6 @@ def test_a_disk_that_fills_up_stops_the_run_at_a_checkpoint_and_costs_nothing_ol
     last = place.steps[-1]
     assert place.finish("--resume") == 0, place.stderr
     assert_equal_from(place, whole, last)
-
-
-def test_every_byte_at_which_a_disk_may_be_full_leaves_the_old_checkpoints(
-    workplace: Any, small_disk: Path, trial: Any, deep: bool
-) -> None:
-    """Room for less than one checkpoint at first, and 16 KiB more each time; 4 KiB in a deep run."""
-    place = workplace(results=small_disk / "results", max_steps=1200)
-    seen = set()
-    for pages in range(12, 40, 1 if deep else 4):
-        trial()
-        shutil.rmtree(place.run, ignore_errors=True)
-        (small_disk / "filler").unlink(missing_ok=True)
-        (small_disk / "filler").write_bytes(bytes(MEGABYTE - pages * 4096))
-        code = place.finish()
-        assert place.leftovers() == []
-        seen.add(len(place.verify()) if place.run.exists() else 0)
-        assert code == 5 or place.steps == [400, 800, 1200]
-        errors = [line for line in place.stderr.splitlines() if not line.startswith("warning: writer ")]
-        assert code == 0 or (len(errors) == 1 and "No space left on device" in errors[0])
-    assert len(seen) > 2
 
 
 def test_a_file_size_limit_stops_the_run_at_a_checkpoint(
@@ -160,119 +135,3 @@ def test_a_results_directory_that_cannot_be_looked_into_is_refused(workplace: An
         assert place.stderr == f"error: {place.shown(place.run)}: cannot be written to: Permission denied\n"
     finally:
         place.results.chmod(0o755)
-
-
-# ---------------------------------------------------------------- damaged files
-
-
-def flip(path: Path, other: Path, draw: random.Random) -> None:
-    content = bytearray(path.read_bytes())
-    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-    path.write_bytes(content)
-
-
-def truncate(path: Path, other: Path, draw: random.Random) -> None:
-    os.truncate(path, draw.randrange(1, path.stat().st_size))
-
-
-def blank(path: Path, other: Path, draw: random.Random) -> None:
-    """A page of zeros, as a file system gives back after a power cut."""
-    content = path.read_bytes()
-    path.write_bytes(bytes(min(4096, len(content))) + content[4096:])
-
-
-def empty(path: Path, other: Path, draw: random.Random) -> None:
-    path.write_bytes(b"")
-
-
-def remove(path: Path, other: Path, draw: random.Random) -> None:
-    path.unlink()
-
-
-def swap(path: Path, other: Path, draw: random.Random) -> None:
-    shutil.copy(other, path)
-
-
-FILES = ["Agent.safetensors", "run.safetensors", "state.json", "manifest.json"]
-DAMAGES = [*[flip] * 3, *[truncate] * 2, blank, empty, remove, swap]
-
-
-@pytest.fixture
-def nearly_done(workplace: Any, whole_run: Any) -> Callable[[], Any]:
-    """A copy of a run that was killed before its last checkpoint: 400 to 2000 are there."""
-    made = []
-
-    def make() -> Any:
-        whole = whole_run()
-        place = workplace(f"damaged{len(made)}")
-        made.append(place)
-        shutil.copytree(whole.run, place.run)
-        shutil.rmtree(place.checkpoints / "2400")
-        return place
-
-    return make
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_every_damage_is_noticed_named_and_made_good_by_an_older_checkpoint(
-    nearly_done: Any, whole_run: Any, assert_equal_from: Any, run_rlcore: RunRlcore, trial: Any, name: str
-) -> None:
-    whole, draw = whole_run(), random.Random(name)
-    for damage in DAMAGES:
-        trial()
-        place = nearly_done()
-        newest = place.checkpoints / "2000"
-        damage(newest / name, place.checkpoints / "1600" / name, draw)
-        result = run_rlcore("run", place.path / "config.yaml", "--resume")
-        assert result.exit_code == 0, (damage.__name__, result.stderr)
-        (line,) = result.stderr.splitlines()
-        assert line.startswith(f"warning: checkpoint {newest}: ") and line.endswith("an older checkpoint is used")
-        # A manifest may be damaged in what it says of another file, which is then the one that does not fit it.
-        assert name in line or name == "manifest.json", (damage.__name__, line)
-        assert_equal_from(place, whole, 1600)
-        shutil.rmtree(place.path)
-
-
-def test_several_damaged_checkpoints_are_passed_over_one_by_one(
-    nearly_done: Any, whole_run: Any, assert_equal_from: Any, run_rlcore: RunRlcore
-) -> None:
-    place = nearly_done()
-    for step in (1200, 1600, 2000):
-        (place.checkpoints / str(step) / "state.json").unlink()
-    result = run_rlcore("run", place.path / "config.yaml", "--resume")
-    assert result.exit_code == 0
-    assert sum(line.startswith("warning: ") for line in result.stderr.splitlines()) == 3
-    assert_equal_from(place, whole_run(), 800)
-
-
-@pytest.mark.parametrize("damage", [flip, *(pytest.param(each, marks=pytest.mark.deep) for each in (empty, truncate))])
-@pytest.mark.parametrize("name", FILES)
-def test_when_all_are_damaged_nothing_starts(
-    nearly_done: Any, run_rlcore: RunRlcore, name: str, damage: Callable[[Path, Path, random.Random], None]
-) -> None:
-    place = nearly_done()
-    for step in place.steps:
-        damage(place.checkpoints / str(step) / name, place.path, random.Random(step))
-    before = {path: path.read_bytes() for path in place.run.rglob("*") if path.is_file()}
-    result = run_rlcore("run", place.path / "config.yaml", "--resume")
-    assert result.exit_code == 5 and result.stdout == ""
-    *warnings, error = result.stderr.splitlines()
-    assert len(warnings) == 5
-    assert error.startswith(
-        f"error: {place.run}: there is no usable checkpoint in {place.checkpoints} (checkpoint {place.checkpoints}"
-    )
-    assert error.endswith("; restore one from a backup or start over with --force")
-    assert {path: path.read_bytes() for path in place.run.rglob("*") if path.is_file()} == before
-
-
-def test_a_configuration_that_is_written_down_runs_again_to_the_same_first_checkpoint(
-    workplace: Any, whole_run: Any
-) -> None:
-    whole, place = whole_run(), workplace()
-    config = yaml.safe_load((whole.run / "configuration.yaml").read_text())
-    assert config["env_settings"]["seed"] == 11
-    shutil.copy(whole.run / "configuration.yaml", place.path / "again.yaml")
-    assert place.finish("--results-dir", str(place.results), config="again.yaml") == 0, place.stderr
-    assert place.steps == whole.steps
-    assert place.content(400) == whole.content(400)
-    assert place.content(2400) == whole.content(2400)

@@ -7,7 +7,6 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from typing import Any
@@ -65,23 +64,6 @@ def content(place: Any) -> Any:
     state = json.loads((path / "state.json").read_text())
     del state["run"]["wall_seconds"]
     return state, {file.name: file.read_bytes() for file in path.glob("*.safetensors")}
-
-
-def test_what_a_second_signal_would_cost_is_said_while_an_update_is_finished(quick: Any) -> None:
-    place = quick(max_steps=ENDLESS, hyperparameters={"buffer_size": 100, "update_seconds": 2.5})
-    process = place.start(stdout=PIPE, stderr=PIPE)
-    place.wait_for_checkpoint(process)  # of step 40; the update is at 100
-    step = place.steps[-1]
-    time.sleep(1.0)
-    process.send_signal(signal.SIGTERM)
-    line = wait_for_line(process, "stopping")
-    assert line == (
-        "stopping: finishing the update, then saving a checkpoint; a second Ctrl-C or SIGTERM ends the run at once and "
-        f"loses what was learned after step {place.steps[-1]}\n"
-    )
-    assert process.wait(10) == 143 and place.steps[-1] > step
-    place.configure({}, max_steps=ENDLESS)
-    place.assert_resumes()
 
 
 def test_a_second_signal_during_an_update_ends_the_process_at_once(quick: Any) -> None:
@@ -184,18 +166,6 @@ def test_a_progress_bar_is_ended_before_the_last_words_of_a_process_that_cannot_
     assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l"), "the cursor is back"
 
 
-def test_a_close_that_hangs_does_not_keep_an_interrupted_run(quick: Any) -> None:
-    slow = {"seconds": 0.001, "close_seconds": 600.0}
-    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": slow}}, max_steps=ENDLESS)
-    process = place.start(stdout=PIPE, stderr=PIPE)
-    place.wait_for_checkpoint(process)
-    sent = time.monotonic()
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=20)
-    assert process.returncode == 143 and time.monotonic() - sent < 10
-    assert "resume with: rlcore run --resume --run-id run" in output
-
-
 def test_a_close_that_hangs_does_not_keep_an_evaluation(quick: Any) -> None:
     place = quick()
     assert place.finish()[0] == 0
@@ -222,18 +192,3 @@ def test_a_thread_that_is_left_over_does_not_keep_the_process(quick: Any, fault:
     assert errors.splitlines()[-1] == (
         "warning: thread 'renderer' is left over 3 s after the end; the process ends without it"
     )
-
-
-def test_a_thread_that_ends_soon_is_waited_for(quick: Any) -> None:
-    options = {"thread_seconds": 3.0}
-    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": options}})
-    assert place.finish()[2] == ""
-
-
-def test_a_program_of_its_own_waits_for_a_slow_close(quick: Any) -> None:
-    """Only the command ends its process; in Python a close takes as long as it takes."""
-    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": {"close_seconds": 6.0}}})
-    code = "import sys, yaml; from rlcore import Run\nwith Run('config.yaml') as run: run.train()\nprint('closed')"
-    (place.path / "program.py").write_text(code)
-    done = subprocess.run([sys.executable, "program.py"], cwd=place.path, capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0 and done.stdout.endswith("closed\n"), done.stderr

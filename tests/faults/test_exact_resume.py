@@ -1,149 +1,274 @@
-"""A run resumed equals the run never stopped, bit for bit: seeded, one process, normalized observations."""
+"""A run that is stopped and resumed equals the run that was never stopped, bit for bit, whatever it trains with.
+
+The matrix is trainers and features: PPO, SAC, IQL, BC, memory, evaluations, lessons, ADR and self-play. Each is killed
+at random times. ``RLCORE_ATTACK_TRIALS=120`` is the number of kills of ``pytest --deep``; by default each has one.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
-from fault_cases import CASES
+from fault_cases import ATTACKED
+from selfplay_cases import SELF_PLAY
 
-from rlcore import Run, load_checkpoint, save_checkpoint
+from rlcore import Run, generator_state, load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoints import find_checkpoints
 
 pytestmark = pytest.mark.faults
 
+EVALUATION = {"interval": 150, "episodes": 4, "deterministic": False}
+MATRIX: dict[str, dict[str, Any]] = {
+    **ATTACKED,
+    "evaluations": {"environment": "CartPole-v1", "evaluation": EVALUATION},
+    "saves often": {"max_steps": 800, "checkpoint_interval": 32, "keep_checkpoints": 3, "summary_freq": 320},
+    **{f"self-play, {name}": settings for name, settings in SELF_PLAY.items()},
+}
+TRIALS = int(os.environ.get("RLCORE_ATTACK_TRIALS", len(MATRIX)))
+DAILY = ("PPO, CartPole-v1", "SAC, Pendulum-v1", "saves often")
+HARMLESS = ("no episode ended between two checkpoints", "a replay buffer of", "do not add up to 0")
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize(
-    "after",
-    [1, pytest.param(4, marks=pytest.mark.daily), *(pytest.param(each, marks=pytest.mark.deep) for each in (2, 3, 5))],
-)
-def test_a_run_killed_and_resumed_equals_the_run_never_stopped(
-    workplace: Any, whole_run: Any, assert_equal_from: Any, case: Any, name: str, after: int
-) -> None:
-    whole = whole_run(**case(name))
-    place = workplace(**case(name))
-    process = place.start()
-    place.wait_for(lambda: len(place.steps) >= after)
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    last = place.verify()[-1]
-    assert last < whole.steps[-1]
+
+@pytest.fixture
+def settings_of(case: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
+    """``settings_of("IQL, CartPole-v1")``: the settings of a run of the matrix."""
+    return lambda name: case(name) if name in ATTACKED else MATRIX[name]
+
+
+def outcome(place: Any) -> Any:
+    """What a run finds: its summaries, its result, and the policies of its best evaluation."""
+    result = place.json("result.json")
+    best = find_checkpoints(place.checkpoints / "best")
+    files = [(each.path / name).read_bytes() for each in best for name in ("state.json", "Agent.safetensors")]
+    return place.metrics(), result["behaviors"], result.get("evaluation"), files
+
+
+def assert_ends_equal(place: Any, whole: Any) -> None:
     assert place.finish("--resume") == 0, place.stderr
-    harmless = ("no episode ended between two checkpoints", "a replay buffer of")
-    told = [line for line in place.stderr.splitlines() if not any(words in line for words in harmless)]
-    assert told == []
-    assert assert_equal_from(place, whole, last)[-1] == case(name).get("max_steps", 2400)
-    assert place.json("result.json")["behaviors"] == whole.json("result.json")["behaviors"]
-    assert place.metrics() == whole.metrics()
+    told = [line for line in place.stderr.splitlines() if not any(words in line for words in HARMLESS)]
+    assert told == [], "a kill damages nothing, so nothing is passed over"
+    assert place.verify() == whole.steps and place.leftovers() == []
+    assert [place.content(step) for step in place.steps] == [whole.content(step) for step in whole.steps]
+    assert outcome(place) == outcome(whole)
+    status = place.json("run_logs/training_status.json")
+    for section in status.keys() & place.json("result.json")["behaviors"].keys():
+        assert [entry["run_steps"] for entry in status[section]["checkpoints"]] == place.steps
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def trials() -> list[Any]:
+    names = [(trial, list(MATRIX)[trial % len(MATRIX)]) for trial in range(TRIALS)]
+    daily = [[pytest.mark.daily] if trial < len(MATRIX) and name in DAILY else [] for trial, name in names]
+    return [
+        pytest.param(trial, id=f"{trial} {name}", marks=marks)
+        for (trial, name), marks in zip(names, daily, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("trial", trials())
+def test_a_run_killed_at_random_times_ends_as_the_run_never_stopped(
+    workplace: Any, whole_run: Any, settings_of: Any, trial: int
+) -> None:
+    settings = settings_of(list(MATRIX)[trial % len(MATRIX)])
+    draw = random.Random(f"attack {trial}")
+    whole, place = whole_run(**settings), workplace(**settings)
+    flags: list[str] = []
+    for _ in range(draw.randint(1, 3)):
+        process = place.start(*flags, slow_fsync=0.01)
+        place.wait_for(lambda: bool(place.steps))  # killed earlier, a run is started again, not resumed
+        time.sleep(draw.uniform(0.0, 1.0))
+        process.kill()
+        process.join()
+        if process.exitcode != -signal.SIGKILL:
+            assert process.exitcode == 0, place.stderr
+        place.verify()
+        flags = ["--resume"]
+    assert_ends_equal(place, whole)
+
+
 def test_a_run_interrupted_anywhere_and_resumed_equals_the_run_never_stopped(
-    workplace: Any, whole_run: Any, assert_equal_from: Any, number: signal.Signals
+    workplace: Any, whole_run: Any, assert_equal_from: Any
 ) -> None:
     """A stop saves one more checkpoint, which an environment that saves its state does not notice."""
-    whole, place = whole_run(**CASES["PPO, CartPole-v1"]), workplace()
+    whole, place = whole_run(**MATRIX["PPO, CartPole-v1"]), workplace()
     process = place.start()
     place.wait_for(lambda: len(place.steps) >= 2)
-    os.kill(process.pid, number)
+    os.kill(process.pid, signal.SIGTERM)
     process.join(30)
-    assert process.exitcode == 128 + number
+    assert process.exitcode == 128 + signal.SIGTERM
     stopped = place.verify()[-1]
     assert place.finish("--resume") == 0
     assert_equal_from(place, whole, stopped)
 
 
-GROUPS = {
-    "optimizer": ("PPO, CartPole-v1", "Agent/optimizer"),
-    "rollout": ("PPO, CartPole-v1", "Agent/buffer"),
-    "generator of actions": ("PPO, CartPole-v1", "Agent/generators/actions"),
-    "generator of minibatches": ("PPO, CartPole-v1", "Agent/generators/minibatches"),
-    "drawn noise": ("PPO, CartPole-v1", "Agent/noise"),
-    "normalizer": ("PPO, CartPole-v1", "Agent/model/*normalizer*"),
-    "steps": ("PPO, CartPole-v1", "Agent/steps"),
-    "open rewards": ("PPO, CartPole-v1", "Agent/episode_rewards"),
-    "environment": ("PPO, CartPole-v1", "run/environment"),
-    "environments in one process": ("SAC, Pendulum-v1", "run/environment"),
-    "episode numbers": ("PPO, Taxi-v4", "run/episodes"),
-    "open returns": ("PPO, CartPole-v1", "run/behaviors/Agent/returns"),
-    "open lengths": ("PPO, CartPole-v1", "run/behaviors/Agent/lengths"),
-    "episode count": ("PPO, CartPole-v1", "run/behaviors/Agent/finished"),
-    "recent returns": ("PPO, CartPole-v1", "run/behaviors/Agent/recent"),
-    "statistics": ("PPO, CartPole-v1", "run/behaviors/Agent/window"),
-    "updates": ("PPO, CartPole-v1", "run/behaviors/Agent/updates"),
-    "moving averages": ("PPO, CartPole-v1", "run/behaviors/Agent/recent_updates"),
-    "PPO's memory": ("PPO with memory, CartPole-v1", "Agent/memory"),
-    "SAC's networks": ("SAC, Pendulum-v1", "Agent/model/*actor*"),
-    "SAC's target critics": ("SAC, Pendulum-v1", "Agent/model/*targets*"),
-    "SAC's temperature": ("SAC, Pendulum-v1", "Agent/model/log_temperature"),
-    "SAC's normalizer": ("SAC, Pendulum-v1", "Agent/model/*normalizer*"),
-    "SAC's policy optimizer": ("SAC, Pendulum-v1", "Agent/optimizers/policy"),
-    "SAC's critic optimizer": ("SAC, Pendulum-v1", "Agent/optimizers/critic_1"),
-    "SAC's temperature optimizer": ("SAC, Pendulum-v1", "Agent/optimizers/temperature"),
-    "SAC's generator of samples": ("SAC, Pendulum-v1", "Agent/generators/learning"),
-    "SAC's generator of actions": ("SAC, Pendulum-v1", "Agent/generators/actions"),
-    "SAC's drawn noise": ("SAC, Pendulum-v1", "Agent/noise"),
-    "SAC's count of updates": ("SAC, Pendulum-v1", "Agent/ratio"),
-    "SAC's replay buffer": ("SAC, Pendulum-v1", "Agent/buffer"),
-    "SAC's steps": ("SAC, Pendulum-v1", "Agent/steps"),
-    "IQL's networks": ("IQL, CartPole-v1", "Agent/model/*actor*"),
-    "IQL's target critics": ("IQL, CartPole-v1", "Agent/model/*targets*"),
-    "IQL's value optimizer": ("IQL, CartPole-v1", "Agent/optimizers/value"),
-    "IQL's generator": ("IQL, CartPole-v1", "Agent/generators/learning"),
-    "IQL's steps": ("IQL, CartPole-v1", "Agent/steps"),
-}
-
-
-@pytest.mark.parametrize("group", [*(f"nothing of {name}" for name in CASES), *GROUPS])
-def test_the_comparison_notices_each_group_of_state_that_is_dropped(
-    workplace: Any, whole_run: Any, assert_equal_from: Any, case: Any, group: str
+def test_self_play_interrupted_between_two_checkpoints_rates_its_games_once(
+    workplace: Any, whole_run: Any, assert_equal_from: Any
 ) -> None:
-    """The negative control: what a run starts with stands in the place of the group. Nothing dropped is equal."""
-    name, path = GROUPS.get(group, (group.removeprefix("nothing of "), ""))
-    whole = whole_run(**case(name))
-    place = workplace(**case(name))
-    at = whole.steps[1]
+    """The checkpoint of the stop rates no games that an update was to rate."""
+    whole, place = whole_run(**SELF_PLAY["PPO"]), workplace(**SELF_PLAY["PPO"])
+    stop = ("rlcore_ghost.selfplay.trainer:GhostTrainer.observe", 47, True, signal.SIGTERM)
+    assert place.finish(signalled=stop) == 128 + signal.SIGTERM, place.stderr
+    stopped = place.verify()[-1]
+    waiting = load_checkpoint(place.checkpoints / str(stopped))["Agent"]["self_play_log"]["pending"]
+    assert stopped not in whole.steps and len(waiting["players"]), "choose another step: no game waits for an update"
+    assert place.finish("--resume") == 0, place.stderr
+    assert_equal_from(place, whole, stopped)
+    assert place.metrics() == whole.metrics()
+
+
+def test_a_run_killed_and_resumed_stops_at_the_score_where_the_run_never_stopped_did(
+    workplace: Any, whole_run: Any
+) -> None:
+    found = [line["stats"].get("Evaluation/Cumulative Reward") for line in whole_run(**MATRIX["evaluations"]).metrics()]
+    stop_at = max(score for score in found if score is not None) - 1.0
+    settings = {"evaluation": EVALUATION | {"stop_at": stop_at}, "checkpoint_interval": 64}
+    whole, place = whole_run(**settings), workplace(**settings)
+    assert whole.json("result.json")["evaluation"]["stopped"] is True and whole.steps[-1] < 2400
+    process = place.start()
+    place.wait_for(lambda: len(place.steps) >= 2)
+    process.kill()
+    process.join()
+    assert_ends_equal(place, whole)
+    assert place.finish("--resume") == 0 and place.stdout.startswith("nothing left to learn: evaluation.stop_at")
+
+
+# ---------------------------------------------------------------- negative controls
+
+
+Spoil = Callable[[dict[str, Any], dict[str, Any]], None]
+
+
+def fresh(path: str) -> Spoil:
+    """What a run starts with in the place of the entry at ``path``; of all entries that have ``*name*`` in theirs."""
+
+    def spoil(state: dict[str, Any], start: dict[str, Any]) -> None:
+        *parents, last = path.split("/")
+        for name in parents:
+            state, start = state[name], start[name]
+        names = [name for name in state if last.strip("*") in name] if "*" in last else [last]
+        assert names
+        for name in names:
+            state[name] = start[name]
+
+    return spoil
+
+
+def other(path: str) -> Spoil:
+    """Other values of the same kind in the entry at ``path`` of a behavior."""
+
+    def spoil(state: dict[str, Any], _: dict[str, Any]) -> None:
+        *parents, last = path.split("/")
+        entry = state[min(key for key in state if key != "run")]
+        for name in parents:
+            entry = entry[name]
+        value = entry[last]
+        turned = np.roll(value, 1, 0) if isinstance(value, np.ndarray) else max(0, value - 20)
+        if isinstance(value, np.ndarray) and np.array_equal(turned, value):
+            turned = ~value if value.dtype == np.bool_ else value + 1
+        entry[last] = turned
+
+    return spoil
+
+
+def in_game(change: Callable[[dict[str, Any]], Any]) -> Spoil:
+    return lambda state, _: change(state["Agent"]["self_play"]) and None
+
+
+def swap_snapshots(game: dict[str, Any]) -> None:
+    one, two = (game["snapshots"][str(place)] for place in game["window"][:2])
+    one["policy"], two["policy"] = two["policy"], one["policy"]
+
+
+def forget_pending(state: dict[str, Any], _: dict[str, Any]) -> None:
+    pending = state["Agent"]["self_play_log"]["pending"]
+    assert len(pending["players"])
+    pending.update({name: array[:0] for name, array in pending.items()})
+
+
+def nothing(state: dict[str, Any], start: dict[str, Any]) -> None:
+    """The comparison itself."""
+
+
+PARTS = {
+    "PPO, CartPole-v1": (
+        "Agent/optimizer", "Agent/buffer", "Agent/generators/actions", "Agent/generators/minibatches", "Agent/noise",
+        "Agent/model/*normalizer*", "Agent/steps", "Agent/episode_rewards", "run/environment",
+        *(f"run/behaviors/Agent/{name}" for name in ("returns", "lengths", "finished", "recent", "window", "updates")),
+        "run/behaviors/Agent/recent_updates",
+    ),
+    "PPO, Taxi-v4": ("run/episodes",),
+    "PPO with memory, CartPole-v1": ("Agent/memory",),
+    "SAC, Pendulum-v1": (
+        "run/environment", "Agent/model/*actor*", "Agent/model/*targets*", "Agent/model/log_temperature",
+        "Agent/model/*normalizer*", "Agent/optimizers/policy", "Agent/optimizers/critic_1",
+        "Agent/optimizers/temperature", "Agent/generators/learning", "Agent/generators/actions", "Agent/noise",
+        "Agent/ratio", "Agent/buffer", "Agent/steps",
+    ),
+    "IQL, CartPole-v1": (
+        "Agent/model/*actor*", "Agent/model/*targets*", "Agent/optimizers/value", "Agent/generators/learning",
+        "Agent/steps",
+    ),
+    "evaluations": ("run/evaluation",),
+    "lessons": ("run/curricula/curricula/lessons/state", "run/curricula/feed", "run/curricula/agents"),
+}  # fmt: skip
+ONE, MEMORY = "self-play, PPO", "self-play, PPO with memory"
+SPOILED: dict[str, tuple[str, Spoil]] = {
+    **{f"nothing of {name}": (name, nothing) for name in (*PARTS, ONE, MEMORY)},
+    **{f"{name}: {path}": (name, fresh(path)) for name, paths in PARTS.items() for path in paths},
+    "window": (ONE, in_game(lambda game: game["window"].pop())),
+    "weights of snapshots": (ONE, in_game(swap_snapshots)),
+    "seats": (ONE, in_game(lambda game: game["seats"].fill(-1))),
+    "generator of opponents": (
+        ONE, in_game(lambda game: game.update(generator=generator_state(np.random.default_rng(9)))),
+    ),
+    # Weights are small, and so few actions depend on what is remembered.
+    "memory of ghosts": (MEMORY, in_game(lambda game: game["memory"].fill(np.nan))),
+    "games that are not rated yet": (ONE, forget_pending),
+    **{
+        path: (ONE, other(path))
+        for path in (
+            "self_play_log/elo/ratings", "self_play_log/log/rows/count", "self_play_log/score", "self_play/place",
+            "self_play/done", "self_play/playing",
+        )
+    },
+    **{
+        f"count of {name}": (MEMORY, other(f"self_play/counts/{name}"))
+        for name in ("acts", "ghost_steps", "swapped_at", "changed_at", "saves", "version")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_the_comparison_notices_each_part_of_the_state_that_is_dropped(
+    workplace: Any, whole_run: Any, settings_of: Any, name: str
+) -> None:
+    case, spoil = SPOILED[name]
+    whole, place = whole_run(**settings_of(case)), workplace(**settings_of(case))
+    at = whole.steps[4 if name == "memory of ghosts" else 5 if case in (ONE, MEMORY) else 1]
+    if case == "evaluations":
+        at = next(step for step in whole.steps if step >= whole.json("result.json")["evaluation"]["best_step"])
     place.copy_until(whole, at)
-    fresh = state_at_the_start(place)
-    state = load_checkpoint(place.checkpoints / str(at))
-    if path:
-        drop(state, fresh, path)
-    save_checkpoint(place.checkpoints, at, state)
-    with Run(configuration(place) | {"checkpoint_settings": {**settings(place), "resume": True}}) as run:
-        for _ in run:
-            if any(place.content(step) != whole.content(step) for step in place.steps if step > at):
-                break
-    equal = place.steps == whole.steps and place.metrics() == whole.metrics()
-    equal = equal and all(place.content(step) == whole.content(step) for step in whole.steps if step > at)
-    assert equal == (path == "")
-
-
-def configuration(place: Any) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load((place.path / "config.yaml").read_text())
-    return content
-
-
-def settings(place: Any) -> dict[str, Any]:
-    return dict(configuration(place)["checkpoint_settings"])
-
-
-def state_at_the_start(place: Any) -> dict[str, Any]:
-    with Run(configuration(place) | {"checkpoint_settings": {**settings(place), "run_id": "fresh"}}) as run:
+    config = yaml.safe_load((place.path / "config.yaml").read_text())
+    settings = config["checkpoint_settings"]
+    with Run(config | {"checkpoint_settings": {**settings, "run_id": "fresh"}}) as run:
         run.start()
         run.close("interrupted")
-    return load_checkpoint(Path(place.results) / "fresh" / "checkpoints" / "0")
-
-
-def drop(state: dict[str, Any], fresh: dict[str, Any], path: str) -> None:
-    *parents, last = path.split("/")
-    for name in parents:
-        state, fresh = state[name], fresh[name]
-    names = [name for name in state if last.strip("*") in name] if "*" in last else [last]
-    assert names
-    for name in names:
-        state[name] = fresh[name]
+    state = load_checkpoint(place.checkpoints / str(at))
+    spoil(state, load_checkpoint(Path(place.results) / "fresh" / "checkpoints" / "0"))
+    save_checkpoint(place.checkpoints, at, state)
+    with Run(config | {"checkpoint_settings": {**settings, "resume": True}}) as run:
+        for _ in run:
+            later = [step for step in place.steps if step > at]
+            if any(step not in whole.steps or place.content(step) != whole.content(step) for step in later):
+                break
+    equal = place.steps == whole.steps and json.dumps(place.metrics()) == json.dumps(whole.metrics())
+    equal = equal and all(place.content(step) == whole.content(step) for step in whole.steps if step > at)
+    assert equal == (spoil is nothing)

@@ -43,24 +43,13 @@ def chosen(trials: list[Any], *quick: int) -> list[Any]:
     return [pytest.param(each, marks=[] if k in quick else [pytest.mark.deep]) for k, each in enumerate(trials)]
 
 
-def fails_at(workplace: Any, whole_run: Any, failing: tuple[str, int, int]) -> None:
-    whole, place = whole_run(**RUN), workplace(**RUN)
-    code = place.finish(failing=failing)
-    ends_well(place, whole, code, os.strerror(failing[2]))
-
-
-@pytest.mark.parametrize("failing", chosen(FULL, 4))
-def test_a_disk_that_is_full_at_a_flush_is_shown_and_costs_nothing_old(
-    workplace: Any, whole_run: Any, failing: tuple[str, int, int]
-) -> None:
-    fails_at(workplace, whole_run, failing)
-
-
-@pytest.mark.parametrize("failing", chosen(BROKEN, 7))
+@pytest.mark.parametrize("failing", [*chosen(FULL, 4), *chosen(BROKEN, 7)])
 def test_an_error_of_the_operating_system_is_shown_and_costs_nothing_old(
     workplace: Any, whole_run: Any, failing: tuple[str, int, int]
 ) -> None:
-    fails_at(workplace, whole_run, failing)
+    whole, place = whole_run(**RUN), workplace(**RUN)
+    code = place.finish(failing=failing)
+    ends_well(place, whole, code, os.strerror(failing[2]))
 
 
 @pytest.mark.parametrize("largest_file", chosen(LIMITS, 4))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,12 @@ import pytest
 from checked_workers import SEED, Checked, fault, make
 from test_worker_faults import left_processes
 
-from rlcore import Actions, ConfigError, EnvironmentFailed, EpisodeSeeds, EpisodeStatistics, SavesState
+from rlcore import Actions, ConfigError, EpisodeSeeds, EpisodeStatistics, SavesState
 from rlcore_workers.overlap import OverlappingEnvironment
 
 pytestmark = pytest.mark.faults
 HALF = {"count": 4, "overlap": "half"}
 FIRST = {"count": 4, "wait_for": 2}
-
-
-@pytest.fixture
-def opened() -> Iterator[list[Any]]:
-    """Environments to close after the test."""
-    environments: list[Any] = []
-    yield environments
-    for environment in environments:
-        environment.close()
 
 
 def test_two_halves_take_turns_and_rows_of_workers_that_step_do_not_change(tmp_path: Path, opened: list[Any]) -> None:
@@ -83,20 +73,6 @@ def test_a_step_waits_for_the_first_workers_that_answer(tmp_path: Path, opened: 
     assert batch.observations["state"][:, 1:3].tolist() == [[50, 0]] * 4 and not batch.reward.any()
 
 
-def test_a_worker_that_hangs_is_noticed_while_others_answer(tmp_path: Path, opened: list[Any]) -> None:
-    settings = {"count": 2, "wait_for": 1, "step_timeout": 1.0}
-    opened.append(make(tmp_path, settings, 4, [fault("hang", 2, 0, 2)], pause=0.01))
-    checked = Checked(opened[0])
-    deadline = time.monotonic() + 120
-    while not checked.aborts:
-        assert time.monotonic() < deadline
-        checked.play(1)
-    assert checked.aborts == [(2, 3)]
-    assert len([shown for shown in checked.shown if shown == (0, 1)]) > 10
-    checked.play(50)
-    assert len(checked.aborts) == 1
-
-
 @pytest.mark.parametrize("settings", [HALF, FIRST], ids=["half", "wait_for"])
 def test_only_the_open_episodes_of_a_failing_worker_are_lost(
     tmp_path: Path, opened: list[Any], settings: dict[str, Any]
@@ -133,33 +109,6 @@ def test_a_worker_that_dies_between_two_steps_is_noticed(
         checked.play(1)
     checked.play(20)
     assert [len(each) for each in checked.aborts] == [1]
-
-
-@pytest.mark.parametrize("settings", [HALF, FIRST], ids=["half", "wait_for"])
-def test_a_run_does_without_a_worker_that_is_dropped(
-    tmp_path: Path, opened: list[Any], settings: dict[str, Any]
-) -> None:
-    limits = {"max_lifetime_restarts": 0}
-    opened.append(make(tmp_path, {**settings, "on_failure": "drop"}, 4, [fault("exit", 0, 0, 1)], limits))
-    environment = opened[0]
-    environment.reset(EpisodeSeeds(SEED), np.zeros(4, np.int64))
-    lost, acted = 0, set()
-    for _ in range(60):
-        batch = environment.step({"A": Actions(None, np.ones((4, 1), np.int64))})["A"]
-        assert batch.needs_action is not None
-        if lost:
-            assert not batch.needs_action[0] and batch.reward[0] == 0
-            acted |= set(np.flatnonzero(batch.needs_action).tolist())
-        lost += 0 if batch.aborted is None else int(batch.aborted.sum())
-    assert lost == 1 and acted == {1, 2, 3}
-
-
-def test_a_failure_ends_the_run_and_the_workers_that_step(tmp_path: Path, opened: list[Any]) -> None:
-    opened.append(make(tmp_path, {**HALF, "on_failure": "fail"}, 4, [fault("raise", 3, 0, 2)]))
-    with pytest.raises(EnvironmentFailed, match=r"worker 3 .*the pole is broken"):
-        Checked(opened[0]).play(20)
-    opened.pop().close()
-    assert left_processes() == []
 
 
 @pytest.mark.parametrize(

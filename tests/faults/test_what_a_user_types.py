@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.faults
 
@@ -21,39 +22,9 @@ SHORT = {"max_steps": 800, "checkpoint_interval": 400, "summary_freq": 200}
 EVALUATED = {"evaluation": {"interval": 200, "episodes": 2}}
 NEVER = {"max_steps": 10_000_000, "checkpoint_interval": 10_000_000}
 
-# 0 done, 2 wrong configuration, 3 the new run diverged, 5 the folder is not fit for it, 130 interrupted by us.
-TABLE = """
-                run  force  force-diverges  resume  resume-alone  inference  initialize-from  evaluate  status
-missing           0      0               3       5             5          5                5         5       5
-empty             0      0               3       5             5          5                5         5       5
-foreign           5      5               5       5             5          5                5         5       0
-killed early      0      0               3       5             5          5                5         5       0
-best only         5      0               3       5             5          5                5         5       0
-done              5      0               3       0             0        130                0         0       0
-no checkpoints    5      0               3       5             5          5                5         5       0
-with notes        5      0               3       0             0        130                0         0       0
-unmounted         5      0               3       5             5          5                5         5       0
-newer             5      5               5       5             5          5                5         5       0
-damaged           5      0               3       5             5          5                5         5       0
-half damaged      5      0               3       0             0        130                0         0       0
-locked            5      5               5       5             5        130                0         0       0
-link              5      5               5       5             5          5                0         0       0
-replaced          0      0               3       5             5          5                5         5       0
-"""
-COMMANDS = {
-    "run": ["run", "config.yaml"],
-    "force": ["run", "config.yaml", "--force"],
-    "force-diverges": [
-        "run", "config.yaml", "--force", "--set", "behaviors.Agent.hyperparameters.learning_rate=1e30",
-        "--set", "behaviors.Agent.max_steps=100000", "--set", "behaviors.Agent.checkpoint_interval=100000",
-    ],
-    "resume": ["run", "config.yaml", "--resume"],
-    "resume-alone": ["run", "--resume", "--run-id", "run", "--results-dir", "results"],
-    "inference": ["run", "config.yaml", "--inference"],
-    "initialize-from": ["run", "config.yaml", "--run-id", "other", "--initialize-from", "run"],
-    "evaluate": ["evaluate", "results/run", "--episodes", "2"],
-    "status": ["status", "results/run"],
-}  # fmt: skip
+COMMANDS: dict[str, list[str]]
+TABLE: str
+COMMANDS, TABLE = yaml.safe_load((Path(__file__).parent / "data/commands_on_folders.yaml").read_text()).values()
 
 
 def rows() -> Iterator[Any]:
@@ -108,14 +79,6 @@ def prepared(lasting_workplace: Any) -> Callable[..., Path]:
     return make
 
 
-def missing(place: Any, prepared: Any) -> None:
-    place.results.mkdir()
-
-
-def empty(place: Any, prepared: Any) -> None:
-    place.run.mkdir(parents=True)
-
-
 def foreign(place: Any, prepared: Any) -> None:
     """A finished run of ML-Agents."""
     (place.run / "run_logs").mkdir(parents=True)
@@ -124,19 +87,6 @@ def foreign(place: Any, prepared: Any) -> None:
     (place.run / "Agent.onnx").write_bytes(b"onnx")
     (place.run / "Agent" / "Agent-500.pt").write_bytes(b"weights")
     (place.run / "run_logs" / "training_status.json").write_text('{"metadata": {"stats_format_version": "0.3.0"}}')
-
-
-def killed_early(place: Any, prepared: Any) -> None:
-    shutil.copytree(prepared("killed early"), place.results)
-
-
-def best_only(place: Any, prepared: Any) -> None:
-    shutil.copytree(prepared("best only"), place.results)
-
-
-def replaced(place: Any, prepared: Any) -> None:
-    """A run with ``--force`` was killed before its first checkpoint."""
-    shutil.copytree(prepared("replaced"), place.results)
 
 
 def done(place: Any, prepared: Any) -> None:
@@ -196,13 +146,20 @@ def link(place: Any, prepared: Any) -> None:
     place.run.symlink_to(place.path / "elsewhere")
 
 
+def copied(kind: str) -> Callable[..., None]:
+    """Leave the results directory as a process left it that ended, or was killed."""
+    return lambda place, prepared: shutil.copytree(prepared(kind), place.results) and None
+
+
 STATES: dict[str, Callable[..., None]] = {
-    function.__name__.replace("_", " "): function
-    for function in (
-        missing, empty, foreign, killed_early, best_only, done, no_checkpoints, with_notes, unmounted, newer, damaged,
-        half_damaged, locked, link, replaced,
-    )
-}  # fmt: skip
+    "missing": lambda place, prepared: place.results.mkdir(),
+    "empty": lambda place, prepared: place.run.mkdir(parents=True),
+    **{kind: copied(kind) for kind in ("killed early", "best only", "replaced", "done")},
+    **{
+        function.__name__.replace("_", " "): function
+        for function in (foreign, no_checkpoints, with_notes, unmounted, newer, damaged, half_damaged, locked, link)
+    },
+}
 
 
 # ---------------------------------------------------------------- commands

@@ -6,6 +6,7 @@ step, so that every row of every batch is checked.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from rlcore_devkit.fixtures import RunRlcore
 from rlcore_workers.environment import WorkerEnvironment
 
 pytestmark = pytest.mark.faults
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 def test_all_rows_of_all_workers_are_those_of_one_process(tmp_path: Path, opened: list[Any]) -> None:
@@ -35,7 +37,7 @@ def test_all_rows_of_all_workers_are_those_of_one_process(tmp_path: Path, opened
 
 def test_only_the_open_episodes_of_a_failing_worker_are_lost(tmp_path: Path, opened: list[Any]) -> None:
     """One worker for each kind of fault, two of them in the same step."""
-    kinds = ("raise", "segfault", "hang", "nan")
+    kinds = ("raise", "segfault", "hang", "nan", "stop", "exit", "kill", "unpicklable")
     faults = [fault(kind, 2 * part, 0, min(1 + part // 2, 4)) for part, kind in enumerate(kinds)]
     settings = {"count": len(kinds), "step_timeout": 3.0}
     opened.append(make(tmp_path, settings, 2 * len(kinds), faults))
@@ -83,9 +85,23 @@ def test_a_worker_that_fails_too_often_ends_the_run_with_its_error(tmp_path: Pat
     assert opened[-1].stats()["Environment/Worker Restarts"] == 2
 
 
-def test_policy_fail_ends_the_run_at_the_first_failure(tmp_path: Path, opened: list[Any]) -> None:
-    opened.append(make(tmp_path, {"count": 2, "on_failure": "fail"}, 4, [fault("segfault", 2, 0, 1)]))
-    with pytest.raises(EnvironmentFailed, match=r"worker 1 .*SIGSEGV .*Fatal Python error: Segmentation fault"):
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("segfault", r"its process was killed by SIGSEGV .*Fatal Python error: Segmentation fault"),
+        ("kill", "its process was killed by SIGKILL"),
+        ("hang", "did not finish step within 3 s"),
+        ("exit", "its process ended with exit code 3"),
+        ("unpicklable", "Can't pickle"),
+        ("nan", r"'state' of slot 2 \(environment 2\) is \[ *2. +0. +1. +nan\]; fix"),
+    ],
+)
+def test_policy_fail_ends_the_run_at_the_first_failure(
+    tmp_path: Path, opened: list[Any], kind: str, message: str
+) -> None:
+    settings = {"count": 2, "on_failure": "fail", "step_timeout": 3.0}
+    opened.append(make(tmp_path, settings, 4, [fault(kind, 2, 0, 1)]))
+    with pytest.raises(EnvironmentFailed, match=rf"worker 1 .*{message}"):
         Checked(opened[-1]).play(3)
 
 
@@ -176,3 +192,79 @@ def test_a_run_learns_on_after_a_failure_and_ctrl_c_saves_it(tmp_path: Path, run
     assert json.loads(shown.stdout)["workers"] == {"restarts": 1, "aborted_episodes": 2}
     saved = [int(each.name) for each in (tmp_path / "run" / "checkpoints").iterdir()]
     assert saved == [result["behaviors"]["A"]["steps"]]
+
+
+@pytest.mark.deep
+def test_a_hundred_restarts_leave_nothing(tmp_path: Path, opened: list[Any]) -> None:
+    """Neither descriptors, threads and processes, nor memory that is shared."""
+    faults = [fault("exit", env, 2 * turn, 2) for turn in range(50) for env in (0, 3)]
+
+    def held() -> tuple[int, int, int]:
+        maps = Path("/proc/self/maps").read_text().count("memfd:rlcore")
+        return descriptors(), len(os.listdir("/proc/self/task")), maps
+
+    at_first = held()
+    environment = make(tmp_path, 2, 6, faults)
+    opened.append(environment)
+    checked = Checked(environment)
+    before = held()
+    assert before[2] == 1
+    for _ in range(10):
+        checked.play(5 * 9)
+        assert held() == before
+    assert opened[-1].stats()["Environment/Worker Restarts"] == 100
+    opened.pop().close()
+    assert left_processes() == []
+    del checked, environment
+    gc.collect()
+    assert held()[0] == at_first[0] and held()[2] == 0
+
+
+PARENT = """
+import sys
+sys.path.insert(0, {support!r})
+from pathlib import Path
+from checked_workers import make, Checked
+if __name__ == "__main__":
+    environment = make(Path({path!r}), 2, 4, pause={pause}, deaf={deaf}, child=True)
+    checked = Checked(environment)
+    print("ready", flush=True)
+    checked.play(100000)
+"""
+
+
+def children(process: int) -> list[int]:
+    lists = Path(f"/proc/{process}/task").rglob("children")
+    return [int(word) for each in lists for word in each.read_text().split()]
+
+
+def runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(number, marks=[pytest.mark.deep] if number >= 2 else []) for number in range(4)]
+)
+def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path, number: int, deep: bool) -> None:
+    """Nor does a simulator that an environment started, or a worker whose environment never gives up the lock."""
+    stepping = number % 2 == 1
+    program = PARENT.format(support=str(SUPPORT), path=str(tmp_path), pause=3600 if stepping else 0, deaf=stepping)
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert parent.stdout is not None and parent.stdout.readline() == "ready\n"
+        parent.stdout.close()
+        workers = children(parent.pid)
+        every = [*workers, *(child for worker in workers for child in children(worker))]
+        assert len(every) == 4
+        if number % 4 == 3:
+            os.kill(workers[0], signal.SIGSTOP)
+    finally:
+        parent.kill()
+        parent.wait()
+    deadline = time.monotonic() + (5.0 if deep else 60.0)
+    while any(map(runs, every)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Sequence
@@ -129,30 +128,3 @@ def left_processes() -> list[int]:
 def descriptors() -> int:
     """Number of open files of this process."""
     return len(os.listdir("/proc/self/fd"))
-
-
-class Notices(logging.Handler):
-    """When a run reported each failure of a worker, and when the worker failed, as ``options.fault_log`` has it."""
-
-    def __init__(self, log: Path) -> None:
-        super().__init__()
-        self._log = log
-        self.reported: list[float] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if " failed in " in record.getMessage():
-            self.reported.append(time.monotonic())
-
-    def __enter__(self) -> Notices:
-        logging.getLogger("rlcore_workers.supervisor").addHandler(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger("rlcore_workers.supervisor").removeHandler(self)
-
-    @property
-    def seconds(self) -> list[float]:
-        """From each failure to its report."""
-        failed = sorted(map(float, self._log.read_text().split()))
-        assert len(failed) == len(self.reported)
-        return [after - before for before, after in zip(failed, self.reported, strict=True)]

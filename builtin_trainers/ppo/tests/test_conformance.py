@@ -1,10 +1,13 @@
-"""PPO keeps the rules of every plugin and of every trainer."""
+"""PPO keeps the rules of every plugin, of every trainer and of every trainer with memory."""
 
 from __future__ import annotations
 
 import pytest
 
-from rlcore_devkit import PluginConformance, TrainerConformance
+from rlcore_devkit import MemoryTrainerConformance, PluginConformance, TrainerConformance
+
+SMALL = {"buffer_size": 256, "batch_size": 64, "learning_rate": 3e-3}
+NETWORK = {"hidden_units": 32, "num_layers": 1}
 
 
 @pytest.mark.smoke
@@ -15,19 +18,19 @@ class TestPlugin(PluginConformance):
 @pytest.mark.smoke
 class TestPPO(TrainerConformance):
     trainer = "rlcore-ppo/ppo"
-    hyperparameters = {"buffer_size": 256, "batch_size": 64, "learning_rate": 3e-3}
-    settings = {"network_settings": {"hidden_units": 32, "num_layers": 1, "normalize": True}}
+    hyperparameters = SMALL
+    settings = {"network_settings": {**NETWORK, "normalize": True}}
 
 
 class TestPPOWithASharedBodyAndEveryOption(TrainerConformance):
     trainer = "ppo"
     hyperparameters = {
-        "buffer_size": 256,
-        "batch_size": 64,
-        "learning_rate": 3e-3,
-        "shared_critic": True,
-        "value_clip": 0.5,
-        "target_kl": 0.05,
-        "advantage_normalization": "minibatch",
-    }
-    settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}, "time_horizon": 16}
+        **SMALL, "shared_critic": True, "value_clip": 0.5, "target_kl": 0.05, "advantage_normalization": "minibatch",
+    }  # fmt: skip
+    settings = {"network_settings": NETWORK, "time_horizon": 16}
+
+
+class TestPPOWithMemory(MemoryTrainerConformance):
+    trainer = "ppo"
+    hyperparameters = SMALL
+    settings = {"network_settings": {**NETWORK, "memory": {"memory_size": 16, "sequence_length": 8}}}

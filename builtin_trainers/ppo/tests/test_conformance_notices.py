@@ -1,164 +1,188 @@
-"""TrainerConformance fails for a trainer that breaks a rule: each is broken once here, in a PPO that was sound."""
+"""The conformance classes of trainers fail for a trainer that breaks a rule: each is broken once here, in a PPO."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rlcore import Actions, AgentBatch, Environment, Plugins, Trainer
-from rlcore_devkit import TrainerConformance
-from rlcore_ppo.trainer import PPOTrainer
+from rlcore import Actions
+from rlcore_devkit import MemoryTrainerConformance, TrainerConformance
 
-Break = Callable[[PPOTrainer], None]
-
-
-def acts_in_doubles(trainer: PPOTrainer) -> None:
-    act = trainer.act
-
-    def broken(batch: AgentBatch) -> Actions:
-        actions = act(batch)
-        return Actions(None, None if actions.discrete is None else actions.discrete.astype(np.int32))
-
-    trainer.act = broken  # type: ignore[method-assign]
+MEMORY = {"memory_size": 16, "sequence_length": 8}
 
 
-def ignores_masks(trainer: PPOTrainer) -> None:
-    parameters = trainer.policy.parameters
-    trainer.policy.parameters = lambda observations, mask: parameters(observations, None)  # type: ignore[method-assign]
+def around(name: str, broken: Callable[..., Any]) -> Callable[[Any], None]:
+    """Return what replaces a method of a trainer, or of its policy, by ``broken(trainer, method, *arguments)``."""
+
+    def change(trainer: Any) -> None:
+        owner = trainer.policy if name.startswith("policy.") else trainer
+        own = getattr(owner, last := name.removeprefix("policy."))
+        setattr(owner, last, lambda *arguments, **keywords: broken(trainer, own, *arguments, **keywords))
+
+    return change
 
 
-def draws_from_the_clock(trainer: PPOTrainer) -> None:
+def in_narrow_integers(trainer: Any, act: Any, batch: Any) -> Actions:
+    actions = act(batch)
+    return Actions(None, None if actions.discrete is None else actions.discrete.astype(np.int32))
+
+
+def one_step_late(trainer: Any, observe: Any, actions: Any, batch: Any) -> None:
+    if (earlier := getattr(trainer, "late_batch", None)) is not None:
+        trainer.buffer.observations["choices"][trainer.buffer.row] = earlier.observations["choices"]
+    trainer.late_batch = batch
+    observe(actions, batch)
+
+
+def counting(trainer: Any, own: Any, *arguments: Any, **keywords: Any) -> Any:
+    trainer.steps += 1
+    return own(*arguments, **keywords)
+
+
+def with_hooks(trainer: Any, update: Any) -> Any:
+    trainer.plugins_of_this_test.lesson_changed(None, 0, None)
+    return update()
+
+
+def with_an_object(trainer: Any, state_dict: Any) -> dict[str, Any]:
+    return {**state_dict(), "settings": trainer.settings}
+
+
+def draws_from_the_clock(trainer: Any) -> None:
     trainer._noise._generator = np.random.default_rng()
 
 
-def forgets_its_noise(trainer: PPOTrainer) -> None:
-    load = trainer.load_state_dict
-
-    def broken(state: Mapping[str, Any]) -> None:
-        load({**state, "noise": {name: array[:0] for name, array in state["noise"].items()}})
-
-    trainer.load_state_dict = broken  # type: ignore[method-assign]
-
-
-def saves_objects(trainer: PPOTrainer) -> None:
-    state_dict = trainer.state_dict
-    trainer.state_dict = lambda: {**state_dict(), "settings": trainer.settings}  # type: ignore[method-assign]
-
-
-def keeps_half_of_a_refused_state(trainer: PPOTrainer) -> None:
-    load = trainer.load_state_dict
-
-    def broken(state: Mapping[str, Any]) -> None:
-        trainer.steps = state["steps"] + 1
-        load(state)
-
-    trainer.load_state_dict = broken  # type: ignore[method-assign]
-
-
-def takes_over_counters(trainer: PPOTrainer) -> None:
-    load = trainer.load_model
-
-    def broken(model: Mapping[str, Any]) -> None:
-        load(model)
-        trainer.steps = 100
-
-    trainer.load_model = broken  # type: ignore[method-assign]
-
-
-def copies_too_late(trainer: PPOTrainer) -> None:
-    observe = trainer.observe
-    late: list[AgentBatch] = []
-
-    def broken(actions: Actions, batch: AgentBatch) -> None:
-        for earlier in late:
-            trainer.buffer.observations["choices"][trainer.buffer.row] = earlier.observations["choices"]
-        late[:] = [batch]
-        observe(actions, batch)
-
-    trainer.observe = broken  # type: ignore[method-assign]
-
-
-def acting_changes_it(trainer: PPOTrainer) -> None:
-    act = trainer.policy.act
-
-    def broken(*arguments: Any, **keywords: Any) -> Actions:
-        trainer.steps += 1
-        return act(*arguments, **keywords)
-
-    trainer.policy.act = broken  # type: ignore[method-assign]
-
-
-def learns_nothing(trainer: PPOTrainer) -> None:
-    trainer.optimizer.step = lambda: None  # type: ignore[method-assign]
-
-
-def starts_a_thread(trainer: PPOTrainer) -> None:
+def starts_a_thread(trainer: Any) -> None:
     threading.Thread(target=threading.Event().wait, args=(20.0,), daemon=True).start()
 
 
-def calls_hooks(trainer: PPOTrainer) -> None:
-    update = trainer.update
-
-    def broken() -> Mapping[str, float]:
-        plugins = trainer.plugins_of_this_test  # type: ignore[attr-defined]
-        plugins.lesson_changed(None, 0, None)
-        return update()
-
-    trainer.update = broken  # type: ignore[method-assign]
-
-
-def lets_no_reward_learn(trainer: PPOTrainer) -> None:
+def lets_no_reward_learn(trainer: Any) -> None:
     for provider in trainer.providers:
-        provider.update = lambda transitions: {}  # type: ignore[method-assign]
+        provider.update = lambda transitions: {}
 
 
-def forgets_what_rewards_learned(trainer: PPOTrainer) -> None:
+def forgets_what_rewards_learned(trainer: Any) -> None:
     for provider in trainer.providers:
-        provider.load_state_dict = lambda state: None  # type: ignore[method-assign]
+        provider.load_state_dict = lambda state: None
+
+
+def loads_counters(trainer: Any, load: Any, model: Any) -> None:
+    load(model)
+    trainer.steps = 100
+
+
+def without_noise(trainer: Any, load: Any, state: Any) -> None:
+    load({**state, "noise": {name: array[:0] for name, array in state["noise"].items()}})
+
+
+BROKEN = [
+    (around("act", in_narrow_integers), "test_is_made_for_every_kind_of_action_it_declares"),
+    (around("policy.parameters", lambda _, own, seen, mask: own(seen, None)), "test_never_chooses_a_masked_option"),
+    (around("policy.act", counting), "test_the_policy_acts_by_itself_and_repeats_itself"),
+    (draws_from_the_clock, "test_equal_seeds_learn_equally"),
+    (lambda trainer: setattr(trainer.optimizer, "step", lambda: None), "test_learns"),
+    (around("observe", one_step_late), "test_reads_a_batch_only_while_it_is_valid"),
+    (around("update", with_hooks), "test_steps_call_no_hooks"),
+    (starts_a_thread, "test_leaves_no_threads_behind"),
+    (around("load_state_dict", without_noise), "test_goes_on_from_its_state_as_if_never_stopped"),
+    (around("state_dict", with_an_object), "test_goes_on_from_its_state_as_if_never_stopped"),
+    (around("load_state_dict", counting), "test_a_state_that_does_not_fit_is_refused_and_changes_nothing"),
+    (lets_no_reward_learn, "test_rewards_that_learn_are_updated_saved_and_restored"),
+    (forgets_what_rewards_learned, "test_rewards_that_learn_are_updated_saved_and_restored"),
+    (around("load_model", loads_counters), "test_weights_start_another_run_without_its_counters"),
+]
+
+
+# ---------------------------------------------------------------- with memory
+
+
+def across_ends(trainer: Any, observe: Any, actions: Any, batch: Any) -> None:
+    before = trainer.memory.copy()
+    observe(actions, batch)
+    trainer.memory[batch.ended] = before[batch.ended]
+
+
+def without_memory(trainer: Any, load: Any, state: Any) -> None:
+    load(state)
+    trainer.memory[:] = 0.0
+
+
+def on_a_copy(_: Any, act: Any, seen: Any, mask: Any = None, best: bool = True, memory: Any = None) -> Any:
+    return act(seen, mask, best, None if memory is None else memory.copy())
+
+
+def on_zeros(_: Any, act: Any, seen: Any, mask: Any = None, best: bool = True, memory: Any = None) -> Any:
+    if memory is not None:
+        memory[:] = 0.0
+    return act(seen, mask, best, memory)
+
+
+def mixed(_: Any, act: Any, seen: Any, mask: Any = None, best: bool = True, memory: Any = None) -> Any:
+    actions = act(seen, mask, best, memory)
+    if memory is not None:
+        memory[:] = memory.mean(axis=0)
+    return actions
+
+
+BROKEN_MEMORY = [
+    (around("observe", across_ends), "test_an_episode_begins_without_what_was_before"),
+    (around("_forget", lambda *arguments: None), "test_an_episode_begins_without_what_was_before"),
+    (around("load_state_dict", without_memory), "test_goes_on_in_the_middle_of_episodes_as_if_never_stopped"),
+    (around("policy.act", on_a_copy), "test_a_policy_reads_and_overwrites_the_memory_of_its_rows"),
+    (around("policy.act", on_zeros), "test_a_policy_reads_and_overwrites_the_memory_of_its_rows"),
+    (around("policy.act", mixed), "test_a_row_remembers_nothing_of_other_rows"),
+]
+
+
+def check(base: type[TrainerConformance], rule: str, path: Path, broken: Any = None, **attributes: Any) -> None:
+    """Let one test of a conformance class run with trainers that are ``broken``."""
+
+    def make(self: Any, environment: Any, seed: int = 1, plugins: Any = None, **settings: Any) -> Any:
+        made: Any = base.make(self, environment, seed, plugins, **settings)
+        made.plugins_of_this_test = plugins
+        if broken is not None:
+            broken(made)
+        return made
+
+    conformance: Any = type("Conformance", (base,), {"trainer": "ppo", "make": make, **attributes})()
+    conformance.directory = path
+    getattr(conformance, rule)()
+
+
+@pytest.mark.parametrize(("broken", "rule"), BROKEN)
+def test_a_broken_rule_is_noticed(tmp_path: Path, broken: Any, rule: str) -> None:
+    with pytest.raises(AssertionError):
+        check(
+            TrainerConformance, rule, tmp_path, broken, steps=60, learns_within=2000,
+            hyperparameters={"buffer_size": 64, "batch_size": 64, "num_epoch": 1},
+            settings={"network_settings": {"hidden_units": 8, "num_layers": 1}},
+        )  # fmt: skip
+
+
+def network(memory: Any) -> dict[str, Any]:
+    hyperparameters = {"buffer_size": 256, "batch_size": 64, "learning_rate": 3e-3}
+    settings = {"network_settings": {"hidden_units": 32, "num_layers": 1, "memory": memory}}
+    return {"hyperparameters": hyperparameters, "settings": settings, "remembers_within": 4000}
+
+
+@pytest.mark.parametrize(("broken", "rule"), BROKEN_MEMORY)
+def test_a_broken_memory_is_noticed(tmp_path: Path, broken: Any, rule: str) -> None:
+    with pytest.raises(AssertionError):
+        check(MemoryTrainerConformance, rule, tmp_path, broken, **network(MEMORY))
 
 
 @pytest.mark.parametrize(
-    ("broken", "rule"),
+    ("rule", "message"),
     [
-        (acts_in_doubles, "test_is_made_for_every_kind_of_action_it_declares"),
-        (ignores_masks, "test_never_chooses_a_masked_option"),
-        (acting_changes_it, "test_the_policy_acts_by_itself_and_repeats_itself"),
-        (draws_from_the_clock, "test_equal_seeds_learn_equally"),
-        (learns_nothing, "test_learns"),
-        (copies_too_late, "test_reads_a_batch_only_while_it_is_valid"),
-        (calls_hooks, "test_steps_call_no_hooks"),
-        (starts_a_thread, "test_leaves_no_threads_behind"),
-        (forgets_its_noise, "test_goes_on_from_its_state_as_if_never_stopped"),
-        (saves_objects, "test_goes_on_from_its_state_as_if_never_stopped"),
-        (keeps_half_of_a_refused_state, "test_a_state_that_does_not_fit_is_refused_and_changes_nothing"),
-        (lets_no_reward_learn, "test_rewards_that_learn_are_updated_saved_and_restored"),
-        (forgets_what_rewards_learned, "test_rewards_that_learn_are_updated_saved_and_restored"),
-        (takes_over_counters, "test_weights_start_another_run_without_its_counters"),
+        ("test_learns_to_remember", "guessing names half"),
+        ("test_the_record_declares_memory_and_policies_have_some", None),
     ],
 )
-def test_a_broken_rule_is_noticed(tmp_path: Path, broken: Break, rule: str) -> None:
-    class Conformance(TrainerConformance):
-        trainer = "ppo"
-        hyperparameters = {"buffer_size": 64, "batch_size": 64, "num_epoch": 1}
-        settings = {"network_settings": {"hidden_units": 8, "num_layers": 1}}
-        steps = 60
-        learns_within = 2000
-
-        def make(
-            self, environment: Environment, seed: int = 1, plugins: Plugins | None = None, **settings: Any
-        ) -> Trainer:
-            made = super().make(environment, seed, plugins, **settings)
-            assert isinstance(made, PPOTrainer)
-            made.plugins_of_this_test = plugins  # type: ignore[attr-defined]
-            broken(made)
-            return made
-
-    conformance = Conformance()
-    conformance.directory = tmp_path
-    with pytest.raises(AssertionError):
-        getattr(conformance, rule)()
+def test_a_trainer_without_memory_is_noticed(tmp_path: Path, rule: str, message: str | None) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check(MemoryTrainerConformance, rule, tmp_path, **network(None))

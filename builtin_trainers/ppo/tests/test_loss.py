@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from typing import Any, cast
 
-import attrs
 import pytest
 import torch
 
@@ -152,65 +151,6 @@ def test_each_reward_provider_has_a_value_head_of_its_own(make_trainer: MakeTrai
     assert batch.returns.shape == (9, 2)
     found, expected = trainer.loss(batch), naive_loss(trainer, batch)
     assert found.total.item() == pytest.approx(expected["total"], rel=1e-4)
-
-
-@pytest.mark.parametrize("value_clip", [None, 0.3])
-def test_a_second_reward_leaves_the_gradient_of_the_first_value_as_it_was(
-    make_trainer: MakeTrainer, value_clip: float | None
-) -> None:
-    environment, gradients = IdentityEnvironment(3, discrete=(4,)), []
-    for names in (["extrinsic"], ["extrinsic", "bonus"]):
-        signals: dict[str, Any] = {name: {} for name in names}
-        block = {"reward_signals": signals}
-        trainer = make_trainer(environment, block=block, plugins=with_bonus(), value_clip=value_clip)
-        model = trainer.model
-        with torch.no_grad():
-            for parameter in model.critic.parameters():
-                parameter.copy_(torch.linspace(-0.4, 0.5, parameter.numel()).view(parameter.shape))
-            model.value_head.weight.copy_(torch.linspace(-1, 1, model.critic.features).expand(len(names), -1))
-        batch = random_minibatch(trainer, 9, masked=False)
-        targets = torch.linspace(-2, 2, 9).unsqueeze(1)
-        batch = attrs.evolve(
-            batch, old_value=0.5 * targets.expand(-1, len(names)), returns=targets.expand(-1, len(names))
-        )
-        trainer.optimizer.zero_grad()
-        trainer.loss(batch).total.backward()
-        assert model.value_head.weight.grad is not None
-        gradients.append(model.value_head.weight.grad[0].clone())
-    assert gradients[0].abs().max() > 0.01
-    torch.testing.assert_close(*gradients)
-
-
-def test_the_ratio_is_of_joint_probabilities(make_trainer: MakeTrainer) -> None:
-    """ML-Agents clips each dimension by itself: two of them, each within its range, may leave it together."""
-    trainer = make_trainer(IdentityEnvironment(1, continuous=2), epsilon=0.2, beta=0.0)
-    zero, one = torch.zeros(1, 8)[:, : trainer.model.inputs.vector_size], torch.ones(1)
-    mean, _ = trainer.model.policy((zero,))
-    assert mean is not None
-    entropy_of_normal = 2 * 0.5 * math.log(2 * math.pi)
-    batch = Minibatch(
-        inputs=(zero,),
-        raw=mean.detach(),  # log-probability -log(2 pi) / 2 in each dimension
-        choices=None,
-        mask=None,
-        old_log_prob=torch.tensor([-entropy_of_normal - 2 * math.log(1.15)]),  # each dimension's ratio is 1.15
-        old_value=torch.zeros(1, 1),
-        advantage=one,
-        returns=trainer.model.value((zero,)).detach(),
-    )
-    assert trainer.loss(batch).policy.item() == pytest.approx(-1.2, rel=1e-5), "1.15 * 1.15 = 1.3225 is clipped"
-
-
-def test_no_gradient_pushes_a_ratio_further_out_of_its_range(make_trainer: MakeTrainer) -> None:
-    trainer = make_trainer(IdentityEnvironment(1, discrete=(4,)), beta=0.0, value_coefficient=0.0)
-    batch = random_minibatch(trainer, 1, masked=False)
-    for advantage, old, moved in ((1.0, -9.0, False), (1.0, 9.0, True), (-1.0, -9.0, True), (-1.0, 9.0, False)):
-        case = attrs.evolve(batch, advantage=torch.tensor([advantage]), old_log_prob=torch.tensor([old]))
-        trainer.optimizer.zero_grad()
-        trainer.loss(case).total.backward()
-        grads = torch.cat([p.grad.reshape(-1) for p in trainer.model.parameters() if p.grad is not None])
-        assert bool(grads.any()) == moved, (advantage, old)
-        assert bool(grads.isfinite().all())
 
 
 def test_providers_keep_their_states_apart_whatever_they_call_themselves(make_trainer: MakeTrainer) -> None:

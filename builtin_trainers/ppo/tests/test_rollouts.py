@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore_torch import Sequences
 
 MakeTrainer = Callable[..., Any]
 
@@ -223,90 +222,6 @@ def test_no_agent_that_was_lost_leaves_a_rollout_as_it_was(make_trainer: MakeTra
         batch.aborted = np.array([lost, False, False])
         trainer.observe(None, batch)
         assert trainer.buffer.ragged == lost
-
-
-def test_a_sequence_is_learned_from_as_a_loop_over_its_steps(make_trainer: MakeTrainer) -> None:
-    """Gradients of two sequences of 3 steps and 1 step that begin with some memory."""
-    trainer = make_trainer(Script(False), network={"memory": {"memory_size": 6}})
-    model, generator = trainer.model, torch.Generator().manual_seed(1)
-    seen, memory = torch.randn(4, 4, generator=generator), torch.randn(2, 6, generator=generator)
-    order = torch.tensor([0, 3, 1, 0, 2, 0])  # rows 0, 1, 2 and row 3, step by step; row 0 stands for what is missing
-    sequences = Sequences(order, torch.tensor([0, 2, 4, 1]), memory, torch.zeros(2, 6))
-
-    def gradients(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        loss = sum((output * (k + 1)).sum() for k, output in enumerate(outputs))
-        model.zero_grad()
-        loss.backward()  # type: ignore[union-attr]
-        return [p.grad.clone() for p in [*model.actor.parameters(), *model.policy_head.linear.parameters()]]
-
-    mean, logits = model.policy_of((seen,), sequences)
-    ours = gradients(list(torch.cat([mean, logits], dim=1)))
-    cell = torch.nn.LSTMCell(model.actor.recurrent.lstm.input_size, 3)
-    outputs = []
-    for rows, begin in ((range(3), memory[:1]), (range(3, 4), memory[1:])):
-        h, c = begin[:, :3], begin[:, 3:]
-        lstm = model.actor.recurrent.lstm
-        weights = (lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
-        for row in rows:
-            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            state = dict(zip(names, weights, strict=True))
-            h, c = torch.func.functional_call(cell, state, (model.actor((seen[row : row + 1],)), (h, c)))
-            outputs.append(model.policy_head.linear(h)[0])
-    for one, other in zip(ours, gradients(outputs), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-
-
-def test_what_a_policy_remembers_belongs_to_rows(make_trainer: MakeTrainer) -> None:
-    """Rows acted on together, in two calls, and in another order do and remember the same."""
-    policy = make_trainer(Script(False), network={"memory": {"memory_size": 8}}).policy
-    generator = np.random.default_rng(3)
-    memory = generator.standard_normal((SLOTS, 8)).astype(np.float32)
-    seen = {"seen": generator.standard_normal((SLOTS, 4)).astype(np.float32)}
-    together = memory.copy()
-    actions = policy.act(seen, memory=together)
-    assert not np.allclose(together, memory)
-    order = np.array([2, 0, 1])
-    for rows in (order[:1], order[1:]):
-        own = memory[rows]
-        part = policy.act({"seen": seen["seen"][rows]}, memory=own)
-        np.testing.assert_allclose(own, together[rows], atol=1e-6)
-        np.testing.assert_allclose(part.continuous, actions.continuous[rows], atol=1e-6)
-        np.testing.assert_array_equal(part.discrete, actions.discrete[rows])
-    fresh = policy.act(seen)
-    np.testing.assert_array_equal(fresh.continuous, policy.act(seen, memory=np.zeros_like(memory)).continuous)
-
-
-def test_a_resumed_trainer_remembers_what_it_did(make_trainer: MakeTrainer) -> None:
-    """In the middle of an episode and of a rollout that began in the middle of it."""
-    memory = {"memory_size": 8, "sequence_length": 8}
-    settings: dict[str, Any] = {"network": {"memory": memory}, "buffer_size": 30, "batch_size": 15}
-
-    def steps(trainer: Any, script: Script, count: int, batch: AgentBatch) -> AgentBatch:
-        for _ in range(count):
-            trainer.act(batch)
-            batch = script.batch(first=True)  # no episode ends
-            trainer.observe(None, batch)
-            if trainer.ready():
-                trainer.update()
-        return batch
-
-    script = Script(False)
-    trainer = make_trainer(script, **settings)
-    batch = script.batch(first=True)
-    trainer.begin(batch)
-    batch = steps(trainer, script, 23, batch)
-    resumed = make_trainer(Script(False), **settings)
-    resumed.load_state_dict(copy.deepcopy(trainer.state_dict()))
-    assert np.abs(resumed.state_dict()["memory"]["critic"]).min(axis=1).all()
-    other = Script(False)
-    other.generator = copy.deepcopy(script.generator)
-    steps(trainer, script, 12, batch)
-    steps(resumed, other, 12, batch)
-    ours, theirs = trainer.state_dict(), resumed.state_dict()
-    for entry in ("model", "optimizer", "memory"):
-        for name, array in ours[entry].items():
-            np.testing.assert_array_equal(array, theirs[entry][name], err_msg=f"{entry}/{name}")
-    np.testing.assert_array_equal(ours["buffer"]["memory"], theirs["buffer"]["memory"])
 
 
 @pytest.mark.parametrize("memory", [None, {"memory_size": 8, "sequence_length": 4}], ids=["plain", "memory"])

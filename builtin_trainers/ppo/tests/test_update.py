@@ -10,20 +10,18 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import Actions, Run, TrainingDiverged, UnsupportedSpace
+from rlcore import Actions, Run, TrainingDiverged
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.conformance.trainer import learn, play
 from rlcore_devkit.environments import (
     ConstantReward,
     IdentityEnvironment,
-    ImageIdentity,
     TinyCorridor,
     identity_hybrid,
 )
 from rlcore_ppo.settings import PPOSettings
 from rlcore_ppo.trainer import PPOTrainer
 from rlcore_torch import Loss, Minibatch
-from rlcore_torch.networks.encoders import MINIMUM_SIZE
 
 MakeTrainer = Callable[..., PPOTrainer]
 MakeRun = Callable[..., Run]
@@ -72,29 +70,6 @@ def test_the_first_ratio_of_every_update_is_one(
         assert np.abs(losses[first + 1][1].log_ratio.detach().numpy()).max() > 1e-4, "the weights moved"
 
 
-def test_acting_and_learning_agree_on_the_probability_of_what_was_done(make_trainer: MakeTrainer) -> None:
-    """A draw of the numpy actor has the log-probability that the update computes, also with a normalizer."""
-    environment = identity_hybrid(8)
-    trainer = make_trainer(environment, network={"normalize": True})
-    learn(trainer, environment, 32)  # an update, so that there are statistics
-    batch = next(iter(environment.reset(lambda c, e: 100 + c, np.zeros(8, np.int64)).values()))  # type: ignore[arg-type]
-    trainer.begin(batch)
-    expected = []
-    for _ in range(32):
-        mean, logits = trainer.policy.parameters(batch.observations, None)
-        assert mean is not None and logits is not None
-        actions = trainer.act(batch)
-        raw, choices = trainer.buffer.raw[trainer.buffer.row], trainer.buffer.choices[trainer.buffer.row]
-        std = trainer.model.policy_head.distribution.log_std.detach().exp()
-        normal = torch.distributions.Normal(torch.from_numpy(mean), std)
-        log_softmax = torch.log_softmax(torch.from_numpy(logits), dim=-1).numpy()
-        chosen = np.take_along_axis(log_softmax, choices, axis=1)[:, 0]
-        expected.append(normal.log_prob(torch.from_numpy(raw)).sum(-1).numpy() + chosen)  # type: ignore[no-untyped-call]
-        batch = environment.step({"Identity": actions})["Identity"]
-        trainer.observe(actions, batch)
-    np.testing.assert_allclose(trainer.rollout().log_prob.numpy(), np.concatenate(expected), rtol=1e-4, atol=1e-4)
-
-
 def test_every_epoch_visits_every_transition_once_in_another_order(
     make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]]
 ) -> None:
@@ -135,16 +110,6 @@ def test_linear_schedules_follow_the_step_and_end_where_ml_agents_ends_them(make
         assert stats["Policy/Epsilon"] == pytest.approx(0.1 + 0.2 * left)
         assert learning_rate == stats["Policy/Learning Rate"]
     assert trainer.clip_range == pytest.approx(0.1) and trainer.entropy_weight == pytest.approx(1e-5)
-
-
-def test_linear_schedules_end_where_they_are_told_to(make_trainer: MakeTrainer) -> None:
-    environment = identity_hybrid(8)
-    finals = {"learning_rate_schedule": "linear", "beta": 0.01, "final_beta": 0.0, "epsilon": 0.2, "final_epsilon": 0.0}
-    trainer = make_trainer(environment, block={"max_steps": 1024}, **finals)
-    updates = [stats for _, _, stats in play(trainer, environment, 5 * 32) if stats]
-    assert [stats["Policy/Epsilon"] for stats in updates] == pytest.approx([0.2, 0.15, 0.1, 0.05, 0.0])
-    assert [stats["Policy/Beta"] for stats in updates] == pytest.approx([0.01, 0.0075, 0.005, 0.0025, 0.0])
-    assert all(np.isfinite(value) for value in updates[-1].values())
 
 
 def test_schedules_of_beta_and_epsilon_follow_that_of_the_learning_rate_unless_given() -> None:
@@ -274,24 +239,6 @@ def test_the_last_rollout_is_learned_from_although_it_is_short_unless_it_is_shor
 # ---------------------------------------------------------------- time limits
 
 
-def test_a_state_worth_of_endless_reward_is_learned_through_time_limits(make_trainer: MakeTrainer) -> None:
-    """Reward 1 in every step is worth 1 / (1 - gamma) = 50, although every episode is cut off after ten steps."""
-    environment = ConstantReward(8, max_steps=10)
-    trainer = make_trainer(
-        environment,
-        block={"reward_signals": {"extrinsic": {"gamma": 0.98}}, "max_steps": 100_000},
-        network={"hidden_units": 16},
-        learning_rate=0.02,
-        num_epoch=10,
-        max_grad_norm=100.0,
-        lambd=1.0,
-    )
-    learn(trainer, environment, 60 * 32)
-    with torch.no_grad():
-        value = trainer.model.value((torch.ones(1, 1),)).item()
-    assert value == pytest.approx(50.0, abs=1.0)
-
-
 class EndingReward(ConstantReward):
     """Reward 1 at every step of episodes that terminate after ten."""
 
@@ -326,24 +273,3 @@ def test_only_bootstrapping_at_time_limits_leaves_the_endless_value_where_it_is(
     expected = -np.sort(np.concatenate([missing, np.zeros(8 * 32 - len(missing))]))[::-1]
     np.testing.assert_allclose(np.sort(advantages), expected, atol=1e-3)
     np.testing.assert_allclose(np.sort(targets), 50.0 + expected, atol=1e-3)
-
-
-# ---------------------------------------------------------------- images
-
-
-@pytest.mark.parametrize("kind", MINIMUM_SIZE)
-def test_every_image_encoder_learns(make_trainer: MakeTrainer, kind: str) -> None:
-    size = max(MINIMUM_SIZE[kind], 6)
-    environment = ImageIdentity(8, height=size, width=size)
-    trainer = make_trainer(environment, network={"vis_encode_type": kind}, buffer_size=64, batch_size=64, num_epoch=1)
-    before = [p.detach().clone() for p in trainer.model.parameters()]
-    [stats] = learn(trainer, environment, 8)
-    assert all(np.isfinite(value) for value in stats.values())
-    encoders = [p for name, p in trainer.model.named_parameters() if "encoders" in name]
-    assert encoders and all(p.grad is not None and bool(p.grad.any()) for p in encoders)
-    assert not all(p.equal(was) for p, was in zip(trainer.model.parameters(), before, strict=True))
-
-
-def test_an_image_too_small_for_its_encoder_is_refused(make_trainer: MakeTrainer) -> None:
-    with pytest.raises(UnsupportedSpace, match=r"'camera'.*at least 36x36.*vis_encode_type"):
-        make_trainer(ImageIdentity(2, height=20, width=40), network={"vis_encode_type": "nature_cnn"})

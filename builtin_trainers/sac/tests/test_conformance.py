@@ -45,8 +45,7 @@ class TestSACWithEveryOption(TrainerConformance):
     learns_within = 1000
 
 
-@pytest.mark.parametrize(("steps_per_update", "env_steps"), [(0.5, 24), (4, 120), (50, 120)])
-@pytest.mark.parametrize("reward_steps", [None, 16])
+@pytest.mark.parametrize(("steps_per_update", "env_steps", "reward_steps"), [(0.5, 24, 16), (50, 120, None)])
 def test_rewards_learn_at_any_ratio_of_steps_to_updates(
     tmp_path: Path, steps_per_update: float, env_steps: int, reward_steps: float | None
 ) -> None:

@@ -80,19 +80,6 @@ def test_a_gradient_step_reads_no_value(make_trainer: MakeTrainer, space: str) -
         taken.td_error[0].item()
 
 
-@pytest.mark.parametrize("space", SPACES)
-def test_each_loss_is_one_graph(make_trainer: MakeTrainer, space: str) -> None:
-    trainer = make(make_trainer, space)
-    batch, noise = a_batch(trainer)
-    torch._dynamo.reset()
-    critics = torch.compile(trainer.critic_loss, backend="aot_eager", fullgraph=True)
-    policy = torch.compile(trainer.policy_loss, backend="aot_eager", fullgraph=True)
-    given = (batch, noise.following, noise.between)
-    np.testing.assert_allclose(critics(*given).total.item(), trainer.critic_loss(*given).total.item(), rtol=1e-5)
-    expected = trainer.policy_loss(batch, noise.here)[1]
-    np.testing.assert_allclose(policy(batch, noise.here)[1].item(), expected.item(), rtol=1e-5)
-
-
 @pytest.mark.cuda
 @pytest.mark.parametrize("space", SPACES)
 def test_a_recorded_gradient_step_learns_as_the_plain_one(make_trainer: MakeTrainer, space: str) -> None:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.conformance.trainer import learn
-from rlcore_devkit.environments import ConstantReward
 from rlcore_sac.trainer import SACTrainer
 
 MakeTrainer = Callable[..., SACTrainer]
@@ -154,19 +153,6 @@ def test_the_entropy_of_continuous_parts_is_that_of_draws(
     share = trainer.buffer.observations["state"][rows].mean(0)
     errors = 2 * slopes[:, :STATES].view(2, -1, STATES).sum(1).numpy() / share
     assert np.abs(errors).max() < 0.02
-
-
-def test_a_value_learned_from_three_steps_contains_the_entropy_of_all_of_them(make_trainer: MakeTrainer) -> None:
-    """Reward 1 in every step, and two options that make no difference: (1 + gamma a log 2) / (1 - gamma)."""
-    environment = ConstantReward(4, max_steps=4)
-    trainer = make_trainer(
-        environment, block={"reward_signals": {"extrinsic": {"gamma": 0.9}}}, n_steps=3, init_entcoef=1.0,
-        learn_entcoef=False, tau=0.1, learning_rate=1e-2, adam_epsilon=1e-5,
-    )  # fmt: skip
-    updates = learn(trainer, environment, 300)
-    believed = np.mean([stats["Policy/Extrinsic Value"] for stats in updates[-50:]])
-    options = sum(next(iter(environment.behaviors.values())).discrete)
-    assert believed == pytest.approx((1 + 0.9 * math.log(options)) / 0.1, rel=0.05)
 
 
 def test_observations_in_between_are_read_for_more_than_one_step_only(make_trainer: MakeTrainer) -> None:

@@ -13,14 +13,11 @@ import pytest
 from rlcore import (
     BehaviorSpec,
     ConfigError,
-    ConfigErrors,
     PluginError,
     Plugins,
     RunContext,
     RunStateError,
-    config_from_mapping,
     hookimpl,
-    json_schema,
     load_plugins,
     saved_count,
     setting,
@@ -133,58 +130,7 @@ def made(make_trainer: MakeTrainer, plugins: Plugins, sampler: dict[str, Any] | 
 # ---------------------------------------------------------------- configuration
 
 
-def configured(plugins: Plugins, sampler: Any) -> Any:
-    behavior = {"trainer_type": "sac", "hyperparameters": {"replay_sampler": sampler}}
-    return config_from_mapping({"behaviors": {"Walker": behavior}}, plugins).behaviors["Walker"].hyperparameters
-
-
-@pytest.mark.parametrize(
-    ("sampler", "problem"),
-    [
-        ({"type": "recent"}, "replay_sampler.type: unknown replay sampler 'recent'; allowed: "),
-        ({"type": "alternatin"}, "did you mean 'alternating'?"),
-        ({"type": "alternating", "first": -1}, "replay_sampler.first: must be at least 0, not -1"),
-        ({"type": "alternating", "frist": 1}, "replay_sampler.frist: unknown key; did you mean 'first'?"),
-        ({"alpha": 0.6}, "replay_sampler.alpha: unknown key"),
-        ({"type": 3}, "replay_sampler.type: must be text, not 3"),
-        ("prioritized", "replay_sampler: must be a mapping of settings, not 'prioritized'"),
-    ],
-)
-def test_a_sampler_that_is_not_there_or_not_so_is_refused(plugins: Plugins, sampler: Any, problem: str) -> None:
-    with pytest.raises(ConfigErrors) as refused:
-        configured(plugins, sampler)
-    assert problem in str(refused.value)
-
-
-def test_settings_of_a_sampler_are_those_of_its_class(plugins: Plugins) -> None:
-    assert configured(plugins, {"type": "alternating", "first": 3}).replay_sampler == TestSettings(
-        type="alternating", first=3
-    )
-    assert configured(plugins, None).replay_sampler is None
-
-
-def test_the_schema_has_the_samplers(plugins: Plugins) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    validator = jsonschema.Draft202012Validator(json_schema(plugins))
-
-    def accepts(sampler: Any) -> bool:
-        block = {"trainer_type": "sac", "hyperparameters": {"replay_sampler": sampler}}
-        return bool(validator.is_valid({"behaviors": {"Walker": block}}))
-
-    assert accepts(None) and accepts({}) and accepts({"type": "uniform"})
-    assert accepts({"type": "alternating", "first": 3}) and accepts({"type": "prioritized", "alpha": 0.5})
-    assert not accepts({"type": "alternating", "alpha": 3}) and not accepts({"type": "recent"})
-    assert not accepts({"alpha": 0.5}) and not accepts({"type": "prioritized", "alpha": -1})
-
-
 # ---------------------------------------------------------------- sampling
-
-
-def test_uniform_by_name_equals_no_block(make_trainer: MakeTrainer, plugins: Plugins) -> None:
-    first, second = (made(make_trainer, plugins, sampler) for sampler in (None, {"type": "uniform"}))
-    for trainer in (first, second):
-        learn(trainer, TinyCorridor(2), 60)
-    assert_equal(first.state_dict(), second.state_dict())
 
 
 def test_a_sampler_gets_the_errors_of_its_rows(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -108,92 +107,6 @@ def test_a_resumed_trainer_goes_on_bit_for_bit(make_trainer: MakeTrainer, stoppe
     assert_equal(after, resumed.state_dict())
 
 
-def below(path: str) -> Callable[[dict[str, Any], Mapping[str, Any]], None]:
-    """Puts what a new trainer has at ``path`` into a state."""
-
-    def forget(state: dict[str, Any], fresh: Mapping[str, Any]) -> None:
-        *parents, last = path.split("/")
-        for parent in parents:
-            state, fresh = state[parent], fresh[parent]
-        state[last] = fresh[last]
-
-    return forget
-
-
-def forget_weights(start: str) -> Callable[[dict[str, Any], Mapping[str, Any]], None]:
-    def forget(state: dict[str, Any], fresh: Mapping[str, Any]) -> None:
-        names = [name for name in state["model"] if name.startswith(start)]
-        assert names
-        state["model"] |= {name: fresh["model"][name] for name in names}
-
-    return forget
-
-
-def forget_priorities(state: dict[str, Any], fresh: Mapping[str, Any]) -> None:
-    leaves = state["buffer"]["priorities"]["leaves"]
-    leaves[leaves > 0] = 1.0
-
-
-def rows(state: Mapping[str, Any]) -> Any:
-    (segment,) = state["buffer"]["segments"]
-    return segment
-
-
-FORGOTTEN: Mapping[str, Callable[[dict[str, Any], Mapping[str, Any]], None]] = {
-    **{name: forget_weights(name) for name in ("actor", "policy_head", "critics.0", "critics.1", "targets")},
-    **{name: forget_weights(name) for name in ("log_temperature", "inputs.normalizer")},
-    **{
-        f"the optimizer of {name}": below(f"optimizers/{name}")
-        for name in ("policy", "critic_0", "critic_1", "temperature")
-    },
-    "steps": below("steps"),
-    "gradient_steps": below("gradient_steps"),
-    "the generator of samples": below("generators/learning"),
-    "the generator of actions": below("generators/actions"),
-    "the noise": below("noise"),
-    "the ratio": below("ratio"),
-    "the ratio of rewards": below("reward_ratio"),
-    "the reward": below("providers/learning"),
-    "the rewards of episodes": below("episode_rewards"),
-    "the priorities": forget_priorities,
-    "the largest priority": below("buffer/priorities/largest"),
-    **{
-        f"what is stored of {name}": lambda state, fresh, name=name: rows(state)[name].fill(0)  # type: ignore[misc]
-        for name in ("raw", "choices", "reward")
-    },
-    "the observations": lambda state, fresh: rows(state)["observations"]["reals"].fill(0),
-    "where episodes end": lambda state, fresh: np.minimum(rows(state)["flags"], 1, out=rows(state)["flags"]),
-    "the masks": lambda state, fresh: rows(state)["masks"].__setitem__((slice(None), slice(1, None)), False),
-    "where each slot is": lambda state, fresh: state["buffer"]["head"].__isub__(3),
-}
-# Told in statistics or decided by it nowhere: only the state itself shows it.
-ONLY_COUNTED = {"gradient_steps"}
-
-
-@pytest.mark.parametrize("what", FORGOTTEN)
-def test_whatever_is_forgotten_shows(make_trainer: MakeTrainer, stopped: Stopped, what: str) -> None:
-    state, batch, told, after = stopped
-    state, resumed = copied(state), made(make_trainer)
-    FORGOTTEN[what](state, copied(resumed.state_dict()))
-    resumed.load_state_dict(state)
-    again, _ = go_on(resumed, Replayed(1), batch, AFTER)
-    with pytest.raises(AssertionError):
-        assert_equal({"told": told, **(after if what in ONLY_COUNTED else {})},
-                     {"told": again, **(resumed.state_dict() if what in ONLY_COUNTED else {})})  # fmt: skip
-
-
-def test_no_part_of_the_state_is_left_out_above(make_trainer: MakeTrainer) -> None:
-    state = made(make_trainer).state_dict()
-    assert state.keys() == {
-        "model", "optimizers", "steps", "gradient_steps", "generators", "providers", "noise", "ratio", "reward_ratio",
-        "slots", "episode_rewards", "buffer", "sampler",
-    }  # fmt: skip
-    assert state["optimizers"].keys() == {"policy", "critic_0", "critic_1", "temperature"}
-    assert state["generators"].keys() == {"learning", "actions"}
-    parts = {name.split(".")[0] for name in state["model"]}
-    assert parts == {"actor", "policy_head", "critics", "targets", "log_temperature", "inputs"}
-
-
 # ---------------------------------------------------------------- without the buffer
 
 
@@ -224,33 +137,3 @@ def test_without_the_buffer_learning_goes_on_later_and_without_a_backlog(
     assert "the checkpoint has no replay buffer" in caplog.text
     taken, _ = play(resumed, batch, 30)
     assert taken == [0] * 10 + [4] * 20 and resumed.steps == 320
-
-
-# ---------------------------------------------------------------- whole runs
-
-
-def hashes(run: Run) -> list[str]:
-    """Hash every parameter and buffer of the model, after each update."""
-    found = []
-    with run:
-        for _ in run:
-            digest = hashlib.sha256()
-            for name, array in sorted(run.behaviors["Agent"].trainer.state_dict()["model"].items()):
-                digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
-            found.append(digest.hexdigest())
-    return found
-
-
-@pytest.mark.parametrize("environment", ["corridor", "identity_hybrid"])
-def test_a_run_that_was_stopped_ends_like_one_that_was_not(make_run: MakeRun, environment: str) -> None:
-    """The corridor saves itself; the other environment's episodes are cut at every checkpoint, in both runs."""
-    settings: dict[str, Any] = {
-        "max_steps": 400, "summary_freq": 100, "checkpoint_interval": 100,
-        "hyperparameters": dict(EVERYTHING), "network": {"normalize": True},
-    }  # fmt: skip
-    whole = hashes(make_run(environment, run_id="whole", **settings))
-    with make_run(environment, run_id="halves", **settings) as run:
-        next(run)
-        next(run)
-    resumed = hashes(make_run(environment, run_id="halves", start={"resume": True}, **settings))
-    assert resumed == whole[2:] and len(set(whole)) == len(whole) == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from torch.nn.functional import linear, silu
 
 from rlcore import ConfigError, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
-from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.trainer import SACTrainer
 from rlcore_torch import LOG_STD_RANGE, AfterEnds, TransitionBatch
@@ -279,39 +278,6 @@ def test_a_fixed_temperature_stays(make_trainer: MakeTrainer, space: str) -> Non
 
 
 # ---------------------------------------------------------------- what else a gradient step promises
-
-
-@pytest.mark.parametrize("space", SPACES)
-def test_two_halves_of_a_reward_are_worth_as_much_as_the_whole(make_trainer: MakeTrainer, space: str) -> None:
-    """Values that add up to the same, so that equal errors are equal targets."""
-    halves, whole = made(make_trainer, space, 2), made(make_trainer, space)
-    columns = whole.model.options.columns
-    state: Mapping[str, Tensor] = {
-        name: tensor.unflatten(0, (2, columns)).sum(0) if ".head." in name else tensor
-        for name, tensor in halves.model.state_dict().items()
-    }
-    with torch.no_grad():
-        for name, tensor in whole.model.state_dict().items():
-            tensor.copy_(state[name])
-    batch = random_batch(whole, masked=True, weighted=True, seed=3)
-    split = copy.copy(batch)
-    split.reward, split.discount = (0.5 * batch.reward).expand(-1, 2), batch.discount.expand(-1, 2)
-    ours, theirs = halves.gradient_step(split), whole.gradient_step(batch)
-    assert ours.td_error is not None and theirs.td_error is not None and theirs.td_error.min() > 0
-    torch.testing.assert_close(ours.td_error, theirs.td_error, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(ours.stats["Policy/Entropy"], theirs.stats["Policy/Entropy"])
-
-
-@pytest.mark.parametrize("space", SPACES)
-def test_nothing_outlives_a_gradient_step_but_what_is_learned(make_trainer: MakeTrainer, space: str) -> None:
-    """Gradients of one part never leak into another: a step on the same batch from the same state is the same step."""
-    trainer, other = made(make_trainer, space), made(make_trainer, space)
-    batch = random_batch(trainer, False, False, 0)
-    trainer.gradient_step(batch)
-    other.load_state_dict(trainer.state_dict())
-    trainer.gradient_step(batch)
-    other.gradient_step(batch)
-    assert_equal(trainer.state_dict(), other.state_dict())
 
 
 def test_the_targets_start_as_the_critics_and_take_no_gradient(make_trainer: MakeTrainer) -> None:

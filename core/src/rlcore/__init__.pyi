@@ -182,7 +182,7 @@ from .run.behaviors.behavior import EpisodeStatistics as EpisodeStatistics
 from .run.behaviors.checks import outside_bounds as outside_bounds
 from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
 from .run.curricula.curricula import RunCurricula as RunCurricula
-from .run.curricula.episodes_in_order import EpisodesInOrder as EpisodesInOrder
+from .run.curricula.parameters import EpisodesInOrder as EpisodesInOrder
 from .run.ranks.launch import launched as launched
 from .run.run import Run as Run
 from .run.saved.data import CheckpointData as CheckpointData
@@ -217,19 +217,19 @@ from .settings.fields import field_info as field_info
 from .settings.fields import setting as setting
 from .storage.checkpoint import load_checkpoint as load_checkpoint
 from .storage.checkpoints import save_checkpoint as save_checkpoint
-from .storage.files.atomic import WatchedDirectory as WatchedDirectory
-from .storage.files.atomic import fsync_directory as fsync_directory
-from .storage.files.atomic import open_to_append as open_to_append
-from .storage.files.atomic import temporary_path as temporary_path
-from .storage.files.atomic import write_atomically as write_atomically
-from .storage.files.json_files import DamagedFile as DamagedFile
-from .storage.files.json_files import is_whole as is_whole
-from .storage.files.json_files import open_regular as open_regular
-from .storage.files.json_files import parse_json as parse_json
-from .storage.files.json_files import read_object as read_object
-from .storage.files.json_files import read_regular as read_regular
+from .storage.files.access import DamagedFile as DamagedFile
+from .storage.files.access import WatchedDirectory as WatchedDirectory
+from .storage.files.access import fsync_directory as fsync_directory
+from .storage.files.access import is_whole as is_whole
+from .storage.files.access import open_regular as open_regular
+from .storage.files.access import open_to_append as open_to_append
+from .storage.files.access import parse_json as parse_json
+from .storage.files.access import read_object as read_object
+from .storage.files.access import read_regular as read_regular
+from .storage.files.access import temporary_path as temporary_path
+from .storage.files.access import user_path as user_path
+from .storage.files.access import write_atomically as write_atomically
 from .storage.files.lock import require_lock_file as require_lock_file
-from .storage.files.paths import user_path as user_path
 from .storage.run_files import require_output as require_output
 
 __version__: str

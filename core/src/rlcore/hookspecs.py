@@ -28,7 +28,7 @@ implementations alike (pluggy 1.6 and 1.7 treat them differently). No hook is ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -172,7 +172,7 @@ def rlcore_environments() -> Iterable[EnvironmentSpec]:
 def rlcore_executors() -> Iterable[ExecutorSpec]:
     """The ways of running workers that this plugin provides, for ``environment.workers.executor``.
 
-    Called once per loading of plugins, at the latest when a configuration has workers. Must not import torch or numpy.
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
     """
 
 
@@ -180,8 +180,7 @@ def rlcore_executors() -> Iterable[ExecutorSpec]:
 def rlcore_curricula() -> Iterable[CurriculumSpec]:
     """The curricula that this plugin provides, for ``curriculum.type``.
 
-    Called once per loading of plugins, if the configuration has ``environment_parameters``. Must not import torch or
-    numpy.
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
     """
 
 
@@ -189,8 +188,7 @@ def rlcore_curricula() -> Iterable[CurriculumSpec]:
 def rlcore_exporters() -> Iterable[ExporterSpec]:
     """The exporters of policies that this plugin provides, for the keys of ``export`` and ``rlcore export --format``.
 
-    Called once per loading of plugins, at the latest when a configuration or a command names an exporter. Must not
-    import torch or numpy.
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
     """
 
 
@@ -471,12 +469,3 @@ HOOKS: tuple[HookInfo, ...] = tuple(_HOOKS)
 
 KINDS: dict[str, HookKind] = {hook.name: hook.kind for hook in HOOKS}
 """The kind of each hook of rlcore by name."""
-
-
-def deprecations(implemented: Collection[str]) -> list[str]:
-    """One line for each deprecated hook among those that a plugin implements: what to use instead, and until when."""
-    return [
-        f"{hook.name} is deprecated: {hook.deprecated}; rlcore {hook.removed_in} will no longer call it"
-        for hook in HOOKS
-        if hook.deprecated is not None and hook.name in implemented
-    ]

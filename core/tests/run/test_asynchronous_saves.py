@@ -5,22 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from rlcore.contracts.saved_values import SharedPart
-from rlcore.errors import PluginError, RunStateError
+from rlcore.errors import RunStateError
 from rlcore.run import boundaries
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.state import RunState
 from rlcore.storage import checkpoints as stored
-from rlcore.storage import store
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
 from rlcore.storage.store import PendingSave
-from rlcore_devkit.fixtures import RunRlcore
 
 ASYNCHRONOUS = {"checkpoint_settings.asynchronous": True}
 WAITING = {"checkpoint_settings.run_id": "waiting"}
@@ -100,17 +97,6 @@ def test_what_the_training_changes_meanwhile_is_copied_first(
         assert ({step: read(state).tolist() for step, state in saved.items()} == expected) == copies
 
 
-def test_a_resumed_run_equals_the_run_that_waited(make_run: Any, files: Any, abandon: Any) -> None:
-    make_run(WAITING).train()
-    run = make_run(ASYNCHRONOUS)
-    for _ in range(2):
-        next(run)
-    run._training.boundaries.settle_save()
-    abandon(run)
-    make_run({**ASYNCHRONOUS, "checkpoint_settings.resume": True}).train()
-    assert checkpoints(files()) == checkpoints(files("waiting"))
-
-
 def fails(code: int) -> Any:
     def fail(*_: Any, **__: Any) -> Any:
         raise OSError(code, os.strerror(code))
@@ -141,39 +127,6 @@ def test_an_error_of_the_writing_thread_ends_the_run_as_one_of_a_save_that_it_wa
     assert files().steps[-1] == 200
 
 
-def test_an_error_of_the_run_waits_for_the_checkpoint_and_is_the_one_that_is_raised(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    began = threading.Event()
-    write = store.CheckpointSave.finish
-
-    def late(self: Any) -> Path:
-        began.wait(LONG)
-        return write(self)
-
-    monkeypatch.setattr(store.CheckpointSave, "finish", late)
-    with make_run(ASYNCHRONOUS, summary_freq=40) as run:
-        next(run)
-        began.set()
-        run.close(error=KeyboardInterrupt())
-    assert files().steps == [40] and run.saved_step == 40
-    with make_run({**ASYNCHRONOUS, "checkpoint_settings.run_id": "second"}, summary_freq=40) as run:
-        monkeypatch.setattr(stored, "write_checkpoint", fails(errno.EIO))
-        next(run)
-        run.close(error=ValueError("of the run"))
-    assert run.outcome == "failed" and run.saved_step is None
-    assert any("Input/output error" in text for text in caplog.messages)
-
-
-def test_a_state_that_cannot_be_saved_is_refused_where_the_save_begins(make_run: Any, files: Any) -> None:
-    run = make_run(ASYNCHRONOUS)
-    run.start()
-    run.behaviors["Agent"].trainer.state_dict = lambda: {"model": {}, "wrong": object()}
-    with pytest.raises(PluginError, match="object is neither an array nor a JSON value"):
-        run.train()
-    assert not list(files().path.rglob(".rlcore-tmp*"))
-
-
 def test_a_checkpoint_that_is_too_large_to_copy_is_waited_for(
     make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,8 +134,3 @@ def test_a_checkpoint_that_is_too_large_to_copy_is_waited_for(
     monkeypatch.setattr(boundaries, "BackgroundSave", None)
     make_run(ASYNCHRONOUS).train()
     assert files().steps[-1] == 200
-
-
-def test_commands_find_whole_checkpoints_alone(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
-    make_run(ASYNCHRONOUS).train()
-    assert run_rlcore("checkpoints", "verify", files().path).exit_code == 0

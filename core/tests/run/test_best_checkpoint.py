@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 
 from rlcore.errors import PluginError
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoints import find_checkpoints
+from rlcore.storage.checkpoints import find_checkpoints, save_best, settle_best
 from rlcore_devkit.fixtures import RunRlcore
 
 IDENTITY = {"environment.type": "identity"}  # cannot save itself: every checkpoint begins new episodes
@@ -80,21 +80,20 @@ def test_the_older_best_stays_until_a_checkpoint_knows_of_the_new_one(
     assert load_checkpoint(files().path / "checkpoints" / "best" / "100")["run"]["score"] == 2
 
 
-def test_the_best_policies_stay_also_where_the_checkpoints_that_knew_of_them_are_lost(
-    make_run: Any, files: Any, script: Script
+@pytest.mark.parametrize(
+    ("best", "left"),
+    [(30, [20, 30]), (20, [20]), (10, [10, 20, 30]), (40, [10, 20, 30]), (None, [10, 20, 30])],
+)
+def test_policies_that_score_less_than_the_best_that_a_checkpoint_knows_are_deleted(
+    tmp_path: Path, best: int | None, left: list[int]
 ) -> None:
-    script(1, 2, 3, 4)
-    make_run({"evaluation": {"interval": 50}}, keep_checkpoints=0).train()
-    assert files().best == [200]
-    for step in (120, 160, 200):  # the checkpoints that knew of it are lost
-        (files().path / "checkpoints" / str(step) / "manifest.json").unlink()
-    script(1.5, 1.2, 1.9)
-    resumed = make_run({"evaluation": {"interval": 50}, "checkpoint_settings.resume": True})
-    resumed.start()
-    assert resumed.scores.best_step == 50 and files().best == [200]
-    resumed.train()
-    assert files().best == [200] and files().result["evaluation"]["best_score"] == 1.9
-    assert load_checkpoint(files().path / "checkpoints" / "best" / "200")["run"]["score"] == 4
+    for step, score in ((10, 1.0), (20, 3.0), (30, 2.0)):
+        save_best(tmp_path, step, {"Agent": {}}, {"score": score}, "")
+    save_best(tmp_path, 20, {"Agent": {}}, {"score": 2.9}, "")  # does not replace the higher score
+    settle_best(tmp_path, best)
+    assert [each.step for each in find_checkpoints(tmp_path)] == left
+    if 20 in left:
+        assert load_checkpoint(tmp_path / "20")["run"]["score"] == 3.0
 
 
 def test_a_trainer_whose_model_cannot_be_saved_is_named(make_run: Any, script: Script) -> None:
@@ -137,19 +136,3 @@ def test_evaluate_says_which_checkpoints_there_are(
     missing = run_rlcore("evaluate", files("plain").path, "--checkpoint", "best")
     assert missing.exit_code == 5
     assert "there is no best checkpoint, because no evaluation was made while it trained" in missing.stderr
-
-
-def test_evaluate_takes_keys_of_the_configuration(make_run: Any, run_rlcore: RunRlcore, files: Any) -> None:
-    make_run({"evaluation": {"interval": 100, "episodes": 2}}).train()
-    plain = run_rlcore("evaluate", files().path, "--episodes", "4")
-    assert "mean group reward" not in plain.stdout
-    option = "evaluation.environment.options.fault='group reward now and then'"
-    changed = run_rlcore("evaluate", files().path, "--episodes", "4", "--set", option)
-    assert changed.exit_code == 0 and "mean group reward" in changed.stdout
-
-
-def test_status_and_its_json_tell_the_last_and_the_best_score(trained: Any, run_rlcore: RunRlcore) -> None:
-    shown = run_rlcore("status", trained.path).stdout
-    assert "evaluation: score 2.00 at step 200, best 3.00 at step 100" in shown
-    answer = json.loads(run_rlcore("status", trained.path, "--json").stdout)
-    assert answer["evaluation"] == {"score": 2.0, "step": 200, "best_score": 3.0, "best_step": 100, "stopped": False}

@@ -75,28 +75,6 @@ def test_a_checkpoint_that_is_held_at_the_end_is_listed_and_a_resumed_run_delete
     assert mirror.events == [("saved", 240), ("removed", 40), ("removed", 160)]
 
 
-def test_a_hold_changes_nothing_that_is_learned(make_run: Any, files: Any) -> None:
-    train(make_run, Mirror(40))
-    make_run({"checkpoint_settings.run_id": "plain"}).train()
-    held, plain = files().checkpoint(200), files("plain").checkpoint(200)
-    for state in (held["state.json"], plain["state.json"]):
-        del state["run"]["fingerprint"]  # of plugins
-    assert held == plain
-
-
-def test_a_checkpoint_that_is_not_there_cannot_be_held(make_run: Any) -> None:
-    class Late:
-        @hookimpl
-        def rlcore_checkpoint_removed(self, run: RunContext, step: int) -> None:
-            run.hold_checkpoint(step)
-
-    run = make_run(max_steps=120, keep_checkpoints=2)
-    run.plugins.register(Late(), "late")
-    run.train()
-    (failure,) = run.plugins.failures
-    assert "there is no checkpoint of step 40 to hold" in failure
-
-
 # ---------------------------------------------------------------- holds
 
 

@@ -88,13 +88,6 @@ def test_shared_files_count_once_on_disk_and_are_freed_with_their_last_checkpoin
     assert pruned["freed"] == sum(whole.values()) - left
 
 
-def test_a_run_without_a_checkpoint_has_an_empty_list(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
-    with make_run() as run:
-        run.start()
-        assert "no checkpoint" in run_rlcore("checkpoints", "list", files().path).stdout
-        assert run_rlcore("checkpoints", "verify", files().path).exit_code == 0
-
-
 def test_a_checkpoint_that_a_plugin_holds_is_marked_while_the_process_lives(
     make_run: Any, files: Any, listed: Any, run_rlcore: RunRlcore
 ) -> None:
@@ -142,19 +135,6 @@ def test_verify_names_every_damaged_file_and_ends_with_5(
         named, ("Agent.safetensors", "state.json", "configuration.yaml", "Agent.safetensors"), strict=True
     ):
         assert file in line
-
-
-def test_a_checkpoint_of_a_newer_rlcore_is_not_called_intact_and_is_not_pruned(
-    make_run: Any, files: Any, run_rlcore: RunRlcore
-) -> None:
-    make_run(**ALL).train()
-    path = files().path / "checkpoints" / "40" / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": FORMAT_VERSION + 1}))
-    ended = run_rlcore("checkpoints", "verify", files().path)
-    assert ended.exit_code == 5 and "is of a newer rlcore" in ended.stdout
-    ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
-    assert ended.exit_code == 5 and "upgrade rlcore" in ended.stderr
-    assert files().steps == [40, 80, 120, 160, 200]
 
 
 def test_pruning_keeps_the_newest_the_best_and_what_rlcore_did_not_write(

@@ -15,7 +15,6 @@ import pytest
 from rlcore import hookimpl
 from rlcore.errors import ConfigError, EnvironmentFailed, RunStateError
 from rlcore.run.run import Run
-from rlcore.storage.directory import RunDirectory
 from rlcore.storage.files.lock import is_locked
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -98,16 +97,6 @@ def test_no_directory_is_emptied_that_has_not_the_mark_of_rlcore(make_run: Any, 
     assert files().everything() == before
 
 
-def test_force_does_not_follow_links_out_of_the_run(make_run: Any, files: Any, tmp_path: Path) -> None:
-    make_run().train()
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "kept").write_text("")
-    (files().path / "link").symlink_to(outside)
-    make_run(FORCE).train()
-    assert (outside / "kept").exists() and (files().path / "link").is_symlink()
-
-
 @pytest.mark.parametrize("name", ["checkpoints", "checkpoints/best", "run_logs", "metrics.jsonl", "Agent", "tables"])
 def test_a_run_never_follows_a_link_to_the_files_of_another_run(
     make_run: Any, files: Any, run_rlcore: RunRlcore, name: str
@@ -150,16 +139,6 @@ def test_checkpoints_behind_a_link_are_not_lost(make_run: Any, files: Any, tmp_p
     make_run(FORCE).train()
     assert sorted(str(path) for path in (tmp_path / "disk").rglob("*")) == before
     assert (files("run.replaced").path / "checkpoints").is_symlink()
-
-
-def test_a_finished_run_without_checkpoints_is_replaced_only_by_force(make_run: Any, files: Any) -> None:
-    make_run().train()
-    shutil.rmtree(files().path / "checkpoints")
-    before = files().everything()
-    with pytest.raises(RunStateError, match=r"this run is over, and its checkpoints are gone; replace it \(--force\)"):
-        make_run().train()
-    assert files().everything() == before
-    make_run(FORCE).train()
 
 
 def test_best_policies_without_a_checkpoint_are_replaced_only_by_force(make_run: Any, files: Any, abandon: Any) -> None:
@@ -345,16 +324,6 @@ def test_two_that_start_at_the_same_moment_do_not_share_a_directory(
         ours.train()
     assert files().result["outcome"] == "done"
     make_run(RESUME).train()  # the lock was given back
-
-
-def test_a_lock_is_the_systems_not_a_files(tmp_path: Path, configure: Any) -> None:
-    """A lock file left by a machine that lost power stops no run."""
-    run = Run(configure())
-    run.directory.path.mkdir(parents=True)
-    (run.directory.path / ".lock").write_text("")
-    directory = RunDirectory(run.config.checkpoint_settings)
-    directory.open()
-    directory.close()
 
 
 @pytest.mark.parametrize("pattern", ["", "*", "plots/*", "*/x.png/**", "../x", "/tmp/x", "a/../../x", "a\\b", "?*"])

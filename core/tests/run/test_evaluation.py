@@ -102,15 +102,6 @@ def test_with_interval_null_the_run_makes_none_and_the_block_is_for_others(make_
     assert [environment.num_envs for environment in watched.made] == [2, 2, 3]
 
 
-def test_an_interrupted_run_is_not_evaluated_for_it(make_run: Any) -> None:
-    run = make_run({"evaluation": {"interval": 1000}})
-    heard = Heard()
-    run.plugins.register(heard, "heard")
-    next(run)
-    run.close("interrupted")
-    assert heard.evaluations == []
-
-
 def test_the_evaluation_is_made_before_the_summary_and_checkpoint_of_its_step(make_run: Any, files: Any) -> None:
     run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, checkpoint_interval=100, summary_freq=100)
     found = dict(train(run))

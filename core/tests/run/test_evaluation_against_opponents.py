@@ -95,61 +95,6 @@ def test_without_opponents_nothing_is_added(make_run: Any, files: Any) -> None:
     assert not any("against" in tag for line in files().metrics for tag in line["stats"])
 
 
-def test_an_opponents_results_do_not_depend_on_the_others(make_run: Any) -> None:
-    alone = results_of(make_run(evaluating({"random": {}})))
-    among = results_of(make_run({**evaluating({"rock": {"type": "always"}, **ALL}), "checkpoint_settings.run_id": "b"}))
-    assert [each.opponents["random"] for each in alone] == [each.opponents["random"] for each in among]
-
-
-def learned(files: Any, name: str) -> dict[str, Any]:
-    """The last checkpoint without what evaluations leave: scores, and the statistics of a summary."""
-    content = files(name).checkpoint(200)
-    state = content["state.json"]
-    del state["run"]["evaluation"]
-    return content
-
-
-def test_training_is_the_same_with_opponents_and_without(make_run: Any, files: Any) -> None:
-    make_run({**evaluating(), "checkpoint_settings.run_id": "with"}).train()
-    make_run({**TABLE, "checkpoint_settings.run_id": "without"}).train()
-    assert learned(files, "with") == learned(files, "without")
-
-
-def test_a_run_that_was_killed_resumes_to_the_same_bytes(make_run: Any, files: Any, kill_after: Any) -> None:
-    make_run({**evaluating(), "checkpoint_settings.run_id": "whole"}).train()
-    kill_after(make_run({**evaluating(), "checkpoint_settings.run_id": "killed"}), 110)
-    make_run({**evaluating(), "checkpoint_settings": {"run_id": "killed", "resume": True}}).train()
-    whole, killed = files("whole"), files("killed")
-    assert killed.checkpoint(200) == whole.checkpoint(200) and killed.best == whole.best
-    before = whole.result["evaluation"]
-    make_run({**evaluating(), "checkpoint_settings": {"run_id": "whole", "resume": True}}).train()
-    assert killed.result["evaluation"] == before == whole.result["evaluation"]
-    assert [line["stats"].items() for line in whole.metrics][-1] >= {
-        (tag, value) for tag, value in killed.metrics[-1]["stats"].items() if tag.startswith("Evaluation/")
-    }
-
-
-def test_an_evaluation_against_opponents_is_abandoned_and_made_by_the_resumed_run(make_run: Any, files: Any) -> None:
-    at_checkpoints = evaluating(interval=40)  # the table cannot save itself
-    run = make_run({**at_checkpoints, "checkpoint_settings.run_id": "stopped"})
-    run.start()
-    environment = run._training.evaluation.evaluator._environment
-    step, taken = environment.step, []
-
-    def stopping(actions: Any) -> Any:
-        taken.append(1)
-        if len(taken) == 5:  # in the games against the second opponent
-            run.request_stop()
-        return step(actions)
-
-    environment.step = stopping
-    run.train()
-    assert run.steps == 40 and len(taken) == 5 and run.scores.score is None
-    make_run({**at_checkpoints, "checkpoint_settings": {"run_id": "stopped", "resume": True}}).train()
-    make_run({**at_checkpoints, "checkpoint_settings.run_id": "whole"}).train()
-    assert files("stopped").checkpoint(200) == files("whole").checkpoint(200)
-
-
 # ---------------------------------------------------------------- the opponent run
 
 
@@ -277,12 +222,3 @@ def test_an_unknown_opponent_is_told_with_the_nearest(evaluate: Any) -> None:
     assert result.exit_code == 2
     message = "error: --set evaluation.opponents.randon: unknown opponent 'randon'; allowed: always, broken, random, "
     assert result.stderr.startswith(message) and "; did you mean 'random'?" in result.stderr
-
-
-def test_an_environment_of_its_own_is_opened_for_other_numbers_of_games(make_run: Any) -> None:
-    """The opponents are kept; games in another number of environments are as exact."""
-    run = make_run(evaluating())
-    run.start()
-    result = run.evaluate(episodes=3)
-    assert [each.episodes for each in result.opponents.values()] == [3, 3, 3]
-    run.close("interrupted")

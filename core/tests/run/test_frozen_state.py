@@ -32,7 +32,7 @@ from rlcore.storage.checkpoints import (
     save_best,
     save_checkpoint,
 )
-from rlcore.storage.files.atomic import sweep
+from rlcore.storage.files.access import sweep
 from rlcore.storage.frozen_files import FlushedFiles
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.cli.terminal import printable
 from rlcore.plugins.core import keep_until
-from rlcore.storage.files.json_files import DamagedFile, is_file_name, parse_json, read_json, read_object, read_tail
+from rlcore.storage.files.access import DamagedFile, is_file_name, parse_json, read_json, read_object, read_tail
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -104,38 +103,6 @@ def test_inference_learns_nothing_and_changes_no_file(make_run: Any, files: Any,
     assert files().everything() == before
 
 
-@pytest.mark.parametrize("environment", ["corridor", "identity"])
-def test_inference_needs_the_policy_only_so_any_number_of_copies_will_do(
-    make_run: Any, files: Any, environment: str
-) -> None:
-    make_run({"environment.type": environment, "environment.num_envs": 4}).train()
-    run = make_run({"environment.type": environment, "environment.num_envs": 1, "checkpoint_settings.inference": True})
-    assert next(run).behaviors["Agent"].steps == run.steps == 200
-    assert np.array_equal(run.behaviors["Agent"].trainer.weights, weights(files(), 200))
-    assert run.behaviors["Agent"].spec.slots == 1
-    run.close("interrupted")
-
-
-def test_inference_watches_a_run_that_trains_and_leaves_no_trace(make_run: Any, files: Any) -> None:
-    training = make_run()
-    next(training)
-    shutil.rmtree(files().path / "run_logs")
-    before = sorted(path.name for path in files().path.rglob("*"))
-    watching = make_run({"checkpoint_settings.inference": True})
-    assert next(watching).behaviors["Agent"].steps == 40
-    watching.close("interrupted")
-    assert sorted(path.name for path in files().path.rglob("*")) == before
-    (files().path / "run_logs").mkdir()
-    training.train()
-    assert training.outcome == "done"
-
-
-def test_inference_of_a_run_that_is_not_there_makes_no_directory(make_run: Any, files: Any) -> None:
-    with pytest.raises(RunStateError, match="there is no run"):
-        make_run({"checkpoint_settings.inference": True}).train()
-    assert not files().path.exists()
-
-
 def test_inference_of_a_finished_run_goes_on_until_it_is_stopped(make_run: Any) -> None:
     make_run().train()
     run = make_run({"checkpoint_settings.inference": True})
@@ -195,24 +162,6 @@ def test_evaluate_falls_back_to_an_older_checkpoint_with_a_line(
     assert result.exit_code == 5 and "there is no usable checkpoint in" in result.stderr.splitlines()[-1]
 
 
-def test_evaluate_of_what_is_no_run_is_refused(run_rlcore: RunRlcore) -> None:
-    result = run_rlcore("evaluate", "nothing")
-    assert (result.exit_code, result.stdout) == (5, "")
-    assert result.stderr == "error: nothing: neither a run directory nor the id of a run in results/\n"
-
-
-def test_status_tells_steps_outcome_and_damage(run_rlcore: RunRlcore, config_file: Path, files: Any) -> None:
-    run_rlcore("run", config_file)
-    (files().path / "checkpoints" / "160" / "Agent.safetensors").unlink()
-    answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
-    assert answer["result"]["outcome"] == "done"
-    assert [checkpoint["step"] for checkpoint in answer["checkpoints"]] == files().steps
-    problems = [checkpoint["problem"] for checkpoint in answer["checkpoints"]]
-    assert "Agent.safetensors is missing" in problems[3] and problems[:3] == ["", "", ""] and problems[4] == ""
-    assert [entry["steps"] for entry in answer["status"]["Agent"]["checkpoints"]] == files().steps
-    assert "damaged" in run_rlcore("status", files().path).stdout
-
-
 def test_status_tells_how_much_of_the_target_is_done_and_whether_the_run_is_running(
     make_run: Any, run_rlcore: RunRlcore, files: Any
 ) -> None:
@@ -227,25 +176,3 @@ def test_status_tells_how_much_of_the_target_is_done_and_whether_the_run_is_runn
     answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
     assert answer["running"] is False
     assert "200 (100%)" in run_rlcore("status", files().path).stdout
-
-
-def test_status_takes_the_target_of_a_behavior_that_is_not_listed_from_default_settings(
-    configure: Any, run_rlcore: RunRlcore, files: Any
-) -> None:
-    config = configure()
-    config["default_settings"] = config.pop("behaviors")["Agent"]
-    config["environment"]["type"] = "pair"
-    Run(config).train()
-    answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
-    assert answer["max_steps"] == {"Left": 200, "Right": 200}
-
-
-def test_status_of_a_run_that_has_no_checkpoint_yet_tells_its_last_summary(
-    make_run: Any, run_rlcore: RunRlcore, files: Any
-) -> None:
-    run = make_run(checkpoint_interval=1000)
-    next(run)
-    lines = run_rlcore("status", files().path).stdout
-    assert "200 (25%)" in lines and "none yet" in lines
-    run.close("interrupted")
-    assert "200 (25%)" in run_rlcore("status", files().path).stdout

@@ -83,26 +83,6 @@ def test_a_newer_version_is_refused_with_the_cause(make_run: Any, files: Any, st
     refused(make_run, files, RESUME, {}, f"is of a newer rlcore; this one reads {FORMAT_VERSION}; upgrade rlcore")
 
 
-def test_a_plugin_that_was_renamed_is_named_and_its_trainer_continues(
-    make_run: Any, files: Any, tmp_path: Path, abandon: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_run({"checkpoint_settings.run_id": "whole"}).train()
-    run = make_run()
-    next(run)
-    abandon(run)
-    renamed = tmp_path / "renamed_plugin.py"
-    shutil.copy(Path(__file__).parent / "stub_plugin.py", renamed)
-    renamed.write_text(renamed.read_text().replace("stub_plugin:", "renamed_plugin:"))
-    with make_run({**RESUME, "plugins.local": [str(renamed)]}) as resumed:
-        assert resumed.describe().resume.kind == "statistical"
-        resumed.train()
-    (told,) = [text for text in caplog.messages if "resumes with" in text and "statistical" in text]
-    assert "plugin 'renamed_plugin'" in told and "plugin 'stub_plugin' not loaded instead of" in told
-    assert files().steps == files("whole").steps
-    ours, theirs = (files(run_id).checkpoint(200)["state.json"]["Agent"] for run_id in ("run", "whole"))
-    assert ours == theirs
-
-
 @pytest.mark.parametrize(
     ("changes", "behavior", "cause"),
     [

@@ -18,7 +18,7 @@ from rlcore.config.reading import document_from_mapping
 from rlcore.errors import PluginError
 from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.files.atomic import WatchedDirectory
+from rlcore.storage.files.access import WatchedDirectory
 from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = str(Path(__file__).parent / "stub_plugin.py")

@@ -44,13 +44,6 @@ def ended(start: Command) -> Callable[..., str]:
     return run
 
 
-@pytest.mark.parametrize("module", ["fcntl", "termios", "resource", "pwd", "grp"])
-def test_the_script_hides_modules_of_posix(module: str) -> None:
-    source = f"import without_posix; without_posix.remove(); import {module}"
-    ran = subprocess.run([sys.executable, "-c", source], cwd=SCRIPT.parent, capture_output=True, text=True, check=False)
-    assert f"ModuleNotFoundError: No module named '{module}'" in ran.stderr
-
-
 def test_a_run_without_posix_equals_one_with_it(
     configure: Any, files: Any, make_run: Any, ended: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -47,22 +47,6 @@ def test_a_run_resumed_from_an_earlier_checkpoint_takes_the_same_steps_again(
     assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps
 
 
-def test_a_run_that_is_stopped_before_its_checkpoint_leaves_the_later_ones(
-    make_run: Any, files: Any, abandon: Any
-) -> None:
-    make_run(**ALL).train()
-    run = make_run(back_to(80), **ALL, max_steps=400)
-    run.start()
-    abandon(run)  # killed
-    assert files().steps == [40, 80] and files("run.replaced").steps == [40, 80, 120, 160, 200]
-    replaced = make_run({"checkpoint_settings": {"run_id": "run.replaced", "resume": True}}, **ALL, max_steps=240)
-    replaced.train()
-    assert files("run.replaced").steps[-1] == 240
-    make_run({"checkpoint_settings.resume": True}, **ALL, max_steps=120).train()
-    # It was resumed, so it is in use, and is not deleted any more.
-    assert files().steps == [40, 80, 120] and files("run.replaced").steps[-1] == 240
-
-
 def test_a_start_that_fails_gives_everything_back(make_run: Any, files: Any) -> None:
     make_run(**ALL).train()
     before = files().everything()
@@ -174,15 +158,6 @@ def test_a_checkpoint_that_is_not_there_is_refused(
     with pytest.raises(kind, match=message):
         make_run(changes, **ALL).start()
     assert files().everything() == before
-
-
-def test_a_damaged_checkpoint_that_was_named_is_not_replaced_by_another(make_run: Any, files: Any) -> None:
-    make_run(**ALL).train()
-    path = files().path / "checkpoints" / "80" / "Agent.safetensors"
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(RunStateError, match="choose another --checkpoint"):
-        make_run(back_to(80), **ALL).start()
-    assert files().steps == [40, 80, 120, 160, 200]
 
 
 def test_the_command_and_inference_take_a_checkpoint_too(

@@ -10,9 +10,7 @@ import pytest
 import yaml
 
 import rlcore
-from rlcore import hookimpl
 from rlcore.errors import RunStateError
-from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 
 
@@ -84,14 +82,6 @@ def test_a_run_that_is_not_there_gets_the_nearest_name(
         rlcore.read_run("Agent.onnx")
 
 
-def test_a_run_is_found_by_its_id(make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_run(max_steps=50).train()
-    monkeypatch.chdir(tmp_path)
-    assert rlcore.read_run("run").directory == Path("results/run")
-    with pytest.raises(RunStateError, match="neither a run directory nor the id"):
-        rlcore.read_run("none")
-
-
 def test_damaged_files_are_named_and_the_rest_is_read(make_run: Any, files: Any) -> None:
     make_run().train()
     path = files().path
@@ -107,18 +97,6 @@ def test_damaged_files_are_named_and_the_rest_is_read(make_run: Any, files: Any)
     assert [bool(each.problem) for each in data.checkpoints] == [False] * 4 + [True]
     assert data.status["metadata"]["run_steps"] == 160  # made from the newest intact checkpoint
     assert len(data.metrics) == 5 and data.metrics[-1].stats == {"b": None, "c": 2}
-
-
-def test_a_status_that_a_plugin_stores_is_read_by_that_plugin(make_run: Any, files: Any) -> None:
-    class Stores:
-        @hookimpl
-        def rlcore_read_status(self, directory: Path) -> Any:
-            return {"metadata": {"run_steps": 50}, "stored": str(directory)}
-
-    make_run(max_steps=50, checkpoint_interval=50).train()
-    plugins = Plugins()
-    plugins.register(Stores(), "stores")
-    assert rlcore.read_run(files().path, plugins).status["stored"] == str(files().path / "run_logs")
 
 
 def test_the_state_of_the_trainers_in_a_checkpoint_is_read(make_run: Any, files: Any) -> None:

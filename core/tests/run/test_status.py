@@ -12,7 +12,6 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.contracts.stats import STEPS_PER_SECOND
-from rlcore.errors import RunStateError
 from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -22,7 +21,6 @@ PACED: dict[str, Any] = {
     "environment.type": "paced",
     "environment_parameters.pace": {"curriculum": {"type": "stages", "every": 5}},
 }
-SLOWLY = {**PACED, "environment_parameters.pace.curriculum": {"every": 4, "stages": 10}}
 RESUME = {**PACED, "checkpoint_settings.resume": True}
 
 
@@ -95,62 +93,6 @@ def confuse(path: Path) -> None:
 
 def keep(path: Path) -> None:
     """Nothing happens to it."""
-
-
-@pytest.mark.parametrize("happens", [keep, lose, cut, confuse])
-def test_parameters_are_handed_back_as_of_the_checkpoint_whatever_happened_to_the_file(
-    make_run: Any, files: Any, abandon: Any, happens: Callable[[Path], None]
-) -> None:
-    run = make_run(PACED, keep_checkpoints=0)
-    stop_at(run, 150)
-    abandon(run)
-    step = files().steps[-1]
-    assert files().status["pace"] == {"lesson_num": stage_at(files, step)} != {"lesson_num": 0}
-    happens(files().path / "run_logs" / "training_status.json")
-    sections = restored(make_run(RESUME))
-    assert sections["pace"] == {"lesson_num": stage_at(files, step)}
-    assert sections["metadata"]["run_steps"] == step
-    assert [entry["run_steps"] for entry in sections["Agent"]["checkpoints"]][-1] == step
-
-
-def test_a_status_of_a_later_step_gives_none_of_its_sections(make_run: Any, files: Any, abandon: Any) -> None:
-    """The newest checkpoint is damaged: what was first reported for it is of a future that was given up."""
-
-    class Reports:
-        @hookimpl
-        def rlcore_report_status(self) -> dict[str, Any]:
-            before = len(files().steps)
-            return {"always": {"before": before}, **({"later": {}} if before >= 2 else {})}
-
-    run = make_run(SLOWLY, keep_checkpoints=0)
-    run.plugins.register(Reports(), "reports")
-    stop_at(run, 150)
-    abandon(run)
-    assert files().steps == [40, 80, 120] and "later" in files().status
-    lessons = [stage_at(files, step) for step in files().steps]
-    assert lessons[1] < lessons[2]
-    (files().path / "checkpoints" / "120" / "state.json").unlink()
-    sections = restored(make_run({**SLOWLY, "checkpoint_settings.resume": True}))
-    assert set(sections) == {"always", "pace", "Agent", "metadata"}
-    assert sections["pace"] == {"lesson_num": lessons[1]} and sections["always"] == {"before": 1}
-
-
-def test_a_resumed_run_does_not_read_the_status_that_a_plugin_keeps(make_run: Any, abandon: Any) -> None:
-    class Damaged:
-        reads = 0
-
-        @hookimpl
-        def rlcore_read_status(self) -> None:
-            self.reads += 1
-            raise RunStateError("status.db: file is not a database; restore it")
-
-    run = make_run(PACED)
-    stop_at(run, 100)
-    abandon(run)
-    resumed, damaged = make_run(RESUME), Damaged()
-    resumed.plugins.register(damaged, "damaged")
-    resumed.train()
-    assert resumed.outcome == "done" and damaged.reads == 0
 
 
 class Bookkeeper:
@@ -263,53 +205,3 @@ def test_status_shows_what_a_kill_before_the_status_file_left_behind(
     assert text.endswith("the training status is of step 80; shown is that of checkpoint 120")
     sections = restored(make_run({**RESUME, "evaluation": {"interval": 90, "episodes": 2}}))
     assert sections == answer["status"]
-
-
-def test_status_shows_what_the_checkpoint_holds_where_the_plugin_that_keeps_it_is_not_loaded(
-    make_run: Any, files: Any, shown: Any
-) -> None:
-    class Keeps:
-        @hookimpl
-        def rlcore_write_status(self) -> bool:
-            return True
-
-        @hookimpl
-        def rlcore_read_status(self) -> None: ...
-
-    run = make_run(PACED)
-    run.plugins.register(Keeps(), "keeps")
-    run.train()
-    assert not (files().path / "run_logs" / "training_status.json").exists()
-    answer, text = shown()
-    assert answer["status"]["pace"] == {"lesson_num": 3}
-    assert "Agent 200 200 (100%)" in text
-    assert text.endswith("the training status is missing; shown is that of checkpoint 200")
-
-
-def test_status_shows_where_a_run_would_go_on_if_its_newest_checkpoint_is_damaged(
-    make_run: Any, files: Any, shown: Any
-) -> None:
-    make_run(SLOWLY, keep_checkpoints=0).train()
-    lesson = stage_at(files, 160)
-    assert lesson < stage_at(files, 200)
-    (files().path / "checkpoints" / "200" / "Agent.safetensors").unlink()
-    answer, text = shown()
-    assert answer["status"]["pace"] == {"lesson_num": lesson}
-    assert answer["status"]["metadata"]["run_steps"] == 160
-    assert "Agent 160 200 (80%)" in text and "200: Agent.safetensors is missing" in text
-
-
-def test_status_says_nothing_of_a_checkpoint_that_the_run_deletes_meanwhile(
-    make_run: Any, files: Any, shown: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from rlcore.storage import checkpoints
-    from rlcore.storage.checkpoints import Checkpoint, find_checkpoints
-
-    make_run(PACED, keep_checkpoints=0).train()
-
-    def find(directory: Path) -> list[Checkpoint]:
-        return [Checkpoint(10, directory / "10"), *find_checkpoints(directory)]
-
-    monkeypatch.setattr(checkpoints, "find_checkpoints", find)
-    answer, text = shown()
-    assert [each["step"] for each in answer["checkpoints"]] == files().steps and "damaged" not in text

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -142,20 +141,6 @@ def test_no_plugin_changes_what_another_is_given(make_run: Any, files: Any, firs
     assert hears.restored["rating"] == {"elo": 1200.0}
 
 
-def test_a_wrapper_still_sees_the_status_and_the_answer(make_run: Any, files: Any) -> None:
-    class Mirrors:
-        seen: list[Any] = []
-
-        @hookimpl(wrapper=True)
-        def rlcore_write_status(self, status: Mapping[str, Any]) -> Generator[None, Any, Any]:
-            answer = yield
-            self.seen.append((json.loads(json.dumps(status)), answer))
-            return answer
-
-    with_plugin(make_run(), Mirrors()).train()
-    assert Mirrors.seen[-1] == (files().status, True)
-
-
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left"), RunStateError("the database is locked"), KeyError("x")]
 )
@@ -204,17 +189,6 @@ def test_nor_is_one_of_an_environment_or_one_that_holds_itself(make_run: Any, fi
     with pytest.raises(PluginError, match=r"^checkpoint of step 40: a state contains itself$"):
         run.train()
     assert files().steps == files("loop").steps == []
-
-
-@pytest.mark.parametrize("hook", ["rlcore_run_started", "rlcore_write_status"])
-def test_a_plugin_that_leaves_the_process_is_named(make_run: Any, hook: str) -> None:
-    def leave(self: Any) -> None:
-        raise SystemExit(3)
-
-    leave.__name__ = hook
-    run = with_plugin(make_run(), type("Leaves", (Reads,), {hook: hookimpl(leave)})())
-    with pytest.raises(PluginError, match=rf"plugin 'rating' \(acme-rating 1.0\) failed in {hook}: SystemExit: 3"):
-        run.train()
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut short"])

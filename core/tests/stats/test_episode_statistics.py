@@ -96,6 +96,10 @@ def test_an_aborted_episode_is_forgotten() -> None:
     sums.record(lost)
     sums.record(batch([1, 1], ended=[0, 1]))
     assert sums.reported == ([1.0, 3.0], [], [1, 3])
+    sums.record(batch([5, 5]))
+    sums.statistics.begin(batch([0, 0]))  # the environment was reset
+    sums.record(batch([2, 2], ended=[0, 1]))
+    assert sums.reported[0][2:] == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("slots", [1, 5])

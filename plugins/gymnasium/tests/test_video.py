@@ -78,8 +78,6 @@ def test_a_film_that_the_disk_has_no_room_for_is_an_error(
     environment.close()
 
 
-
-
 class Blind(gymnasium.Env[Any, Any]):
     """Raises, or returns nothing, when it is rendered."""
 

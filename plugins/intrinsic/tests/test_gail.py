@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 import torch
@@ -190,16 +189,6 @@ def test_observations_are_normalized_by_expert_and_agents_in_equal_parts(make_ga
     reward.update(given)
     rows = np.concatenate([rows_of(given, False), rows_of(drawn.given[0], False)])
     np.testing.assert_allclose(reward.state_dict()["model"]["inputs.normalizer.mean"], rows.mean(0), rtol=1e-5)
-
-
-def test_actions_and_ends_count_with_use_actions_alone(make_gail: Any, rollout: Rollout) -> None:
-    given, other = rollout(1), rollout(2)
-    acted = attrs.evolve(given, actions=other.actions, following=None)
-    ended = attrs.evolve(given, terminated=~given.terminated)
-    for use_actions in (False, True):
-        reward = make_gail(use_actions=use_actions)
-        for changed in (acted, ended):
-            assert (evaluated(reward, given) != evaluated(reward, changed)).any() == use_actions
 
 
 @pytest.mark.parametrize("damaged", ["model", "optimizer", "generator"])

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+import yaml
 
 from rlcore import Plugins, hookimpl
 from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
@@ -138,42 +139,31 @@ def test_rows_are_where_transitions_begin_and_the_row_after_is_where_they_led() 
 
 
 HYBRID = BehaviorSpec("Walker", (ObservationSpec("observation", (1,), np.float32),), 2, (3,))
-BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "missing observation": ({"observations": {}}, "observation 'observation': missing"),
-    "short observation": (
-        {"observations": {"observation": np.zeros((3, 1), np.float32)}},
-        "observation 'observation': shape [3, 1], expected [5, 1]",
-    ),
-    "missing actions": ({"behavior": HYBRID}, "continuous actions: missing"),
-    "actions": (
-        {"actions": Actions(discrete=np.zeros((3, 2), np.int64))},
-        "discrete actions: shape [3, 2], expected [3, 1]",
-    ),
-    "mask": ({"action_mask": np.ones((3, 3), np.bool_)}, "action mask: shape [3, 3], expected [5, 3]"),
-    "reward": ({"reward": np.zeros((3, 1), np.float32)}, "reward: shape [3, 1], expected [3]"),
-    "flags": ({"truncated": np.zeros(2, np.bool_)}, "truncated: shape [2], expected [3]"),
-    "lengths": ({"lengths": np.array([2, 2])}, "3 transitions do not make 2 episodes"),
-    "empty episode": ({"lengths": np.array([3, 0])}, "3 transitions do not make 2 episodes"),
-    "no end": ({"terminated": np.zeros(3, np.bool_)}, "the last transition of an episode, and no other"),
-    "an end too many": ({"truncated": np.array([True, False, False])}, "the last transition of an episode"),
-    "two ends at once": ({"truncated": np.array([False, True, False])}, "the last transition of an episode"),
-    "nan": ({"reward": np.array([0, np.nan, 0], np.float32)}, "reward is NaN or infinite in row 1"),
-    "infinite": (
-        {"observations": {"observation": np.array([[0], [0], [0], [0], [np.inf]], np.float32)}},
-        "observation 'observation' is NaN or infinite in row 4",
-    ),
-    "choice": (
-        {"actions": Actions(discrete=np.array([[0], [3], [0]]))},
-        "discrete actions lie outside their branches, which have [3] options",
-    ),
+DATA = yaml.safe_load((Path(__file__).parent / "data/recordings.yaml").read_text(encoding="utf-8"))
+TYPES = {
+    "reward": np.float32,
+    "terminated": np.bool_,
+    "truncated": np.bool_,
+    "lengths": np.int64,
+    "action_mask": np.bool_,
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_arrays_that_do_not_fit_are_told_apart(what: str) -> None:
-    changes, expected = BAD[what]
-    problem = recording_problem(attrs.evolve(recording(2, 1), **changes))
-    assert problem is not None and expected in problem
+def from_data(field: str, value: Any) -> Any:
+    if field == "observations":
+        return {name: np.array(rows, np.float32) for name, rows in value.items()}
+    return Actions(discrete=np.array(value)) if field == "actions" else np.array(value, TYPES.get(field, np.bool_))
+
+
+@pytest.mark.parametrize("name", DATA["arrays"])
+def test_arrays_that_do_not_fit_are_told_apart(name: str) -> None:
+    case = DATA["arrays"][name]
+    changes = {field: from_data(field, value) for field, value in case["change"].items()}
+    assert case["problem"] in str(recording_problem(attrs.evolve(recording(2, 1), **changes)))
+
+
+def test_a_kind_of_action_that_is_missing_is_told() -> None:
+    assert recording_problem(attrs.evolve(recording(2, 1), behavior=HYBRID)) == "continuous actions: missing"
 
 
 # ------------------------------------------------------------ where they are found
@@ -210,18 +200,7 @@ def test_a_path_that_names_nothing_says_what_there_is(
         plugins.recordings("recording 'Striker'")
     brings_counts("counts")
     counts.kept = {"ours/walks-v0": tmp_path / "Goalie"}
-    for path, expected in {
-        ".": "recording '.': it contains no recording of behavior 'Strikr'; its recordings are: Goalie, Striker; "
-        "did you mean 'Striker'?",
-        "Strikers": "recording 'Strikers': no such path or name; there are ours/walks-v0, Goalie, Striker, "
-        "many; did you mean 'Striker'?",
-        "meny": "recording 'meny': no such path or name; there are ours/walks-v0, Goalie, Striker, many; did you "
-        "mean 'many'?",
-        "ours/walk-v0": "recording 'ours/walk-v0': no such path or name; there are ours/walks-v0; did you mean "
-        "'ours/walks-v0'?",
-        "empty": "recording 'empty': no installed format can read it",
-        "notes": "recording 'notes': no installed format can read it",
-    }.items():
+    for path, expected in DATA["paths"].items():
         with pytest.raises(ConfigError) as caught:
             InstalledRecordings(plugins).behavior(path, "Strikr")
         assert str(caught.value) == expected

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+import yaml
 from onnx import TensorProto, numpy_helper
 
 from rlcore import BehaviorSpec, ObservationSpec, UnsupportedExport
@@ -19,12 +20,9 @@ from rlcore_torch import NetworkSettings
 from rlcore_torch.policy.untrained import untrained_policy
 
 NAMES = {TensorProto.FLOAT: "float", TensorProto.BOOL: "bool", TensorProto.INT64: "int64", TensorProto.UINT8: "uint8"}
-# The operators that the exporter may write. Unity's Inference Engine has all of them, and so has every runtime.
-OPERATORS = {
-    "Add", "ArgMax", "Cast", "Clip", "Concat", "Conv", "Elu", "Erf", "Exp", "Flatten", "Gemm", "Identity",
-    "LeakyRelu", "Less", "Log", "Max", "MaxPool", "Min", "Mul", "Neg", "Relu", "Reshape", "Selu", "Sigmoid", "Softmax",
-    "Softplus", "Split", "Sub", "Tanh", "Transpose", "Unsqueeze", "Where",
-}  # fmt: skip
+DATA = yaml.safe_load((Path(__file__).parent / "data/profiles.yaml").read_text(encoding="utf-8"))
+LAYOUTS, METADATA = DATA["layouts"], DATA["metadata"]
+OPERATORS = set(DATA["operators"])
 KINDS = [
     ("continuous", "gaussian"), ("hybrid", "squashed_gaussian"), ("continuous", "state_dependent_gaussian"),
     ("branches", None),
@@ -55,58 +53,15 @@ def metadata(model: onnx.ModelProto) -> dict[str, Any]:
     return document
 
 
-def test_generic_has_the_names_types_and_layouts_of_the_behavior(make_policy: Any, export: Any) -> None:
-    model, inputs, outputs = described(export(make_policy("cnn", "hybrid")))
-    assert inputs == {
-        "camera": ("uint8", ["batch", 20, 24, 3]),
-        "state": ("float", ["batch", 5]),
-        "action_mask": ("bool", ["batch", 5]),
-        "epsilon": ("float", ["batch", 7]),
-    }
-    assert outputs == {
-        "continuous": ("float", ["batch", 2]),
-        "deterministic_continuous": ("float", ["batch", 2]),
-        "discrete": ("int64", ["batch", 2]),
-        "deterministic_discrete": ("int64", ["batch", 2]),
-    }
-    assert [each.version for each in model.opset_import] == [18]
-
-
-def test_unity_has_the_names_that_ml_agents_reads(make_policy: Any, export: Any) -> None:
-    model, inputs, outputs = described(export(make_policy("cnn", "hybrid"), profile="unity"))
-    assert inputs == {
-        "obs_0": ("float", ["batch", 3, 20, 24]),
-        "obs_1": ("float", ["batch", 5]),
-        "action_masks": ("float", ["batch", 5]),
-        "epsilon": ("float", ["batch", 7]),
-    }
-    assert outputs == {
-        "version_number": ("float", [1]),
-        "memory_size": ("float", [1]),
-        "continuous_actions": ("float", ["batch", 2]),
-        "continuous_action_output_shape": ("float", [1]),
-        "deterministic_continuous_actions": ("float", ["batch", 2]),
-        "discrete_actions": ("int64", ["batch", 2]),
-        "discrete_action_output_shape": ("float", [1, 2]),
-        "deterministic_discrete_actions": ("int64", ["batch", 2]),
-    }
-    assert [each.version for each in model.opset_import] == [15]
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_profile_has_these_names_types_and_shapes(make_policy: Any, export: Any, name: str) -> None:
+    layout = LAYOUTS[name]
+    model, *found = described(export(make_policy(layout["network"], layout["actions"]), profile=layout["profile"]))
+    assert found == [{each: tuple(kind) for each, kind in layout[part].items()} for part in ("inputs", "outputs")]
+    assert [each.version for each in model.opset_import] == [layout["opset"]]
     constants = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
-    assert constants["version_number"].tolist() == [3.0] and constants["memory_size"].tolist() == [0.0]
-    assert constants["continuous_action_output_shape"].tolist() == [2.0]
-    assert constants["discrete_action_output_shape"].tolist() == [[3.0, 2.0]]
-    assert {constants[name].dtype for name in outputs if name in constants} == {np.dtype("float32")}
-
-
-def test_unity_has_memory_of_rank_3(make_policy: Any, export: Any, load: Any) -> None:
-    path = export(make_policy("lstm", "continuous"), profile="unity")
-    model, inputs, outputs = described(path)
-    assert inputs["recurrent_in"] == outputs["recurrent_out"] == ("float", ["batch", 1, 16])
-    assert "action_masks" not in inputs and "discrete_actions" not in outputs
-    constants = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
-    assert constants["memory_size"].tolist() == [16.0]
-    zeros = {name: np.zeros((1, *shape[1:]), np.float32) for name, (_, shape) in inputs.items()}
-    assert load(path)(**zeros)["recurrent_out"].shape == (1, 1, 16)
+    for each, value in layout.get("constants", {}).items():
+        assert constants[each].tolist() == value and constants[each].dtype == np.float32
 
 
 @pytest.mark.parametrize("actions", ["discrete", "branches", "hybrid"])
@@ -147,10 +102,6 @@ def test_an_action_without_bounds_is_refused_by_unity_and_godot_and_passes_in_ge
 def test_godot_reads_flat_observations_and_probabilities(make_policy: Any, export: Any, load: Any) -> None:
     policy = make_policy("mlp", "branches")
     path = export(policy, profile="godot")
-    model, inputs, outputs = described(path)
-    assert inputs == {"obs": ("float", ["batch", 5]), "state_ins": ("float", ["batch"])}
-    assert outputs == {"output": ("float", ["batch", 9]), "state_outs": ("float", ["batch"])}
-    assert [each.version for each in model.opset_import] == [17]
     seen = np.random.default_rng(0).normal(0.5, 2, (40, 5)).astype(np.float32)
     found = load(path)(obs=seen, state_ins=np.arange(40, dtype=np.float32))
     np.testing.assert_array_equal(found["state_outs"], np.arange(40))
@@ -159,26 +110,10 @@ def test_godot_reads_flat_observations_and_probabilities(make_policy: Any, expor
         np.testing.assert_allclose(branch.sum(1), 1, rtol=1e-6)
     choices = np.stack([branch.argmax(1) for branch in branches], axis=1)
     np.testing.assert_array_equal(choices, policy.act({"state": seen}).discrete)
-    parts = metadata(model)["action_order"]
+    parts = metadata(onnx.load(path))["action_order"]
     assert [(each["part"], each["index"], each["size"]) for each in parts] == [
         ("discrete", 0, 2), ("discrete", 1, 3), ("discrete", 2, 4)
     ]  # fmt: skip
-
-
-def test_godot_reads_images_as_flat_numbers_of_the_environment(make_policy: Any, export: Any, load: Any) -> None:
-    policy = make_policy("cnn", "continuous")
-    path = export(policy, profile="godot")
-    _, inputs, _ = described(path)
-    assert inputs["camera"] == ("float", ["batch", 1440]) and inputs["state"] == ("float", ["batch", 5])
-    generator = np.random.default_rng(0)
-    seen = {
-        "camera": generator.integers(0, 256, (6, 20, 24, 3)).astype(np.uint8),
-        "state": generator.normal(0.5, 2, (6, 5)).astype(np.float32),
-    }
-    flat = {name: array.reshape(6, -1).astype(np.float32) for name, array in seen.items()}
-    found = load(path)(**flat, state_ins=np.zeros(6, np.float32))["output"]
-    low, high = policy.behavior.low, policy.behavior.high
-    np.testing.assert_allclose(low + (found + 1) / 2 * (high - low), policy.act(seen).continuous, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(("network", "actions", "reason"), [("lstm", "discrete", "memory"), ("mlp", "hybrid", "order")])
@@ -231,21 +166,13 @@ def test_observations_of_other_types_ranks_and_reserved_names(export: Any, load:
 
 def test_metadata_says_where_the_policy_comes_from_and_what_it_needs(make_policy: Any, export: Any) -> None:
     document = metadata(onnx.load(export(make_policy("cnn", "hybrid"), profile="unity")))
-    assert document["format"] == 1
-    origin = {
-        "run_id": "walker", "step": 500, "behavior_steps": 300, "trainer_type": "ppo", "rlcore_version": "0.1.0",
-        "configuration_sha256": "0" * 64, "profile": "unity", "continuous_units": "normalized",
-    }  # fmt: skip
-    assert {name: document[name] for name in origin} == origin
-    behavior = document["behavior"]
-    assert (behavior["name"], behavior["continuous"], behavior["discrete"]) == ("Walker", 2, [3, 2])
-    assert (behavior["low"], behavior["high"], behavior["memory_size"]) == ([-2.0, 0.0], [1.0, 5.0], 0)
-    assert behavior["observations"][0] == {
-        "name": "camera", "shape": [20, 24, 3], "dtype": "uint8", "kind": "image", "input": "obs_0",
-        "input_shape": [3, 20, 24], "input_dtype": "float32", "channels_first": True, "scale": 1 / 255,
-    }  # fmt: skip
-    assert document["inputs"]["epsilon_size"] == 7
-    assert document["outputs"]["deterministic_discrete"] == "deterministic_discrete_actions"
+    for place, value in METADATA.items():
+        found: Any = document
+        for key in place.split("."):
+            found = found[int(key) if key.isdigit() else key]
+        assert found == value, place
+    assert document["configuration_sha256"] == "0" * 64
+    assert document["behavior"]["observations"][0]["scale"] == 1 / 255
 
 
 def test_the_readme_lists_the_operators_that_files_have() -> None:

@@ -113,14 +113,6 @@ def test_the_policy_of_the_page_allows_its_own_scripts_and_no_request(write_run:
     assert not any("http" in rule or "*" in rule for rule in rules.values())
 
 
-def test_everything_but_the_library_names_no_address(write_run: Any, page: Any) -> None:
-    write_run("a")
-    found = page("a")
-    rest = Path("report.html").read_text("utf-8").replace(found.scripts[1][1], "")
-    assert re.findall(r"(?:https?:)?//[a-z]", rest) == []
-    assert "@import" not in rest and "url(" not in rest
-
-
 @pytest.mark.parametrize("text", [HOSTILE, "\u2028", "]]>", "&lt;"])
 def test_numbers_and_names_for_scripts_cannot_end_their_element(text: str) -> None:
     made = embedded({text: [text]})

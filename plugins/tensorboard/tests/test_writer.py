@@ -55,15 +55,11 @@ def test_scalars_are_readable_before_the_writer_is_closed(tmp_path) -> None:
     writer.close()
 
 
-
-
 def test_step_and_is_training_are_hidden(tmp_path) -> None:
     writer = TensorBoardWriter(tmp_path)
     writer.write("Walker", 1000, stats())
     writer.close()
     assert set(read(tmp_path / "Walker").Tags()["scalars"]) == {CUMULATIVE_REWARD, "Losses/Policy Loss"}
-
-
 
 
 def test_a_resumed_run_replaces_the_points_it_takes_again(tmp_path) -> None:

@@ -163,14 +163,6 @@ def test_a_saved_optimizer_continues_bit_for_bit(acme: AcmeOptimizer, kind: str,
     assert_equal(other.state_dict(), ours.state_dict())
 
 
-def test_options_that_a_step_changes_are_saved_and_those_of_the_configuration_are_not(acme: AcmeOptimizer) -> None:
-    model = Model()
-    optimizer = acme(counting, model)
-    learn(optimizer, model, 0, 4)
-    assert optimizer.state_dict()["groups"] == {"0": {"count": 4, "momentum": 0.9 - 0.1 / 4}}
-    assert optimizer.state_dict()["parameters"]["0"]["since"] == 4
-
-
 # ---------------------------------------------------------------- states that do not fit
 
 
@@ -217,14 +209,6 @@ def test_a_state_that_does_not_fit_is_refused_and_nothing_changes(
     with pytest.raises(RunStateError, match=problem):
         optimizer.load_state_dict(before)
     assert_equal(optimizer.state_dict(), after)
-
-
-def test_state_that_is_there_from_the_start_must_be_saved(acme: AcmeOptimizer) -> None:
-    optimizer = acme(KINDS["adagrad"], Model())
-    state = optimizer.state_dict()
-    del state["parameters"]["6"]
-    with pytest.raises(RunStateError, match="has no step of parameter 6; use the network_settings and the optimizer"):
-        optimizer.load_state_dict(state)
 
 
 # ---------------------------------------------------------------- mistakes of plugins

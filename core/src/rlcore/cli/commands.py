@@ -171,6 +171,7 @@ def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], st
     """
     from rlcore.plugins.call import load_plugins
     from rlcore.plugins.select import selection_from
+    from rlcore.records import CommandSpec
 
     plugins = load_plugins(selection_from(None, os.environ, (), False))
     for warning in plugins.warnings:
@@ -179,7 +180,7 @@ def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], st
     names = tuple(dict.fromkeys(record.name for record in records))
     if name not in {*names, *(record.reference for record in records)}:
         return None, names, _off(plugins)
-    record = plugins.command(name)
+    record = plugins.record(CommandSpec, name)
     command = record.resolve()
     if not isinstance(command, click.Command):
         raise PluginError(f"command {name!r}: {record.target} is a {type(command).__name__}, not a click command")

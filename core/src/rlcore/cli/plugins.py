@@ -119,7 +119,7 @@ def info_command(name: str, as_json: bool) -> None:
     try:
         plugins = plugins_called(name)
     except PluginError:
-        plugins = tuple(plugin for plugin in plugins_called(None) if _provides(plugin, name))
+        plugins = _providing(name)
         if not plugins:
             raise
     reports = [_report(plugin) for plugin in plugins]
@@ -151,13 +151,16 @@ def why_on(plugin: Plugin) -> str:
     return "; ".join(([] if here.required_by else [here.why]) + ([f"required by {', '.join(users)}"] if users else []))
 
 
-def _provides(plugin: Plugin, name: str) -> bool:
-    """Whether a record of the plugin has this name, such as ``iql`` of the plugin ``offline``."""
-    if plugin.state != "on":  # a plugin that is off, or made for another rlcore, is not imported for a guess
-        return False
-    from rlcore.plugins.doctor import loaded_among_others
+def _providing(name: str) -> tuple[Plugin, ...]:
+    """The plugins with a record of this name, such as ``iql`` of the plugin ``offline``.
 
-    return any(record.name == name for record in loaded_among_others(plugin).records_of(plugin.label))
+    A plugin that is off, or made for another rlcore, is not imported for a guess.
+    """
+    from rlcore.plugins.call import Plugins
+
+    plugins = Plugins(found=tuple(plugin for plugin in plugins_called(None) if plugin.state == "on"), tolerant=True)
+    plugins.load()
+    return tuple(each for each in plugins.found if name in {record.name for record in plugins.records_of(each.label)})
 
 
 def _report(plugin: Plugin) -> dict[str, Any]:

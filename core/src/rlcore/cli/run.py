@@ -17,7 +17,7 @@ import click
 from rlcore.cli.commands import PluginFlags, before_double_dash, options_of_plugins, plugin_options, taken
 from rlcore.cli.terminal import ShownPaths, UserPath, echo, lasting_console, show_log
 from rlcore.errors import ConfigError, RlcoreError
-from rlcore.storage.files.paths import user_path
+from rlcore.storage.files.access import user_path
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document

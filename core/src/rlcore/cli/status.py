@@ -79,7 +79,7 @@ def _step_of(status: Mapping[str, Any] | None) -> str:
 
 def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, int]:
     """``max_steps`` of every behavior that the configuration or the status names."""
-    from rlcore.storage.files.json_files import is_whole
+    from rlcore.storage.files.access import is_whole
     from rlcore.storage.status import listed_checkpoints
 
     listed = configured.get("behaviors")
@@ -130,7 +130,7 @@ def _promise(status: Mapping[str, Any]) -> str:
 def _latest_summaries(directory: Path) -> dict[str, dict[str, Any]]:
     """Each behavior's last summary in ``metrics.jsonl``; empty if there is no such file."""
     from rlcore.plugins.core import METRICS_FILE
-    from rlcore.storage.files.json_files import DamagedFile, is_whole, parse_json, read_tail
+    from rlcore.storage.files.access import DamagedFile, is_whole, parse_json, read_tail
 
     latest: dict[str, dict[str, Any]] = {}
     try:
@@ -151,7 +151,7 @@ def _latest_summaries(directory: Path) -> dict[str, dict[str, Any]]:
 def _workers(latest: Mapping[str, Mapping[str, Any]]) -> dict[str, int] | None:
     """Restarts and aborted episodes in the very last summary; None if the environments were not in workers."""
     from rlcore.contracts.stats import ABORTED_EPISODES, WORKER_RESTARTS
-    from rlcore.storage.files.json_files import is_number
+    from rlcore.storage.files.access import is_number
 
     stats = list(latest.values())[-1].get("stats") if latest else None
     if not isinstance(stats, Mapping):

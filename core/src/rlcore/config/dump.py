@@ -51,7 +51,7 @@ def config_text(config: RunConfig) -> str:
 
 def write_config(config: RunConfig, path: Path) -> None:
     """Write the complete configuration as YAML, sealed, and replace ``path`` in one step."""
-    from rlcore.storage.files.atomic import write_atomically  # it imports numpy
+    from rlcore.storage.files.access import write_atomically  # it imports numpy
 
     write_atomically(path, sealed(config_text(config)).encode())
 

@@ -18,7 +18,7 @@ from rlcore.config.document import Block, Document, Items, Origin, placed, with_
 from rlcore.config.dump import is_broken
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, shown
 from rlcore.errors import ConfigError, KeyPath, dotted, nearest
-from rlcore.storage.files.json_files import DamagedFile, read_regular
+from rlcore.storage.files.access import DamagedFile, read_regular
 
 if TYPE_CHECKING:
     import yaml

@@ -12,6 +12,7 @@ from rlcore.config.problems import Problems, shown
 from rlcore.config.rewriting import PLACES
 from rlcore.errors import KeyPath, did_you_mean, dotted
 from rlcore.plugins.failures import blamed
+from rlcore.records import BehaviorSection
 from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
 from rlcore.settings.blocks import AbsentRewardSettings
 
@@ -236,7 +237,7 @@ def check_blocks(config: RunConfig, plugins: Plugins, problems: Problems) -> Non
         for key, settings, record in blocks:
             _ask(settings, record.described, problems, (*path, *key), behavior, config, plugins)
         for name, settings in behavior.sections.items():
-            record = plugins.behavior_section(name)
+            record = plugins.record(BehaviorSection, name)
             owner = record.described if record.plugin is None else record.plugin.described
             whose = f"; section of {owner}"
             _ask(settings, record.described, problems, (*path, name), behavior, config, plugins, whose=whose)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from rlcore.errors import RlcoreError, RunStateError, one_line, repeating
-from rlcore.storage.files.json_files import MAX_DEPTH, is_number, is_whole
+from rlcore.storage.files.access import MAX_DEPTH, is_number, is_whole
 
 # Entries of a trainer's state that hold learned numbers. If a number in them is not finite, the training has diverged.
 LEARNED = ("model", "optimizer", "optimizers")

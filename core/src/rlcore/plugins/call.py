@@ -12,10 +12,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from rlcore.errors import ConfigError, PluginError
-from rlcore.hookspecs import deprecations
 from rlcore.plugins.discover import Plugin, import_plugin, installed
 from rlcore.plugins.known import RECORDING_ADVICE
-from rlcore.plugins.manager import STORES, HookManager
+from rlcore.plugins.manager import STORES, HookManager, deprecations
 from rlcore.plugins.registry import Registry
 from rlcore.plugins.select import Selection, decide, not_needed, require_unobstructed, unmatched
 

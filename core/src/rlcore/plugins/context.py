@@ -19,7 +19,7 @@ import attrs
 
 from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace, dotted
 from rlcore.plugins.discover import PLUGIN_NAME, Plugin, canonical
-from rlcore.storage.files.paths import pattern_problem, user_path, working_directory
+from rlcore.storage.files.access import pattern_problem, user_path, working_directory
 
 if TYPE_CHECKING:
     from rlcore.contracts.environment import BehaviorSpec
@@ -40,7 +40,6 @@ Purpose = Literal["train", "evaluate", "inference"]
 # The loggers of plugins are below this one.
 PLUGIN_LOGGERS = "rlcore.plugin"
 
-_MISSING = object()
 FACTORIES = "factories"  # of a checkpoint's run: a list of mappings with these keys, whose values are texts
 FACTORY_FIELDS = ("hook", "name", "module", "distribution", "version")
 _NOT_LEARNED = "rlcore_create_stats_writer"  # it changes no number of a training
@@ -64,50 +63,19 @@ class StashKey(Generic[T]):
     __slots__ = ()
 
 
-class Stash:
+class Stash(dict[StashKey[Any], Any]):
     """Values by :class:`StashKey`: ``run.stash[UPLOADER] = Uploader()``, ``run.stash[UPLOADER].send(path)``.
 
     Use it instead of global variables of a module, which several runs of one process would share. The values are not
-    saved; ``rlcore_report_status`` saves what a resumed run needs.
+    saved; ``rlcore_report_status`` saves what a resumed run needs. All methods are those of a dict.
     """
 
-    __slots__ = ("_values",)
-
-    def __init__(self) -> None:
-        self._values: dict[StashKey[Any], Any] = {}
-
-    def __setitem__(self, key: StashKey[T], value: T) -> None:
-        self._values[key] = value
+    __slots__ = ()
 
     def __getitem__(self, key: StashKey[T]) -> T:
         """Return the value. Raises KeyError if there is none."""
-        value: T = self._values[key]
+        value: T = super().__getitem__(key)
         return value
-
-    def get(self, key: StashKey[T], default: T) -> T:
-        """Return the value, or ``default`` if there is none."""
-        value: T = self._values.get(key, default)
-        return value
-
-    def setdefault(self, key: StashKey[T], default: T) -> T:
-        """Return the value; set it to ``default`` first if there is none."""
-        value: T = self._values.setdefault(key, default)
-        return value
-
-    def pop(self, key: StashKey[T], default: Any = _MISSING) -> T:
-        """Remove and return the value. Without one, return ``default``, or raise KeyError if that is not given."""
-        value: T = self._values.pop(key) if default is _MISSING else self._values.pop(key, default)
-        return value
-
-    def __delitem__(self, key: StashKey[Any]) -> None:
-        """Remove the value. Raises KeyError if there is none."""
-        del self._values[key]
-
-    def __contains__(self, key: StashKey[Any]) -> bool:
-        return key in self._values
-
-    def __len__(self) -> int:
-        return len(self._values)
 
 
 @attrs.frozen

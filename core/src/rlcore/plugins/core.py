@@ -72,7 +72,7 @@ class JsonlWriter:
 
         ``resumed_steps`` is the agent step from which each behavior of the run continues; lines of others stay.
         """
-        from rlcore.storage.files.atomic import WatchedDirectory, open_to_append
+        from rlcore.storage.files.access import WatchedDirectory, open_to_append
 
         path.parent.mkdir(parents=True, exist_ok=True)
         self._directory = WatchedDirectory(path.parent)
@@ -115,8 +115,7 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> Path | None:
     A last line without a line end was cut short by a crash: it is kept if only the line end is missing. Other
     unreadable lines move to a new file, ``metrics.jsonl.damaged`` if the name is free, with a warning. Returns it.
     """
-    from rlcore.storage.files.atomic import free_name, write_atomically
-    from rlcore.storage.files.json_files import read_regular
+    from rlcore.storage.files.access import free_name, read_regular, write_atomically
 
     content = read_regular(path, MAX_METRICS)
     kept: list[bytes] = []
@@ -144,7 +143,7 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> Path | None:
 
 def _whose(line: bytes) -> tuple[str, int]:
     """Return the behavior and the step of a summary."""
-    from rlcore.storage.files.json_files import parse_json
+    from rlcore.storage.files.access import parse_json
 
     summary = parse_json(line)
     behavior, step = summary["behavior"], summary["step"]

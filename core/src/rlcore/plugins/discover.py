@@ -23,7 +23,7 @@ from rlcore import __version__
 from rlcore.errors import PluginError
 from rlcore.plugins.contract import CONTRACT, DECLARED, contract_problem, undeclared_problem
 from rlcore.plugins.failures import failure
-from rlcore.storage.files.paths import user_path
+from rlcore.storage.files.access import user_path
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

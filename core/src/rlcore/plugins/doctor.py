@@ -15,10 +15,11 @@ from urllib.parse import unquote, urlparse
 import importlib_metadata as metadata
 
 from rlcore.errors import PluginError
-from rlcore.hookspecs import HOOKS, deprecations
+from rlcore.hookspecs import HOOKS
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.contract import CONTRACT, KEYWORD
 from rlcore.plugins.discover import ENTRY_POINT_GROUP, Plugin, canonical, installed, is_file
+from rlcore.plugins.manager import deprecations
 from rlcore.plugins.registry import section_clash
 from rlcore.plugins.select import Selection, decide, obstacles
 from rlcore.records import BehaviorSection, ConfigSection, Record

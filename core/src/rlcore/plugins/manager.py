@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from types import FunctionType
@@ -410,3 +410,12 @@ def _close_hook(hook: str, manager: pluggy.PluginManager) -> str:
 
 def _close(name: str) -> str:
     return did_you_mean(name, [hook.name for hook in HOOKS])
+
+
+def deprecations(implemented: Collection[str]) -> list[str]:
+    """One line for each deprecated hook among those that a plugin implements: what to use instead, and until when."""
+    return [
+        f"{hook.name} is deprecated: {hook.deprecated}; rlcore {hook.removed_in} will no longer call it"
+        for hook in hookspecs.HOOKS
+        if hook.deprecated is not None and hook.name in implemented
+    ]

@@ -21,7 +21,6 @@ from rlcore.plugins.manager import HookManager
 from rlcore.plugins.select import Selection
 from rlcore.records import (
     BehaviorSection,
-    CommandSpec,
     ConfigSection,
     CurriculumSpec,
     EnvironmentSpec,
@@ -149,14 +148,6 @@ class Registry:
     def exporter(self, reference: str) -> ExporterSpec:
         """Return the record of the exporter called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(ExporterSpec, reference)
-
-    def behavior_section(self, reference: str) -> BehaviorSection:
-        """Return the record of the block of a behavior called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(BehaviorSection, reference)
-
-    def command(self, reference: str) -> CommandSpec:
-        """Return the record of the command called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(CommandSpec, reference)
 
     def _collect(self, hook: str, implementation: pluggy.HookImpl) -> tuple[Record, ...]:
         classes = self._manager.record_classes(hook)

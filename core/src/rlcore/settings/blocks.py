@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import attrs
 
 from rlcore.settings.fields import Choice, setting
-from rlcore.storage.files.paths import network_problem
+from rlcore.storage.files.access import network_problem
 
 # The largest values that settings accept. They are far above what training needs, and low enough to refuse a typing
 # error or a hostile file before memory is requested. A value within the limits that does not fit into memory is refused

@@ -12,27 +12,29 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import attrs
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rlcore.contracts.saved_values import STORED_DTYPES, FrozenState, SharedPart, TreePath, mapped, storable
 from rlcore.errors import RunStateError, repeating
-from rlcore.storage.files.atomic import fsync_directory, fsync_file
-from rlcore.storage.files.json_files import (
+from rlcore.storage.files.access import (
     MAX_BYTES,
     DamagedFile,
+    fsync_directory,
+    fsync_file,
     is_file_name,
     is_whole,
     open_regular,
     parse_json,
     read_object,
 )
-from rlcore.storage.frozen_files import FILE_MARK, Arrays, FlushedFiles, FrozenFiles, checksum_in, sha256
+from rlcore.storage.frozen_files import FILE_MARK, Arrays, FrozenFiles, checksum_in, sha256
 
 __all__ = ["load_checkpoint"]
 
@@ -55,47 +57,29 @@ class NewerFormat(RunStateError):
 # ---------------------------------------------------------------- writing
 
 
+@attrs.define(eq=False)
 class Draft:
-    """A state to be written as the files of a checkpoint, in ``directory``, which is empty.
+    """A state to be written as the files of a checkpoint, in the directory of ``frozen``, which is empty.
 
-    Files of shared parts that a checkpoint in ``earlier`` has are linked at once, from the first one in which they are
-    undamaged; files of the checkpoint ``apart`` are not. Raises TypeError for a state that is not arrays and JSON.
+    Files of shared parts that an earlier checkpoint has are linked at once, from the first one in which they are
+    undamaged. Raises TypeError for a state that is not arrays and JSON.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        step: int,
-        state: Mapping[str, Any],
-        configuration: str | None = None,
-        earlier: Sequence[Path] = (),
-        flushed: FlushedFiles | None = None,
-        apart: Path | None = None,
-    ) -> None:
-        self.directory = directory
-        self.step = step
-        self.configuration = configuration
-        self.frozen = FrozenFiles(directory, earlier, FlushedFiles() if flushed is None else flushed, apart)
-        self.tree: dict[str, Any] = {}
-        self.arrays: dict[str, Arrays] = {}  # by file
-        for name, entry in state.items():
-            arrays: Arrays = {}
-            self.tree[name] = _split(entry, (name,), arrays, self.frozen)
-            if arrays:
-                self.arrays[file_name(name)] = arrays
+    step: int
+    frozen: FrozenFiles
+    configuration: str | None
+    tree: dict[str, Any]
+    arrays: dict[str, Arrays]  # by file
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that :meth:`detach` copies."""
-        return sum(array.nbytes for arrays in self._changing() for array in arrays.values())
+    @classmethod
+    def of(cls, step: int, state: Mapping[str, Any], configuration: str | None, frozen: FrozenFiles) -> Self:
+        """The files of ``state``."""
+        files: dict[str, Arrays] = {file_name(name): {} for name in state}
+        tree = {name: _split(entry, (name,), files[file_name(name)], frozen) for name, entry in state.items()}
+        return cls(step, frozen, configuration, tree, {name: arrays for name, arrays in files.items() if arrays})
 
-    def detach(self) -> None:
-        """Copy all arrays that may change before they are written."""
-        for arrays in self._changing():
-            for name, array in arrays.items():
-                arrays[name] = array.copy()
-
-    def _changing(self) -> list[Arrays]:
+    def changing(self) -> list[Arrays]:
+        """All arrays that may change before they are written."""
         return [*self.arrays.values(), *self.frozen.to_write()]
 
 
@@ -104,7 +88,8 @@ def write_checkpoint(draft: Draft) -> Collection[str]:
 
     Raises OSError or SafetensorError if a file cannot be written, TypeError for a state that is too large for JSON.
     """
-    directory, frozen = draft.directory, draft.frozen
+    frozen = draft.frozen
+    directory = frozen.directory
     frozen.write()
     for file, arrays in draft.arrays.items():
         save_file(arrays, directory / file)

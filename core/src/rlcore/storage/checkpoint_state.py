@@ -7,7 +7,8 @@ state. It describes the behaviors of a run, so that a policy can be read and use
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -25,39 +26,38 @@ from rlcore.contracts.saved_values import (
 )
 from rlcore.errors import RunStateError
 from rlcore.plugins.context import FACTORIES, FACTORY_FIELDS
-from rlcore.storage.files.json_files import is_number
+from rlcore.storage.files.access import is_number
 
 RUN = "run"  # the entry of the run itself; every other entry belongs to a behavior's trainer
 
 
 def require_models(path: Path, state: Mapping[str, Any]) -> None:
     """Raises RunStateError unless the checkpoint at ``path`` has a seed, steps, and a finite model of each behavior."""
-    with_entry(path, _require_models, state)
+    with usable(path):
+        run = saved_mapping(state, RUN)
+        saved_count(run, "seed")
+        _require_factories(run.get(FACTORIES, []))
+        for name in saved_mapping(run, "steps"):
+            saved_count(run["steps"], name)
+        for name in state:
+            if name != RUN:
+                saved_mapping(saved_mapping(state, name), "model")
+                _require_finite(name, state[name])
 
 
 def require_run(path: Path, state: Mapping[str, Any]) -> None:
     """Raises RunStateError unless a run can resume from the checkpoint at ``path``; ``state`` may lack its arrays."""
-    with_entry(path, _require_run, state)
+    with usable(path):
+        _require_run(state)
 
 
-def with_entry(path: Path, check: Any, state: Mapping[str, Any]) -> None:
-    """Calls ``check`` with the state; its SavedValueError becomes a RunStateError that names the checkpoint."""
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """For a block that checks a state: its SavedValueError becomes a RunStateError that names the checkpoint."""
     try:
-        check(state)
+        yield
     except SavedValueError as error:
         raise RunStateError(f"checkpoint {path}: cannot be used: {error}") from error
-
-
-def _require_models(state: Mapping[str, Any]) -> None:
-    run = saved_mapping(state, RUN)
-    saved_count(run, "seed")
-    _require_factories(run.get(FACTORIES, []))
-    for name in saved_mapping(run, "steps"):
-        saved_count(run["steps"], name)
-    for name in state:
-        if name != RUN:
-            saved_mapping(saved_mapping(state, name), "model")
-            _require_finite(name, state[name])
 
 
 def _require_run(state: Mapping[str, Any]) -> None:

@@ -41,8 +41,8 @@ from rlcore.storage.checkpoint import (
     write_checkpoint,
 )
 from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models
-from rlcore.storage.files.atomic import failing_as, free_name, fsync_directory, temporary_path
-from rlcore.storage.frozen_files import FlushedFiles
+from rlcore.storage.files.access import failing_as, free_name, fsync_directory, temporary_path
+from rlcore.storage.frozen_files import FlushedFiles, FrozenFiles
 
 log = logging.getLogger(__name__)
 
@@ -180,18 +180,19 @@ class CheckpointSave:
             self._temporary.mkdir()
             earlier = [checkpoint.path for checkpoint in reversed(_of_one_run(directory))]
             before = [each.path for each in find_checkpoints(directory) if each.step < step] if apart else []
-            last = before[-1] if before else None
-            self._draft = Draft(self._temporary, step, state, configuration, earlier, flushed, last)
+            frozen = FrozenFiles(self._temporary, earlier, flushed or FlushedFiles(), before[-1] if before else None)
+            self._draft = Draft.of(step, state, configuration, frozen)
 
     @property
     def nbytes(self) -> int:
         """Bytes that :meth:`detach` copies: what is to be written and may change."""
-        return self._draft.nbytes
+        return sum(array.nbytes for arrays in self._draft.changing() for array in arrays.values())
 
     def detach(self) -> None:
         """Copy what is to be written, so that the state may change before :meth:`finish`."""
         with self._failing():
-            self._draft.detach()
+            for arrays in self._draft.changing():
+                arrays.update({name: array.copy() for name, array in arrays.items()})
 
     def finish(self) -> Path:
         """Write the checkpoint. Returns its path."""
@@ -204,7 +205,7 @@ class CheckpointSave:
             temporary.rename(final)
             fsync_directory(self._directory)
             _verify_or_restore(final, replaced, verified)
-            self._draft.frozen.flushed(final)
+            self._draft.frozen.moved_to(final)
             if replaced is not None:
                 shutil.rmtree(replaced)
                 fsync_directory(self._directory)

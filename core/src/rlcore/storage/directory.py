@@ -20,9 +20,8 @@ from rlcore.errors import ConfigError, RunStateError
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_no_newer
-from rlcore.storage.files.atomic import failing_as, is_leftover, sweep, write_atomically
+from rlcore.storage.files.access import failing_as, is_leftover, sweep, user_path, working_directory, write_atomically
 from rlcore.storage.files.lock import LOCK, RunLock, in_use, is_locked
-from rlcore.storage.files.paths import user_path, working_directory
 from rlcore.storage.replaced_runs import ReplacedRuns, copy_until, why_force
 from rlcore.storage.run_files import (
     HOLDS,
@@ -35,6 +34,7 @@ from rlcore.storage.run_files import (
     read_mark,
     remove_own,
     require_no_links,
+    without_exports,
     write_mark,
 )
 
@@ -279,8 +279,7 @@ class RunDirectory:
         taken = relative not in self._mark.exports and os.path.lexists(path)
         if taken or is_declared(relative, self._mark):
             raise RunStateError(f"{path}: is a file that this run did not export; move it away")
-        if self._mark.exports.get(relative, -1) != step:
-            self._change_mark(exports={**self._mark.exports, relative: step})
+        self._change_mark(exports={**self._mark.exports, relative: step})
 
     def remove_exports(self, steps: Container[int]) -> None:
         """Delete the exported policies beside checkpoints, except for those of ``steps``.
@@ -288,20 +287,16 @@ class RunDirectory:
         Raises RunStateError if a file cannot be deleted; a later call tries again.
         """
         assert self._mark is not None
-        gone = [name for name, step in self._mark.exports.items() if "/" in name and step not in steps]
-        if not gone:
-            return
-        self.require()
-        for path in map(self.path.joinpath, gone):
-            with failing_as(f"{path}: cannot be deleted"):
-                if not path.is_dir():
-                    path.unlink(missing_ok=True)
-        self._change_mark(exports={name: step for name, step in self._mark.exports.items() if name not in gone})
+        if any("/" in name and step not in steps for name, step in self._mark.exports.items()):
+            self.require()
+            self._change_mark(exports=without_exports(self.path, self._mark, lambda step: step not in steps).exports)
 
     def _change_mark(self, **changes: Any) -> None:
         assert self._mark is not None
-        with failing_as(f"{self.path / MARK}"):
-            self._set_mark(attrs.evolve(self._mark, **changes))
+        mark = attrs.evolve(self._mark, **changes)
+        if mark != self._mark:
+            with failing_as(f"{self.path / MARK}"):
+                self._set_mark(mark)
 
     def require(self) -> None:
         """Raises RunStateError if the directory is no longer the one that this process locked."""

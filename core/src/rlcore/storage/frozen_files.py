@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 from safetensors.numpy import save_file
 
 from rlcore.contracts.saved_values import FrozenState, SharedPart
-from rlcore.storage.files.atomic import fsync_file
-from rlcore.storage.files.json_files import DamagedFile, open_regular
+from rlcore.storage.files.access import DamagedFile, fsync_file, open_regular
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ FILE_MARK = "$frozen"  # {"$frozen": "file", "content": ...} stands in state.jso
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
+@attrs.define(eq=False)
 class FlushedFiles:
     """Shared files that this process has compared with their checksum and flushed to disk.
 
@@ -47,44 +48,42 @@ class FlushedFiles:
     quarter of what it links, chosen by the checksums.
     """
 
-    def __init__(self) -> None:
-        self._seen: list[dict[tuple[int, ...], str]] = [{}, {}]  # checksum by identity, of each of the last two saves
-        self._saves = 0
+    _last: Mapping[tuple[int, ...], str] = attrs.field(factory=dict, init=False)  # checksums of the last save's files
+    _before: Mapping[tuple[int, ...], str] = attrs.field(factory=dict, init=False)  # and of the save before
+    _saves: int = attrs.field(default=0, init=False)
 
     def has(self, path: Path, checksum: str) -> bool:
         """Whether the file at ``path`` is one with this checksum that has not changed since, and need not be read."""
         # Two saves in a row have the same turn, because they may link two sets of files.
         due = (int(checksum[:8], 16) + self._saves // 2) % (VERIFIED_WITHIN // 2) == 0
-        return not due and any(seen.get(_identity(path)) == checksum for seen in self._seen)
+        return not due and checksum in (self._last.get(identity := _identity(path)), self._before.get(identity))
 
     def replace(self, files: Mapping[Path, str]) -> None:
         """A save is complete: remember its ``files``, with their checksums, and those of the save before."""
-        self._seen = [self._seen[1], {_identity(path): checksum for path, checksum in files.items()}]
+        self._before, self._last = self._last, {_identity(path): checksum for path, checksum in files.items()}
         self._saves += 1
 
 
+@attrs.define(eq=False)
 class FrozenFiles:
     """The files of shared parts in a checkpoint that is being written.
 
     Attributes:
+        directory: The new checkpoint.
+        earlier: Checkpoints to link to, in the order to try them.
+        flushed: The files that this process knows to be on disk.
+        apart: A checkpoint with which no file is shared.
         written: SHA-256 by name of the files that are new.
         linked: SHA-256 by name of the files that an earlier checkpoint has too. They are flushed to disk.
     """
 
-    def __init__(
-        self, directory: Path, earlier: Sequence[Path], flushed: FlushedFiles, apart: Path | None = None
-    ) -> None:
-        """``directory`` is the new checkpoint; ``earlier`` are checkpoints to link to, in the order to try them.
-
-        No file is shared with the checkpoint ``apart``.
-        """
-        self._directory = directory
-        self._earlier = earlier
-        self._apart = apart
-        self._flushed = flushed
-        self._new: list[tuple[FrozenState | SharedPart, Arrays, dict[str, Any]]] = []  # to be written
-        self.written: dict[str, str] = {}
-        self.linked: dict[str, str] = {}
+    directory: Path
+    earlier: Sequence[Path]
+    flushed: FlushedFiles
+    apart: Path | None = None
+    written: dict[str, str] = attrs.field(factory=dict, init=False)
+    linked: dict[str, str] = attrs.field(factory=dict, init=False)
+    _new: list[tuple[FrozenState | SharedPart, Arrays, dict[str, Any]]] = attrs.field(factory=list, init=False)
 
     def add(self, part: FrozenState | SharedPart, arrays: Arrays, mark: dict[str, Any]) -> None:
         """Put ``arrays``, all those of ``part``, into the checkpoint, and the file's name into ``mark``.
@@ -110,28 +109,28 @@ class FrozenFiles:
     def _written(self, part: FrozenState | SharedPart, arrays: Arrays) -> str:
         if part.checksum and _name(part.checksum) in self.written:  # the part is in the state more than once
             return _name(part.checksum)
-        known, new = part.checksum, self._directory / _NEW
+        known, new = part.checksum, self.directory / _NEW
         save_file(arrays, new)
         part.checksum = sha256(new)
         name = _name(part.checksum)
         if part.checksum != known and self._has(part.checksum):
             new.unlink()
         else:
-            new.replace(self._directory / name)
+            new.replace(self.directory / name)
             self.written[name] = part.checksum
         return name
 
-    def flushed(self, directory: Path) -> None:
+    def moved_to(self, directory: Path) -> None:
         """All files are in ``directory`` now, verified: the next checkpoint links to them without reading them."""
-        self._flushed.replace({directory / name: each for name, each in (self.written | self.linked).items()})
+        self.flushed.replace({directory / name: each for name, each in (self.written | self.linked).items()})
 
     def _has(self, checksum: str) -> bool:
         """Whether the checkpoint has the file with this checksum, perhaps linked only now."""
         name = _name(checksum)
         if name in self.written or name in self.linked:
             return True
-        refused = set() if self._apart is None else set(_file(self._apart / name))
-        if any(self._link(path / name, self._directory / name, checksum, refused) for path in self._earlier):
+        refused = set() if self.apart is None else set(_file(self.apart / name))
+        if any(self._link(path / name, self.directory / name, checksum, refused) for path in self.earlier):
             self.linked[name] = checksum
             return True
         return False
@@ -149,7 +148,7 @@ class FrozenFiles:
             return False
         try:
             # Only after it is linked: nothing can replace the file between the check and its use.
-            if self._flushed.has(target, checksum):
+            if self.flushed.has(target, checksum):
                 return True
             if not target.is_symlink() and sha256(target) == checksum:
                 fsync_file(target)  # someone may have copied the earlier checkpoint here without flushing it

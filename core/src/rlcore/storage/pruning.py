@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import created_at, format_version, load_without_arrays, own_files
@@ -27,11 +26,10 @@ from rlcore.storage.checkpoints import (
     remove_checkpoints,
     require_no_newer,
 )
-from rlcore.storage.files.atomic import failing_as
-from rlcore.storage.files.json_files import DamagedFile, is_whole, read_object
+from rlcore.storage.files.access import DamagedFile, failing_as, is_whole, read_object
 from rlcore.storage.files.lock import LOCK, RunLock, is_locked
-from rlcore.storage.run_files import HOLDS, LOGS, outcome_in, read_mark, require_no_links, write_mark
-from rlcore.storage.status import status_in_checkpoints
+from rlcore.storage.run_files import HOLDS, LOGS, outcome_in, read_mark, require_no_links, without_exports, write_mark
+from rlcore.storage.status import mean, status_in_checkpoints
 
 
 @attrs.frozen
@@ -129,7 +127,7 @@ def _details(step: int, path: Path, best: bool, held: bool) -> CheckpointDetails
         created,
         sum(each.st_size for each in stats),
         sum(each.st_size for each in stats if each.st_nlink == 1),
-        {name: _mean(behavior["recent"]) for name, behavior in run.get("behaviors", {}).items()},
+        {name: mean(behavior["recent"]) for name, behavior in run.get("behaviors", {}).items()},
         run.get("score") if best else scores.get("score"),
         {"promise": "weights only", "reasons": [], "notes": []} if best and run else run.get("resume"),
         None if best else scores.get("best_step"),
@@ -144,10 +142,6 @@ def _best_run(path: Path, state: Mapping[str, Any]) -> Mapping[str, Any]:
     run: Mapping[str, Any] = state[RUN]
     score = run.get("score")
     return {"score": float(score) if isinstance(score, int | float) else None}
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(np.asarray(values, np.float64))) if values else None
 
 
 # ---------------------------------------------------------------- pruning
@@ -231,7 +225,11 @@ def prune(
         if dry_run or not plan.delete:
             return plan
         remove_checkpoints(checkpoints, plan.delete)
-        _remove_exports(directory, plan)
+        deleted = {each.step for each in plan.delete}
+        with failing_as(f"{directory}: an export cannot be deleted"):
+            write_mark(
+                directory, without_exports(directory, read_mark(directory) or mark, lambda step: step in deleted)
+            )
         if plan.newest is not None:
             state = load_without_arrays(plan.newest.path)
             write_status(status_in_checkpoints(plan.newest, state, final=outcome_in(directory) == "done"))
@@ -254,16 +252,3 @@ def _locked(directory: Path) -> Iterator[None]:
         lock.release()
         if not there:
             (directory / LOCK).unlink(missing_ok=True)
-
-
-def _remove_exports(directory: Path, plan: PrunePlan) -> None:
-    mark = read_mark(directory)
-    assert mark is not None
-    steps = [each.step for each in plan.delete]
-    gone = [name for name, step in mark.exports.items() if "/" in name and step in steps]
-    with failing_as(f"{directory}: an export cannot be deleted"):
-        for path in map(directory.joinpath, gone):
-            if not path.is_dir():
-                path.unlink(missing_ok=True)
-        if gone:
-            write_mark(directory, attrs.evolve(mark, exports={n: s for n, s in mark.exports.items() if n not in gone}))

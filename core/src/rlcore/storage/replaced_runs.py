@@ -28,7 +28,7 @@ import attrs
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import own_files
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_no_newer
-from rlcore.storage.files.atomic import free_name, fsync_directory, fsync_file, is_leftover, temporary_path
+from rlcore.storage.files.access import free_name, fsync_directory, fsync_file, is_leftover, temporary_path
 from rlcore.storage.files.lock import LOCK, RunLock
 from rlcore.storage.run_files import (
     LOGS,
@@ -67,13 +67,13 @@ def why_force(path: Path, mark: Mark) -> str | None:
     return None
 
 
+@attrs.define(eq=False)
 class ReplacedRuns:
     """The earlier runs that the run in ``path`` replaces. The docstring of the module gives the rule."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.moved_to: Path | None = None  # where this process moved the earlier run
-        self._lock: RunLock | None = None  # of the moved run
+    path: Path
+    moved_to: Path | None = attrs.field(default=None, init=False)  # where this process moved the earlier run
+    _lock: RunLock | None = attrs.field(default=None, init=False)  # of the moved run
 
     def kept(self, mark: Mark) -> list[Path]:
         """The directories of the runs that the run of ``mark`` replaces; they may be gone."""

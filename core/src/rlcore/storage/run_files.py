@@ -11,7 +11,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -23,10 +23,18 @@ import attrs
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, foreign_entries, is_step, remove_checkpoint
-from rlcore.storage.files.atomic import is_leftover, remove, write_atomically
-from rlcore.storage.files.json_files import DamagedFile, is_file_name, is_whole, read_object
+from rlcore.storage.files.access import (
+    DamagedFile,
+    failing_as,
+    is_file_name,
+    is_leftover,
+    is_whole,
+    pattern_problem,
+    read_object,
+    remove,
+    write_atomically,
+)
 from rlcore.storage.files.lock import LOCK
-from rlcore.storage.files.paths import pattern_problem
 
 __all__ = ["require_output"]
 
@@ -129,6 +137,19 @@ def write_mark(directory: Path, mark: Mark) -> None:
     write_atomically(directory / MARK, (json.dumps(content, indent=4) + "\n").encode())
 
 
+def without_exports(directory: Path, mark: Mark, gone: Callable[[int | None], bool]) -> Mark:
+    """Deletes the exported policies beside checkpoints of whose steps ``gone`` is true.
+
+    Returns the mark without them. Raises RunStateError if a file cannot be deleted; a later call tries again.
+    """
+    names = [name for name, step in mark.exports.items() if "/" in name and gone(step)]
+    for path in map(directory.joinpath, names):
+        with failing_as(f"{path}: cannot be deleted"):
+            if not path.is_dir():
+                path.unlink(missing_ok=True)
+    return attrs.evolve(mark, exports={name: step for name, step in mark.exports.items() if name not in names})
+
+
 def outcome_in(directory: Path) -> str | None:
     """The outcome in the run's result; None if there is no result, ``unknown`` if it cannot be read."""
     try:
@@ -154,7 +175,7 @@ def own_files_in(directory: Path, mark: Mark) -> list[Path]:
 def is_link_of_run(directory: Path, path: Path, mark: Mark) -> bool:
     """Whether ``path`` is a symbolic link with the name of a file or a folder that the run writes."""
     relative = _relative(directory, path)
-    known = is_declared(relative, mark) or relative in mark.exports or _is_folder(relative, mark)
+    known = is_declared(relative, mark) or relative in mark.exports or mark.folders.match(relative)
     return known and path.is_symlink()
 
 
@@ -184,7 +205,7 @@ def remove_own(directory: Path, mark: Mark, keep: tuple[str, ...] = ()) -> None:
             remove(path)
     folders = [folder for folder in sorted(directory.rglob("*"), reverse=True) if folder.is_dir()]
     for folder in folders:
-        if _is_folder(_relative(directory, folder), mark):
+        if mark.folders.match(_relative(directory, folder)):
             remove_if_empty(folder)
     for path in last:
         if path.name not in keep:
@@ -210,22 +231,12 @@ def _entries(directory: Path, mark: Mark) -> Iterator[tuple[Path, bool]]:
             elif path in checkpoints:
                 yield path, True
                 yield from ((entry, False) for entry in foreign_entries(path))
-            elif path.is_dir() and _is_folder(relative, mark):
+            elif path.is_dir() and mark.folders.match(relative):
                 open_folders.append(path)
             elif path.is_dir() and relative in _FILES | mark.exports.keys():
                 yield path, False
             else:
-                yield path, _is_own(relative, mark)
-
-
-def _is_own(relative: str, mark: Mark) -> bool:
-    name = PurePosixPath(relative).name
-    return is_declared(relative, mark) or relative in mark.exports or is_leftover(name)
-
-
-def _is_folder(relative: str, mark: Mark) -> bool:
-    """Whether rlcore, or a plugin that declared it, makes a folder of that name."""
-    return mark.folders.match(relative)
+                yield path, is_declared(relative, mark) or relative in mark.exports or is_leftover(path.name)
 
 
 def _checkpoint_places(directory: Path) -> list[Path]:

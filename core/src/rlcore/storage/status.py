@@ -19,7 +19,7 @@ from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import created_at, load_without_arrays
 from rlcore.storage.checkpoint_state import RUN, require_run
 from rlcore.storage.checkpoints import Checkpoint, find_checkpoints
-from rlcore.storage.files.json_files import is_number, is_whole
+from rlcore.storage.files.access import is_number, is_whole
 from rlcore.storage.fingerprint import fingerprint_in
 from rlcore.storage.run_files import ExportedFiles
 
@@ -126,10 +126,15 @@ def _entry(
         "steps": steps,
         "run_steps": checkpoint.step,
         "file_path": f"{place}/{behavior}.safetensors",
-        "reward": float(np.mean(np.asarray(recent, np.float64))) if recent else None,
+        "reward": mean(recent),
         "creation_time": created,
         "auxillary_file_paths": [f"{place}/state.json"],  # ML-Agents' spelling
     }
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean; None without values."""
+    return float(np.mean(np.asarray(values, np.float64))) if values else None
 
 
 # ---------------------------------------------------------------- reading a status that may be edited or damaged

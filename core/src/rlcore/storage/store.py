@@ -34,7 +34,7 @@ from rlcore.storage.checkpoints import (
     settle_best,
 )
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.atomic import failing_as
+from rlcore.storage.files.access import failing_as
 from rlcore.storage.fingerprint import (
     ANOTHER_CONFIGURATION,
     Change,

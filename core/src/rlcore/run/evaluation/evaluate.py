@@ -25,8 +25,7 @@ from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.run.components import closing, environment_name, make_environment
 from rlcore.run.curricula.curricula import make_curricula
 from rlcore.run.curricula.parameters import ParameterFeed, target_feed
-from rlcore.run.evaluation.episodes import play, shares
-from rlcore.run.evaluation.played_environment import checks_of
+from rlcore.run.evaluation.episodes import checks_of, play, shares
 from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.blocks import MAX_EPISODE_STEPS
 
@@ -40,6 +39,7 @@ PoliciesFor = Callable[[Mapping[str, BehaviorSpec]], Mapping[str, Policy]]
 RecordersFor = Callable[[Mapping[str, BehaviorSpec]], AbstractContextManager[Mapping[str, EpisodeRecorder]]]
 
 
+@attrs.define(eq=False)
 class Evaluator:
     """Play whole episodes with the policies of one run, and return their results.
 
@@ -49,25 +49,20 @@ class Evaluator:
     environment. ``video`` is a directory for a film of every episode.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        plugins: Plugins,
-        context: RunContext,
-        specs: Mapping[str, BehaviorSpec] | None = None,
-        video: Path | None = None,
-    ) -> None:
-        self._config = config
-        self._plugins = plugins
-        self._context = context
-        self._specs = specs
-        self._video = video
-        settings = config.evaluation
-        self._max_episode_steps = MAX_EPISODE_STEPS if settings is None else settings.max_episode_steps
-        self._warned_of_cuts = False
-        self._environment: Environment | None = None
-        self._plan: EvaluationPlan | None = None
-        self._checks: dict[str, BatchCheck] = {}  # of its behaviors; they warn once
+    _config: RunConfig
+    _plugins: Plugins
+    _context: RunContext
+    _specs: Mapping[str, BehaviorSpec] | None = None
+    _video: Path | None = None
+    _warned_of_cuts: bool = attrs.field(default=False, init=False)
+    _environment: Environment | None = attrs.field(default=None, init=False)
+    _plan: EvaluationPlan | None = attrs.field(default=None, init=False)
+    _checks: dict[str, BatchCheck] = attrs.field(factory=dict, init=False)  # of its behaviors; they warn once
+
+    @property
+    def _max_episode_steps(self) -> int | None:
+        settings = self._config.evaluation
+        return MAX_EPISODE_STEPS if settings is None else settings.max_episode_steps
 
     def evaluate(
         self,

@@ -62,22 +62,23 @@ class Scores:
         return best
 
 
+@attrs.define(eq=False)
 class RunEvaluation:
     """The evaluations that the ``evaluation`` block of a run asks for; with ``interval: null``, none is ever due."""
 
-    def __init__(
-        self, settings: EvaluationSettings | None, evaluator: Evaluator, store: RunStore, ranks: Ranks | None = None
-    ) -> None:
-        self.settings = settings
-        self._interval = None if settings is None else settings.interval
-        self.evaluator = evaluator
-        self.scores = Scores()
-        self._store = store
-        self._ranks = ranks or OneRank()
-        self._next = 0  # the step of the run at which the next one is due
-        # Set where an evaluation was abandoned because the run was to stop: the boundary of the summary that was due at
-        # the same step, by behavior, None where none was. The resumed run begins with all that.
-        self.overdue: Mapping[str, int | None] | None = None
+    settings: EvaluationSettings | None
+    evaluator: Evaluator
+    _store: RunStore
+    _ranks: Ranks = attrs.field(factory=OneRank)
+    scores: Scores = attrs.field(factory=Scores, init=False)
+    # Set where an evaluation was abandoned because the run was to stop: the boundary of the summary that was due at
+    # the same step, by behavior, None where none was. The resumed run begins with all that.
+    overdue: Mapping[str, int | None] | None = attrs.field(default=None, init=False)
+    _next: int = attrs.field(default=0, init=False)  # the step of the run at which the next one is due
+
+    @property
+    def _interval(self) -> int | None:
+        return None if self.settings is None else self.settings.interval
 
     def state_dict(self) -> dict[str, Any]:
         """The scores; ``opponents`` is there only if there are any."""

@@ -35,7 +35,7 @@ from rlcore.storage.checkpoints import (
     saved_models,
 )
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.json_files import (
+from rlcore.storage.files.access import (
     DamagedFile,
     is_number,
     is_whole,
@@ -43,9 +43,9 @@ from rlcore.storage.files.json_files import (
     parse_json,
     read_object,
     read_regular,
+    user_path,
 )
 from rlcore.storage.files.lock import is_locked
-from rlcore.storage.files.paths import user_path
 from rlcore.storage.files.status_file import DamagedStatusFile
 from rlcore.storage.fingerprint import Change, changes, described
 from rlcore.storage.run_files import LOGS, RESULT, TIMERS

@@ -21,7 +21,7 @@ from rlcore.errors import ConfigError, RlcoreError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import canonical
 from rlcore.settings import CheckpointSettings
-from rlcore.storage.files.paths import user_path
+from rlcore.storage.files.access import user_path
 from rlcore.storage.run_files import LOGS
 from rlcore.storage.status import metadata_of
 

@@ -37,8 +37,8 @@ from rlcore.run.components import (
 )
 from rlcore.run.curricula.curricula import make_curricula
 from rlcore.run.curricula.parameters import target_feed
+from rlcore.run.evaluation.episodes import PlayedEnvironment
 from rlcore.run.evaluation.evaluate import Evaluator, specs_mismatch
-from rlcore.run.evaluation.played_environment import PlayedEnvironment
 from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed
 from rlcore.run.saved.data import find_run, find_state, read_saved_configuration
 from rlcore.run.saved.provenance import refuse_code_of_others
@@ -46,7 +46,7 @@ from rlcore.settings import RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models, specs_in
 from rlcore.storage.checkpoints import Checkpoint, newest_intact
-from rlcore.storage.files.paths import working_directory
+from rlcore.storage.files.access import working_directory
 
 __all__ = ["SavedRun"]
 

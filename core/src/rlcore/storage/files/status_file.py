@@ -12,8 +12,7 @@ from typing import Any
 
 from rlcore.contracts.saved_values import plain
 from rlcore.errors import RunStateError
-from rlcore.storage.files.atomic import failing_as, write_atomically
-from rlcore.storage.files.json_files import DamagedFile, read_object
+from rlcore.storage.files.access import DamagedFile, failing_as, read_object, write_atomically
 
 FILE_NAME = "training_status.json"
 

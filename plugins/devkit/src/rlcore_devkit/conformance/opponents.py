@@ -28,11 +28,9 @@ from rlcore import (
     RunConfig,
     RunContext,
     UnsupportedSpace,
-    load_plugins,
-    selection_from,
 )
 from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, installed
 from rlcore_devkit.conformance.states import assert_equal, copied, global_generators
 from rlcore_devkit.conformance.trainer import check_actions
 from rlcore_devkit.playing import random_mask, random_observations
@@ -69,7 +67,7 @@ class OpponentConformance(Rules):
 
     def plugins(self) -> Plugins:
         """Return the plugins that the opponent is created with."""
-        return load_plugins(selection_from(None, {}, (), False, used=(self.opponent,)))
+        return installed(self.opponent)
 
     def make(self, kind: str, **settings: Any) -> Policy:
         """Create the opponent for the behavior ``kind``; ``settings`` override those of the class."""
