@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcore.run.curricula.episodes_in_order import EpisodesInOrder
+from rlcore.run.curricula.parameters import EpisodesInOrder
 
 SLOTS = 4
 

@@ -7,7 +7,6 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from typing import Any
@@ -167,18 +166,6 @@ def test_a_progress_bar_is_ended_before_the_last_words_of_a_process_that_cannot_
     assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l"), "the cursor is back"
 
 
-def test_a_close_that_hangs_does_not_keep_an_interrupted_run(quick: Any) -> None:
-    slow = {"seconds": 0.001, "close_seconds": 600.0}
-    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": slow}}, max_steps=ENDLESS)
-    process = place.start(stdout=PIPE, stderr=PIPE)
-    place.wait_for_checkpoint(process)
-    sent = time.monotonic()
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=20)
-    assert process.returncode == 143 and time.monotonic() - sent < 10
-    assert "resume with: rlcore run --resume --run-id run" in output
-
-
 def test_a_close_that_hangs_does_not_keep_an_evaluation(quick: Any) -> None:
     place = quick()
     assert place.finish()[0] == 0
@@ -205,12 +192,3 @@ def test_a_thread_that_is_left_over_does_not_keep_the_process(quick: Any, fault:
     assert errors.splitlines()[-1] == (
         "warning: thread 'renderer' is left over 3 s after the end; the process ends without it"
     )
-
-
-def test_a_program_of_its_own_waits_for_a_slow_close(quick: Any) -> None:
-    """Only the command ends its process; in Python a close takes as long as it takes."""
-    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": {"close_seconds": 6.0}}})
-    code = "import sys, yaml; from rlcore import Run\nwith Run('config.yaml') as run: run.train()\nprint('closed')"
-    (place.path / "program.py").write_text(code)
-    done = subprocess.run([sys.executable, "program.py"], cwd=place.path, capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0 and done.stdout.endswith("closed\n"), done.stderr

@@ -46,14 +46,6 @@ def test_the_loss_of_standard_error_is_said_on_standard_output(quick: Any, close
     place.assert_done()
 
 
-@pytest.mark.parametrize("flags", [(), ("--debug",)])
-def test_a_run_without_any_output_left_ends_as_usual(quick: Any, closed_pipe: int, flags: tuple[str, ...]) -> None:
-    place = quick()
-    code, _, _ = place.finish(*flags, stdout=closed_pipe, stderr=closed_pipe)
-    assert code == 0
-    place.assert_done()
-
-
 @pytest.mark.parametrize("descriptors", [(1,), (2,), (1, 2)])
 def test_output_that_is_closed_from_the_start_does_not_end_training(quick: Any, descriptors: tuple[int, ...]) -> None:
     """``rlcore run ... >&- 2>&-``"""
@@ -70,15 +62,6 @@ def test_an_error_keeps_its_exit_code_where_it_cannot_be_said(quick: Any, closed
     code, _, errors = place.finish(**{lost: closed_pipe})
     assert code == 3 and (lost == "stderr" or "ZeroDivisionError" in errors)
     assert place.finish("--no-such-flag", **{lost: closed_pipe})[0] in (1, 2)
-
-
-def test_the_exit_code_of_a_signal_is_kept_too(quick: Any, closed_pipe: int) -> None:
-    place = quick(max_steps=10_000_000)
-    process = place.start(stdout=closed_pipe, stderr=closed_pipe)
-    place.wait_for_checkpoint(process)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 143
-    assert place.result["outcome"] == "interrupted"
 
 
 # ---------------------------------------------------------------- terminals

@@ -111,25 +111,6 @@ def test_a_worker_that_dies_between_two_steps_is_noticed(
     assert [len(each) for each in checked.aborts] == [1]
 
 
-@pytest.mark.parametrize("settings", [HALF, FIRST], ids=["half", "wait_for"])
-def test_a_run_does_without_a_worker_that_is_dropped(
-    tmp_path: Path, opened: list[Any], settings: dict[str, Any]
-) -> None:
-    limits = {"max_lifetime_restarts": 0}
-    opened.append(make(tmp_path, {**settings, "on_failure": "drop"}, 4, [fault("exit", 0, 0, 1)], limits))
-    environment = opened[0]
-    environment.reset(EpisodeSeeds(SEED), np.zeros(4, np.int64))
-    lost, acted = 0, set()
-    for _ in range(60):
-        batch = environment.step({"A": Actions(None, np.ones((4, 1), np.int64))})["A"]
-        assert batch.needs_action is not None
-        if lost:
-            assert not batch.needs_action[0] and batch.reward[0] == 0
-            acted |= set(np.flatnonzero(batch.needs_action).tolist())
-        lost += 0 if batch.aborted is None else int(batch.aborted.sum())
-    assert lost == 1 and acted == {1, 2, 3}
-
-
 @pytest.mark.parametrize(
     ("workers", "message"),
     [

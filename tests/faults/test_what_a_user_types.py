@@ -79,14 +79,6 @@ def prepared(lasting_workplace: Any) -> Callable[..., Path]:
     return make
 
 
-def missing(place: Any, prepared: Any) -> None:
-    place.results.mkdir()
-
-
-def empty(place: Any, prepared: Any) -> None:
-    place.run.mkdir(parents=True)
-
-
 def foreign(place: Any, prepared: Any) -> None:
     """A finished run of ML-Agents."""
     (place.run / "run_logs").mkdir(parents=True)
@@ -95,19 +87,6 @@ def foreign(place: Any, prepared: Any) -> None:
     (place.run / "Agent.onnx").write_bytes(b"onnx")
     (place.run / "Agent" / "Agent-500.pt").write_bytes(b"weights")
     (place.run / "run_logs" / "training_status.json").write_text('{"metadata": {"stats_format_version": "0.3.0"}}')
-
-
-def killed_early(place: Any, prepared: Any) -> None:
-    shutil.copytree(prepared("killed early"), place.results)
-
-
-def best_only(place: Any, prepared: Any) -> None:
-    shutil.copytree(prepared("best only"), place.results)
-
-
-def replaced(place: Any, prepared: Any) -> None:
-    """A run with ``--force`` was killed before its first checkpoint."""
-    shutil.copytree(prepared("replaced"), place.results)
 
 
 def done(place: Any, prepared: Any) -> None:
@@ -167,13 +146,20 @@ def link(place: Any, prepared: Any) -> None:
     place.run.symlink_to(place.path / "elsewhere")
 
 
+def copied(kind: str) -> Callable[..., None]:
+    """Leave the results directory as a process left it that ended, or was killed."""
+    return lambda place, prepared: shutil.copytree(prepared(kind), place.results) and None
+
+
 STATES: dict[str, Callable[..., None]] = {
-    function.__name__.replace("_", " "): function
-    for function in (
-        missing, empty, foreign, killed_early, best_only, done, no_checkpoints, with_notes, unmounted, newer, damaged,
-        half_damaged, locked, link, replaced,
-    )
-}  # fmt: skip
+    "missing": lambda place, prepared: place.results.mkdir(),
+    "empty": lambda place, prepared: place.run.mkdir(parents=True),
+    **{kind: copied(kind) for kind in ("killed early", "best only", "replaced", "done")},
+    **{
+        function.__name__.replace("_", " "): function
+        for function in (foreign, no_checkpoints, with_notes, unmounted, newer, damaged, half_damaged, locked, link)
+    },
+}
 
 
 # ---------------------------------------------------------------- commands

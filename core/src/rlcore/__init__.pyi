@@ -182,7 +182,7 @@ from .run.behaviors.behavior import EpisodeStatistics as EpisodeStatistics
 from .run.behaviors.checks import outside_bounds as outside_bounds
 from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
 from .run.curricula.curricula import RunCurricula as RunCurricula
-from .run.curricula.episodes_in_order import EpisodesInOrder as EpisodesInOrder
+from .run.curricula.parameters import EpisodesInOrder as EpisodesInOrder
 from .run.ranks.launch import launched as launched
 from .run.run import Run as Run
 from .run.saved.data import CheckpointData as CheckpointData

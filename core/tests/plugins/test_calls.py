@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
+import attrs
 import pytest
 
-from rlcore import TrainerSpec, hookimpl
-from rlcore.errors import ConfigError, PluginError
+from rlcore import CurriculumSpec, TrainerSpec, hookimpl
+from rlcore.errors import ConfigError, NotInstalled, PluginError
 from rlcore.plugins.call import Plugins, load_plugins
+from rlcore.plugins.discover import Plugin
 from rlcore.plugins.select import Selection, selection_from
 from rlcore.settings import PluginSettings, RunConfig
 from rlcore_devkit.fixtures import InstallPlugin
@@ -27,15 +30,12 @@ PluginOf = Callable[..., object]
 
 
 def test_an_unknown_name_says_what_is_allowed_and_what_is_near(plugins: Plugins, plugin_of: PluginOf) -> None:
+    with pytest.raises(ConfigError, match=r"no trainer is installed; pip install rlcore-ppo$"):
+        plugins.trainer("ppo")
     plugins.register(plugin_of(PPO, TrainerSpec(name="sac", target="a:b", settings="a:b")), "two", "acme-two", "1")
     with pytest.raises(ConfigError) as caught:
         plugins.trainer("pp0")
     assert str(caught.value) == "unknown trainer 'pp0'; allowed: ppo, sac; did you mean 'ppo'?"
-
-
-def test_a_core_without_trainers_says_which_package_brings_one(plugins: Plugins) -> None:
-    with pytest.raises(ConfigError, match=r"no trainer is installed; pip install rlcore-ppo$"):
-        plugins.trainer("ppo")
 
 
 def test_an_unknown_name_mentions_plugins_that_were_refused_or_are_off(installed_plugin: InstallPlugin) -> None:
@@ -50,12 +50,12 @@ def test_an_unknown_name_mentions_plugins_that_were_refused_or_are_off(installed
 def test_two_owners_of_a_name_are_an_error_only_where_the_bare_name_is_used(
     plugins: Plugins, plugin_of: PluginOf
 ) -> None:
-    mine = TrainerSpec(name="ppo", target="json:dumps", settings="a:b")
     plugins.register(plugin_of(PPO), "ppo", "rlcore-ppo", "0.1.0")
-    plugins.register(plugin_of(mine), "acme", "Acme.PPO", "1.0")
-    assert len(plugins.records("trainer")) == 2
-    assert plugins.trainer("acme-ppo/ppo").target == mine.target == "json:dumps"
-    assert plugins.trainer("rlcore-ppo/ppo").target == PPO.target == "json:loads"
+    plugins.register(plugin_of(PPO), "acme", "Acme.PPO", "1.0")
+    one, two = plugins.records("trainer")
+    assert one != two
+    assert plugins.trainer("acme-ppo/ppo").described == "trainer 'ppo' of plugin 'acme' (Acme.PPO 1.0)"
+    assert plugins.trainer("rlcore-ppo/ppo").described == "trainer 'ppo' of plugin 'ppo' (rlcore-ppo 0.1.0)"
     with pytest.raises(PluginError) as caught:
         plugins.trainer("ppo")
     assert str(caught.value) == (
@@ -64,19 +64,33 @@ def test_two_owners_of_a_name_are_an_error_only_where_the_bare_name_is_used(
     )
 
 
-def test_equal_records_of_two_plugins_keep_their_owners(plugins: Plugins, plugin_of: PluginOf) -> None:
-    broken = {"name": "x", "target": "absent_module:X", "settings": "a:b"}
-    plugins.register(plugin_of(TrainerSpec(**broken)), "one", "acme-one", "1")
-    plugins.register(plugin_of(TrainerSpec(**broken)), "two", "acme-two", "2")
-    for distribution in ("acme-one", "acme-two"):
-        with pytest.raises(PluginError, match=rf"\({distribution} \d\)"):
-            plugins.create_trainer(plugins.trainer(f"{distribution}/x"), None, WALKER, RUN)  # type: ignore[arg-type]
-    one, two = plugins.records("trainer")
-    assert one != two
-    assert [(record.reference, record.described) for record in (one, two)] == [
-        ("acme-one/x", "trainer 'x' of plugin 'one' (acme-one 1)"),
-        ("acme-two/x", "trainer 'x' of plugin 'two' (acme-two 2)"),
-    ]
+ACME = Plugin("acme", "acme.hooks", "acme-rl-curricula", "1.0")
+THERE = CurriculumSpec(name="bandit", target="json:loads", settings="json:loads", plugin=ACME)
+
+
+def find(reference: str, *records: CurriculumSpec) -> CurriculumSpec:
+    with patch.object(Plugins, "records", return_value=records):
+        return Plugins().record(CurriculumSpec, reference)
+
+
+@pytest.mark.parametrize(
+    ("reference", "absent"), [("acme-rl-twin/bandit", True), ("acme_rl.curricula/ladder", False), ("ladder", False)]
+)
+def test_a_distribution_that_is_not_there_is_named(reference: str, absent: bool) -> None:
+    with pytest.raises(NotInstalled, match=f"^unknown curriculum '{reference}'; allowed: ") as caught:
+        find(reference, THERE)
+    assert ("nothing called 'acme-rl-twin' is installed" in str(caught.value)) == absent
+
+
+def test_a_record_is_found_by_the_name_that_it_had_in_another_distribution() -> None:
+    moved = attrs.evolve(THERE, formerly="acme-old/thief")
+    other = attrs.evolve(THERE, name="thief", plugin=attrs.evolve(ACME, distribution="acme-old"))
+    for name in ("acme-old/thief", "Acme.Old/thief", "acme-rl-curricula/bandit", "bandit"):
+        assert find(name, moved) is moved
+    assert find("acme-old/thief", moved, other) is other  # which has this name now
+    for name in ("acme-old/bandit", "acme-rl-curricula/thief", "thief"):
+        with pytest.raises(NotInstalled):
+            find(name, moved)
 
 
 WRITES = """\
@@ -88,54 +102,48 @@ def rlcore_stats_writers():
 """
 
 
-@pytest.mark.parametrize(("distribution", "honored"), [("rlcore-tensorboard", True), ("acme-logs", False)])
-def test_installing_a_strangers_package_never_turns_a_writer_on(
-    installed_plugin: Any, distribution: str, honored: bool
+@pytest.mark.parametrize(
+    ("distribution", "selection", "honored"),
+    [
+        ("acme-logs", selection_from(None, {}, (), False), False),
+        ("rlcore-tensorboard", selection_from(None, {}, (), False), True),
+        ("acme-logs", selection_from(PluginSettings(enable=["cloud"]), {}, (), False), True),
+        ("acme-logs", selection_from(None, {"RLCORE_PLUGINS": "cloud"}, (), False), True),
+        ("acme-logs", selection_from(None, {}, ("acme-logs/cloud",), False), True),
+        ("acme-logs", selection_from(None, {}, ("cloud",), True), True),
+        ("acme-logs", selection_from(None, {}, ("top",), True), False),  # only required by what was named
+    ],
+)
+def test_installing_a_strangers_package_never_turns_a_writer_on_and_naming_it_does(
+    installed_plugin: Any, distribution: str, selection: Selection, honored: bool
 ) -> None:
     installed_plugin("cloud", distribution, "1", WRITES)
-    writer = load_plugins(selection_from(None, {}, (), False)).stats_writer(f"{distribution}/cloud")
-    assert writer.default_on is honored
+    installed_plugin("top", "acme-top", "1", "from rlcore import hookimpl\n", requires=[distribution])
+    assert load_plugins(selection).stats_writer(f"{distribution}/cloud").default_on is honored
 
 
-@pytest.mark.parametrize(
-    "selection",
-    [
-        selection_from(PluginSettings(enable=["cloud"]), {}, (), False),
-        selection_from(None, {"RLCORE_PLUGINS": "cloud"}, (), False),
-        selection_from(None, {}, ("acme-logs/cloud",), False),
-        selection_from(None, {}, ("cloud",), True),
-    ],
-    ids=["enable", "environment", "-p", "--no-plugins -p"],
-)
-def test_a_writer_of_a_plugin_that_the_user_named_is_on(installed_plugin: Any, selection: Selection) -> None:
-    installed_plugin("cloud", "acme-logs", "1", WRITES)
-    assert load_plugins(selection).stats_writer("cloud").default_on
-
-
-# ---------------------------------------------------------------- notifications
-
-
-class Fails:
-    @hookimpl
-    def rlcore_run_started(self, run: Any) -> None:
-        raise ValueError("not today")
-
-    @hookimpl
-    def rlcore_check_config(self, config: Any) -> None:
-        raise ValueError("not today")
+# ---------------------------------------------------------------- notifications and checks
 
 
 class Hears:
-    def __init__(self) -> None:
+    """Hears what it is told, and raises ``error`` when a run starts and when a configuration is checked."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
         self.heard: list[str] = []
+        self.error = error
+
+    def hear(self, word: str) -> None:
+        self.heard.append(word)
+        if self.error is not None:
+            raise self.error
 
     @hookimpl
     def rlcore_run_started(self, run: Any) -> None:
-        self.heard.append("started")
+        self.hear("started")
 
     @hookimpl
     def rlcore_check_config(self, config: Any) -> None:
-        self.heard.append("checked")
+        self.hear("checked")
 
     @hookimpl
     def rlcore_run_finished(self, outcome: str, error: BaseException | None) -> None:
@@ -145,58 +153,42 @@ class Hears:
 def test_one_plugins_failure_neither_stops_the_run_nor_reaches_the_others(plugins: Plugins) -> None:
     before, after = Hears(), Hears()
     plugins.register(before, "before")
-    plugins.register(Fails(), "bad", "acme-bad", "0.4")
+    plugins.register(Hears(ValueError("not today")), "bad", "acme-bad", "0.4")
+    plugins.register(Hears(ConfigError("too late")), "late", "acme-late", "1")
     plugins.register(after, "after")
     plugins.run_started(RUN)
     plugins.run_started(RUN)
     plugins.run_finished(RUN, "failed", ValueError(), {})
     assert before.heard == after.heard == ["started", "started", "failed"]
     assert plugins.failures == [
-        "plugin 'bad' (acme-bad 0.4) failed in rlcore_run_started: ValueError: not today (2 times)"
+        "plugin 'late' (acme-late 1) failed in rlcore_run_started: too late (2 times)",
+        "plugin 'bad' (acme-bad 0.4) failed in rlcore_run_started: ValueError: not today (2 times)",
     ]
 
 
-def test_strict_makes_a_failed_notification_fatal() -> None:
-    plugins = Plugins(strict=True)
-    plugins.register(Fails(), "bad", "acme-bad", "0.4")
-    with pytest.raises(PluginError, match="failed in rlcore_run_started: ValueError: not today"):
+@pytest.mark.parametrize(("strict", "error"), [(True, ValueError("not today")), (False, SystemExit("not today"))])
+def test_strict_makes_a_failed_notification_fatal_and_so_does_sys_exit(strict: bool, error: BaseException) -> None:
+    plugins = Plugins(strict=strict)
+    plugins.register(Hears(error), "bad", "acme-bad", "0.4")
+    with pytest.raises(PluginError, match=f"failed in rlcore_run_started: {type(error).__name__}: not today"):
         plugins.run_started(RUN)
 
 
-def test_a_check_may_refuse_with_a_config_error(plugins: Plugins) -> None:
-    class Refuses:
-        @hookimpl
-        def rlcore_check_config(self, config: RunConfig) -> None:
-            raise ConfigError("acme needs two behaviors")
-
-    plugins.check_config(RunConfig())
-    plugins.register(Hears(), "hears")
-    with pytest.raises(ConfigError, match=r"^acme needs two behaviors \(refused by plugin 'refuses' \(acme 1\)\)$"):
-        plugins.register(Refuses(), "refuses", "acme", "1")
-
-
-def test_a_bug_in_a_check_refuses_too_because_nothing_was_checked(plugins: Plugins) -> None:
-    plugins.register(Fails(), "bad", "acme-bad", "0.4")
-    with pytest.raises(PluginError) as caught:
-        plugins.check_config(RunConfig())
-    assert str(caught.value) == "plugin 'bad' (acme-bad 0.4) failed in rlcore_check_config: ValueError: not today"
-    assert plugins.failures == []
-
-
-def test_run_started_may_not_refuse(plugins: Plugins) -> None:
-    class Refuses:
-        @hookimpl
-        def rlcore_run_started(self, run: Any) -> None:
-            raise ConfigError("too late")
-
-    plugins.register(Refuses(), "late", "acme-late", "1")
-    plugins.run_started(RUN)
-    assert plugins.failures == ["plugin 'late' (acme-late 1) failed in rlcore_run_started: too late"]
-
-
-def test_a_check_is_made_by_plugins_that_register_later_and_once(plugins: Plugins) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ConfigError("two behaviors"), "two behaviors (refused by plugin 'bad' (acme-bad 0.4))"),
+        (ValueError("oops"), "plugin 'bad' (acme-bad 0.4) failed in rlcore_check_config: ValueError: oops"),
+    ],
+)
+def test_a_check_refuses_and_so_does_a_bug_in_it_because_nothing_was_checked(
+    plugins: Plugins, error: Exception, said: str
+) -> None:
     early, late = Hears(), Hears()
     plugins.register(early, "early")
     plugins.check_config(RunConfig())
-    plugins.register(late, "late")
+    plugins.register(late, "late")  # checks when it is registered, and alone
     assert early.heard == late.heard == ["checked"]
+    with pytest.raises(ConfigError if isinstance(error, ConfigError) else PluginError) as caught:
+        plugins.register(Hears(error), "bad", "acme-bad", "0.4")
+    assert str(caught.value) == said and plugins.failures == []

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import rlcore
 from rlcore import CONTRACT, Plugins, Record, RunContext, TrainerSpec, load_plugins, selection_from
@@ -24,6 +25,7 @@ from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 HEAD = "from rlcore import TrainerSpec, hookimpl\n"
 NONE = HEAD + "@hookimpl\ndef rlcore_trainers():\n    return []\n"
 EXPLODES = "raise RuntimeError('imported before it was refused')\n"
+DATA = yaml.safe_load((Path(__file__).parent / "data/old_names.yaml").read_text(encoding="utf-8"))
 
 
 CLASSES = {"Plugins": Plugins, "RunContext": RunContext}  # those whose members have moved
@@ -136,40 +138,19 @@ def test_a_plugin_of_another_contract_is_refused_before_import(
     assert doctor.exit_code == 1 and advice in doctor.stdout
 
 
-@pytest.mark.parametrize(
-    ("keywords", "numbers"),
-    [
-        (None, ()),
-        ("reinforcement-learning,rlcore-plugin", ()),
-        ("rlcore-contract-2,rlcore-plugin", (2,)),  # hatchling, flit, setuptools, poetry
-        ("rlcore-plugin rlcore-contract-12", (12,)),  # separated by spaces, as old setuptools has it
-        ("rlcore-contract-1, rlcore-contract-2", (1, 2)),
-        ("my-rlcore-contract-2, rlcore-contract-2x", ()),
-    ],
-)
-def test_contracts_are_read_from_keywords_of_every_build_backend(keywords: str | None, numbers: tuple[int]) -> None:
-    assert declared(keywords) == numbers
+@pytest.mark.parametrize("case", DATA["keywords of distributions"], ids=str)
+def test_contracts_are_read_from_keywords_of_every_build_backend(case: dict[str, Any]) -> None:
+    assert declared(case["keywords"]) == tuple(case["contracts"])
 
 
-OLD_USES = {
-    "from rlcore.config import (\n    RewardSettings,\n    setting,  # a field\n)": "rlcore.config.RewardSettings was",
-    "from rlcore.run import RunContext as Run": "rlcore.run.RunContext was renamed to rlcore.RunContext in contract 3",
-    "def rlcore_configured(config):\n    pass": "rlcore_configured was renamed to rlcore_check_config in contract 2",
-}
-
-
-@pytest.mark.parametrize("use", OLD_USES)
+@pytest.mark.parametrize("case", DATA["in the files of a package that declares no contract"], ids=str)
 def test_an_undeclared_package_that_uses_old_names_is_refused_before_import(
-    installed_plugin: InstallPlugin, use: str
+    installed_plugin: InstallPlugin, case: dict[str, str]
 ) -> None:
-    installed_plugin("old", "acme-old", "1", f"{EXPLODES}{use}\n", contract=None)
-    with pytest.raises(PluginError) as caught:
+    installed_plugin("old", "acme-old", "1", f"{EXPLODES}{case['code']}\n", contract=None)
+    with pytest.raises(PluginError, match="declares no contract and is written for an earlier one") as caught:
         load_plugins(selection_from(None, {}, ["old"], False))
-    assert "declares no contract and is written for an earlier one" in str(caught.value)
-    assert f"in acme_old_old_hooks.py, {OLD_USES[use]}" in str(caught.value)
-    installed_plugin(
-        "old", "acme-old", "1", f"{NONE}if 0:\n    {use}\n".replace("\n    R", "\n        R"), contract=CONTRACT
-    )
+    assert f"in acme_old_old_hooks.py, {case['said']}" in str(caught.value)
 
 
 def test_an_undeclared_package_that_uses_no_old_name_is_loaded_and_told_by_doctor(
@@ -188,40 +169,15 @@ def test_an_undeclared_package_that_uses_no_old_name_is_loaded_and_told_by_docto
 # ---------------------------------------------------------------- errors
 
 
-def raised(code: str) -> BaseException:
-    try:
-        exec(code, {})
-    except Exception as error:
-        return error
-    raise AssertionError(f"{code} raises nothing")
-
-
 STEPS = "; the page 'Porting a plugin' has the steps"
-SETTING = "rlcore.config.setting was renamed to rlcore.setting in contract 3"
-RAISED = {
-    "from rlcore.config import setting": SETTING,
-    "import rlcore.config as c\nc.setting": SETTING,
-    "import rlcore.json_files": "rlcore.json_files was renamed to rlcore in contract 3",
-    "from rlcore.run_context import RunContext": ("rlcore.run_context was renamed to rlcore in contract 3"),
-    "import rlcore; rlcore.TrainerSpec(name='x', target='a:b', settings='a:b', on_policy=True)": (
-        "TrainerSpec.on_policy was removed in contract 2: leave it out"
-    ),
-    "import rlcore.plugins; rlcore.Plugins().section": (
-        "Plugins.section was removed in contract 2: use config.sections.get"
-    ),
-}
 
 
-@pytest.mark.parametrize("code", RAISED)
-def test_an_error_about_an_old_name_names_its_successor(code: str) -> None:
-    assert str(failure("plugin 'x' (local)", "to load", raised(code))).endswith(f"; {RAISED[code]}{STEPS}")
-
-
-@pytest.mark.parametrize(
-    "code", ["import absent", "1 / 0", "import json; json.absent", "from json import setting", "int(x=1)"]
-)
-def test_other_errors_are_left_as_they_are(code: str) -> None:
-    assert renamed(raised(code)) == ""
+@pytest.mark.parametrize("case", DATA["in an error that it raises"], ids=str)
+def test_an_error_about_an_old_name_names_its_successor(case: dict[str, str | None]) -> None:
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        exec(str(case["code"]), {})
+    assert renamed(caught.value) == ("" if case["said"] is None else f"; {case['said']}{STEPS}")
+    assert str(failure("plugin 'x' (local)", "to load", caught.value)).endswith(renamed(caught.value))
 
 
 def test_a_target_and_a_hook_of_an_earlier_contract_are_answered(installed_plugin: InstallPlugin) -> None:

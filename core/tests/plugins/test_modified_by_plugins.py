@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import attrs
 import pytest
@@ -90,16 +91,10 @@ def test_a_plugin_adds_defaults_that_the_file_and_its_inheritance_keep(with_trai
 
 def test_plugins_change_the_document_one_after_another(with_trainers: Plugins) -> None:
     def append(letter: str) -> Callable[[dict[str, Any]], None]:
-        def change(document: dict[str, Any]) -> None:
-            block = document.setdefault("acme", {})
-            block["team"] = block.get("team", "") + letter
-
-        return change
+        return lambda document: document.update(acme={"team": document.get("acme", {}).get("team", "") + letter})
 
     class Second:
-        @hookimpl
-        def rlcore_modify_config(self, document: dict[str, Any]) -> None:
-            append("b")(document)
+        rlcore_modify_config = staticmethod(hookimpl(append("b")))
 
     with_trainers.register(Second(), "second")  # the one that is registered last is called first
     assert load(with_trainers, append("a")).sections["acme"].team == "ab"
@@ -118,29 +113,26 @@ def test_a_mistake_is_at_the_plugin_that_made_it_and_others_keep_their_lines(wit
     assert seed == "plugin 'acme' (acme-hooks 1.0): env_settings.seed: must be a whole number, not 'many'"
 
 
-def raise_config_error(document: dict[str, Any]) -> None:
-    raise ConfigError("acme: no budget")
+REFUSED = ConfigError("acme: no budget")
 
 
 @pytest.mark.parametrize(
-    ("change", "kind", "message"),
+    ("change", "message"),
     [
-        (lambda document: {}, PluginError, "returned a dict; change the document in place"),
-        (lambda document: document.update(a={1}), PluginError, "in rlcore_modify_config: a: must be plain data"),
-        (lambda document: document.update({3: 1}), PluginError, "keys must be text"),
-        (lambda document: document.update(plugins={}), PluginError, "changed the plugins block.*RLCORE_PLUGINS"),
-        (lambda document: document.update(plugins={"enable": []}), PluginError, "changed the plugins block"),
-        (lambda document: document["nothing"], PluginError, "failed in rlcore_modify_config: KeyError"),
-        (raise_config_error, ConfigError, "^acme: no budget$"),
+        (lambda document: {}, "returned a dict; change the document in place"),
+        (lambda document: document.update(a={1}), "in rlcore_modify_config: a: must be plain data"),
+        (lambda document: document.update({3: 1}), "keys must be text"),
+        (lambda document: document.update(plugins={}), "changed the plugins block.*RLCORE_PLUGINS"),
+        (lambda document: document.update(plugins={"enable": []}), "changed the plugins block"),
+        (lambda document: document["nothing"], "failed in rlcore_modify_config: KeyError"),
+        (Mock(side_effect=REFUSED), "^acme: no budget$"),
     ],
 )
-def test_a_plugin_that_fails_or_refuses_ends_the_command(
-    with_trainers: Plugins, change: Any, kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message) as caught:
+def test_a_plugin_that_fails_or_refuses_ends_the_command(with_trainers: Plugins, change: Any, message: str) -> None:
+    with pytest.raises((PluginError, ConfigError), match=message) as caught:
         load(with_trainers, change)
-    if kind is PluginError:
-        assert "plugin 'acme' (acme-hooks 1.0)" in str(caught.value)
+    assert caught.value is REFUSED or "plugin 'acme' (acme-hooks 1.0)" in str(caught.value)
+    assert (caught.value is REFUSED) == isinstance(caught.value, ConfigError)
 
 
 def test_the_document_of_the_caller_stays_as_it_is(with_trainers: Plugins) -> None:
@@ -173,25 +165,24 @@ def test_no_message_shows_a_secret(with_trainers: Plugins, pin: str) -> None:
     assert "4711" not in str(direct.value)
 
 
-def test_a_secret_that_is_missing_says_why(with_trainers: Plugins) -> None:
-    class Keys:
-        @hookimpl
-        def rlcore_config_sections(self) -> list[ConfigSection]:
-            return [ConfigSection(name="keys", target=f"{__name__}:KeySettings")]
+class Secrets:
+    """A block, and options of an environment, with a secret."""
 
-    with_trainers.register(Keys(), "keys")
+    @hookimpl
+    def rlcore_config_sections(self) -> list[ConfigSection]:
+        return [ConfigSection(name="keys", target=f"{__name__}:KeySettings")]
+
+    @hookimpl
+    def rlcore_environments(self) -> list[EnvironmentSpec]:
+        return [EnvironmentSpec(name="warehouse", target="a:b", settings=f"{__name__}:KeySettings")]
+
+
+def test_a_secret_that_is_missing_says_why_and_evaluations_inherit_it(with_trainers: Plugins) -> None:
+    with_trainers.register(Secrets(), "keys")
     with pytest.raises(ConfigErrors, match=r"keys.key: missing.*a secret, which the configuration.yaml"):
         load_config(parse_document(FILE, "run.yaml"), with_trainers)
-
-
-def test_the_environment_of_evaluations_inherits_secrets(with_trainers: Plugins) -> None:
-    class Warehouse:
-        @hookimpl
-        def rlcore_environments(self) -> list[EnvironmentSpec]:
-            return [EnvironmentSpec(name="warehouse", target="a:b", settings=f"{__name__}:KeySettings")]
-
-    with_trainers.register(Warehouse(), "warehouse")
-    blocks = "environment: {type: warehouse, options: {key: k9}}\nevaluation: {interval: 10, environment: {id: x}}\n"
+    blocks = "keys: {key: k8}\nenvironment: {type: warehouse, options: {key: k9}}\n"
+    blocks += "evaluation: {interval: 10, environment: {id: x}}\n"
     config = load_config(parse_document(FILE + blocks, "run.yaml"), with_trainers)
     assert config.evaluation_environment is not None and config.evaluation_environment.options.key == "k9"
     assert "k9" not in yaml.safe_dump(dump_config(config))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rlcore import hookimpl
 from rlcore.config.problems import ConfigErrors
@@ -33,19 +34,10 @@ def test_an_override_of_the_kind_takes_nothing_over_from_another_kind(make_run: 
         run.start()
 
 
-@pytest.mark.parametrize(
-    ("block", "told"),
-    [
-        ("interval: 0", "c.yaml:6: evaluation.interval: must be at least 1, not 0"),
-        ("episodes: 3", "c.yaml:5: evaluation.interval: missing; it has no default"),
-        ("interval: null\n  stop_at: 9", "c.yaml:7: evaluation.stop_at: without an interval no evaluation could stop"),
-        ("interval: 9\n  episode: 3", "c.yaml:7: evaluation.episode: unknown key; did you mean 'episodes'?"),
-        ("interval: 9\n  environment: {num_env: 3}", "c.yaml:7: evaluation.environment.num_env: unknown key; did"),
-        ("interval: 9\n  environment:\n    num_envs: x", "c.yaml:8: evaluation.environment.num_envs: must be a"),
-        ("interval: 9\n  environment: {type: corridr}", "c.yaml:7: evaluation.environment.type: unknown environment"),
-        ("interval: 9\n  environment: 4", "c.yaml:7: evaluation.environment: must be a mapping"),
-    ],
-)  # fmt: skip
+REFUSALS = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text())["evaluations"]
+
+
+@pytest.mark.parametrize(("block", "told"), REFUSALS)
 def test_what_is_wrong_with_the_block_is_told_at_its_own_line(
     block: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

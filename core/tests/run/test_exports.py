@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rlcore.errors import EXIT_PLUGIN, EXIT_RUN_STATE, ConfigError, PluginError, RunStateError
 from rlcore.run.run import Run
@@ -141,18 +142,7 @@ def test_exports_do_not_change_what_is_learned(make_run: Any, files: Any) -> Non
     assert learned(files("other").path) == learned(files().path) != {}
 
 
-FAILURES = {
-    "raises": "failed to export behavior 'Agent': KeyError: 'layer'",
-    "disk": "failed to export behavior 'Agent': OSError: [Errno 28] No space left on device",
-    "exits": "failed to export behavior 'Agent': SystemExit: 3; raise an exception instead of calling sys.exit",
-    "nothing": "export of behavior 'Agent' wrote no file",
-    "empty": "export of behavior 'Agent' wrote an empty file",
-    "folder": "export of behavior 'Agent' wrote something other than a file",
-    "beside": "export of behavior 'Agent' wrote 'data.bin' beside its file; an export is one file",
-    "two lines": "export of behavior 'Agent' returned 2 lines; a report is one line of text, or None",
-    "number": "export of behavior 'Agent' returned a float; a report is one line of text, or None",
-    "refuses": "behavior 'Agent' cannot be exported: it has no continuous actions",
-}
+FAILURES = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text())["failing exports"]
 
 
 @pytest.mark.parametrize("wrong", list(FAILURES))

@@ -1,29 +1,46 @@
-"""Notifications of a run: their order, their number, failures in them, and the end of every run that started."""
+"""Notifications of a run: their order, failures in them, and one end of every run that started."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
 
 from rlcore import hookimpl
-from rlcore.errors import PluginError
+from rlcore.config.problems import ConfigErrors
+from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
 from rlcore.run.run import Run
 
+STARTED = ["started", "failed"]
 
-def test_hook_calls_do_not_grow_with_steps(make_run: Any, hook_calls: Counter[str]) -> None:
-    counts = []
-    for max_steps in (200, 2000):
-        hook_calls.clear()
-        make_run(
-            {"checkpoint_settings.run_id": f"run{max_steps}"},
-            max_steps=max_steps, summary_freq=max_steps // 4, checkpoint_interval=max_steps // 2,
-        ).train()  # fmt: skip
-        counts.append(Counter(hook_calls))
-    assert counts[0] == counts[1]
-    assert counts[0]["rlcore_summary_written"] == 4 and counts[0]["rlcore_checkpoint_saved"] == 2
-    assert counts[0]["rlcore_report_status"] == 2 and counts[0]["rlcore_run_finished"] == 1
+
+class Tracker:
+    """Hears of the start and the end of a run; ``refuses`` the configuration, or raises ``at_start``."""
+
+    def __init__(self, refuses: bool = False, at_start: BaseException | None = None) -> None:
+        self.refuses, self.at_start = refuses, at_start
+        self.heard: list[Any] = []
+
+    @hookimpl
+    def rlcore_check_config(self) -> None:
+        if self.refuses:
+            raise ConfigError("no budget")
+
+    @hookimpl
+    def rlcore_run_started(self) -> None:
+        self.heard.append("started")
+        if self.at_start is not None:
+            raise self.at_start
+
+    @hookimpl
+    def rlcore_run_finished(self, outcome: str, error: Any) -> None:
+        self.heard.append((outcome, str(error)))
+
+
+def tracked(run: Run, *trackers: Tracker) -> Run:
+    for number, tracker in enumerate(trackers):
+        run.plugins.register(tracker, f"tracker{number}")
+    return run
 
 
 def test_notifications_come_in_order_with_what_they_promise(make_run: Any, files: Any) -> None:
@@ -49,52 +66,50 @@ def test_notifications_come_in_order_with_what_they_promise(make_run: Any, files
             heard.append(("checkpoint", step))
 
         @hookimpl
-        def rlcore_run_finished(self, outcome: str, error: Any) -> None:
-            heard.append((outcome, error))
+        def rlcore_run_finished(self, outcome: str, error: Any, results: Any) -> None:
+            heard.append((outcome, error, results))
 
     run: Run = make_run(max_steps=100)
     run.plugins.register(Listener(), "listener")
-    run.train()
+    results = run.train()
     assert heard == [
         "checked", "started", ("checkpoint", 40), ("summary", "Agent", 50), ("checkpoint", 80),
-        ("summary", "Agent", 100), ("checkpoint", 100), ("done", None),
+        ("summary", "Agent", 100), ("checkpoint", 100), ("done", None, results),
     ]  # fmt: skip
+    written = files().result["behaviors"]["Agent"]
+    assert (results["Agent"].episodes, results["Agent"].mean_reward) == (written["episodes"], written["mean_reward"])
 
 
-def test_a_failing_notification_does_not_stop_the_run(make_run: Any, files: Any) -> None:
-    class Fails:
-        @hookimpl
-        def rlcore_summary_written(self) -> None:
-            raise RuntimeError("no network")
-
-    run = make_run()
-    run.plugins.register(Fails(), "fails", "acme-fails", "1")
-    run.train()
-    assert run.outcome == "done"
-    (failure,) = run.plugins.failures
-    assert "'fails' (acme-fails 1)" in failure and failure.endswith("(4 times)")
+@pytest.mark.parametrize(
+    ("changes", "tracker", "kind", "heard"),
+    [
+        ({"environment.options": {"fault": "raise in reset"}}, Tracker(), EnvironmentFailed, []),
+        ({"environment.type": "pair"}, Tracker(), ConfigErrors, []),
+        ({"checkpoint_settings.resume": True}, Tracker(), RunStateError, []),
+        ({}, Tracker(refuses=True), ConfigError, []),
+        ({}, Tracker(at_start=SystemExit(3)), PluginError, ["started", "failed"]),
+        (
+            {"environment.options": {"fault": "raise in step", "at": 3}},
+            Tracker(),
+            EnvironmentFailed,
+            ["started", "failed"],
+        ),
+    ],
+)
+def test_a_run_that_started_finishes_and_no_other_one(
+    make_run: Any, files: Any, changes: Any, tracker: Tracker, kind: type[RlcoreError], heard: list[str]
+) -> None:
+    with pytest.raises(kind) as caught:
+        tracked(make_run(changes), tracker).train()
+    assert [each if isinstance(each, str) else each[0] for each in tracker.heard] == heard
+    if tracker.refuses:
+        assert str(caught.value) == "no budget (refused by plugin 'tracker0' (local))" and not files().path.exists()
 
 
 def test_where_plugins_are_strict_those_that_heard_of_a_start_hear_of_its_end(make_run: Any, files: Any) -> None:
-    class Tracker:
-        def __init__(self, error: Exception | None = None) -> None:
-            self.error, self.heard = error, []  # type: ignore[var-annotated]
-
-        @hookimpl
-        def rlcore_run_started(self, run: Any) -> None:
-            self.heard.append("started")
-            if self.error:
-                raise self.error
-
-        @hookimpl
-        def rlcore_run_finished(self, outcome: str, error: Any) -> None:
-            self.heard.append((outcome, str(error)))
-
-    run = make_run()
+    trackers = [Tracker(), Tracker(at_start=OSError("no network")), Tracker()]
+    run = tracked(make_run(), *trackers)
     run.plugins._manager._strict = True
-    trackers = [Tracker(), Tracker(OSError("no network")), Tracker()]
-    for number, tracker in enumerate(trackers):
-        run.plugins.register(tracker, f"tracker{number}", "acme")
     with pytest.raises(PluginError, match="no network") as caught:
         run.train()
     for tracker in trackers:
@@ -103,32 +118,20 @@ def test_where_plugins_are_strict_those_that_heard_of_a_start_hear_of_its_end(ma
     assert not (files().path / "configuration.yaml").exists()
 
 
-@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize(
+    ("resumed", "fails"), [(False, "directory.RunDirectory.started"), (True, "store.RunStore.forget_result")]
+)
 def test_plugins_get_the_end_of_a_run_whose_directory_fails_after_its_start(
-    make_run: Any, monkeypatch: pytest.MonkeyPatch, resumed: bool
+    make_run: Any, monkeypatch: pytest.MonkeyPatch, resumed: bool, fails: str
 ) -> None:
-    got: list[Any] = []
-
-    class Tracker:
-        @hookimpl
-        def rlcore_run_started(self) -> None:
-            got.append("started")
-
-        @hookimpl
-        def rlcore_run_finished(self, outcome: str, error: Any) -> None:
-            got.append((outcome, str(error)))
-
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     if resumed:
         make_run(max_steps=100).train()
-    run = make_run({"checkpoint_settings.resume": resumed}, max_steps=200)
-    run.plugins.register(Tracker(), "tracker")
-    monkeypatch.setattr(
-        "rlcore.storage.store.RunStore.forget_result" if resumed else "rlcore.storage.directory.RunDirectory.started",
-        full,
-    )
+    tracker = Tracker()
+    run = tracked(make_run({"checkpoint_settings.resume": resumed}, max_steps=200), tracker)
+    monkeypatch.setattr(f"rlcore.storage.{fails}", full)
     with pytest.raises(OSError, match="No space left") as caught:
         run.start()
-    assert got == ["started", ("failed", str(caught.value))]
+    assert tracker.heard == ["started", ("failed", str(caught.value))]

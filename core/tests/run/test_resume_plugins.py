@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -116,23 +115,6 @@ def test_a_plugin_may_add_to_a_behaviors_section_but_not_replace_its_checkpoints
     assert files().status["Agent"]["elo"] == 1200.0 and files().status["Agent"]["checkpoints"]
     with pytest.raises(PluginError, match="section 'Agent': 'checkpoints' is rlcore's own"):
         with_plugin(make_run({"checkpoint_settings.run_id": "other"}), Rating("checkpoints")).train()
-
-
-def test_a_section_that_a_plugin_shares_with_a_behavior_survives_a_kill_before_the_status_file(
-    make_run: Any, files: Any, kill_after: Any
-) -> None:
-    """The file is of an older checkpoint; the plugin's part and the list come from the checkpoints."""
-    kill_after(with_plugin(make_run(), Lessons("Agent")), 100)
-    older = files().status
-    kill_after(with_plugin(make_run(RESUME), Lessons("Agent")), 150)
-    (files().path / "run_logs" / "training_status.json").write_text(json.dumps(older))
-    assert older["Agent"]["saved"] == 1 and files().steps == [40, 80, 120]
-    lessons = Lessons("Agent")
-    with_plugin(make_run(RESUME), lessons).train()
-    assert lessons.restored["summaries"] == 2
-    assert (
-        [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps == [40, 80, 120, 160, 200]
-    )
 
 
 class Database:

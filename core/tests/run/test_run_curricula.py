@@ -16,7 +16,7 @@ from rlcore.errors import RunStateError
 from rlcore.run.behaviors.behavior import EpisodeStatistics
 from rlcore.run.curricula.checked import CheckedCurriculum
 from rlcore.run.curricula.curricula import RunCurricula
-from rlcore.run.curricula.episodes_in_order import EpisodesInOrder
+from rlcore.run.curricula.parameters import EpisodesInOrder
 
 
 class Copies:

@@ -147,13 +147,10 @@ def test_the_configuration_of_a_copied_run_does_not_resume_the_original(
     assert files().everything() == before
 
 
-@pytest.mark.parametrize(
-    ("entry", "value"),
-    [("overdue", "x"), ("overdue", [1]), ("overdue", {"Nope": 1}), ("overdue", {"Agent": "x"}), ("versions", "x"),
-     ("versions", {"libraries": [1]}), ("fingerprint", {"plugins": {"core": 3}}), ("resume", "exact"),
-     ("resume", {"promise": "exact", "reasons": "", "notes": []}),
-     ("resume", {"promise": 1, "reasons": [], "notes": []})],
-)  # fmt: skip
+REFUSALS = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text())["entries"]
+
+
+@pytest.mark.parametrize(("entry", "value"), REFUSALS)
 def test_an_entry_that_is_not_what_it_should_be_is_damage(make_run: Any, files: Any, entry: str, value: Any) -> None:
     make_run().train()
     checkpoints = files().path / "checkpoints"

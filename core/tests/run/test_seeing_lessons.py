@@ -120,60 +120,39 @@ def rows(parameters: Mapping[str, Any], status: Mapping[str, Any]) -> list[tuple
 
 
 LESSONS = {"curriculum": [{"name": "a", "value": 1.0}, {"name": "b", "value": 2.0}]}
-
-
-def test_a_parameter_is_shown_with_what_its_lesson_is_waiting_for() -> None:
-    section = {
-        "lesson_num": 1,
-        "lesson": "far",
-        "behavior": "Walker",
-        "measure": "reward",
-        "value": 1234.5678,
-        "threshold": 1500.0,
-        "episodes_left": 17,
-    }
-    assert rows({"length": LESSONS}, {"length": section}) == [
-        ("length", "1 (far)", "reward", "1234.57", "1500", "17 episodes")
-    ]
-    for left, text in ((0, "now"), (1, "1 episode")):
-        assert rows({"length": LESSONS}, {"length": {**section, "episodes_left": left}})[0][-1] == text
+UNIFORM = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}}
+FAR = {"lesson_num": 1, "lesson": "far", "measure": "reward", "value": 1234.5678, "threshold": 1500.0}
 
 
 @pytest.mark.parametrize(
-    ("section", "lesson"),
+    ("parameter", "section", "row"),
     [
-        ({"lesson_num": 2}, "2"),  # ML-Agents' own
-        ({"lesson_num": 0, "lesson": "near"}, "0 (near)"),
-        ({"lesson": "[0.5, 2]", "low": 0.5, "high": 2.0}, "[0.5, 2]"),
-        ({"low": 0.5, "high": 2.0}, "[0.5, 2]"),
-        ({}, "-"),
+        (LESSONS, {**FAR, "episodes_left": 17}, "1 (far)|reward|1234.57|1500|17 episodes"),
+        (LESSONS, {**FAR, "episodes_left": 1}, "1 (far)|reward|1234.57|1500|1 episode"),
+        (LESSONS, {**FAR, "episodes_left": 0}, "1 (far)|reward|1234.57|1500|now"),
+        (LESSONS, {"lesson_num": 2}, "2|-|-|-|-"),  # ML-Agents' own
+        (LESSONS, {"lesson_num": 0, "lesson": "near"}, "0 (near)|-|-|-|-"),
+        (LESSONS, {"lesson": "[0.5, 2]", "low": 0.5, "high": 2.0}, "[0.5, 2]|-|-|-|-"),
+        (LESSONS, {"low": 0.5, "high": 2.0}, "[0.5, 2]|-|-|-|-"),
+        (LESSONS, {}, "-|-|-|-|-"),
+        (
+            3.0,
+            {"lesson_num": 0, "lesson": "made up"},
+            "3|-|-|-|-",
+        ),  # instead of a lesson
+        (UNIFORM, {"lesson_num": 0, "lesson": "made up"}, "uniform|-|-|-|-"),
     ],
 )
-def test_of_a_section_that_says_less_the_rest_is_left_open(section: dict[str, Any], lesson: str) -> None:
-    assert rows({"length": LESSONS}, {"length": section}) == [("length", lesson, "-", "-", "-", "-")]
-
-
-def test_a_number_or_a_sampler_is_shown_instead_of_a_lesson() -> None:
-    uniform = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}}
-    section = {"lesson_num": 0, "lesson": "made up"}
-    shown = rows({"a": 3.0, "b": uniform, "c": LESSONS}, dict.fromkeys("abc", section))
-    assert [row[:2] for row in shown] == [("a", "3"), ("b", "uniform"), ("c", "0 (made up)")]
+def test_a_parameter_is_shown_with_what_its_lesson_is_waiting_for(parameter: Any, section: Any, row: str) -> None:
+    ((name, *cells),) = rows({"length": parameter}, {"length": section})
+    assert name == "length" and cells == row.split("|")
 
 
 def test_parameters_are_in_the_order_of_the_configuration_and_other_sections_are_none() -> None:
-    status = {
-        "metadata": {},
-        "b": {"lesson_num": 1},
-        "a": {"lesson_num": 2},
-        "Agent": {"checkpoints": [], "elo": 1200.0},
-        "acme": {"jobs": [1]},
-        "gone": {"lesson_num": 3},
-    }
-    assert [row[:2] for row in rows({"a": LESSONS, "b": LESSONS, "unsaved": LESSONS}, status)] == [
-        ("a", "2"),
-        ("b", "1"),
-        ("gone", "3"),
-    ]
+    sections = {"b": {"lesson_num": 1}, "a": {"lesson_num": 2}, "gone": {"lesson_num": 3}}
+    others = {"metadata": {}, "Agent": {"checkpoints": [], "elo": 1200.0}, "acme": {"jobs": [1]}}
+    shown = rows({"a": LESSONS, "b": LESSONS, "unsaved": LESSONS}, others | sections)
+    assert [row[:2] for row in shown] == [("a", "2"), ("b", "1"), ("gone", "3")]
     assert rows({}, {"Agent": {"checkpoints": []}, "acme": 1}) == []
 
 

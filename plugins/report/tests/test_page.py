@@ -113,8 +113,6 @@ def test_the_policy_of_the_page_allows_its_own_scripts_and_no_request(write_run:
     assert not any("http" in rule or "*" in rule for rule in rules.values())
 
 
-
-
 @pytest.mark.parametrize("text", [HOSTILE, "\u2028", "]]>", "&lt;"])
 def test_numbers_and_names_for_scripts_cannot_end_their_element(text: str) -> None:
     made = embedded({text: [text]})

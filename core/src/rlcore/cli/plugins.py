@@ -205,7 +205,7 @@ def _link(line: str) -> tuple[str, str]:
 
 
 def _record(record: Record) -> dict[str, Any]:
-    from rlcore.records import ExporterSpec, RunOptionSpec
+    from rlcore.records import BehaviorSection, ConfigSection, ExporterSpec, RunOptionSpec
 
     described: dict[str, Any] = {
         "kind": record.kind,
@@ -219,26 +219,17 @@ def _record(record: Record) -> dict[str, Any]:
         described["reads"] = ", ".join(sorted(kinds))
     if isinstance(record, ExporterSpec):
         described["ending"] = record.suffix
-    for attribute in _settings_of(record):
+    # A block has nothing but settings, which are its target.
+    block = isinstance(record, ConfigSection | BehaviorSection)
+    for shown in ("settings",) if block else ("settings", "parameters"):
+        attribute = "target" if block else shown
         settings = getattr(record, attribute, None)
         if settings:
             try:
-                fields = _fields(record.resolve(attribute))
-                described[_shown_as(attribute)] = {"class": settings, "fields": fields}
+                described[shown] = {"class": settings, "fields": _fields(record.resolve(attribute))}
             except PluginError as error:
-                described[_shown_as(attribute)] = {"class": settings, "problem": str(error)}
+                described[shown] = {"class": settings, "problem": str(error)}
     return described
-
-
-def _settings_of(record: Record) -> tuple[str, ...]:
-    """The attributes of a record that name settings classes. A block has nothing but settings."""
-    from rlcore.records import BehaviorSection, ConfigSection
-
-    return ("target",) if isinstance(record, ConfigSection | BehaviorSection) else ("settings", "parameters")
-
-
-def _shown_as(attribute: str) -> str:
-    return "settings" if attribute == "target" else attribute
 
 
 def _fields(settings: Any) -> list[dict[str, Any]]:

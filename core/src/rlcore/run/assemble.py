@@ -59,7 +59,8 @@ def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
             files = partial(plugin_files, context, tuple(training.behaviors))
             _restore(training, saved)
             behaviors = training.behaviors.values()
-            boundaries.exports.exporters = make_exporters(run.config, run.plugins, context, behaviors)
+            if run.config.export:
+                boundaries.exports.exporters = make_exporters(run.config, run.plugins, context, behaviors)
             boundaries.writers = make_writers(run.config, run.plugins, context)
         for writer in reversed(boundaries.writers):
             close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, run.deadline)

@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 MOST_COPIED = 2 << 30  # bytes
 
 
+@attrs.define(eq=False)
 class Notifications:
     """Calls the hooks of a run's events, in rank 0. ``failure`` is the first error of a plugin that is to end the run.
 
@@ -52,10 +53,9 @@ class Notifications:
     was learned is saved.
     """
 
-    def __init__(self, plugins: Plugins, context: RunContext) -> None:
-        self.failure: PluginError | None = None
-        self._plugins = plugins
-        self._context = context
+    _plugins: Plugins
+    _context: RunContext
+    failure: PluginError | None = attrs.field(init=False, default=None)
 
     @contextmanager
     def failing_later(self) -> Iterator[None]:
@@ -116,33 +116,28 @@ class BackgroundSave:
             self._error = error
 
 
+@attrs.define(eq=False, slots=False)
 class Boundaries:
     """Makes summaries, evaluations, checkpoints and exports of a run when they are due, and notifies plugins."""
 
-    def __init__(
-        self,
-        run: PreparedRun,
-        context: RunContext,
-        state: RunState,
-        evaluation: RunEvaluation,
-        notifications: Notifications,
-    ) -> None:
-        self.evaluation = evaluation
-        self.exports = RunExports(run.plugins, context, run.directory, run.store)
-        self.notifications = notifications
-        self.writers: list[OpenWriter] = []  # set before the first step
-        self.times = PhaseTimes()  # of the epoch
-        self.evaluated: EvaluationResult | None = None  # in this epoch, latest
-        self.ending = False  # the run ends: no step follows
-        self.seconds_before = 0.0  # of earlier processes of this run
-        self.started_at = perf_counter()
-        self._run = run
-        self._context = context
-        self._state = state
-        self._store = run.store
-        self._reporting = state.environment if isinstance(state.environment, ReportsStats) else None
-        self._saving: BackgroundSave | None = None
-        self._warned_of_cuts = False
+    _run: PreparedRun
+    _context: RunContext
+    _state: RunState
+    evaluation: RunEvaluation
+    notifications: Notifications
+    exports: RunExports = attrs.field(init=False)
+    writers: list[OpenWriter] = attrs.field(init=False, factory=list)  # set before the first step
+    times: PhaseTimes = attrs.field(init=False, factory=PhaseTimes)  # of the epoch
+    evaluated: EvaluationResult | None = attrs.field(init=False, default=None)  # in this epoch, latest
+    ending: bool = attrs.field(init=False, default=False)  # the run ends: no step follows
+    seconds_before: float = attrs.field(init=False, default=0.0)  # of earlier processes of this run
+    started_at: float = attrs.field(init=False, factory=perf_counter)
+    _saving: BackgroundSave | None = attrs.field(init=False, default=None)
+    _warned_of_cuts: bool = attrs.field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        run = self._run
+        self.exports = RunExports(run.plugins.strict, self._context, run.directory, run.store)
 
     @property
     def promise(self) -> ResumePromise:
@@ -218,8 +213,8 @@ class Boundaries:
         behavior.window.add({STEPS_PER_SECOND: steps_per_second, IS_TRAINING: float(not inference)})
         if curricula is not None:
             behavior.window.add(curricula.stats())
-        if self._reporting is not None:
-            behavior.window.add(self._reporting.stats())
+        if isinstance(self._state.environment, ReportsStats):
+            behavior.window.add(self._state.environment.stats())
         measured = behavior.window.summarize()
         stats = self.notifications.processed_summary(behavior.name, step, measured)
         for tag, summary in stats.items():
@@ -265,7 +260,7 @@ class Boundaries:
                     behavior.name, f"{behavior.checkpoint_interval:,}",
                 )  # fmt: skip
                 self._run.configure(ranks.size, behaviors)
-                self._store.write_configuration()
+                self._run.store.write_configuration()
         return any(behavior.checkpoint_due for behavior in behaviors)
 
     def save(self, regular: bool = True) -> None:
@@ -275,7 +270,7 @@ class Boundaries:
         deleted. After the checkpoint of a stopped run it is not: a user who stops a run may have seen a mistake.
         """
         self.settle_save()
-        state, store = self._state, self._store
+        state, store = self._state, self._run.store
         if state.exchange is not None:
             state.exchange.settle()
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
@@ -300,7 +295,7 @@ class Boundaries:
 
     def save_unless_saved(self, regular: bool) -> None:
         """Save a checkpoint unless the last one is of this step."""
-        if self._store.saved_step != self._state.steps:
+        if self._run.store.saved_step != self._state.steps:
             self.save(regular)
 
     def _continues_while_saving(self, pending: PendingSave) -> bool:
@@ -325,18 +320,18 @@ class Boundaries:
                 self._saving = saving
                 raise
             except BaseException:
-                self._store.not_saved()
+                self._run.store.not_saved()
                 raise
             self._saved(saving.pending, saving.regular, timer)
 
     def _saved(self, pending: PendingSave, regular: bool, timer: Timer) -> None:
         """Do what follows a checkpoint: the status, exports, and notifications."""
-        path, plugins = self._store.saved(pending), self._run.plugins
+        path, plugins = self._run.store.saved(pending), self._run.plugins
         if regular:
             self._run.directory.regular_checkpoint_written()
         self._export(self.exports.at_checkpoint, pending.step, timer)
         self.notifications.notify(plugins.checkpoint_saved, pending.step, path)
-        for removed in self._store.removed:
+        for removed in self._run.store.removed:
             self.notifications.notify(plugins.checkpoint_removed, removed.step, removed.path)
 
     # ------------------------------------------------------------ exports, failures

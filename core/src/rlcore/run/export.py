@@ -130,17 +130,18 @@ def _policy_of(behavior: BehaviorRun) -> Policy:
         return behavior.trainer.snapshot()
 
 
+@attrs.define(eq=False)
 class RunExports:
     """Exports the policies of a run. A failure is a warning, and is kept in ``results``; the run continues."""
 
-    def __init__(self, plugins: Plugins, context: RunContext, directory: RunDirectory, store: RunStore) -> None:
-        self.exporters: list[OpenExporter] = []  # set before the first step
-        self.results: list[ExportResult] = []  # those of the end of the run, and the failures before it
-        self._strict = plugins.strict
-        self._context = context
-        self._directory = directory
-        self._store = store
-        self._refused: dict[tuple[str, str], str] = {}  # by exporter and behavior: trying again would change nothing
+    _strict: bool
+    _context: RunContext
+    _directory: RunDirectory
+    _store: RunStore
+    exporters: list[OpenExporter] = attrs.field(init=False, factory=list)  # set before the first step
+    results: list[ExportResult] = attrs.field(init=False, factory=list)  # of the end, and the failures before it
+    # By exporter and behavior: trying again would change nothing.
+    _refused: dict[tuple[str, str], str] = attrs.field(init=False, factory=dict)
 
     @property
     def at_checkpoints(self) -> bool:

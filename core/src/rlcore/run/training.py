@@ -150,7 +150,27 @@ class Training:
         endless = next((each for each in self.behaviors.values() if each.endless), None)
         if endless is not None and not self._warned_of_endless:
             self._warned_of_endless = True
-            log.warning("%s", endless_warning(endless))
+            log.warning(
+                "behavior %r: no episode ended within %d steps: the mean reward is missing, and nothing that waits for "
+                "the end of episodes happens; if they should end, have the environment terminate or truncate them, for "
+                "example with environment.max_episode_steps (reported once)",
+                endless.name, int(endless.episodes.lengths.max()),
+            )  # fmt: skip
+
+    def _warn_of_unlearned(self) -> None:
+        for each in self.state.idle:
+            log.warning(
+                "behavior %r: its agents have not acted for %d steps of the environments, and the run does not wait "
+                "for them: it ends with %d of %d steps",
+                each.name, IdleGroups.window, each.steps, each.settings.max_steps,
+            )  # fmt: skip
+        for each in self.behaviors.values():
+            if each.updates == 0 and each.steps >= each.settings.max_steps:
+                log.warning(
+                    "behavior %r: nothing was learned: %d steps were taken and the trainer was still waiting for more "
+                    "before its first update; raise max_steps, or lower what it waits for, such as %s",
+                    each.name, each.steps, FIRST_UPDATE_EXAMPLE,
+                )  # fmt: skip
 
     # ------------------------------------------------------------ ending
 
@@ -170,11 +190,7 @@ class Training:
                         self.boundaries.export_at_end()
                 if outcome == "done":
                     self.run.store.write_status(final=True)
-                    for behavior in self.state.idle:
-                        log.warning("%s", idle_warning(behavior))
-                    for behavior in self.behaviors.values():
-                        if behavior.updates == 0 and behavior.steps >= behavior.settings.max_steps:
-                            log.warning("%s", unlearned_warning(behavior))
+                    self._warn_of_unlearned()
             if error is None:
                 self.boundaries.raise_failure()
         except BaseException as late:
@@ -269,29 +285,3 @@ def _speed_advice(context: RunContext, state: RunState) -> SpeedAdvice:
 def outcome_of(error: BaseException) -> Outcome:
     """The outcome of a run that ``error`` ended."""
     return "interrupted" if isinstance(error, (KeyboardInterrupt, GeneratorExit)) else "failed"
-
-
-def endless_warning(behavior: BehaviorRun) -> str:
-    """The warning if no episode of ``behavior`` has ended after many steps."""
-    return (
-        f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps: the "
-        "mean reward is missing, and nothing that waits for the end of episodes happens; if they should end, have the "
-        "environment terminate or truncate them, for example with environment.max_episode_steps (reported once)"
-    )
-
-
-def idle_warning(behavior: BehaviorRun) -> str:
-    """The warning if the run ends without ``behavior``, because its agents do not act."""
-    return (
-        f"behavior {behavior.name!r}: its agents have not acted for {IdleGroups.window} steps of the environments, and "
-        f"the run does not wait for them: it ends with {behavior.steps} of {behavior.settings.max_steps} steps"
-    )
-
-
-def unlearned_warning(behavior: BehaviorRun) -> str:
-    """The warning if ``max_steps`` is reached before the trainer's first update."""
-    return (
-        f"behavior {behavior.name!r}: nothing was learned: {behavior.steps} steps were taken and the trainer was still "
-        "waiting for more before its first update; raise max_steps, or lower what it waits for, such as "
-        f"{FIRST_UPDATE_EXAMPLE}"
-    )

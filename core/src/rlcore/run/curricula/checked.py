@@ -71,17 +71,13 @@ class CheckedCurriculum:
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the values [K, P] of the task that training is for; the arguments are those of :meth:`draw`."""
-        with self._blamed("draw_target"):
-            values = self.curriculum.draw_target(env_index, episodes)
+        values: NDArray[np.float64] = self._call("draw_target", env_index, episodes)
         self._check_values("draw_target", values, env_index, episodes)
         return values
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         """Report ended episodes of one behavior."""
-        try:
-            self.curriculum.episodes_ended(ended)
-        except BaseException as error:
-            blame(self.described, "in episodes_ended", error)
+        self._call("episodes_ended", ended)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
         """Return the changes that the episodes so far led to. ``steps`` are agent steps by behavior."""
@@ -100,12 +96,11 @@ class CheckedCurriculum:
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         """Report the statistics of a behavior after a summary."""
-        with self._blamed("summarised"):
-            self.curriculum.summarised(behavior, stats)
+        self._call("summarised", behavior, stats)
 
     def stats(self) -> dict[str, float]:
         """Return scalars by tag, which are finite."""
-        with self._blamed("stats"):
+        with blamed(self.described, "in stats"):
             stats = {str(tag): float(value) for tag, value in self.curriculum.stats().items()}
         for tag, value in stats.items():
             if not isfinite(value):
@@ -114,7 +109,7 @@ class CheckedCurriculum:
 
     def status(self) -> dict[str, Mapping[str, Any]]:
         """Return a section of the training status for each parameter."""
-        with self._blamed("status"):
+        with blamed(self.described, "in status"):
             status = dict(self.curriculum.status())
         if set(status) != set(self.parameters):
             found = ", ".join(map(repr, status)) or "of nothing"
@@ -123,17 +118,16 @@ class CheckedCurriculum:
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
         """Start with the lessons in ``sections``, the status of another run."""
-        with self._blamed("load_status"):
-            self.curriculum.load_status(sections)
+        self._call("load_status", sections)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint saves of the curriculum."""
-        with self._blamed("state_dict"):
+        with blamed(self.described, "in state_dict"):
             return dict(self.curriculum.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises SavedValueError for a state that the curriculum cannot load."""
-        with self._blamed("load_state_dict"):
+        with blamed(self.described, "in load_state_dict"):
             try:
                 self.curriculum.load_state_dict(state)
             except (SavedValueError, *BAD_STATE) as error:
@@ -146,8 +140,11 @@ class CheckedCurriculum:
         """Raise PluginError: ``method`` did ``what``."""
         raise PluginError(f"{self.described}: {method} {what}")
 
-    def _blamed(self, method: str) -> Any:
-        return blamed(self.described, f"in {method}")
+    def _call(self, method: str, *given: Any) -> Any:
+        try:
+            return getattr(self.curriculum, method)(*given)
+        except BaseException as error:
+            blame(self.described, f"in {method}", error)
 
     @property
     def _names(self) -> str:

@@ -41,12 +41,10 @@ from rlcore import (
     RunStateError,
     StatSummary,
     load_checkpoint,
-    load_plugins,
     save_checkpoint,
-    selection_from,
 )
 from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, installed
 
 __all__ = ["CurriculumConformance"]
 
@@ -76,7 +74,7 @@ class CurriculumConformance(Rules):
 
     def plugins(self) -> Plugins:
         """Return the plugins that the curriculum is created with."""
-        return load_plugins(selection_from(None, {}, (), False, used=(self.curriculum,)))
+        return installed(self.curriculum)
 
     def make(self, seed: int = 1, **settings: Any) -> Curriculum:
         """Create the curriculum with a run seed; ``settings`` override those of ``blocks``."""

@@ -16,9 +16,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore import BehaviorSpec, ObservationSpec, load_plugins, selection_from
+from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, installed
 from rlcore_torch import ActionDistribution, ActionDistributionSpec, NetworkSettings, make_distribution
 
 __all__ = ["ActionDistributionConformance"]
@@ -45,7 +45,7 @@ class ActionDistributionConformance(Rules):
 
     def make(self, parts: int = 1) -> ActionDistribution:
         """Return the distribution of that many continuous parts, as a policy's head has it."""
-        plugins = load_plugins(selection_from(None, {}, (), False, used=(self.distribution,)))
+        plugins = installed(self.distribution)
         record = plugins.record(ActionDistributionSpec, self.distribution)
         own = None if record.settings is None else checked_block(record, self.settings)
         network = NetworkSettings(

@@ -18,9 +18,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore import ConfigError, ObservationSpec, Plugins, UnsupportedSpace, load_plugins, selection_from
+from rlcore import ConfigError, ObservationSpec, Plugins, UnsupportedSpace
 from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, installed
 from rlcore_torch import EncoderSpec, NetworkSettings, make_encoder
 
 __all__ = ["EncoderConformance"]
@@ -52,7 +52,7 @@ class EncoderConformance(Rules):
 
     def plugins(self) -> Plugins:
         """Return the plugins that the encoder is created with."""
-        return load_plugins(selection_from(None, {}, (), False, used=(self.encoder,)))
+        return installed(self.encoder)
 
     def record(self) -> EncoderSpec:
         """Return the record of the encoder."""

@@ -33,11 +33,9 @@ from rlcore import (
     RunConfig,
     RunContext,
     UnsupportedExport,
-    load_plugins,
-    selection_from,
 )
 from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, installed
 from rlcore_devkit.conformance.states import assert_equal, copied, global_generators
 from rlcore_devkit.playing import random_mask, random_observations
 from rlcore_torch import MemorySettings, NetworkSettings
@@ -123,7 +121,7 @@ class ExporterConformance(Rules):
 
     def plugins(self) -> Plugins:
         """Return the plugins that the exporter is created with."""
-        return load_plugins(selection_from(None, {}, (), False, used=(self.exporter,)))
+        return installed(self.exporter)
 
     def make(self, **settings: Any) -> Exporter:
         """Create the exporter; ``settings`` override those of the class."""

@@ -26,10 +26,8 @@ from rlcore import (
     MemoryPolicy,
     Player,
     Trainer,
-    load_checkpoint,
-    save_checkpoint,
 )
-from rlcore_devkit.conformance.states import assert_equal, copied
+from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
 from rlcore_devkit.conformance.trainer import SPACES, TrainerConformance, as_state, first_batch
 from rlcore_devkit.environments import RememberedCue, TinyCorridor
 from rlcore_devkit.playing import random_observations
@@ -146,7 +144,7 @@ class MemoryTrainerConformance(TrainerConformance):
         trainer.begin(batch)
         batch, _ = _continue(trainer, environment, name, batch, self.steps // 2 + 3)
         state = copied({"trainer": trainer.state_dict(), "environment": environment.state_dict()})
-        loaded = load_checkpoint(save_checkpoint(self.directory, 1, state))
+        loaded = through_a_file(state, self.directory)
         resumed = self.make(other)
         resumed.load_state_dict(loaded["trainer"])
         [again] = other.load_state_dict(loaded["environment"]).values()

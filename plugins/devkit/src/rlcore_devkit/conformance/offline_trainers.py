@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,21 +27,15 @@ from rlcore import (
     Recording,
     Recordings,
     RunContext,
-    RunStateError,
     Trainer,
-    UnsupportedSpace,
     config_from_mapping,
-    dump_config,
-    load_checkpoint,
     load_plugins,
-    save_checkpoint,
     selection_from,
 )
 from rlcore_devkit.conformance.recordings import record
-from rlcore_devkit.conformance.rules import Rules, doctor
-from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
-from rlcore_devkit.conformance.trainer import SPACES, as_state, check_actions, first_batch
-from rlcore_devkit.environments import IdentityEnvironment, TinyCorridor, identity_discrete
+from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
+from rlcore_devkit.conformance.trainer import SPACES, TrainerRules, as_state, check_actions, first_batch, mean_reward
+from rlcore_devkit.environments import TinyCorridor, identity_discrete
 
 __all__ = ["OfflineTrainerConformance"]
 
@@ -82,7 +75,7 @@ class _Recorded(Plugins):
         return files if self.recording is None else _OneRecording(self.recording, files)
 
 
-class OfflineTrainerConformance(Rules):
+class OfflineTrainerConformance(TrainerRules):
     """Tests of trainers that learn from recorded episodes, without an environment: set ``trainer``.
 
     Attributes:
@@ -94,10 +87,8 @@ class OfflineTrainerConformance(Rules):
         skip: Names of tests that cannot hold, with the reason.
     """
 
-    trainer: ClassVar[str] = ""
-    hyperparameters: ClassVar[Mapping[str, Any]] = {}
+    num_envs: ClassVar[int] = 3
     path_key: ClassVar[str] = "demo_path"
-    settings: ClassVar[Mapping[str, Any]] = {}
     learns_within: ClassVar[int] = 600
 
     # ------------------------------------------------------------ making
@@ -126,14 +117,12 @@ class OfflineTrainerConformance(Rules):
 
     def block(self, **hyperparameters: Any) -> dict[str, Any]:
         """Return the block of a behavior; ``hyperparameters`` override those of the class."""
-        path = str(self.directory / DEMONSTRATIONS)
-        chosen = {**self.hyperparameters, self.path_key: path, **hyperparameters}
-        return {"trainer_type": self.trainer, "max_steps": 20, "hyperparameters": chosen, **self.settings}
+        path = {self.path_key: str(self.directory / DEMONSTRATIONS)}
+        return {"max_steps": 20, **super().block(**{**path, **hyperparameters})}
 
-    @property
-    def spaces(self) -> frozenset[str]:
-        """Return the kinds of actions that the record declares."""
-        return self.plugins().trainer(self.trainer).spaces
+    def untrained(self, environment: Environment) -> Trainer:
+        """Create the trainer of the only behavior of an environment, with a recording of random actions."""
+        return self.make(record(environment, 40))
 
     def environment(self) -> Environment:
         """Return the environment with the most kinds of actions that the trainer declares."""
@@ -146,21 +135,8 @@ class OfflineTrainerConformance(Rules):
     # ------------------------------------------------------------ the record
 
     def test_its_record_is_complete_and_light(self) -> None:
-        spec = self.plugins().trainer(self.trainer)
-        assert spec.summary, "a record needs a summary for `rlcore plugins list`"
-        assert spec.offline, "set offline=True, so that a run creates no environment"
-        assert spec.spaces and spec.spaces <= SPACES.keys(), f"spaces are any of {sorted(SPACES)}"
-        assert spec.plugin is not None
-        assert doctor(spec.plugin.label, "light") == []
-
-    def test_its_settings_are_written_and_read_back_alike(self) -> None:
-        plugins = self.plugins()
-        config = config_from_mapping({"behaviors": {"Walker": self.block()}}, plugins)
-        assert config_from_mapping(dump_config(config), plugins) == config
-
-    def test_unknown_hyperparameters_are_refused(self) -> None:
-        with pytest.raises(ConfigError, match="no_such_key"):
-            config_from_mapping({"behaviors": {"Walker": self.block(no_such_key=1)}}, self.plugins())
+        super().test_its_record_is_complete_and_light()
+        assert self.plugins().trainer(self.trainer).offline, "set offline=True, so that a run creates no environment"
 
     # ------------------------------------------------------------ creation
 
@@ -187,11 +163,6 @@ class OfflineTrainerConformance(Rules):
                 assert_equal(as_state(answers[0]), as_state(answers[1]))
                 batch = environment.step({name: answers[0]})[name]
             assert_equal(before, trainer.state_dict(), "using the policy changed the trainer")
-
-    def test_refuses_actions_it_does_not_declare(self) -> None:
-        for kind in SPACES.keys() - self.spaces:
-            with pytest.raises(UnsupportedSpace):
-                self.make(record(SPACES[kind](3), 40))
 
     def test_a_recording_that_is_missing_is_an_error_of_the_configuration(self) -> None:
         with pytest.raises(ConfigError):
@@ -240,26 +211,11 @@ class OfflineTrainerConformance(Rules):
         for _ in range(4):
             trainer.update()
         state = copied(trainer.state_dict())
-        check_storable(state)
-        resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"trainer": state}))["trainer"])
+        resumed.load_state_dict(through_a_file(state, self.directory))
         assert_equal(state, resumed.state_dict(), "load_state_dict does not restore what state_dict gave")
         for _ in range(5):
             assert_equal(dict(trainer.update()), dict(resumed.update()))
         assert_equal(trainer.state_dict(), resumed.state_dict())
-
-    def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(self) -> None:
-        trainer = self.make(self.recording())
-        [behavior] = self.environment().behaviors.values()
-        wider = IdentityEnvironment(
-            3,
-            continuous=behavior.continuous and behavior.continuous + 1,
-            discrete=tuple(options + 1 for options in behavior.discrete),
-        )
-        before, state = copied(trainer.state_dict()), self.make(record(wider, 40)).state_dict()
-        for load, what in ((trainer.load_state_dict, state), (trainer.load_model, state["model"])):
-            with pytest.raises(RunStateError):
-                load(what)
-            assert_equal(before, trainer.state_dict(), "a refused state changed the trainer")
 
     def test_a_policy_is_measured_without_the_recording(self) -> None:
         """``rlcore evaluate`` works where the recording is not."""
@@ -278,17 +234,6 @@ def expert(batch: AgentBatch) -> Actions:
     seen = batch.observations
     choices = seen["choices"].argmax(axis=1)[:, None] if "choices" in seen else None
     return Actions(seen["reals"].copy() if "reals" in seen else None, choices)
-
-
-def mean_reward(trainer: Trainer, environment: Environment) -> float:
-    """Return the mean reward of 50 steps with the policy."""
-    [name] = environment.behaviors
-    batch, rewards = first_batch(environment, seed=99), []
-    act: Callable[..., Actions] = trainer.policy.act
-    for _ in range(50):
-        batch = environment.step({name: act(batch.observations, batch.action_mask)})[name]
-        rewards.append(batch.reward.mean())
-    return float(np.mean(rewards))
 
 
 def arrays(recording: Recording) -> dict[str, Any]:

@@ -17,10 +17,10 @@ import pytest
 import torch
 from torch import nn
 
-from rlcore import ConfigError, Plugins, RunStateError, load_checkpoint, load_plugins, save_checkpoint, selection_from
+from rlcore import ConfigError, Plugins, RunStateError
 from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules
-from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
+from rlcore_devkit.conformance.rules import Rules, installed
+from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
 from rlcore_torch import OptimizerSpec, PluginOptimizer
 
 __all__ = ["OptimizerConformance"]
@@ -42,7 +42,7 @@ class OptimizerConformance(Rules):
 
     def plugins(self) -> Plugins:
         """Return the plugins that the optimizer is created with."""
-        return load_plugins(selection_from(None, {}, (), False, used=(self.optimizer,)))
+        return installed(self.optimizer)
 
     def make(self, parameters: list[nn.Parameter], learning_rate: float | None = None) -> PluginOptimizer:
         """Create the optimizer over ``parameters``, as the trainers of :mod:`rlcore_torch` do."""
@@ -107,10 +107,9 @@ class OptimizerConformance(Rules):
         take_steps(optimizer, weights, steps)
         optimizer.learning_rate = self.learning_rate / 2.0
         state = copied(optimizer.state_dict())
-        check_storable(state)
         resumed_weights = [nn.Parameter(p.detach().clone()) for p in weights]
         resumed = self.make(resumed_weights)
-        resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"optimizer": state}))["optimizer"])
+        resumed.load_state_dict(through_a_file(state, self.directory))
         resumed.learning_rate = self.learning_rate / 2.0
         for _ in range(5):
             take_steps(optimizer, weights, 1)

@@ -25,11 +25,9 @@ from rlcore import (
     Recording,
     RecordingAbout,
     RunContext,
-    load_plugins,
-    selection_from,
 )
 from rlcore_devkit.conformance.offline_trainers import arrays
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, installed
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.playing import random_mask, random_observations
 from rlcore_offline import RecordingFormat, RecordingFormatSpec, recording_problem
@@ -67,7 +65,7 @@ class RecordingFormatConformance(Rules):
 
     def plugins(self) -> Plugins:
         """Return the plugins that the format is created with."""
-        return load_plugins(selection_from(None, {}, (), False, used=(self.format,)))
+        return installed(self.format)
 
     def make(self) -> RecordingFormat:
         """Create the format."""

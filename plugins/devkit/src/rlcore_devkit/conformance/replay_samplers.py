@@ -28,12 +28,10 @@ from rlcore import (
     RunConfig,
     RunContext,
     load_checkpoint,
-    load_plugins,
     save_checkpoint,
-    selection_from,
 )
 from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, installed
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_devkit.environments import identity_hybrid
 from rlcore_torch import (
@@ -73,7 +71,7 @@ class ReplaySamplerConformance(Rules):
 
     def plugins(self) -> Plugins:
         """Return the plugins to find the sampler in: the installed ones, with that of ``sampler`` turned on."""
-        return load_plugins(selection_from(None, {}, (), False, used=(self.sampler,)))
+        return installed(self.sampler)
 
     def behavior(self, slots: int) -> BehaviorSpec:
         """Return the behavior of the transitions: two observations, real and discrete actions."""

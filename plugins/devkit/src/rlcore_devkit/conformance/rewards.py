@@ -27,13 +27,11 @@ from rlcore import (
     RunContext,
     Transitions,
     load_checkpoint,
-    load_plugins,
     recording_gradients,
     save_checkpoint,
-    selection_from,
 )
 from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, installed
 from rlcore_devkit.environments import identity_hybrid
 
 __all__ = ["RewardProviderConformance"]
@@ -57,7 +55,7 @@ class RewardProviderConformance(Rules):
 
     def plugins(self) -> Plugins:
         """Return the plugins that the reward is created with."""
-        return load_plugins(selection_from(None, {}, (), False, used=(self.reward,)))
+        return installed(self.reward)
 
     def behavior(self) -> BehaviorSpec:
         """The behavior of the transitions: vector and one-hot observations, real and discrete actions."""

@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import pytest
 
-from rlcore import main
+from rlcore import Plugins, load_plugins, main, selection_from
 
-__all__ = ["Rules", "doctor"]
+__all__ = ["Rules", "doctor", "installed"]
 
 
 class Rules:
@@ -45,3 +45,8 @@ def doctor(plugin: str, rule: str, imported: bool = False) -> list[str]:
         main(["plugins", "doctor", plugin, "--json", "--import" if imported else "--no-import"])
     found = json.loads(printed.getvalue())["findings"]
     return [each["message"] for each in found if each["level"] == "error" or each["rule"] == rule != "targets"]
+
+
+def installed(name: str) -> Plugins:
+    """Return the installed plugins, with that of ``name``, NAME or DIST/NAME, turned on."""
+    return load_plugins(selection_from(None, {}, (), False, used=(name,)))

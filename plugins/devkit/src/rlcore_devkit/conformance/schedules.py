@@ -14,8 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rlcore import load_plugins, selection_from
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, installed
 from rlcore_devkit.conformance.states import global_generators
 from rlcore_torch import ScheduleSpec
 
@@ -36,7 +35,7 @@ class ScheduleConformance(Rules):
 
     def record(self) -> ScheduleSpec:
         """Return the record of the schedule."""
-        plugins = load_plugins(selection_from(None, {}, (), False, used=(self.schedule,)))
+        plugins = installed(self.schedule)
         return plugins.record(ScheduleSpec, self.schedule)
 
     def make(self) -> Callable[[float], float]:

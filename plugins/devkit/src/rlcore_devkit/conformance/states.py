@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rlcore import FrozenState
+from rlcore import FrozenState, load_checkpoint, save_checkpoint
 
 __all__ = ["assert_equal"]
 
@@ -66,3 +67,9 @@ def global_generators() -> tuple[Any, ...]:
     """Return the states of the generators of ``random`` and ``numpy.random``, which any draw changes."""
     kind, numbers, *used = np.random.get_state()  # noqa: NPY002
     return random.getstate(), (kind, bytes(np.asarray(numbers)), *used)
+
+
+def through_a_file(state: Any, directory: Path) -> Any:
+    """Return the state as a checkpoint in ``directory`` gives it back; check that the checkpoint can hold it."""
+    check_storable(state)
+    return load_checkpoint(save_checkpoint(directory, 1, {"state": state}))["state"]

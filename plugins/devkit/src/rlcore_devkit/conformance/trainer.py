@@ -34,14 +34,10 @@ from rlcore import (
     UnsupportedSpace,
     config_from_mapping,
     dump_config,
-    load_checkpoint,
-    load_plugins,
-    save_checkpoint,
-    selection_from,
 )
 from rlcore_devkit.conformance.learning_rewards import TORCH_REWARD, TORCH_TAG, LearningReward, LearningRewards
-from rlcore_devkit.conformance.rules import Rules, doctor
-from rlcore_devkit.conformance.states import assert_equal, check_storable, copied, equal
+from rlcore_devkit.conformance.rules import Rules, doctor, installed
+from rlcore_devkit.conformance.states import assert_equal, check_storable, copied, equal, through_a_file
 from rlcore_devkit.environments import (
     ConstantReward,
     IdentityEnvironment,
@@ -53,7 +49,7 @@ from rlcore_devkit.environments import (
 )
 from rlcore_devkit.trainings import SmallTrainings
 
-__all__ = ["TrainerConformance", "learn"]
+__all__ = ["TrainerConformance", "TrainerRules", "learn"]
 
 Mask = NDArray[np.bool_] | None
 
@@ -82,23 +78,92 @@ def mean_reward(trainer: Trainer, environment: Environment) -> float:
     return float(np.mean(rewards))
 
 
-class TrainerConformance(Rules):
-    """Tests of trainers: set ``trainer`` and ``hyperparameters``.
+class TrainerRules(Rules):
+    """Tests of the record, the settings and the states of every trainer, of environments or recordings.
 
     Attributes:
         trainer: The trainer, NAME or DIST/NAME, as installed.
         hyperparameters: Small values, so that updates come early.
         settings: Other keys of the behavior's block.
         num_envs: N, the number of environments.
-        steps: Environment steps that are enough for two updates.
-        learns_within: Agent steps to learn one branch of four options.
-        skip: Names of tests that cannot hold, with the reason.
     """
 
     trainer: ClassVar[str] = ""
     hyperparameters: ClassVar[Mapping[str, Any]] = {}
     settings: ClassVar[Mapping[str, Any]] = {}
     num_envs: ClassVar[int] = 4
+
+    def untrained(self, environment: Environment) -> Trainer:
+        """Create the trainer of the only behavior of an environment."""
+        raise NotImplementedError
+
+    def plugins(self) -> Plugins:
+        """Return the plugins that the trainer is created with."""
+        return installed(self.trainer)
+
+    def block(self, **hyperparameters: Any) -> dict[str, Any]:
+        """Return the block of a behavior; ``hyperparameters`` override those of the class."""
+        chosen = {**self.hyperparameters, **hyperparameters}
+        return {"trainer_type": self.trainer, "hyperparameters": chosen, **self.settings}
+
+    @property
+    def spaces(self) -> frozenset[str]:
+        """Return the kinds of actions that the record declares."""
+        return self.plugins().trainer(self.trainer).spaces
+
+    def environment(self) -> Environment:
+        """Return the simplest environment whose actions the trainer declares."""
+        kind = next(kind for kind in ("discrete", "continuous", "hybrid") if kind in self.spaces)
+        return SPACES[kind](self.num_envs)
+
+    def test_its_record_is_complete_and_light(self) -> None:
+        spec = self.plugins().trainer(self.trainer)
+        assert spec.summary, "a record needs a summary for `rlcore plugins list`"
+        assert spec.spaces and spec.spaces <= SPACES.keys(), f"spaces are any of {sorted(SPACES)}"
+        assert callable(spec.resolve())
+        assert spec.plugin is not None
+        assert doctor(spec.plugin.label, "light") == []
+
+    def test_its_settings_are_written_and_read_back_alike(self) -> None:
+        plugins = self.plugins()
+        config = config_from_mapping({"behaviors": {"Walker": self.block()}}, plugins)
+        assert isinstance(config.behaviors["Walker"].hyperparameters, plugins.trainer(self.trainer).resolve("settings"))
+        assert config_from_mapping(dump_config(config), plugins) == config
+
+    def test_unknown_hyperparameters_are_refused(self) -> None:
+        with pytest.raises(ConfigError, match="no_such_key"):
+            config_from_mapping({"behaviors": {"Walker": self.block(no_such_key=1)}}, self.plugins())
+
+    def test_refuses_actions_it_does_not_declare(self) -> None:
+        for kind in SPACES.keys() - self.spaces:
+            with pytest.raises(UnsupportedSpace):
+                self.untrained(SPACES[kind](self.num_envs))
+
+    def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(self) -> None:
+        trainer = self.untrained(self.environment())
+        before = copied(trainer.state_dict())
+        [behavior] = self.environment().behaviors.values()
+        wider = IdentityEnvironment(
+            self.num_envs,
+            continuous=behavior.continuous and behavior.continuous + 1,
+            discrete=tuple(options + 1 for options in behavior.discrete),
+        )
+        state = self.untrained(wider).state_dict()
+        for load, what in ((trainer.load_state_dict, state), (trainer.load_model, state["model"])):
+            with pytest.raises(RunStateError):
+                load(what)
+            assert_equal(before, trainer.state_dict(), "a refused state changed the trainer")
+
+
+class TrainerConformance(TrainerRules):
+    """Tests of trainers: set ``trainer`` and ``hyperparameters``.
+
+    Attributes:
+        steps: Environment steps that are enough for two updates.
+        learns_within: Agent steps to learn one branch of four options.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
     steps: ClassVar[int] = 300
     learns_within: ClassVar[int] = 20_000
 
@@ -113,37 +178,9 @@ class TrainerConformance(Rules):
         block = {**self.settings, **settings}
         return trainings.trainer(environment, block=block, plugins=plugins or self.plugins(), seed=seed)
 
-    def plugins(self) -> Plugins:
-        """Return the plugins that the trainer is created with."""
-        return load_plugins(selection_from(None, {}, (), False, used=(self.trainer,)))
-
-    @property
-    def spaces(self) -> frozenset[str]:
-        """Return the kinds of actions that the record declares."""
-        return self.plugins().trainer(self.trainer).spaces
-
-    def environment(self) -> Environment:
-        """Return the simplest environment whose actions the trainer declares."""
-        kind = next(kind for kind in ("discrete", "continuous", "hybrid") if kind in self.spaces)
-        return SPACES[kind](self.num_envs)
-
-    # ------------------------------------------------------------ the record
-
-    def test_its_record_is_complete_and_light(self) -> None:
-        plugins = self.plugins()
-        spec = plugins.trainer(self.trainer)
-        assert spec.summary, "a record needs a summary for `rlcore plugins list`"
-        assert spec.spaces and spec.spaces <= SPACES.keys(), f"spaces are any of {sorted(SPACES)}"
-        assert callable(spec.resolve())
-        assert spec.plugin is not None
-        assert doctor(spec.plugin.label, "light") == []
-
-    def test_its_settings_are_written_and_read_back_alike(self) -> None:
-        plugins = self.plugins()
-        block = {"trainer_type": self.trainer, "hyperparameters": dict(self.hyperparameters), **self.settings}
-        config = config_from_mapping({"behaviors": {"Walker": block}}, plugins)
-        assert isinstance(config.behaviors["Walker"].hyperparameters, plugins.trainer(self.trainer).resolve("settings"))
-        assert config_from_mapping(dump_config(config), plugins) == config
+    def untrained(self, environment: Environment) -> Trainer:
+        """Create the trainer of the only behavior of an environment."""
+        return self.make(environment)
 
     # ------------------------------------------------------------ creation
 
@@ -152,17 +189,6 @@ class TrainerConformance(Rules):
             environment = SPACES[kind](self.num_envs)
             for mask, actions, _ in play(self.make(environment), environment, 5):
                 check_actions(next(iter(environment.behaviors.values())), mask, actions)
-
-    def test_refuses_actions_it_does_not_declare(self) -> None:
-        for kind in SPACES.keys() - self.spaces:
-            with pytest.raises(UnsupportedSpace):
-                self.make(SPACES[kind](self.num_envs))
-
-    def test_unknown_hyperparameters_are_refused(self) -> None:
-        plugins = self.plugins()
-        block = {"trainer_type": self.trainer, "hyperparameters": {**self.hyperparameters, "no_such_key": 1}}
-        with pytest.raises(ConfigError, match="no_such_key"):
-            config_from_mapping({"behaviors": {"Walker": block}}, plugins)
 
     # ------------------------------------------------------------ acting
 
@@ -297,9 +323,8 @@ class TrainerConformance(Rules):
         trainer = self.make(environment)
         learn(trainer, environment, self.steps // 2 + 3)  # to the middle of a rollout
         state = copied(trainer.state_dict())
-        check_storable(state)
         resumed = self.make(other)
-        resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"trainer": state}))["trainer"])
+        resumed.load_state_dict(through_a_file(state, self.directory))
         assert_equal(state, resumed.state_dict(), "load_state_dict does not restore what state_dict gave")
         ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
         theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
@@ -345,9 +370,8 @@ class TrainerConformance(Rules):
         state = copied(trainer.state_dict())
         assert not equal(untrained, reward.state_dict()), "the provider's update() was not called"
         assert any(tag in stats for stats in updates), "the statistics of the provider are missing"
-        check_storable(state)
         resumed, restored = self.make_with_a_reward_that_learns(other, name)
-        resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"trainer": state}))["trainer"])
+        resumed.load_state_dict(through_a_file(state, self.directory))
         assert_equal(reward.state_dict(), restored.state_dict(), "the provider's state was not saved and restored")
         ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
         theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
@@ -362,21 +386,6 @@ class TrainerConformance(Rules):
         trainer = self.make(environment, plugins=plugins, reward_signals=signals)
         assert len(maker.made) == 1, "reward providers come from run.create_reward_providers(behavior, settings)"
         return trainer, maker.made[0]
-
-    def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(self) -> None:
-        trainer = self.make(self.environment())
-        before = copied(trainer.state_dict())
-        [behavior] = self.environment().behaviors.values()
-        wider = IdentityEnvironment(
-            self.num_envs,
-            continuous=behavior.continuous and behavior.continuous + 1,
-            discrete=tuple(options + 1 for options in behavior.discrete),
-        )
-        state = self.make(wider).state_dict()
-        for load, what in ((trainer.load_state_dict, state), (trainer.load_model, state["model"])):
-            with pytest.raises(RunStateError):
-                load(what)
-            assert_equal(before, trainer.state_dict(), "a refused state changed the trainer")
 
     def test_weights_start_another_run_without_its_counters(self) -> None:
         environment = self.environment()

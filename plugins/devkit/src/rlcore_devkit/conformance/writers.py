@@ -26,11 +26,9 @@ from rlcore import (
     RunContext,
     StatSummary,
     StatsWriter,
-    load_plugins,
-    selection_from,
 )
 from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules
+from rlcore_devkit.conformance.rules import Rules, installed
 
 __all__ = ["StatsWriterConformance"]
 
@@ -55,7 +53,7 @@ class StatsWriterConformance(Rules):
 
     def plugins(self) -> Plugins:
         """Return the plugins that the writer is created with."""
-        return load_plugins(selection_from(None, {}, (), False, used=(self.writer,)))
+        return installed(self.writer)
 
     def make(self, resumed_steps: Mapping[str, int] | None = None) -> StatsWriter:
         """Create the writer for a run, which resumed at these steps of each behavior."""
