@@ -13,7 +13,7 @@ import click
 import importlib_metadata as metadata
 
 from rlcore.cli.commands import LazyCommand, LazyGroup, debug_option, selection_options
-from rlcore.cli.terminal import echo
+from rlcore.cli.terminal import echo, echo_columns
 from rlcore.errors import EXIT_INTERNAL, PluginError, did_you_mean
 from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, installed
 from rlcore.plugins.select import Choice, Selection, decide, obstacles, selection_from, unmatched
@@ -101,10 +101,7 @@ def _print_table(rows: list[dict[str, Any]], provides: bool) -> None:
         if row["editable"]:
             source += " (editable)"
         lines.append((row["name"], source, row["state"], row["why"], " ".join(row.get("provides", ()))))
-    widths = [max(len(line[column]) for line in lines) for column in range(4)]
-    for line in lines:
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
-        echo("  ".join([*cells, line[4]]).rstrip())
+    echo_columns(lines)
 
 
 @click.command("info")
