@@ -13,7 +13,8 @@ import torch
 from small_runs import data
 from torch import Tensor
 
-from rlcore import Environment, RecordingAbout, RunContext, config_from_mapping, load_plugins
+from rlcore import Environment, RecordingAbout
+from rlcore_devkit import SmallTrainings
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
@@ -59,36 +60,19 @@ def make_trainer(tmp_path: Path) -> MakeTrainer:
         environment: Environment,
         fast: bool,
         imitate: bool = False,
-        num_threads: int = 1,
         activation: str | None = None,
     ) -> Any:
-        [behavior] = environment.behaviors.values()
-        settings: dict[str, Any] = {
-            "trainer_type": name,
-            "hyperparameters": dict(HYPERPARAMETERS[name]),
-            "network_settings": {
-                "hidden_units": 24,
-                "num_layers": 2,
-                "normalize": name != "iql",
-                "activation": activation or ACTIVATIONS[name],
-            },
-            "max_steps": 5000,
-        }
-        if name in OFFLINE:
-            settings["hyperparameters"]["demo_path"] = demonstrations(environment)
-        if imitate:
-            settings["behavioral_cloning"] = {"demo_path": demonstrations(environment), "steps": 4000}
-        plugins = load_plugins()
-        config = config_from_mapping(
-            {
-                "behaviors": {behavior.name: settings},
-                "torch_settings": {"fast_cpu": fast, "num_threads": num_threads},
-                "env_settings": {"seed": 1},
-            },
-            plugins,
+        network = {"hidden_units": 24, "num_layers": 2, "normalize": name != "iql"}
+        trainings = SmallTrainings(name, tmp_path, HYPERPARAMETERS[name], network)
+        demo = {"demo_path": demonstrations(environment)} if imitate or name in OFFLINE else {}
+        block = {"max_steps": 5000, **({"behavioral_cloning": {**demo, "steps": 4000}} if imitate else {})}
+        return trainings.trainer(
+            environment,
+            block=block,
+            network={"activation": activation or ACTIVATIONS[name]},
+            torch_settings={"fast_cpu": fast, "num_threads": 1},
+            **(demo if name in OFFLINE else {}),
         )
-        run = RunContext(config, plugins, tmp_path, 1, environment.num_envs)
-        return plugins.create_trainer(plugins.trainer(name), config.behaviors[behavior.name], behavior, run)
 
     return make
 

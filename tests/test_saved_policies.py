@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from small_runs import small_run
 from worlds import SPECS
 
 from rlcore import Actions, BehaviorSpec, Run, RunStateError, load_checkpoint, load_policies, spec_mismatch
@@ -33,23 +34,14 @@ def trained(tmp_path: Path) -> Trained:
     """``trained("hybrid", "ppo")``: a finished run in which there was at least one update."""
 
     def train(kind: str, trainer: str, **network: Any) -> Run:
-        run = Run(
-            {
-                "plugins": {"local": ["worlds"]},
-                "environment": {"type": "world", "id": kind, "num_envs": 4},
-                "behaviors": {
-                    "Agent": {
-                        "trainer_type": trainer,
-                        "max_steps": 80,
-                        "checkpoint_interval": 80,
-                        "hyperparameters": HYPERPARAMETERS[trainer],
-                        "network_settings": {"hidden_units": 16, "num_layers": 1, "normalize": True, **network},
-                    }
-                },
-                "checkpoint_settings": {"run_id": "run", "results_dir": str(tmp_path / "results")},
-                "stats": {"console": False},
-            }
-        )
+        settings = {"hidden_units": 16, "num_layers": 1, "normalize": True, **network}
+        changes = {
+            "plugins": {"local": ["worlds"]}, "environment": {"type": "world", "id": kind, "num_envs": 4},
+            "behaviors.Agent.trainer_type": trainer, "behaviors.Agent.network_settings": settings,
+            "behaviors.Agent.hyperparameters": HYPERPARAMETERS[trainer],
+            "behaviors.Agent.max_steps": 80, "behaviors.Agent.checkpoint_interval": 80,
+        }  # fmt: skip
+        run = Run(small_run(tmp_path / "results", changes))
         with run:
             run.train()
         return run

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from small_runs import small_run
 
 from rlcore import STEPS_PER_SECOND
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
@@ -54,20 +55,14 @@ class Wanderer(gymnasium.Env):
 gymnasium.register("Wanderer-v0", Wanderer)
 '''
 
-CONFIG: dict[str, Any] = {
-    "environment": {"type": "gymnasium", "id": "wandering_environment:Wanderer-v0", "num_envs": 2},
-    "env_settings": {"seed": 3},
-    "behaviors": {
-        "Agent": {
-            "trainer_type": "ppo",
-            "hyperparameters": {"buffer_size": 64, "batch_size": 32},
-            "max_steps": 384,
-            "summary_freq": 128,
-            "checkpoint_interval": 128,
-        }
+CHANGES = {
+    "environment": {"type": "gymnasium", "id": "wandering_environment:Wanderer-v0", "num_envs": 2}, "stats": None,
+    "behaviors.Agent": {
+        "trainer_type": "ppo", "hyperparameters": {"buffer_size": 64, "batch_size": 32},
+        "max_steps": 384, "summary_freq": 128, "checkpoint_interval": 128,
     },
-    "checkpoint_settings": {"run_id": "run"},
-}
+}  # fmt: skip
+CONFIG = small_run(None, CHANGES)
 
 
 class Place:

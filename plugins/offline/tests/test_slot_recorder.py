@@ -37,6 +37,7 @@ class Story:
     needs: np.ndarray
     masks: np.ndarray
     final_masks: np.ndarray
+    masked: np.ndarray  # [batch] of observations, and of final ones: without a mask everything is allowed
     actions: list[Actions]
     counted: np.ndarray
 
@@ -46,11 +47,13 @@ class Story:
         shape = (STEPS, SLOTS)
         fate = g.choice(4, size=shape, p=[0.8, 0.08, 0.08, 0.04] if ragged else [0.85, 0.08, 0.07, 0])
         fate[0] = 0
+        masked, masks = g.random((STEPS, 2)) < 0.7, g.random((2, *shape, 5)) < 0.8
+        for kind in (0, 1):
+            masks[kind, ~masked[:, kind]] = True
         return cls(
             g.normal(size=(*shape, 2)).astype(np.float32), g.normal(size=(*shape, 2)).astype(np.float32),
             g.normal(size=shape).astype(np.float32), fate == 1, fate == 2, fate == 3,
-            g.random(shape) < 0.6 if ragged else np.ones(shape, np.bool_), g.random((*shape, 5)) < 0.8,
-            g.random((*shape, 5)) < 0.8,
+            g.random(shape) < 0.6 if ragged else np.ones(shape, np.bool_), *masks, masked,
             [Actions(g.normal(size=(SLOTS, 2)).astype(np.float32), g.integers([3, 2], size=(SLOTS, 2)))
              for _ in range(STEPS)],
             g.random(shape) < 0.8,
@@ -62,8 +65,9 @@ class Story:
             {"seen": self.seen[t].copy(), "when": np.full(SLOTS, t, np.int32)},
             self.reward[t], self.terminated[t], self.truncated[t], ended,
             {"seen": self.final[t, ended], "when": np.full(len(ended), -t, np.int32)},
-            needs_action=self.needs[t] if ragged else None, action_mask=self.masks[t].copy(),
-            aborted=self.aborted[t] if ragged else None, final_action_mask=self.final_masks[t, ended],
+            needs_action=self.needs[t] if ragged else None, aborted=self.aborted[t] if ragged else None,
+            action_mask=self.masks[t].copy() if self.masked[t, 0] else None,
+            final_action_mask=self.final_masks[t, ended] if self.masked[t, 1] else None,
         )  # fmt: skip
 
 
@@ -101,7 +105,7 @@ def test_whole_counted_episodes_are_handed_over_as_their_agents_had_them(seed: i
     batch = story.batch(0, ragged)
     for t in range(1, STEPS):
         recorder.act(batch, story.actions[t - 1])
-        for array in (*batch.observations.values(), batch.action_mask):
+        for array in (*batch.observations.values(), *([] if batch.action_mask is None else [batch.action_mask])):
             array[:] = 0  # they were the environment's, which has taken its step
         batch = story.batch(t, ragged)
         recorder.observe(batch, np.flatnonzero(story.counted[t] & (story.terminated[t] | story.truncated[t])))
@@ -116,31 +120,9 @@ def test_whole_counted_episodes_are_handed_over_as_their_agents_had_them(seed: i
             assert episode.observations[name].dtype == {"seen": np.float32, "when": np.int32}[name]
         np.testing.assert_array_equal(episode.actions.continuous, theirs["continuous"])
         np.testing.assert_array_equal(episode.actions.discrete, theirs["discrete"])
-        np.testing.assert_array_equal(episode.action_mask, theirs["masks"])
+        np.testing.assert_array_equal(True if episode.action_mask is None else episode.action_mask, theirs["masks"])
         np.testing.assert_array_equal(episode.reward, np.float32(theirs["reward"]))
         assert episode.terminated[-1] == theirs["terminated"]
-
-
-@pytest.mark.parametrize("masked", [(True, False, True), (False, True, True), (True, True, False)])
-def test_a_step_without_a_mask_allows_everything(masked: tuple[bool, ...]) -> None:
-    story, caught = Story.drawn(0, False), []
-    recorder = SlotRecorder(SPEC, caught.append)
-    nobody = np.zeros(SLOTS, np.bool_)
-    for t in range(3):
-        batch = attrs.evolve(story.batch(0, False), terminated=nobody, truncated=nobody, ended=np.empty(0, np.intp))
-        batch.action_mask = story.masks[t] if masked[t] else None
-        if t:
-            recorder.observe(batch, batch.ended)
-        recorder.act(batch, story.actions[t])
-    every = np.arange(SLOTS)
-    batch.final_action_mask = None
-    final = {"seen": np.zeros((SLOTS, 2), np.float32), "when": np.zeros(SLOTS, np.int32)}
-    recorder.observe(attrs.evolve(batch, terminated=~nobody, ended=every, final_observations=final), every)
-    for slot, episode in enumerate(caught):
-        assert recording_problem(episode) is None
-        expected = [story.masks[t, slot] if masked[t] else np.ones(5, np.bool_) for t in range(3)]
-        np.testing.assert_array_equal(episode.action_mask, [*expected, np.ones(5, np.bool_)])
-    assert len(caught) == SLOTS
 
 
 @pytest.mark.parametrize("acted", [2, 3], ids=["before it acts again", "after it acted again"])

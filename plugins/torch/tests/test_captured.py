@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rlcore import ConfigError
 from rlcore_torch import CapturedStep, Loss, choose_backend
+from rlcore_torch.optimization import captured
 from rlcore_torch.optimization.captured import WARM_UP
 
 Replay = Callable[[], None]
@@ -93,6 +94,18 @@ def test_other_shapes_and_other_numbers_are_recorded_separately() -> None:
             assert found["sum"] == plain.sum
             assert (mask is None) == (expected is None)
     assert own.recorded == len(kinds)
+
+
+def test_what_cannot_be_recorded_is_an_ordinary_call() -> None:
+    own = Accumulator()
+    step = CapturedStep(lambda x, _: own.step(Batch(x), torch.tensor(1.0)), torch.device("cpu"), own.record)
+    for number in range(10):
+        step(torch.ones(1), object())
+        assert own.sum == number + 1
+    for size in range(1, captured.MOST + 5):  # more shapes than are kept
+        for _ in range(WARM_UP + 2):
+            step(torch.zeros(size), None)
+    assert own.sum == 10 and own.recorded == captured.MOST
 
 
 def test_a_forgotten_step_is_recorded_again() -> None:

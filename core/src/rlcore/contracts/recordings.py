@@ -61,21 +61,19 @@ class Recording:
 
         mask = None
         if any(each.action_mask is not None for each in parts):
-            size = first.behavior.mask_size
-            free = [np.ones((each.transitions + each.episodes, size), np.bool_) for each in parts]
+            free = [np.ones((each.transitions + each.episodes, first.behavior.mask_size), np.bool_) for each in parts]
             pairs = zip(parts, free, strict=True)
             mask = np.concatenate([other if each.action_mask is None else each.action_mask for each, other in pairs])
+        names = ("reward", "terminated", "truncated", "lengths")
+        plain: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in parts]) for name in names}
         return attrs.evolve(
             first,
             observations={
                 name: np.concatenate([each.observations[name] for each in parts]) for name in first.observations
             },
             actions=Actions(actions("continuous"), actions("discrete")),
-            reward=np.concatenate([each.reward for each in parts]),
-            terminated=np.concatenate([each.terminated for each in parts]),
-            truncated=np.concatenate([each.truncated for each in parts]),
-            lengths=np.concatenate([each.lengths for each in parts]),
             action_mask=mask,
+            **plain,
         )
 
     def named_as(self, behavior: BehaviorSpec) -> Recording:
@@ -87,13 +85,9 @@ class Recording:
         if not self.nameless or [each.shape for each in ours] != [each.shape for each in theirs]:
             return self
         names = {one.name: other.name for one, other in zip(ours, theirs, strict=True)}
-        return attrs.evolve(
-            self,
-            behavior=attrs.evolve(
-                self.behavior, observations=tuple(attrs.evolve(each, name=names[each.name]) for each in ours)
-            ),
-            observations={names[name]: array for name, array in self.observations.items()},
-        )
+        renamed = tuple(attrs.evolve(each, name=names[each.name]) for each in ours)
+        observations = {names[name]: array for name, array in self.observations.items()}
+        return attrs.evolve(self, behavior=attrs.evolve(self.behavior, observations=renamed), observations=observations)
 
     @property
     def transitions(self) -> int:

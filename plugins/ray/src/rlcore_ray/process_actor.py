@@ -96,31 +96,19 @@ class ProcessActor:
         """Start ``python FLAGS -m rlcore ARGUMENTS`` and return the number of its process; None removes a variable."""
         environ = {name: value for name, value in os.environ.items() if name not in {*OF_RAY, *variables}}
         environ |= {name: value for name, value in variables.items() if value is not None}
-        started = threading.Event()
-        problem: list[BaseException] = []
-
-        def care() -> None:
-            # Ray blocks SIGINT, which a process inherits from the thread; a run needs it to save a checkpoint.
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            try:
-                self._process = EndingProcess(
-                    [sys.executable, *flags, "-m", "rlcore", *arguments],
-                    env=environ,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                )
-            except BaseException as error:
-                problem.append(error)
-                started.set()
-                return
-            started.set()
-            self._follow()
-
-        threading.Thread(target=care, name="process", daemon=True).start()
-        started.wait()
-        if problem:
-            raise problem[0]
+        # Ray blocks SIGINT, which a process inherits from the thread; a run needs it to save a checkpoint.
+        blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        try:
+            self._process = EndingProcess(
+                [sys.executable, *flags, "-m", "rlcore", *arguments],
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        threading.Thread(target=self._follow, name="process", daemon=True).start()
         return self._process.pid
 
     def read(self) -> tuple[list[tuple[int, bytes]], int | None]:

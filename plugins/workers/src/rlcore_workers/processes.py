@@ -22,7 +22,6 @@ from collections import deque
 from collections.abc import Collection
 from contextlib import suppress
 from multiprocessing import spawn
-from queue import SimpleQueue
 from time import monotonic, sleep
 from typing import Any
 
@@ -56,7 +55,6 @@ class ProcessWorker:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
-        self.process: EndingProcess
         self._overdue = False
         self._written = 0  # number of lines
         mine, theirs = socket.socketpair()
@@ -64,35 +62,26 @@ class ProcessWorker:
             mine.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", MESSAGE_SECONDS, 0))
         self._channel: Channel | None = Channel(mine)
         self.descriptor = mine.fileno()
-        started: SimpleQueue[BaseException | None] = SimpleQueue()
-        self._thread = threading.Thread(
-            target=self._run, args=(theirs, started), name=f"worker {task.part}", daemon=True
-        )
-        self._thread.start()
-        problem = started.get()
-        theirs.close()
-        if problem is not None:
-            self.close_channel()
-            raise WorkerFailed(f"cannot be started: {problem}") from problem
-
-    def _run(self, theirs: socket.socket, started: SimpleQueue[BaseException | None]) -> None:
-        """Start the process, keep the last lines of its output and pass them on, until it ends."""
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)  # until the worker ignores them
         try:
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)  # until the worker ignores them
-            try:
-                self.process = EndingProcess(
-                    python("from rlcore_workers.child import main; main()", str(theirs.fileno())),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=(theirs.fileno(),),
-                )
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        except BaseException as error:
-            started.put(error)
-            return
-        started.put(None)
+            self.process = EndingProcess(
+                python("from rlcore_workers.child import main; main()", str(theirs.fileno())),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs.fileno(),),
+            )
+        except Exception as error:
+            self.close_channel()
+            raise WorkerFailed(f"cannot be started: {error}") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            theirs.close()
+        self._thread = threading.Thread(target=self._read, name=f"worker {task.part}", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        """Keep the last lines of the output of the process and pass them on, until it ends."""
         assert self.process.stdout is not None
         with self.process.stdout as output, suppress(OSError, ValueError):
             for line in iter(lambda: output.readline(LONGEST_LINE), b""):

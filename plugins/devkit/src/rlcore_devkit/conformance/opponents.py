@@ -32,7 +32,7 @@ from rlcore import (
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules, installed
 from rlcore_devkit.conformance.states import assert_equal, copied, global_generators
-from rlcore_devkit.conformance.trainer import check_actions
+from rlcore_devkit.conformance.trainer import as_state, check_actions
 from rlcore_devkit.playing import random_mask, random_observations
 from rlcore_ghost import OpponentSpec, create_opponents
 
@@ -139,7 +139,9 @@ class OpponentConformance(Rules):
             for seed in range(5):
                 for deterministic in (True, False):
                     ours, theirs = (self.act(policy, kind, 4, seed, deterministic) for policy in (fresh, used))
-                    assert_equal(parts(ours), parts(theirs), "actions depend on more than act's arguments and the seed")
+                    assert_equal(
+                        as_state(ours), as_state(theirs), "actions depend on more than act's arguments and the seed"
+                    )
 
     def test_leaves_global_random_numbers_alone(self) -> None:
         for kind in self.spaces:
@@ -154,9 +156,3 @@ class OpponentConformance(Rules):
 def check_rows(behavior: BehaviorSpec, rows: int, mask: NDArray[np.bool_] | None, actions: Actions) -> None:
     """Check shapes, types and limits of the actions of ``rows`` rows."""
     check_actions(behavior.take(np.zeros(rows, np.int64)), mask, actions)
-
-
-def parts(actions: Actions) -> dict[str, Any]:
-    """Return the parts of the actions that there are, by name."""
-    found = {"continuous": actions.continuous, "discrete": actions.discrete}
-    return {name: part.copy() for name, part in found.items() if part is not None}
