@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from small_runs import data
 
 from rlcore import (
     BehaviorSpec,
@@ -111,34 +112,18 @@ class SelfPlay:
 class Section:
     token: str = setting(description="Who reports.")
 """
-CONFIG: dict[str, Any] = {
-    "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 2},
-    "env_settings": {"seed": 3},
-    "behaviors": {
-        "Pole": {
-            "hyperparameters": {"buffer_size": 64, "batch_size": 32},
-            "reward_signals": {"extrinsic": {}, "bonus": {"gamma": 0.9, "scale": 3.0}},
-            "max_steps": 200,
-            "checkpoint_interval": 100,
-            "rivals": {"window": 5},
-        }
-    },
-    "stats": {"console": False, "tensorboard": False, "tracker": {"project": "poles"}},
-    "export": {"chip": {}},
-    "acme": {"token": "me"},
-    "checkpoint_settings": {"run_id": "run"},
-}
+CONFIG: dict[str, Any] = data("run_with_acme")
 
 
-@pytest.fixture(params=["ppo", "sac"])
+@pytest.fixture
 def trained(
     request: pytest.FixtureRequest, tmp_path: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> Path:
     """The directory of a run that was trained with ``-p acme``, a plugin with a reward, a writer and a section."""
     config = copy.deepcopy(CONFIG)
     block = config["behaviors"]["Pole"]
-    block["trainer_type"] = request.param
-    if request.param == "sac":
+    block["trainer_type"] = getattr(request, "param", "ppo")
+    if block["trainer_type"] == "sac":
         block["hyperparameters"] = {"buffer_init_steps": 100, "batch_size": 16, "steps_per_update": 10}
     block["hyperparameters"] |= {"optimizer": {"type": "adamw"}, "learning_rate_schedule": "squared"}
     installed = installed_plugin("acme", "acme-rl", "1.0", ACME.format(heavy="acme_heavy"))
@@ -154,6 +139,7 @@ def uninstall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [path for path in sys.path if "acme-rl" not in path])
 
 
+@pytest.mark.parametrize("trained", ["ppo", "sac"], indirect=True)
 def test_a_run_is_measured_without_its_rewards_writers_sections_and_optimizer(
     trained: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_runs import small_run
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, ConfigError, ObservationSpec, RecordingAbout, Run, load_checkpoint
 from rlcore_devkit import environments
@@ -101,16 +102,10 @@ def make_run(tmp_path: Path, demonstrations: str) -> MakeRun:
         }
         if imitate is not None:
             settings["behavioral_cloning"] = {"demo_path": demonstrations, **imitate}
-        return Run(
-            {
-                "plugins": {"local": ["rlcore_devkit.hooks"]},
-                "environment": {"type": "testing", "id": "lock", "num_envs": 4, "options": options or {}},
-                "env_settings": {"seed": seed},
-                "behaviors": {"Agent": settings},
-                "checkpoint_settings": {"run_id": run_id, "results_dir": str(tmp_path / "results"), **(start or {})},
-                "stats": {"console": False},
-            }
-        )
+        environment = {"type": "testing", "id": "lock", "num_envs": 4, "options": options or {}}
+        changes: dict[str, Any] = {"plugins": {"local": ["rlcore_devkit.hooks"]}, "environment": environment}
+        changes |= {"env_settings.seed": seed, "behaviors.Agent": settings}
+        return Run(small_run(tmp_path / "results", changes, run_id=run_id, **(start or {})))
 
     return make
 

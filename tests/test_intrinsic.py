@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import small_run
 
 from rlcore import ConfigError, Environment, RecordingAbout, Run, load_checkpoint
 from rlcore_devkit.conformance.recordings import record
@@ -70,16 +71,14 @@ def make_run(tmp_path: Path) -> MakeRun:
             "checkpoint_interval": 128,
             **block,
         }
-        return Run(
-            {
-                "plugins": {"local": ["rlcore_devkit.hooks"]},
-                "environment": {"type": "testing", "id": environment, "num_envs": 4, "options": dict(options)},
-                "env_settings": {"seed": 1},
-                "behaviors": {NAME: settings},
-                "checkpoint_settings": {"run_id": run_id, "results_dir": str(tmp_path / "results"), "resume": resume},
-                "stats": {"console": False},
-            }
-        )
+        played = {"type": "testing", "id": environment, "num_envs": 4, "options": dict(options)}
+        changes: dict[str, Any] = {
+            "plugins": {"local": ["rlcore_devkit.hooks"]},
+            "environment": played,
+            "env_settings.seed": 1,
+        }
+        changes |= {"behaviors": {NAME: settings}}
+        return Run(small_run(tmp_path / "results", changes, run_id=run_id, resume=resume))
 
     return make
 
@@ -126,14 +125,9 @@ def test_self_play_learns_from_rewards_of_the_seats(tmp_path: Path) -> None:
         "max_steps": 512,
         "summary_freq": 512,
     }
-    document = {
-        "plugins": {"local": ["selfplay_games"]},
-        "environment": {"type": "game", "id": "tictactoe", "num_envs": 8},
-        "behaviors": {"Player": block},
-        "env_settings": {"seed": 1},
-        "checkpoint_settings": {"run_id": "play", "results_dir": str(tmp_path)},
-        "stats": {"console": False},
-    }
+    game = {"type": "game", "id": "tictactoe", "num_envs": 8}
+    changes = {"plugins": {"local": ["selfplay_games"]}, "environment": game, "behaviors": {"Player": block}}
+    document = small_run(tmp_path, changes, run_id="play")
     Run(document).train()
     tags = json.loads((tmp_path / "play/metrics.jsonl").read_text().splitlines()[-1])["stats"]
     assert {"Losses/RND Loss", "Losses/Curiosity Forward Loss"} <= set(tags)

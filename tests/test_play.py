@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from small_runs import small_run
 
 import rlcore
 from rlcore import ConfigError, RunStateError
@@ -15,21 +16,15 @@ from rlcore_pettingzoo.table import Table
 
 
 def trained(directory: Path, run_id: str, environment: dict[str, Any], **behavior: Any) -> Path:
-    config = {
-        "environment": {"type": "pettingzoo", "num_envs": 4, **environment},
-        "behaviors": {
-            "Player": {
-                "trainer_type": "ppo",
-                "hyperparameters": {"batch_size": 64, "buffer_size": 128},
-                "network_settings": {"hidden_units": 8, "num_layers": 1, **behavior.pop("network_settings", {})},
-                "max_steps": 256,
-                **behavior,
-            }
+    network = {"hidden_units": 8, "num_layers": 1, **behavior.pop("network_settings", {})}
+    changes = {
+        "environment": {"type": "pettingzoo", "num_envs": 4, **environment}, "behaviors.Agent": None,
+        "behaviors.Player": {
+            "trainer_type": "ppo", "hyperparameters": {"batch_size": 64, "buffer_size": 128}, "max_steps": 256,
+            "network_settings": network, **behavior,
         },
-        "checkpoint_settings": {"run_id": run_id, "results_dir": str(directory)},
-        "env_settings": {"seed": 3},
-    }
-    rlcore.Run(config).train()
+    }  # fmt: skip
+    rlcore.Run(small_run(directory, changes, run_id=run_id)).train()
     return directory / run_id
 
 

@@ -14,38 +14,16 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
+from small_runs import data
 
 from rlcore import Run
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
 
-PPO = {
-    "trainer_type": "ppo",
-    "hyperparameters": {"batch_size": 64, "buffer_size": 256},
-    "max_steps": 768,
-    "summary_freq": 256,
-}
-POLE = {
-    "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
-    "behaviors": {"Pole": PPO},
-    "evaluation": {"interval": 256, "episodes": 3},
-}
-SHORT = {"behavior": "Pole", "measure": "progress", "threshold": 0.3}
-LESSONS = {
-    "environment_parameters": {
-        "length": {
-            "curriculum": [
-                {"name": "Short", "value": 0.3, "completion_criteria": SHORT},
-                {"name": "Long", "value": 0.6},
-            ]
-        }
-    }
-}
-GAME = {
-    "environment": {"type": "pettingzoo", "id": "classic/tictactoe-v3", "num_envs": 8},
-    "behaviors": {"Player": {**PPO, "self_play": {"save_steps": 100, "team_change": 200, "swap_steps": 50}}},
-}
+RUNS = data("reported_runs")
+POLE, LESSONS, GAME = RUNS["pole"], RUNS["lessons"], RUNS["game"]
+PPO = POLE["behaviors"]["Pole"]
 
 Train = Callable[..., Path]
 
@@ -123,19 +101,7 @@ def test_a_single_run_lists_what_differs_from_the_defaults(train: Train, report:
     rows = [row.replace("<wbr>", "") for row in text.split('class="key">')[1:]]
     found = {row.split("<")[0]: row.split("<td>")[1].split("<")[0] for row in rows}
     assert found.pop("environment_parameters.length.curriculum.lessons").startswith("[{")
-    assert found == {
-        "behaviors.Pole.trainer_type": "ppo",
-        "behaviors.Pole.hyperparameters.batch_size": "64",
-        "behaviors.Pole.hyperparameters.buffer_size": "256",
-        "behaviors.Pole.max_steps": "768",
-        "behaviors.Pole.summary_freq": "256",
-        "environment.id": "CartPole-v1",
-        "environment.num_envs": "4",
-        "evaluation.interval": "256",
-        "evaluation.episodes": "3",
-        "stats.console": "false",
-        "stats.tensorboard": "false",
-    }
+    assert found == RUNS["differences"]
 
 
 def test_lessons_and_ratings_have_curves(train: Train, report: Any) -> None:

@@ -159,7 +159,7 @@ def test_a_broken_rule_is_noticed(tmp_path: Path, broken: Any, rule: str) -> Non
     with pytest.raises(AssertionError):
         check(
             TrainerConformance, rule, tmp_path, broken, steps=60, learns_within=2000,
-            hyperparameters={"buffer_size": 64, "batch_size": 64, "num_epoch": 1},
+            hyperparameters={"buffer_size": 64, "batch_size": 32, "learning_rate": 0.01},
             settings={"network_settings": {"hidden_units": 8, "num_layers": 1}},
         )  # fmt: skip
 

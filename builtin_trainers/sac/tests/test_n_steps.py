@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec, load_plugins
+from rlcore import Actions, BehaviorSpec, ObservationSpec, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.environments import ArrayEnvironment
 from rlcore_sac.trainer import SACTrainer
 
 MakeTrainer = Callable[..., SACTrainer]
@@ -26,48 +27,30 @@ STRENGTHS = (1.0, 0.1)
 TEMPERATURE = 0.3
 
 
-class Walk:
+class Walk(ArrayEnvironment):
     """Moves from state 0 to state 4, whatever agents do, and begins in any state; leaving state 4 ends the episode.
 
-    A time limit cuts episodes of more than three steps.
+    A time limit cuts episodes of more than four steps.
     """
 
-    episodes = np.zeros(SLOTS, np.int64)
-    num_envs = SLOTS
-
     def __init__(self, continuous: int, discrete: tuple[int, ...]) -> None:
+        self.state = np.zeros(SLOTS, np.int64)
         bounds = np.ones(continuous, np.float32)
-        behavior = BehaviorSpec(
-            "Walk", (ObservationSpec("state", (STATES,), np.float32),), continuous, discrete, -bounds, bounds,
-            np.arange(SLOTS),
-        )  # fmt: skip
-        self.behaviors: Mapping[str, BehaviorSpec] = {"Walk": behavior}
-        self.random = np.random.default_rng(3)
+        seen = ObservationSpec("state", (STATES,), np.float32)
+        super().__init__(
+            BehaviorSpec("Walk", (seen,), continuous, discrete, -bounds, bounds, np.arange(SLOTS)), max_steps=4
+        )
 
-    def shown(self, states: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        return {"state": np.eye(STATES, dtype=np.float32)[states]}
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        self.state[env] = generator.integers(STATES)
 
-    def reset(self, seeds: Any, episodes: Any) -> dict[str, AgentBatch]:
-        self.state, self.age = self.random.integers(STATES, size=SLOTS), np.zeros(SLOTS, np.int64)
-        no = np.zeros(SLOTS, np.bool_)
-        return {"Walk": AgentBatch(self.shown(self.state), np.zeros(SLOTS, np.float32), no, no)}
+    def advance(self, actions: Actions) -> tuple[NDArray[Any], NDArray[Any]]:
+        left = self.state.copy()
+        self.state = np.minimum(left + 1, STATES - 1)
+        return REWARD[left], left == STATES - 1
 
-    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
-        reward = REWARD[self.state]
-        self.age += 1
-        terminated = self.state == STATES - 1
-        truncated = ~terminated & (self.age == 4)
-        after = np.minimum(self.state + 1, STATES - 1)
-        ended = np.flatnonzero(terminated | truncated)
-        finals = self.shown(after[ended])
-        self.state = after
-        self.state[ended] = self.random.integers(STATES, size=len(ended))
-        self.age[ended] = 0
-        return {"Walk": AgentBatch(self.shown(self.state), reward, terminated, truncated, final_observations=finals)}
-
-    def set_parameters(self, parameters: Any) -> None: ...
-
-    def close(self) -> None: ...
+    def observe(self) -> dict[str, NDArray[Any]]:
+        return {"state": np.eye(STATES, dtype=np.float32)[self.state]}
 
 
 def entropies(trainer: SACTrainer) -> NDArray[np.float64]:

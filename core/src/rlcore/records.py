@@ -27,9 +27,14 @@ _SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]+)+")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
-def _check_name(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ValueError(f"{type(record).__name__}: name {value!r} must match {_NAME.pattern}")
+def _named(pattern: re.Pattern[str]) -> Any:
+    """The validator of names that match a pattern."""
+
+    def check(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise ValueError(f"{type(record).__name__}: name {value!r} must match {pattern.pattern}")
+
+    return check
 
 
 def _frozen(values: Iterable[str]) -> frozenset[str]:
@@ -72,7 +77,7 @@ class Record:
     called: ClassVar[str] = ""
     key: ClassVar[str] = ""
 
-    name: str = attrs.field(validator=_check_name)
+    name: str = attrs.field(validator=_named(_NAME))
     target: str = attrs.field(validator=check_target)
     summary: str = ""
     formerly: str | None = None
@@ -293,11 +298,6 @@ class ExporterSpec(Record):
     suffix: str = attrs.field(validator=_check_suffix)
 
 
-def _check_command(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
-    if not isinstance(value, str) or not _COMMAND.fullmatch(value):
-        raise ValueError(f"{type(record).__name__}: name {value!r} must match {_COMMAND.pattern}")
-
-
 @attrs.frozen(kw_only=True)
 class CommandSpec(Record):
     """An extra ``rlcore NAME`` command. ``target`` is a :class:`click.Command`, imported when the command is run.
@@ -308,12 +308,7 @@ class CommandSpec(Record):
     kind: ClassVar[str] = "command"
     key: ClassVar[str] = "rlcore"
 
-    name: str = attrs.field(validator=_check_command)
-
-
-def _check_option(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
-    if not isinstance(value, str) or not _OPTION.fullmatch(value):
-        raise ValueError(f"{type(record).__name__}: name {value!r} must match {_OPTION.pattern}")
+    name: str = attrs.field(validator=_named(_COMMAND))
 
 
 def _check_path(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
@@ -340,7 +335,7 @@ class RunOptionSpec(Record):
     kind: ClassVar[str] = "option"
     key: ClassVar[str] = "rlcore run"
 
-    name: str = attrs.field(validator=_check_option)
+    name: str = attrs.field(validator=_named(_OPTION))
     target: str = attrs.field(default="", init=False)
     sets: str = attrs.field(validator=_check_path)
     flag: bool = False

@@ -111,12 +111,14 @@ def rlcore_stats_writers():
         ("acme-logs", selection_from(None, {"RLCORE_PLUGINS": "cloud"}, (), False), True),
         ("acme-logs", selection_from(None, {}, ("acme-logs/cloud",), False), True),
         ("acme-logs", selection_from(None, {}, ("cloud",), True), True),
+        ("acme-logs", selection_from(None, {}, ("top",), True), False),  # only required by what was named
     ],
 )
 def test_installing_a_strangers_package_never_turns_a_writer_on_and_naming_it_does(
     installed_plugin: Any, distribution: str, selection: Selection, honored: bool
 ) -> None:
     installed_plugin("cloud", distribution, "1", WRITES)
+    installed_plugin("top", "acme-top", "1", "from rlcore import hookimpl\n", requires=[distribution])
     assert load_plugins(selection).stats_writer(f"{distribution}/cloud").default_on is honored
 
 
@@ -164,10 +166,11 @@ def test_one_plugins_failure_neither_stops_the_run_nor_reaches_the_others(plugin
     ]
 
 
-def test_strict_makes_a_failed_notification_fatal() -> None:
-    plugins = Plugins(strict=True)
-    plugins.register(Hears(ValueError("not today")), "bad", "acme-bad", "0.4")
-    with pytest.raises(PluginError, match="failed in rlcore_run_started: ValueError: not today"):
+@pytest.mark.parametrize(("strict", "error"), [(True, ValueError("not today")), (False, SystemExit("not today"))])
+def test_strict_makes_a_failed_notification_fatal_and_so_does_sys_exit(strict: bool, error: BaseException) -> None:
+    plugins = Plugins(strict=strict)
+    plugins.register(Hears(error), "bad", "acme-bad", "0.4")
+    with pytest.raises(PluginError, match=f"failed in rlcore_run_started: {type(error).__name__}: not today"):
         plugins.run_started(RUN)
 
 

@@ -116,6 +116,8 @@ def test_the_advice_about_a_clash_with_a_local_plugin_can_be_followed(
     assert "write trainer_type: acme_clashing/twin or other-rl/twin" in refused.stderr
     config.write_text(text % "acme_clashing/twin")
     assert run_rlcore("validate", "--allow-local", config).exit_code == 0
+    refused = run_rlcore("validate", config)
+    assert refused.exit_code == 2 and "acme_clashing.py" in refused.stderr and "--allow-local" in refused.stderr
 
 
 @pytest.mark.xdist_group("local plugins of one name")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import itertools
 import json
 import os
 import pickle
@@ -391,19 +392,14 @@ def test_a_kill_at_any_call_that_changes_the_disk_leaves_whole_checkpoints(
 
     counted = [(os, "fsync"), (os, "link"), (os, "unlink"), (os, "rmdir"), (Path, "rename"), (Path, "replace")]
     counted += [(Path, "unlink"), (Path, "write_text"), (Path, "write_bytes"), (Path, "mkdir"), (Path, "chmod")]
-    reached, points = True, 0
-    while reached:
-        directory = tmp_path / str(points)
+    for points in itertools.count():
+        directory, calls, killed = tmp_path / str(points), itertools.count(), False
         save(directory, 1)
         save(directory, 2)
-        reached, left = False, points
 
-        def killing(original: Callable[..., Any]) -> Callable[..., Any]:
+        def killing(original: Callable[..., Any], calls: Any = calls, points: int = points) -> Callable[..., Any]:
             def call(*arguments: Any, **keywords: Any) -> Any:
-                nonlocal left, reached
-                left -= 1
-                if left < 0:
-                    reached = True
+                if next(calls) >= points:
                     raise Killed
                 return original(*arguments, **keywords)
 
@@ -416,7 +412,7 @@ def test_a_kill_at_any_call_that_changes_the_disk_leaves_whole_checkpoints(
                 save(directory, 3)
                 rotate(directory, 2, 3, is_intact)
             except Killed:
-                pass
+                killed = True
         steps = [each.step for each in find_checkpoints(directory)]
         assert steps in ([1, 2], [1, 2, 3], [2, 3]), points
         for step in steps:
@@ -427,5 +423,6 @@ def test_a_kill_at_any_call_that_changes_the_disk_leaves_whole_checkpoints(
         assert load_checkpoint(directory / "4")["Agent"]["pool"][0] == policy(3)
         on_disk = [file for each in find_checkpoints(directory) for file in frozen_in(each.path)]
         assert len({file.stat().st_ino for file in on_disk}) == len({file.name for file in on_disk}), "stored once"
-        points += 1
-    assert points > 30
+        if not killed:
+            break
+    assert points >= 30

@@ -237,6 +237,8 @@ def test_what_agents_of_one_copy_began_with_is_known_after_a_resume(stage: Stage
 @pytest.mark.parametrize("which", [0, 1])
 def test_any_of_several_curricula_has_episodes_drawn_anew_or_begun_anew(changes: Changes, which: int) -> None:
     stage = Stage(Numbered("weight"))
+    for each in stage.curricula.values():
+        each.changes = Changes()  # of which nothing follows
     asking = list(stage.curricula.values())[which]
     asking.stage, asking.changes = 1, changes
     reset = stage.step(ended=(0,))

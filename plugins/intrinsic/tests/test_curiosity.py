@@ -96,9 +96,11 @@ class ByHand:
 def test_losses_are_those_of_the_paper(make_curiosity: Any, behavior: BehaviorSpec, rollout: Any) -> None:
     reward, given = make_curiosity(), rollout(1)
     by_hand = ByHand(reward.state_dict(), behavior, given)
-    stats = reward.update(given)
-    assert stats[FORWARD] == pytest.approx(by_hand.errors.mean(), rel=1e-4)
-    assert stats[INVERSE] == pytest.approx(by_hand.inverse.mean(), rel=1e-4)
+    descended: list[torch.Tensor] = []
+    reward.gradient_step = descended.append
+    stats, (forward, inverse) = reward.update(given), (by_hand.errors.mean(), by_hand.inverse.mean())
+    assert (stats[FORWARD], stats[INVERSE]) == (pytest.approx(forward, rel=1e-4), pytest.approx(inverse, rel=1e-4))
+    assert [loss.item() for loss in descended] == [pytest.approx(10 * (0.2 * forward + 0.8 * inverse), rel=1e-4)]
 
 
 def test_the_reward_is_the_forward_error_after_the_first_update(

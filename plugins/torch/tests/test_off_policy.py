@@ -122,7 +122,6 @@ def test_gradient_steps_are_counted_exactly(
     assert trainer.first_step >= (1 if start == "at once" else 100), "none before the count starts"
 
 
-# 10,000 agent steps: 3 environments give 10,002, the first multiple of 3 that is not less.
 def test_a_gradient_step_sees_a_batch_of_what_was_done() -> None:
     environment = identity_hybrid(3)
     trainer = counter(environment, batch_size=17, steps_per_update=2.5)

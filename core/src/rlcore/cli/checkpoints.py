@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlcore.cli.commands import LazyCommand, LazyGroup, PluginFlags, debug_option, plugin_options
-from rlcore.cli.terminal import UserPath, echo, show_log
+from rlcore.cli.terminal import UserPath, echo, echo_columns, show_log
 from rlcore.errors import EXIT_DONE, EXIT_RUN_STATE
 
 if TYPE_CHECKING:
@@ -104,9 +104,7 @@ def _print_table(found: list[CheckpointDetails]) -> None:
                 ", ".join(note for note, holds in notes.items() if holds),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    echo_columns(rows)
 
 
 def _bytes(number: int) -> str:

@@ -170,7 +170,8 @@ def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], st
     The last element says which plugins are off, and may have the command; it is empty if none is.
     """
     from rlcore.plugins.call import load_plugins
-    from rlcore.plugins.select import selection_from
+    from rlcore.plugins.registry import plugins_off
+    from rlcore.plugins.select import ENV_PLUGINS, selection_from
     from rlcore.records import CommandSpec
 
     plugins = load_plugins(selection_from(None, os.environ, (), False))
@@ -179,22 +180,12 @@ def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], st
     records = plugins.records("command")
     names = tuple(dict.fromkeys(record.name for record in records))
     if name not in {*names, *(record.reference for record in records)}:
-        return None, names, _off(plugins)
+        return None, names, plugins_off(plugins.found, f"{ENV_PLUGINS}=")
     record = plugins.record(CommandSpec, name)
     command = record.resolve()
     if not isinstance(command, click.Command):
         raise PluginError(f"command {name!r}: {record.target} is a {type(command).__name__}, not a click command")
     return command, names, ""
-
-
-def _off(plugins: Plugins) -> str:
-    from rlcore.plugins.select import ENV_PLUGINS
-
-    off = [plugin for plugin in plugins.found if not plugin.on]
-    if not off:
-        return ""
-    advice = f"{off[0].name} turns it on" if len(off) == 1 else "NAME turns one on"
-    return f"turned off: {', '.join(plugin.described for plugin in off)}; {ENV_PLUGINS}={advice}"
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import click
 
 from rlcore import __version__
-from rlcore.cli.commands import LazyCommand, LazyGroup
+from rlcore.cli.commands import LazyCommand, LazyGroup, before_double_dash
 from rlcore.cli.terminal import ShownPaths, echo, give_up
 from rlcore.errors import (
     EXIT_DONE,
@@ -105,8 +105,6 @@ def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
     except SystemExit as error:
         return _ended(error, arguments)
     except ReaderGone:
-        from rlcore.cli.terminal import give_up
-
         give_up(sys.stdout)
         return EXIT_INTERNAL
     except BaseException as error:  # GeneratorExit, for example
@@ -130,8 +128,7 @@ def _ended(error: SystemExit, arguments: Sequence[str]) -> int:
 
 def _debugging(arguments: Sequence[str]) -> bool:
     # Read from the arguments, because the error may precede click's context.
-    before_double_dash = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    return "--debug" in before_double_dash or os.environ.get(ENV_DEBUG, "0") not in ("", "0")
+    return "--debug" in before_double_dash(arguments) or os.environ.get(ENV_DEBUG, "0") not in ("", "0")
 
 
 def process() -> NoReturn:

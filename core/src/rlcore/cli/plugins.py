@@ -13,7 +13,7 @@ import click
 import importlib_metadata as metadata
 
 from rlcore.cli.commands import LazyCommand, LazyGroup, debug_option, selection_options
-from rlcore.cli.terminal import echo
+from rlcore.cli.terminal import echo, echo_columns
 from rlcore.errors import EXIT_INTERNAL, PluginError, did_you_mean
 from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, installed
 from rlcore.plugins.select import Choice, Selection, decide, obstacles, selection_from, unmatched
@@ -101,10 +101,7 @@ def _print_table(rows: list[dict[str, Any]], provides: bool) -> None:
         if row["editable"]:
             source += " (editable)"
         lines.append((row["name"], source, row["state"], row["why"], " ".join(row.get("provides", ()))))
-    widths = [max(len(line[column]) for line in lines) for column in range(4)]
-    for line in lines:
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
-        echo("  ".join([*cells, line[4]]).rstrip())
+    echo_columns(lines)
 
 
 @click.command("info")
@@ -205,7 +202,7 @@ def _link(line: str) -> tuple[str, str]:
 
 
 def _record(record: Record) -> dict[str, Any]:
-    from rlcore.records import ExporterSpec, RunOptionSpec
+    from rlcore.records import BehaviorSection, ConfigSection, ExporterSpec, RunOptionSpec
 
     described: dict[str, Any] = {
         "kind": record.kind,
@@ -219,26 +216,17 @@ def _record(record: Record) -> dict[str, Any]:
         described["reads"] = ", ".join(sorted(kinds))
     if isinstance(record, ExporterSpec):
         described["ending"] = record.suffix
-    for attribute in _settings_of(record):
+    # A block has nothing but settings, which are its target.
+    block = isinstance(record, ConfigSection | BehaviorSection)
+    for shown in ("settings",) if block else ("settings", "parameters"):
+        attribute = "target" if block else shown
         settings = getattr(record, attribute, None)
         if settings:
             try:
-                fields = _fields(record.resolve(attribute))
-                described[_shown_as(attribute)] = {"class": settings, "fields": fields}
+                described[shown] = {"class": settings, "fields": _fields(record.resolve(attribute))}
             except PluginError as error:
-                described[_shown_as(attribute)] = {"class": settings, "problem": str(error)}
+                described[shown] = {"class": settings, "problem": str(error)}
     return described
-
-
-def _settings_of(record: Record) -> tuple[str, ...]:
-    """The attributes of a record that name settings classes. A block has nothing but settings."""
-    from rlcore.records import BehaviorSection, ConfigSection
-
-    return ("target",) if isinstance(record, ConfigSection | BehaviorSection) else ("settings", "parameters")
-
-
-def _shown_as(attribute: str) -> str:
-    return "settings" if attribute == "target" else attribute
 
 
 def _fields(settings: Any) -> list[dict[str, Any]]:

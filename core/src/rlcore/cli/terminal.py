@@ -13,7 +13,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -80,6 +80,13 @@ def plain_console() -> Console:
 def cells(*values: Any) -> tuple[str, ...]:
     """The cells of a row of a table, as printable text on one line."""
     return tuple(" ".join(printable(str(value)).split("\n")) for value in values)
+
+
+def echo_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows of texts, of which each column but the last is as wide as its longest text."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    for row in rows:
+        echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip())
 
 
 class LastingStream:

@@ -40,31 +40,16 @@ print(json.dumps({"seconds": time.perf_counter() - start, "heavy": [m for m in s
 """
 
 
-# What a finding is about; "alone", "light" and "fast" are about importing the plugin's module.
-Rule = Literal[
-    "fits rlcore",
-    "bounds",
-    "contract",
-    "versions",
-    "entry points",
-    "loads",
-    "hooks",
-    "commands",
-    "deprecated",
-    "alone",
-    "light",
-    "fast",
-    "targets",
-    "clash",
-]
-
-
 class Finding(NamedTuple):
-    """One thing that is wrong with a plugin; ``plugin`` is its label, DIST/NAME."""
+    """One thing that is wrong with a plugin; ``plugin`` is its label, DIST/NAME.
+
+    ``rule`` is what it is about: ``bounds``, ``contract``, ``hooks``, ``targets``, ``clash`` and so on; ``alone``,
+    ``light`` and ``fast`` are about importing the plugin's module.
+    """
 
     plugin: str
     level: Literal["error", "warning"]
-    rule: Rule
+    rule: str
     message: str
 
 

@@ -325,12 +325,12 @@ def section_clash(rivals: Sequence[Record]) -> str:
     return f"the {what} {rivals[0].name!r} is claimed by {owners}; turn one of them off with {off}"
 
 
-def plugins_off(found: Sequence[Plugin]) -> str:
+def plugins_off(found: Sequence[Plugin], how: str = "-p ") -> str:
     """Return the plugins that are off and how to turn them on, for a message about a name that is unknown."""
     off = [plugin for plugin in found if not plugin.on]
     if not off:
         return ""
-    advice = f"-p {off[0].name} turns it on" if len(off) == 1 else "-p NAME turns one on"
+    advice = f"{how}{off[0].name} turns it on" if len(off) == 1 else f"{how}NAME turns one on"
     return f"turned off: {', '.join(plugin.described for plugin in off)}; {advice}"
 
 

@@ -2,7 +2,9 @@ from .allocation import require_memory as require_memory
 from .backend import Backend as Backend
 from .backend import choose_backend as choose_backend
 from .distributed import TorchRanks as TorchRanks
+from .distributed import gather_rows as gather_rows
 from .distributed import start_store as start_store
+from .distributed import sum_gradients as sum_gradients
 from .distributed import sum_over_ranks as sum_over_ranks
 from .networks.actions import LARGEST_LOGIT as LARGEST_LOGIT
 from .networks.actions import LEAST_LOGIT as LEAST_LOGIT
@@ -70,8 +72,6 @@ from .optimization.optimizer import Optimizer as Optimizer
 from .optimization.optimizer import TorchAdam as TorchAdam
 from .optimization.optimizer import TorchOptimizer as TorchOptimizer
 from .optimization.plugin_optimizer import PluginOptimizer as PluginOptimizer
-from .optimization.rank_gradients import gather_rows as gather_rows
-from .optimization.rank_gradients import sum_gradients as sum_gradients
 from .optimization.schedules import Schedule as Schedule
 from .optimization.schedules import UpdateRatio as UpdateRatio
 from .optimization.schedules import constant as constant

@@ -81,7 +81,8 @@ class BatchCheck:
         self._terminated: NDArray[np.bool_] | None = None
         self._truncated: NDArray[np.bool_] | None = None
         self._observed = [_Observed(o, (slots, *o.shape), o.dtype) for o in spec.observations]
-        self._bounds = BoundsCheck(spec, when)
+        self._first = FIRST_BATCHES  # batches whose values are still to be compared with bounds
+        self._warned_of: set[str] = set()  # observations with values outside their bounds
         self._warned_of_lost = False
         self.takes_no_turns: str | None = None  # who learns the behavior and needs all agents to act in every step
 
@@ -120,8 +121,8 @@ class BatchCheck:
         except (AttributeError, LookupError, TypeError):
             self._check_contract(batch)
             raise
-        if self._bounds.batches:
-            self._bounds.check(batch)
+        if self._first:
+            self._check_values(batch)
 
     # ------------------------------------------------------------ every batch
 
@@ -268,6 +269,41 @@ class BatchCheck:
         if not fits:
             self._refuse(what, f"is of dtype {array.dtype}, which its behavior declares as {spec.dtype}")
 
+    # ------------------------------------------------------------ the first batches
+
+    def _check_values(self, batch: AgentBatch) -> None:
+        """Warn, once for each observation, of values that its spec does not allow."""
+        self._first -= 1
+        for spec in self._spec.observations:
+            what = f"observation {spec.name!r}"
+            if spec.name in self._warned_of or (spec.kind != "one_hot" and spec.low is None and spec.high is None):
+                continue
+            self._warn_of_values(what, batch.observations[spec.name], spec, np.arange(self._spec.slots))
+            if batch.ended.size and batch.final_observations is not None and spec.name not in self._warned_of:
+                self._warn_of_values(f"final {what}", batch.final_observations[spec.name], spec, batch.ended)
+
+    def _warn_of_values(self, what: str, values: NDArray[Any], spec: ObservationSpec, slots: NDArray[np.intp]) -> None:
+        wrong = outside_bounds(spec, values)
+        if not wrong.any():
+            return
+        self._warned_of.add(spec.name)
+        allowed = "0 and 1, the only values of an indicator"
+        if spec.kind != "one_hot":
+            index = tuple(np.argwhere(wrong)[0].tolist())[1:]
+            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[index]) for bound in _bounds(spec))
+            allowed = f"its bounds {lowest:g} to {highest:g}"
+        log.warning(
+            "behavior %r: %s of %s %s, outside %s; it is used as it is: correct the environment or what it declares "
+            "(reported once)",
+            self._spec.name, what, self._place(values, wrong, slots), self._when(), allowed,
+        )  # fmt: skip
+
+    def _place(self, values: NDArray[Any], wrong: NDArray[np.bool_], slots: NDArray[np.intp]) -> str:
+        """``slot 1 (environment 1) is 1e+06 at [2]`` for the first value that is ``wrong``."""
+        row, *index = np.argwhere(wrong)[0].tolist()
+        at = f" at {index}" if index else ""
+        return f"{slot_named(self._spec, int(slots[row]))} is {float(values[(row, *index)]):g}{at}"
+
     # ------------------------------------------------------------ what is wrong
 
     def _refuse(self, what: str, problem: str) -> NoReturn:
@@ -311,50 +347,6 @@ def no_batch(batches: Any, name: str, environment: str, doing: str) -> Environme
         f"{environment}: {doing} returned {found} and none of behavior {name!r}; "
         "it must return a batch for each of its behaviors"
     )
-
-
-class BoundsCheck:
-    """Compares the observations of the first batches with their bounds, and indicators with 0 and 1."""
-
-    def __init__(self, spec: BehaviorSpec, when: Callable[[], str]) -> None:
-        """``when`` completes messages: ``"at step 60"``."""
-        self.batches = FIRST_BATCHES  # still to be checked
-        self._spec = spec
-        self._when = when
-        self._warned: set[str] = set()
-
-    def check(self, batch: AgentBatch) -> None:
-        """Warn, once for each observation, of values that its spec does not allow."""
-        self.batches -= 1
-        for spec in self._spec.observations:
-            what = f"observation {spec.name!r}"
-            if spec.name in self._warned or (spec.kind != "one_hot" and spec.low is None and spec.high is None):
-                continue
-            self._warn_of_values(what, batch.observations[spec.name], spec, np.arange(self._spec.slots))
-            if batch.ended.size and batch.final_observations is not None and spec.name not in self._warned:
-                self._warn_of_values(f"final {what}", batch.final_observations[spec.name], spec, batch.ended)
-
-    def _warn_of_values(self, what: str, values: NDArray[Any], spec: ObservationSpec, slots: NDArray[np.intp]) -> None:
-        wrong = outside_bounds(spec, values)
-        if not wrong.any():
-            return
-        self._warned.add(spec.name)
-        allowed = "0 and 1, the only values of an indicator"
-        if spec.kind != "one_hot":
-            index = tuple(np.argwhere(wrong)[0].tolist())[1:]
-            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[index]) for bound in _bounds(spec))
-            allowed = f"its bounds {lowest:g} to {highest:g}"
-        log.warning(
-            "behavior %r: %s of %s %s, outside %s; it is used as it is: correct the environment or what it declares "
-            "(reported once)",
-            self._spec.name, what, self._place(values, wrong, slots), self._when(), allowed,
-        )  # fmt: skip
-
-    def _place(self, values: NDArray[Any], wrong: NDArray[np.bool_], slots: NDArray[np.intp]) -> str:
-        """``slot 1 (environment 1) is 1e+06 at [2]`` for the first value that is ``wrong``."""
-        row, *index = np.argwhere(wrong)[0].tolist()
-        at = f" at {index}" if index else ""
-        return f"{slot_named(self._spec, int(slots[row]))} is {float(values[(row, *index)]):g}{at}"
 
 
 def outside_bounds(spec: ObservationSpec, values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -35,6 +35,7 @@ from rlcore import (
     Transitions,
     recording_gradients,
 )
+from rlcore_torch.distributed import gather_rows, sum_gradients
 from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.networks import ActorCritic, Inputs, to_numpy
 from rlcore_torch.on_policy.advantages import Trajectories, explained_variances
@@ -50,7 +51,6 @@ from rlcore_torch.on_policy.minibatch import (
 from rlcore_torch.on_policy.rollout import MEMORY
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
 from rlcore_torch.optimization.divergence import remedy, strength_of
-from rlcore_torch.optimization.rank_gradients import gather_rows, sum_gradients
 from rlcore_torch.template import Statistic
 
 __all__ = ["OnPolicyTrainer"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import ExtrinsicReward, RewardProvider
@@ -19,23 +18,10 @@ NORMALIZED_OVERFLOWS = 1e30
 LARGE_REWARD, LARGE_OBSERVATION = 1e6, 10.0
 
 
-class Experience(Protocol):
-    """Where a trainer keeps what it learns from: a rollout or a replay buffer."""
-
-    @property
-    def observations(self) -> Mapping[str, NDArray[Any]]: ...
-
-    @property
-    def reward(self) -> NDArray[np.float32]: ...
-
-    @property
-    def group_reward(self) -> NDArray[np.float32] | None: ...
-
-
 def remedy(
-    experience: Experience, normalized: bool, strength: float, lower: str = "learning_rate", where: str = "environment"
+    experience: Any, normalized: bool, strength: float, lower: str = "learning_rate", where: str = "environment"
 ) -> str:
-    """The advice, with the number that calls for it.
+    """The advice, with the number that calls for it, for ``experience``: a rollout or a replay buffer.
 
     ``normalized``: observations are; ``strength`` multiplies rewards, and is 0 where no loss is made of them; ``lower``
     is the setting to lower if nothing in ``experience`` is to blame; ``where`` observations and rewards come from.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from types import BuiltinFunctionType, FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,28 +24,6 @@ Outputs = tuple[FloatArray | None, FloatArray | None]  # columns of the continuo
 AGREEMENT = 5e-3
 
 
-class StackedPolicy(Protocol):
-    """The parts of a policy that a stack uses: those of ``ActorPolicy``, and the kind of the policy."""
-
-    behavior: BehaviorSpec
-    layout: ActionLayout
-    model: Actor
-
-    @property
-    def stack_kind(self) -> Hashable | None: ...
-
-    def parameters(
-        self,
-        observations: Mapping[str, NDArray[Any]],
-        mask: NDArray[np.bool_] | None,
-        memory: FloatArray | None = None,
-    ) -> Outputs: ...
-
-    def choose(
-        self, parameters: Outputs, noise: tuple[FloatArray, FloatArray] | None
-    ) -> tuple[FloatArray | None, NDArray[np.int64] | None]: ...
-
-
 class ActorStack:
     """Copies of the weights of policies of one kind, each at a place; for ``PolicyMix`` of rlcore-ghost.
 
@@ -53,8 +31,8 @@ class ActorStack:
         memory_size: M, the numbers that a row remembers; 0 without memory.
     """
 
-    def __init__(self, policy: StackedPolicy, device: torch.device, numpy_actor: bool, numpy_draws: bool) -> None:
-        """Make an empty stack for policies of the kind of ``policy``.
+    def __init__(self, policy: Any, device: torch.device, numpy_actor: bool, numpy_draws: bool) -> None:
+        """Make an empty stack for policies of the kind of ``policy``, an :class:`rlcore_torch.ActorSnapshot`.
 
         ``numpy_actor`` and ``numpy_draws`` say whether the network and the distribution of ``policy`` compute in NumPy.
         ``device`` is the device of the stacked weights otherwise.
@@ -62,14 +40,15 @@ class ActorStack:
         model, distribution = policy.model, policy.model.policy_head.distribution
         self.memory_size = model.memory_size
         self._kind = policy.stack_kind
-        self._layout, self._noise_size = policy.layout, model.policy_head.noise_size
+        self._layout: ActionLayout = policy.layout
+        self._noise_size = model.policy_head.noise_size
         self._networks = StackedNumpyActors(model) if numpy_actor else StackedActors(model, device)
         self._draws = None if distribution is None else StackedDistributions(distribution, device, numpy_draws)
         self._groups = RowGroups(np.empty(0, np.int64))
         self._rows = 0  # before which the rows of the stack end
         self.seed(0)
 
-    def put(self, place: int, policy: StackedPolicy) -> bool:
+    def put(self, place: int, policy: Any) -> bool:
         """Copy the weights of ``policy`` to ``place``, and return True.
 
         Returns False for a policy of another kind, and for one whose rows the stack does not compute as the policy
@@ -150,7 +129,7 @@ class ActorStack:
 
     # ------------------------------------------------------------ trial
 
-    def _agrees(self, place: int, policy: StackedPolicy) -> bool:
+    def _agrees(self, place: int, policy: Any) -> bool:
         """Whether the stack computes at ``place`` what ``policy`` does, beside a row of another place.
 
         Rows whose output depends on other rows are computed by the policy itself.

@@ -129,35 +129,31 @@ class ActorPolicy:
         policy with memory is read and overwritten.
         """
         vectors = self.model.inputs.vectors
-        if self.model.memory_size:
-            mean, logits = self._torch_step(observations, memory)
-        elif self._numpy_actor is not None and len(observations[vectors[0].name]) <= MOST_ROWS:
+        if self._numpy_actor is not None and len(observations[vectors[0].name]) <= MOST_ROWS:
             parts = [observations[o.name].reshape(-1, o.size) for o in vectors]
             x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
             mean, logits = self._numpy_actor(x if x.dtype == np.float32 else x.astype(np.float32))
         else:
-            mean, logits = self._torch_forward(observations)
+            mean, logits = self._torch_parameters(observations, memory)
         if mask is not None and logits is not None:
             logits = masked(logits, mask)
         return mean, logits
 
     @torch.inference_mode()
-    def _torch_forward(self, observations: Mapping[str, NDArray[Any]]) -> Parameters:
+    def _torch_parameters(
+        self, observations: Mapping[str, NDArray[Any]], memory: NDArray[np.float32] | None
+    ) -> Parameters:
         inputs = self.model.inputs
-        raw = tuple(x.to(self.device) for x in inputs.raw(observations))
-        mean, logits = self.model.policy(inputs(raw))
-        return (None if mean is None else to_numpy(mean), None if logits is None else to_numpy(logits))
-
-    @torch.inference_mode()
-    def _torch_step(self, observations: Mapping[str, NDArray[Any]], memory: NDArray[np.float32] | None) -> Parameters:
-        inputs = self.model.inputs
-        raw = tuple(x.to(self.device) for x in inputs.raw(observations))
-        if memory is None:
-            memory = np.zeros((len(raw[0]), self.model.memory_size), np.float32)
-        before = torch.from_numpy(memory).to(self.device)
-        mean, logits, after = self.model.policy_step(inputs(raw), before)
-        memory[...] = to_numpy(after)
-        return (None if mean is None else to_numpy(mean), None if logits is None else to_numpy(logits))
+        normalized = inputs(tuple(x.to(self.device) for x in inputs.raw(observations)))
+        if not self.model.memory_size:
+            columns, logits = self.model.policy(normalized)
+        else:
+            if memory is None:
+                memory = np.zeros((len(normalized[0]), self.model.memory_size), np.float32)
+            before = torch.from_numpy(memory).to(self.device)
+            columns, logits, after = self.model.policy_step(normalized, before)
+            memory[...] = to_numpy(after)
+        return (None if columns is None else to_numpy(columns), None if logits is None else to_numpy(logits))
 
     def choose(self, parameters: Parameters, noise: Noise | None) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Raw continuous parts [R, continuous] and choices [R, branches] for what :meth:`parameters` returned.
