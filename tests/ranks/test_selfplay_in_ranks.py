@@ -119,16 +119,8 @@ def test_another_number_of_ranks_resumes_the_window_and_the_ratings(played: Path
     shutil.copytree(played / "two" / "results", where / "results")
     (where / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: ppo}}\n{SHORT['ppo']}")
     before = newest(where / "results" / "ppo")["Agent"]
-    command = [
-        sys.executable,
-        "-m",
-        "rlcore",
-        "run",
-        "ppo.yaml",
-        "--resume",
-        "--set",
-        "default_settings.max_steps=1500",
-    ]
+    more = ["--set", "default_settings.max_steps=1500"]
+    command = [sys.executable, "-m", "rlcore", "run", "ppo.yaml", "--resume", *more]
     ended = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "the checkpoint was saved by 2 ranks and is resumed by one process" in ended.stdout + ended.stderr

@@ -7,15 +7,14 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore import BehaviorSection, TrainerSpec, hookimpl
+from rlcore import BehaviorSection, hookimpl
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping, load_config
 from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import parse_document
 from rlcore.config.schema import json_schema
 from rlcore.errors import PluginError
-from rlcore.plugins.call import Plugins, load_plugins
-from rlcore.plugins.select import selection_from
+from rlcore.plugins.call import Plugins
 from rlcore.settings import RunConfig, setting
 
 
@@ -38,14 +37,6 @@ class Ghost:
     def rlcore_config_sections(self) -> list[BehaviorSection]:
         target = f"{__name__}:SelfPlaySettings"
         return [BehaviorSection(name=name, target=target, summary="Opponents.") for name in self.names]
-
-
-@pytest.fixture
-def bare(plugin_of: Any) -> Plugins:
-    """The plugin of the core, and a trainer."""
-    plugins = load_plugins(selection_from(None, {}, (), True))
-    plugins.register(plugin_of(TrainerSpec(name="ppo", target="a:b", settings=f"{__name__}:SelfPlaySettings")), "ppo")
-    return plugins
 
 
 @pytest.fixture

@@ -12,15 +12,14 @@ import attrs
 import pytest
 import yaml
 
-from rlcore import ConfigSection, EnvironmentSpec, TrainerSpec, hookimpl
+from rlcore import ConfigSection, EnvironmentSpec, hookimpl
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping, load_config
 from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import parse_document
 from rlcore.config.schema import json_schema
 from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins.call import Plugins, load_plugins
-from rlcore.plugins.select import selection_from
+from rlcore.plugins.call import Plugins
 from rlcore.settings import RunConfig, setting
 
 FILE = "default_settings:\n  max_steps: 100\nbehaviors: {A: {}}\n"
@@ -62,18 +61,10 @@ def load(plugins: Plugins, change: Callable[[dict[str, Any]], Any], text: str = 
     return load_config(parse_document(text, "run.yaml"), plugins)
 
 
-@pytest.fixture
-def with_trainers(plugin_of: Any) -> Plugins:
-    """The plugin of the core, and a trainer."""
-    plugins = load_plugins(selection_from(None, {}, (), True))
-    plugins.register(plugin_of(TrainerSpec(name="ppo", target="a:b", settings=f"{__name__}:AcmeSettings")), "trainers")
-    return plugins
-
-
 # ---------------------------------------------------------------- changes
 
 
-def test_a_plugin_adds_defaults_that_the_file_and_its_inheritance_keep(with_trainers: Plugins) -> None:
+def test_a_plugin_adds_defaults_that_the_file_and_its_inheritance_keep(bare: Plugins) -> None:
     def change(document: dict[str, Any]) -> None:
         document.setdefault("acme", {}).setdefault("team", "vision")
         document["default_settings"].setdefault("max_steps", 7)
@@ -82,31 +73,31 @@ def test_a_plugin_adds_defaults_that_the_file_and_its_inheritance_keep(with_trai
         document["behaviors"]["A"].setdefault("max_steps", 9)  # the user wrote it, for all behaviors
         document["behaviors"]["A"].setdefault("keep_checkpoints", 3)
 
-    config = load(with_trainers, change)
+    config = load(bare, change)
     settings = config.behaviors["A"]
     assert (settings.max_steps, settings.summary_freq, settings.time_horizon) == (100, 50, 8)
     assert settings.keep_checkpoints == 3
     assert config.sections["acme"].team == dump_config(config)["acme"]["team"] == "vision"
 
 
-def test_plugins_change_the_document_one_after_another(with_trainers: Plugins) -> None:
+def test_plugins_change_the_document_one_after_another(bare: Plugins) -> None:
     def append(letter: str) -> Callable[[dict[str, Any]], None]:
         return lambda document: document.update(acme={"team": document.get("acme", {}).get("team", "") + letter})
 
     class Second:
         rlcore_modify_config = staticmethod(hookimpl(append("b")))
 
-    with_trainers.register(Second(), "second")  # the one that is registered last is called first
-    assert load(with_trainers, append("a")).sections["acme"].team == "ab"
+    bare.register(Second(), "second")  # the one that is registered last is called first
+    assert load(bare, append("a")).sections["acme"].team == "ab"
 
 
-def test_a_mistake_is_at_the_plugin_that_made_it_and_others_keep_their_lines(with_trainers: Plugins) -> None:
+def test_a_mistake_is_at_the_plugin_that_made_it_and_others_keep_their_lines(bare: Plugins) -> None:
     def change(document: dict[str, Any]) -> None:
         document["default_settings"]["max_stepz"] = 5
         document["env_settings"] = {"seed": "many"}
 
     with pytest.raises(ConfigErrors) as caught:
-        load(with_trainers, change, "default_settings:\n  max_steps: -1\nbehaviors: {A: {}}\n")
+        load(bare, change, "default_settings:\n  max_steps: -1\nbehaviors: {A: {}}\n")
     own, unknown, seed = caught.value.messages
     assert own.startswith("run.yaml:2: default_settings.max_steps: must be at least 1")
     assert unknown.startswith("plugin 'acme' (acme-hooks 1.0): default_settings.max_stepz: unknown key; did you mean")
@@ -128,37 +119,37 @@ REFUSED = ConfigError("acme: no budget")
         (Mock(side_effect=REFUSED), "^acme: no budget$"),
     ],
 )
-def test_a_plugin_that_fails_or_refuses_ends_the_command(with_trainers: Plugins, change: Any, message: str) -> None:
+def test_a_plugin_that_fails_or_refuses_ends_the_command(bare: Plugins, change: Any, message: str) -> None:
     with pytest.raises((PluginError, ConfigError), match=message) as caught:
-        load(with_trainers, change)
+        load(bare, change)
     assert caught.value is REFUSED or "plugin 'acme' (acme-hooks 1.0)" in str(caught.value)
     assert (caught.value is REFUSED) == isinstance(caught.value, ConfigError)
 
 
-def test_the_document_of_the_caller_stays_as_it_is(with_trainers: Plugins) -> None:
+def test_the_document_of_the_caller_stays_as_it_is(bare: Plugins) -> None:
     document = parse_document(FILE, "run.yaml")
-    with_trainers.register(Acme(lambda document: document.clear()), "acme")
+    bare.register(Acme(lambda document: document.clear()), "acme")
     with pytest.raises(ConfigErrors, match="behaviors: missing"):
-        load_config(document, with_trainers)
+        load_config(document, bare)
     assert document.data == {"default_settings": {"max_steps": 100}, "behaviors": {"A": {}}}
 
 
 # ---------------------------------------------------------------- secrets
 
 
-def test_a_secret_reaches_its_plugin_and_is_not_written(with_trainers: Plugins) -> None:
-    config = load(with_trainers, lambda document: document.update(acme={"token": "hunter2", "pin": 4711}))
+def test_a_secret_reaches_its_plugin_and_is_not_written(bare: Plugins) -> None:
+    config = load(bare, lambda document: document.update(acme={"token": "hunter2", "pin": 4711}))
     assert (config.sections["acme"].token, config.sections["acme"].pin) == ("hunter2", 4711)
     written = dump_config(config)
     assert written["acme"] == {"team": "none"}
     assert "hunter2" not in repr(config) and "4711" not in repr(config.sections)
-    assert config_from_mapping(written, with_trainers).sections["acme"].token == "hunter2"  # the plugin gives it again
+    assert config_from_mapping(written, bare).sections["acme"].token == "hunter2"  # the plugin gives it again
 
 
 @pytest.mark.parametrize("pin", ["-4711", "'x4711'", "[4711]"])
-def test_no_message_shows_a_secret(with_trainers: Plugins, pin: str) -> None:
+def test_no_message_shows_a_secret(bare: Plugins, pin: str) -> None:
     with pytest.raises(ConfigErrors, match=r"run.yaml:4: acme.pin: ") as caught:
-        load(with_trainers, lambda document: None, f"{FILE}acme: {{pin: {pin}}}\n")
+        load(bare, lambda document: None, f"{FILE}acme: {{pin: {pin}}}\n")
     assert "4711" not in str(caught.value)
     with pytest.raises(ConfigError) as direct:
         AcmeSettings(pin=-4711)
@@ -177,20 +168,20 @@ class Secrets:
         return [EnvironmentSpec(name="warehouse", target="a:b", settings=f"{__name__}:KeySettings")]
 
 
-def test_a_secret_that_is_missing_says_why_and_evaluations_inherit_it(with_trainers: Plugins) -> None:
-    with_trainers.register(Secrets(), "keys")
+def test_a_secret_that_is_missing_says_why_and_evaluations_inherit_it(bare: Plugins) -> None:
+    bare.register(Secrets(), "keys")
     with pytest.raises(ConfigErrors, match=r"keys.key: missing.*a secret, which the configuration.yaml"):
-        load_config(parse_document(FILE, "run.yaml"), with_trainers)
+        load_config(parse_document(FILE, "run.yaml"), bare)
     blocks = "keys: {key: k8}\nenvironment: {type: warehouse, options: {key: k9}}\n"
     blocks += "evaluation: {interval: 10, environment: {id: x}}\n"
-    config = load_config(parse_document(FILE + blocks, "run.yaml"), with_trainers)
+    config = load_config(parse_document(FILE + blocks, "run.yaml"), bare)
     assert config.evaluation_environment is not None and config.evaluation_environment.options.key == "k9"
     assert "k9" not in yaml.safe_dump(dump_config(config))
 
 
-def test_the_schema_says_that_a_secret_is_only_written(with_trainers: Plugins) -> None:
-    with_trainers.register(Acme(), "acme")
-    (block,) = (each for name, each in json_schema(with_trainers)["$defs"].items() if name.endswith("AcmeSettings"))
+def test_the_schema_says_that_a_secret_is_only_written(bare: Plugins) -> None:
+    bare.register(Acme(), "acme")
+    (block,) = (each for name, each in json_schema(bare)["$defs"].items() if name.endswith("AcmeSettings"))
     assert block["properties"]["token"]["writeOnly"] is True and "writeOnly" not in block["properties"]["team"]
 
 

@@ -85,12 +85,14 @@ def test_the_older_best_stays_until_a_checkpoint_knows_of_the_new_one(
     [(30, [20, 30]), (20, [20]), (10, [10, 20, 30]), (40, [10, 20, 30]), (None, [10, 20, 30])],
 )
 def test_policies_that_score_less_than_the_best_that_a_checkpoint_knows_are_deleted(
-    tmp_path: Path, best: int | None, left: list[int]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, best: int | None, left: list[int]
 ) -> None:
     for step, score in ((10, 1.0), (20, 3.0), (30, 2.0)):
         save_best(tmp_path, step, {"Agent": {}}, {"score": score}, "")
     save_best(tmp_path, 20, {"Agent": {}}, {"score": 2.9}, "")  # does not replace the higher score
+    caplog.clear()
     settle_best(tmp_path, best)
+    assert caplog.messages == []
     assert [each.step for each in find_checkpoints(tmp_path)] == left
     if 20 in left:
         assert load_checkpoint(tmp_path / "20")["run"]["score"] == 3.0

@@ -75,6 +75,13 @@ def test_a_checkpoint_that_is_held_at_the_end_is_listed_and_a_resumed_run_delete
     assert mirror.events == [("saved", 240), ("removed", 40), ("removed", 160)]
 
 
+def test_a_damaged_checkpoint_of_an_earlier_process_is_none_of_those_that_are_kept(make_run: Any, files: Any) -> None:
+    make_run(max_steps=120, keep_checkpoints=0).train()
+    (files().path / "checkpoints" / "80" / "Agent.safetensors").write_bytes(b"")
+    make_run({"checkpoint_settings.resume": True}, max_steps=160, keep_checkpoints=3).train()
+    assert files().steps == [40, 80, 120, 160]
+
+
 # ---------------------------------------------------------------- holds
 
 

@@ -197,21 +197,12 @@ def test_both_limits_must_hold_and_age_is_that_of_the_manifest(
     assert files().steps == [160, 200]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ((), "say what to delete"),
-        (("--keep", "0"), "--keep"),
-        (("--older-than", "7"), "is not a duration"),
-        (("--older-than", "-1d"), "is not a duration"),
-    ],
-)
-def test_what_to_delete_must_be_said(
-    make_run: Any, files: Any, run_rlcore: RunRlcore, options: Any, message: str
-) -> None:
+def test_what_to_delete_must_be_said(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
     make_run(**ALL).train()
-    ended = run_rlcore("checkpoints", "prune", files().path, *options)
-    assert ended.exit_code == 2 and message in ended.stderr and files().steps == [40, 80, 120, 160, 200]
+    said = {(): "say what to delete", ("--keep", "0"): "--keep", ("--older-than", "7"): "is not a duration"}
+    for options, message in {**said, ("--older-than", "-1d"): "is not a duration"}.items():
+        ended = run_rlcore("checkpoints", "prune", files().path, *options)
+        assert ended.exit_code == 2 and message in ended.stderr and files().steps == [40, 80, 120, 160, 200]
 
 
 def test_a_run_that_trains_and_a_directory_without_a_mark_are_not_pruned(

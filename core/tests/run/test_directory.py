@@ -326,13 +326,13 @@ def test_two_that_start_at_the_same_moment_do_not_share_a_directory(
     make_run(RESUME).train()  # the lock was given back
 
 
-@pytest.mark.parametrize("pattern", ["", "*", "plots/*", "*/x.png/**", "../x", "/tmp/x", "a/../../x", "a\\b", "?*"])
-def test_a_plugin_declares_files_of_its_own_alone(make_run: Any, pattern: str) -> None:
+def test_a_plugin_declares_files_of_its_own_alone(make_run: Any) -> None:
     class Greedy:
         @hookimpl
         def rlcore_run_started(self, run: Any) -> None:
-            with pytest.raises(ValueError, match=r"is not a path within the run|matches files of any name"):
-                run.own_files(pattern)
+            for pattern in ("", "*", "plots/*", "*/x.png/**", "../x", "/tmp/x", "a/../../x", "a\\b", "?*"):
+                with pytest.raises(ValueError, match=r"is not a path within the run|matches files of any name"):
+                    run.own_files(pattern)
             assert run.files == ("metrics.jsonl",)
 
     run = make_run()

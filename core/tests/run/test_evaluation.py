@@ -275,9 +275,10 @@ def test_a_stopped_run_that_is_resumed_has_nothing_left_unless_stop_at_goes(
 # ---------------------------------------------------------------- a resume
 
 
-@pytest.mark.parametrize("environment", ["corridor", "identity"])
-@pytest.mark.parametrize("killed_at", [60, 130])
-@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize(
+    ("environment", "killed_at", "dropped"),
+    [("corridor", 60, False), ("identity", 130, False), ("identity", 60, False), ("corridor", 130, True)],
+)
 def test_a_resumed_run_evaluates_and_ends_as_the_run_never_stopped(
     make_run: Any, files: Any, abandon: Any, environment: str, killed_at: int, dropped: bool
 ) -> None:

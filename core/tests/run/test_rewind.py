@@ -47,6 +47,17 @@ def test_a_run_resumed_from_an_earlier_checkpoint_takes_the_same_steps_again(
     assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps
 
 
+def test_the_copy_has_the_exports_up_to_the_chosen_checkpoint(make_run: Any, files: Any, abandon: Any) -> None:
+    stubs = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
+    exporting = {"plugins.local": stubs, "export": {"weights": {"checkpoints": True}}}
+    make_run(exporting, **ALL).train()
+    run = make_run({**exporting, **back_to(80)}, **ALL)
+    run.start()
+    abandon(run)
+    assert sorted(path.name for path in files().path.rglob("Agent*.json")) == ["Agent-40.json", "Agent-80.json"]
+    assert len(list(files("run.replaced").path.rglob("Agent*.json"))) == 6
+
+
 def test_a_start_that_fails_gives_everything_back(make_run: Any, files: Any) -> None:
     make_run(**ALL).train()
     before = files().everything()

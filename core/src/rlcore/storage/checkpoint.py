@@ -310,13 +310,14 @@ def _load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     return arrays
 
 
+@attrs.frozen
 class _Join:
     """Puts the arrays of a checkpoint in the place of their marks; undoes :func:`_split`."""
 
-    def __init__(self, path: Path, verified: Container[str]) -> None:
-        self._path = path
-        self._verified = verified
-        self._frozen: dict[str, Mapping[str, np.ndarray[Any, Any]]] = {}  # by file: equal frozen parts share memory
+    path: Path
+    verified: Container[str]
+    # By file: equal frozen parts share memory.
+    frozen: dict[str, Mapping[str, np.ndarray[Any, Any]]] = attrs.field(factory=dict, init=False)
 
     def value(self, value: Any, file: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
         """``value`` with ``arrays``, which are those in ``file``. Raises DamagedFile for an array that is missing."""
@@ -338,11 +339,11 @@ class _Join:
             raise DamagedFile(f"{STATE} has a frozen part that is not an object")
         if file is None:
             return FrozenState(self.value(tree, STATE, {}))
-        if not isinstance(file, str) or file not in self._verified:
+        if not isinstance(file, str) or file not in self.verified:
             raise DamagedFile(f"{STATE} has a frozen part with the file {str(file)[:90]!r}, which is not a file of it")
-        if file not in self._frozen:
-            self._frozen[file] = FrozenState(_load_arrays(self._path / file))
-        state = FrozenState(self.value(tree, file, self._frozen[file]))
+        if file not in self.frozen:
+            self.frozen[file] = FrozenState(_load_arrays(self.path / file))
+        state = FrozenState(self.value(tree, file, self.frozen[file]))
         state.checksum = checksum_in(file)
         return state
 

@@ -109,7 +109,8 @@ class RunDirectory:
             raise RunStateError(f"{self.path}: is a symbolic link; name the run's real directory")
         mark = read_mark(self.path)
         if self._continuing:
-            if mark is None and not self._has_checkpoint():
+            # A run that was copied without its mark can be resumed.
+            if mark is None and not find_checkpoints(self.checkpoints):
                 raise RunStateError(self._nothing_to_resume())
             if self.settings.resume:
                 require_no_links(self.path, mark or Mark())
@@ -127,20 +128,13 @@ class RunDirectory:
         if not self.settings.inference:
             require_no_newer(self.checkpoints)
 
-    def _has_checkpoint(self) -> bool:
-        """Whether there is a checkpoint: a run that was copied without its mark can be resumed."""
-        return bool(find_checkpoints(self.checkpoints))
-
     def _nothing_to_resume(self) -> str:
         if not self.path.exists() or self._is_bare():
             option = "--resume" if self.settings.resume else "--inference"
-            return f"{self.path}: there is no run to resume; start it without {option}{self._moved_away()}"
+            aside = self.path.with_name(f"{self.path.name}.replaced")  # by a process that was killed
+            moved = f"; {aside} holds a run that was to be replaced" if aside.is_dir() else ""
+            return f"{self.path}: there is no run to resume; start it without {option}{moved}"
         return f"{self.path}: there is no run of rlcore to resume (it has no {MARK}, and no checkpoint of rlcore)"
-
-    def _moved_away(self) -> str:
-        """The end of a message that names the run that a killed process moved away; empty if there is none."""
-        aside = self.path.with_name(f"{self.path.name}.replaced")
-        return f"; {aside} holds a run that was to be replaced" if aside.is_dir() else ""
 
     def no_checkpoint(self) -> str:
         """The message for a run that has no checkpoint to read."""
