@@ -49,6 +49,7 @@ def test_strength_that_adds_up_has_no_cycle_and_the_best_player_alone_in_the_mix
         ((27, 13), None),  # clearly better, but only 40 games
         ((5400, 4600), None),  # certainly better, but only 54%
         ((1100, 900), 0.55),
+        ((40, 10), 0.8),  # of just enough games
         ((400, 200, 400), 0.6),  # draws are half wins
     ],
 )

@@ -160,6 +160,12 @@ def test_an_endless_episode_is_cut_and_the_team_still_changes() -> None:
     assert Counter(result.returns) == {5.0: 4, 3.0: 4}, "five steps of reward 1, or two and a win"
 
 
+def test_an_episode_that_was_cut_is_not_counted_again_where_it_ends() -> None:
+    table = Table(2, DUEL, lengths=(4, 1), shaping=1.0)  # one table plays on while the other one waits for an end
+    result = measure(table, 12, max_episode_steps=3).opponents["it"]
+    assert result.episodes == 12 and result.cut == 6 and Counter(result.returns) == {3.0: 6, 2.0: 6}
+
+
 def test_an_episode_whose_environment_was_lost_is_played_again_with_the_same_team() -> None:
     table = Table(2, DUEL, lengths=(3,), shaping=1.0, lost=(1, 2))
     result = measure(table, 4).opponents["it"]

@@ -13,8 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
-import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -58,6 +56,8 @@ def temporary_path(directory: Path, before: str = "", after: str = "") -> Path:
     ``before`` and ``after`` stand around its random part. Create the file with mode ``x`` and a directory with
     ``mkdir``: both fail, instead of following a link, if something has the name.
     """
+    import secrets  # with hashlib, which rlcore --help does without
+
     return directory / f"{_TEMPORARY}{before}{secrets.token_hex(8)}{after}"
 
 
@@ -128,6 +128,8 @@ def free_name(path: Path, ending: str = ".replaced") -> Path:
 def remove(path: Path) -> None:
     """Deletes a file, a link or a whole directory."""
     if path.is_dir() and not path.is_symlink():
+        import shutil
+
         shutil.rmtree(path)
     else:
         path.unlink()
