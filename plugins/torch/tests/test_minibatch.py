@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
 from rlcore_torch import Rollout
-from rlcore_torch.on_policy.minibatch import approximate_kl, standardize
+from rlcore_torch.on_policy.minibatch import approximate_kl, standardize, standardized_parts
 
 
 @given(count=st.integers(1, 5000), batch_size=st.integers(1, 3000))
@@ -42,3 +42,10 @@ def test_standardized_advantages_have_mean_zero_and_deviation_one() -> None:
     shown = standardize(torch.tensor([1.0, 2.0, 3.0, 10.0]))
     np.testing.assert_allclose([shown.mean(), shown.std(correction=0)], [0, 1], atol=1e-6)
     assert standardize(torch.tensor([3.0])).tolist() == [0.0], "a single value says nothing"
+
+
+@pytest.mark.parametrize("sizes", [[2, 2, 2], [1, 2, 3]])
+def test_each_part_is_standardized_by_itself(sizes: list[int]) -> None:
+    whole = torch.tensor([1.0, 2.0, 3.0, 10.0, -4.0, 5.0])
+    for found, part in zip(standardized_parts(whole, sizes), whole.split(sizes), strict=True):
+        torch.testing.assert_close(found, standardize(part))
