@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.problems import shown
+from rlcore.config.document import shown
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.settings import EnvironmentSettings, RunConfig
 from rlcore.settings.fields import field_info, settings_fields
