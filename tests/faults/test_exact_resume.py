@@ -147,7 +147,7 @@ Spoil = Callable[[dict[str, Any], dict[str, Any]], None]
 
 
 def fresh(path: str) -> Spoil:
-    """Return the value that a run starts with in the place of the entry at ``path``; of all entries that have ``*name*`` in theirs."""
+    """Replace the entry at ``path`` by the one that a run starts with; ``*name*`` stands for all that contain it."""
 
     def spoil(state: dict[str, Any], start: dict[str, Any]) -> None:
         *parents, last = path.split("/")
