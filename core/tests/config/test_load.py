@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from rlcore.config.document import ConfigErrors
 from rlcore.config.load import load_config, plugin_settings, used_references
-from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import document_from_mapping, parse_document
 from rlcore.errors import ConfigError
 from rlcore.plugins import core as builtin

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from rlcore.config.document import ConfigErrors
 from rlcore.config.load import load_document, located
-from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import parse_document
 from rlcore.config.rewriting import apply_overrides
 from rlcore.errors import ConfigError, repeating

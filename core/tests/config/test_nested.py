@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.config.problems import Problems
+from rlcore.config.document import Problems
 from rlcore.config.reading import parse_document
 from rlcore.config.structure import build, read_settings
 from rlcore.settings import SettingError, setting

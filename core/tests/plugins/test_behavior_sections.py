@@ -8,9 +8,9 @@ import attrs
 import pytest
 
 from rlcore import BehaviorSection, hookimpl
+from rlcore.config.document import ConfigErrors
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping, load_config
-from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import parse_document
 from rlcore.config.schema import json_schema
 from rlcore.errors import PluginError

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from rlcore import ConfigSection, EnvironmentSpec, hookimpl
+from rlcore.config.document import ConfigErrors
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping, load_config
-from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import parse_document
 from rlcore.config.schema import json_schema
 from rlcore.errors import ConfigError, PluginError

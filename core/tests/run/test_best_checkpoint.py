@@ -59,7 +59,7 @@ def test_saving_the_best_cuts_no_episode_and_may_be_left_out(make_run: Any, file
     assert files("none").result["evaluation"]["best_step"] is not None
 
 
-def test_the_older_best_stays_until_a_checkpoint_knows_of_the_new_one(
+def test_the_older_best_stays_until_the_new_one_is_known(
     make_run: Any, files: Any, script: Script, abandon: Any
 ) -> None:
     """A run killed in between resumes from a checkpoint that references the older one as its best."""
