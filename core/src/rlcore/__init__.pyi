@@ -161,6 +161,7 @@ from .plugins.discover import Plugin as Plugin
 from .plugins.failures import blame as blame
 from .plugins.failures import blamed as blamed
 from .plugins.manager import HookManager as HookManager
+from .plugins.registry import Registry as Registry
 from .plugins.registry import call_target as call_target
 from .plugins.registry import require_protocol as require_protocol
 from .plugins.select import Selection as Selection

@@ -183,6 +183,9 @@ class FakePlugins:
             raise NotInstalled(f"unknown {kind} {reference!r}{did_you_mean(reference, names)}")
         return names[reference]
 
+    def record(self, kind: type[Record], reference: str) -> Any:
+        return self._find(kind.kind, reference)
+
     def modify_config(self, document: Any, changed: Any) -> None:
         """No plugin changes the document."""
 
@@ -195,7 +198,6 @@ class FakePlugins:
     reward_provider = partialmethod(_find, "reward")
     stats_writer = partialmethod(_find, "writer")
     environment = partialmethod(_find, "environment")
-    behavior_section = partialmethod(_find, "behavior")
     exporter = partialmethod(_find, "exporter")
     curriculum = partialmethod(_find, "curriculum")
 

@@ -15,7 +15,7 @@ STARTED = ["started", "failed"]
 
 
 class Tracker:
-    """Hears of the start and the end of a run; ``refuses`` the configuration, or raises ``at_start``."""
+    """Notes the start and the end of a run; ``refuses`` the configuration, or raises ``at_start``."""
 
     def __init__(self, refuses: bool = False, at_start: BaseException | None = None) -> None:
         self.refuses, self.at_start = refuses, at_start

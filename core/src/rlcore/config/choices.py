@@ -54,7 +54,7 @@ class Choices:
 
     @cached_property
     def hints(self) -> Hints:
-        """What to write instead of unknown keys and wrong texts."""
+        """The hints about unknown keys and wrong texts of the document."""
         return Hints(self.data, self.plugins)
 
     def named(self, kind: str, name: str) -> Any:
