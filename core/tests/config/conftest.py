@@ -12,13 +12,8 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.config.document import Document
-from rlcore.config.load import load_config
+from rlcore import ConfigError, Document, NotInstalled, Plugin, Selection, apply_overrides, did_you_mean, load_config
 from rlcore.config.reading import parse_document
-from rlcore.config.rewriting import apply_overrides
-from rlcore.errors import ConfigError, NotInstalled, did_you_mean
-from rlcore.plugins.discover import Plugin
-from rlcore.plugins.select import Selection
 from rlcore.records import (
     BehaviorSection,
     ConfigSection,

@@ -11,11 +11,8 @@ import pytest
 
 import rlcore
 import rlcore_torch
-from rlcore.config.document import Document
-from rlcore.config.load import config_from_mapping
+from rlcore import ConfigError, Document, config_from_mapping, dotted, field_info, nearest
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problems, shown
-from rlcore.errors import ConfigError, dotted, nearest
-from rlcore.settings import field_info
 from rlcore_torch import OffPolicySettings
 
 CLASSES = [
