@@ -45,7 +45,7 @@ def settings_of(case: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[s
 
 
 def outcome(place: Any) -> Any:
-    """What a run finds: its summaries, its result, and the policies of its best evaluation."""
+    """Return the findings of a run: its summaries, its result, and the policies of its best evaluation."""
     result = place.json("result.json")
     best = find_checkpoints(place.checkpoints / "best")
     files = [(each.path / name).read_bytes() for each in best for name in ("state.json", "Agent.safetensors")]
@@ -147,7 +147,7 @@ Spoil = Callable[[dict[str, Any], dict[str, Any]], None]
 
 
 def fresh(path: str) -> Spoil:
-    """What a run starts with in the place of the entry at ``path``; of all entries that have ``*name*`` in theirs."""
+    """Return the value that a run starts with in the place of the entry at ``path``; of all entries that have ``*name*`` in theirs."""
 
     def spoil(state: dict[str, Any], start: dict[str, Any]) -> None:
         *parents, last = path.split("/")

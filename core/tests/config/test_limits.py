@@ -11,8 +11,8 @@ import pytest
 
 import rlcore
 import rlcore_torch
-from rlcore import ConfigError, Document, config_from_mapping, dotted, field_info, nearest
-from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problems, shown
+from rlcore import ConfigError, config_from_mapping, dotted, field_info, nearest
+from rlcore.config.document import MAX_PROBLEMS, ConfigErrors, Document, Problems, shown
 from rlcore_torch import OffPolicySettings
 
 CLASSES = [

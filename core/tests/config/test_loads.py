@@ -38,7 +38,7 @@ def check(schema: dict[str, Any]) -> Any:
 
 
 def at(found: Any, path: str) -> Any:
-    """What is at a path of keys and attributes, as plain data."""
+    """Return the value at a path of keys and attributes, as plain data."""
     for part in path.split("."):
         found = found[part] if isinstance(found, dict) else getattr(found, part)
     return plain(found, ())

@@ -26,7 +26,7 @@ def test_a_rank_is_what_its_variables_say() -> None:
 
 def test_an_id_that_is_used_again_is_another_job_in_another_torchrun() -> None:
     """torchrun's default id is ``none``. Only a random one says which call of torchrun a process belongs to."""
-    show = "from rlcore.run.ranks.launch import launched; print(launched().job)"
+    show = "from rlcore.contracts.ranks import launched; print(launched().job)"
 
     def of_another(name: str) -> str:
         starter = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {show!r}], check=True)"

@@ -1,4 +1,4 @@
-"""What all Gymnasium environments share, and those that are stepped one by one in this process.
+"""The base of all Gymnasium environments, and environments that are stepped one by one in this process.
 
 Gymnasium's own ``SyncVectorEnv`` merges infos and copies observations at every step. :class:`InProcessEnvironment`
 steps its environments directly and writes results into arrays that are reused. It also creates an environment again
