@@ -88,9 +88,7 @@ FILES = ["Agent.safetensors", "run.safetensors", "state.json", "manifest.json"]
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_flipped_bit_of_every_file_and_a_shortened_or_missing_one_are_noticed(
-    tmp_path: Path, name: str, save_steps: SaveSteps
-) -> None:
+def test_every_flipped_bit_and_shortened_file_is_noticed(tmp_path: Path, name: str, save_steps: SaveSteps) -> None:
     (path,) = save_steps(tmp_path, 2)
     content = (path / name).read_bytes()
     for position in range(len(content)):

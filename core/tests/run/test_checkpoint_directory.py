@@ -42,9 +42,7 @@ def steps(found: Iterable[Checkpoint]) -> list[int]:
     return [each.step for each in found]
 
 
-def test_bad_checkpoints_that_a_resumed_run_passed_over_do_not_push_out_good_ones(
-    tmp_path: Path, save_steps: SaveSteps
-) -> None:
+def test_bad_checkpoints_that_a_resume_passed_over_push_out_no_good_ones(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 1, 2, 3, 4)
     for bad in ("3", "4"):
         (tmp_path / bad / "state.json").unlink()
@@ -53,9 +51,7 @@ def test_bad_checkpoints_that_a_resumed_run_passed_over_do_not_push_out_good_one
     assert steps(find_checkpoints(tmp_path)) == [1, 2, 3, 4], "until the run saves their steps again"
 
 
-def test_nothing_that_rlcore_did_not_write_is_deleted_or_taken_for_a_checkpoint(
-    tmp_path: Path, save_steps: SaveSteps
-) -> None:
+def test_nothing_of_others_is_deleted_or_taken_for_a_checkpoint(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 1, 2, 3)
     (tmp_path / "2024").mkdir()
     (tmp_path / "2024" / "photo.jpg").write_text("mine")
@@ -97,9 +93,7 @@ def test_files_of_others_in_the_place_of_a_checkpoint_move_beside_it(
     )
 
 
-def test_a_damaged_new_checkpoint_of_a_step_leaves_the_older_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_new_checkpoint_leaves_the_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_checkpoint(tmp_path, 8, {"B": {"value": 1}})
     write = checkpoints.write_checkpoint
 

@@ -67,9 +67,7 @@ def test_the_list_has_steps_sizes_scores_promise_and_format(evaluated: Path, fil
     assert "best evaluation" in text and "newest" in text and "weights only" in text
 
 
-def test_shared_files_count_once_on_disk_and_are_freed_with_their_last_checkpoint(
-    make_run: Any, files: Any, run_checkpoints: Any
-) -> None:
+def test_shared_files_count_once_and_go_with_their_last_one(make_run: Any, files: Any, run_checkpoints: Any) -> None:
     """Two pairs of checkpoints share a file; that of the newer pair stays with the checkpoint that prune keeps."""
     make_run(**ALL).train()
     place = files().path / "checkpoints"
@@ -90,9 +88,7 @@ def test_shared_files_count_once_on_disk_and_are_freed_with_their_last_checkpoin
     assert pruned["freed"] == sum(whole.values()) - left
 
 
-def test_a_checkpoint_that_a_plugin_holds_is_marked_while_the_process_lives(
-    make_run: Any, files: Any, run_checkpoints: Any
-) -> None:
+def test_a_checkpoint_that_a_plugin_holds_is_marked_meanwhile(make_run: Any, files: Any, run_checkpoints: Any) -> None:
     held: dict[int, list[bool]] = {}
 
     class Mirror:
@@ -154,9 +150,7 @@ def test_pruning_keeps_the_newest_the_best_and_what_rlcore_did_not_write(
     assert {80, 200, 240} <= set(files().steps)
 
 
-def test_the_last_good_checkpoint_stays_and_damaged_newer_ones_too(
-    make_run: Any, files: Any, run_checkpoints: Any
-) -> None:
+def test_the_last_good_checkpoint_and_damaged_newer_ones_stay(make_run: Any, files: Any, run_checkpoints: Any) -> None:
     make_run(**ALL).train()
     place = files().path / "checkpoints"
     for step in (80, 200):
@@ -169,9 +163,7 @@ def test_the_last_good_checkpoint_stays_and_damaged_newer_ones_too(
     assert files().steps == [160, 200]
 
 
-def test_what_to_delete_must_be_said_both_limits_must_hold_and_age_is_that_of_the_manifest(
-    make_run: Any, files: Any, run_checkpoints: Any
-) -> None:
+def test_pruning_needs_a_limit_and_all_limits_must_hold(make_run: Any, files: Any, run_checkpoints: Any) -> None:
     make_run(**ALL).train()
     for step, hours in ((40, 50), (80, 30), (120, 30), (160, 1)):
         old = time.time() - 3600 * hours
@@ -188,9 +180,7 @@ def test_what_to_delete_must_be_said_both_limits_must_hold_and_age_is_that_of_th
     assert files().steps == [160, 200]
 
 
-def test_a_run_that_trains_and_a_directory_without_a_mark_are_not_pruned(
-    make_run: Any, files: Any, run_checkpoints: Any
-) -> None:
+def test_a_run_that_trains_or_has_no_mark_is_not_pruned(make_run: Any, files: Any, run_checkpoints: Any) -> None:
     with make_run(**ALL) as run:
         next(run)
         next(run)

@@ -61,9 +61,7 @@ class Events:
         (run.directory / f"tables/{step}.csv").write_text(str(run.seed))
 
 
-def test_force_replaces_a_run_and_leaves_what_rlcore_did_not_write(
-    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_force_leaves_what_rlcore_did_not_write(make_run: Any, files: Any, caplog: pytest.LogCaptureFixture) -> None:
     first = make_run(keep_checkpoints=0)
     first.plugins.register(Events(), "events")
     first.train()
@@ -94,7 +92,7 @@ def test_force_replaces_a_run_and_leaves_what_rlcore_did_not_write(
 
 
 @pytest.mark.parametrize("changes", [{}, FORCE])
-def test_nothing_is_replaced_that_has_not_the_mark_of_rlcore(
+def test_nothing_without_the_mark_of_rlcore_is_replaced(
     make_run: Any, files: Any, tmp_path: Path, changes: Any
 ) -> None:
     """A run of ML-Agents has a configuration.yaml too, and the same default name."""
@@ -117,9 +115,7 @@ def test_nothing_is_replaced_that_has_not_the_mark_of_rlcore(
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "checkpoints/best", "run_logs", "metrics.jsonl", "Agent", "tables"])
-def test_a_run_never_follows_a_link_to_the_files_of_another_run(
-    make_run: Any, files: Any, run_rlcore: RunRlcore, name: str
-) -> None:
+def test_no_link_leads_to_the_files_of_another_run(make_run: Any, files: Any, run_rlcore: RunRlcore, name: str) -> None:
     """Another run's checkpoints beyond ``keep_checkpoints`` were deleted, and its summaries appended to."""
     other = {"checkpoint_settings.run_id": "other", "evaluation": {"interval": 50, "episodes": 1}}
     for changes in (other, {"evaluation": other["evaluation"]}):
@@ -204,9 +200,7 @@ def test_a_run_with_a_checkpoint_of_a_newer_rlcore_is_neither_resumed_nor_replac
     assert files().everything() == before
 
 
-def test_a_lock_file_is_made_again_and_looked_at_without_waiting(
-    make_run: Any, files: Any, run_rlcore: RunRlcore
-) -> None:
+def test_a_lock_file_is_made_again_and_never_waited_for(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
     run = make_run()
     next(run)
     (files().path / ".lock").unlink()
@@ -219,9 +213,7 @@ def test_a_lock_file_is_made_again_and_looked_at_without_waiting(
 
 
 @pytest.mark.parametrize("replaced", [True, False])
-def test_nothing_is_written_into_a_directory_that_is_not_the_one_that_was_locked(
-    make_run: Any, files: Any, replaced: bool
-) -> None:
+def test_nothing_is_written_into_a_directory_that_was_not_locked(make_run: Any, files: Any, replaced: bool) -> None:
     first = make_run()
     next(first)
     files().path.rename(files("old").path)
@@ -235,9 +227,7 @@ def test_nothing_is_written_into_a_directory_that_is_not_the_one_that_was_locked
     assert files("old").steps == [40]
 
 
-def test_a_start_that_fails_leaves_nothing_and_removes_nothing_that_somebody_put_there(
-    make_run: Any, files: Any
-) -> None:
+def test_a_start_that_fails_leaves_nothing_and_removes_nothing_of_others(make_run: Any, files: Any) -> None:
     for option in ("resume", "inference"):
         with pytest.raises(RunStateError, match=rf"there is no run to resume; start it without --{option}$"):
             make_run({f"checkpoint_settings.{option}": True}).train()
@@ -258,9 +248,7 @@ def test_a_run_id_cannot_leave_the_results_directory(configure: Any, run_id: str
 
 
 @pytest.mark.parametrize("name", ["../../x", "/tmp/x", "run", "result.json", "a b"])
-def test_a_behavior_that_the_environment_names_cannot_leave_its_place(
-    make_run: Any, files: Any, tmp_path: Path, name: str
-) -> None:
+def test_the_name_of_a_behavior_cannot_leave_its_place(make_run: Any, files: Any, tmp_path: Path, name: str) -> None:
     class Names:
         """An environment that names its behavior by itself."""
 
@@ -282,9 +270,7 @@ def test_without_an_interval_a_run_has_several_checkpoints(make_run: Any, files:
     assert files().steps == [120, 140, 160, 180, 200]
 
 
-def test_two_that_start_at_the_same_moment_do_not_share_a_directory(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_that_start_at_once_share_no_directory(make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one begins, and ends, between our look at the directory and our lock."""
     ours = make_run()
     acquire = ours.directory._lock.acquire

@@ -56,9 +56,7 @@ def results_of(run: Run) -> list[EvaluationResult]:
     return heard
 
 
-def test_a_result_against_each_opponent_is_heard_written_and_printed(
-    make_run: Any, files: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_result_against_each_opponent_is_told(make_run: Any, files: Any, capsys: pytest.CaptureFixture[str]) -> None:
     heard = results_of(make_run({**evaluating(), "stats": {"console": {}}}))
     assert len(heard) == 4
     last = heard[-1]
@@ -127,7 +125,7 @@ def test_a_checkpoint_of_another_run_plays_and_that_run_stays_as_it_is(make_run:
         ({"behavior": "Agnet"}, "behavior: .* has no behavior 'Agnet'; it has Agent; did you mean 'Agent'"),
     ],
 )
-def test_a_policy_that_is_not_there_is_refused_with_its_line_before_training(
+def test_a_policy_that_is_not_there_is_refused_with_its_line(
     refused: Any, old: Path, changes: Any, message: str
 ) -> None:
     refused(against(old, **changes), message.partition(":")[0], f"before.{message}")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rlcore import hookimpl
-from rlcore.config.problems import ConfigErrors
+from rlcore.config.document import ConfigErrors
 from rlcore.errors import ConfigError
 from rlcore.run.run import Run
 
@@ -25,9 +25,7 @@ def test_overrides_are_merged_into_the_environment_block(make_run: Any) -> None:
     run.close()
 
 
-def test_an_environment_of_another_kind_takes_no_options_over_and_some_environment_is_needed(
-    make_run: Any, configure: Any
-) -> None:
+def test_another_kind_takes_no_options_over_and_some_environment_is_needed(make_run: Any, configure: Any) -> None:
     block = {"interval": 100, "environment": {"type": "uneven"}}
     run = make_run({"environment.options": {"length": 4}, "evaluation": block})
     with pytest.raises(

@@ -485,7 +485,7 @@ def test_one_seed_gives_the_same_numbers_and_another_gives_others(make_run: Any)
     "of", [lambda settings, run: settings.num_envs, lambda settings, run: run.num_envs, lambda settings, run: 1]
 )
 def test_an_environment_is_told_one_number_of_copies_in_training_and_evaluation(make_run: Any, of: Any) -> None:
-    """One that is made with another number is refused."""
+    """An environment that is made with another number is refused."""
     told = []
 
     class Counts:

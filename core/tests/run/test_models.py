@@ -126,9 +126,7 @@ def test_evaluate_names_the_groups_reward_apart(run_rlcore: RunRlcore, configure
     )
 
 
-def test_status_tells_how_much_of_the_target_is_done_and_whether_the_run_is_running(
-    make_run: Any, run_rlcore: RunRlcore, files: Any
-) -> None:
+def test_status_tells_how_much_is_done_and_whether_it_runs(make_run: Any, run_rlcore: RunRlcore, files: Any) -> None:
     run = make_run()
     next(run)
     lines = run_rlcore("status", files().path).stdout

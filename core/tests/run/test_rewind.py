@@ -23,9 +23,7 @@ def back_to(step: int | str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["corridor", "identity"])
-def test_a_run_resumed_from_an_earlier_checkpoint_takes_the_same_steps_again(
-    make_run: Any, files: Any, kind: str
-) -> None:
+def test_a_run_resumed_from_an_earlier_checkpoint_repeats_its_steps(make_run: Any, files: Any, kind: str) -> None:
     changes = {"environment.type": kind}
     make_run(changes, **ALL).train()
     whole, metrics = {step: files().checkpoint(step) for step in files().steps}, files().metrics

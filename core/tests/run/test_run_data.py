@@ -47,9 +47,7 @@ def test_a_run_that_trains_has_no_result_yet(make_run: Any, files: Any) -> None:
     assert data.unreadable_metrics == () and data.timers is None
 
 
-def test_a_run_that_is_not_there_gets_the_nearest_name(
-    make_run: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_run_is_refused(make_run: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_run({"checkpoint_settings.run_id": "walker"}, max_steps=50).train()
     (files("walkers").path).mkdir()  # not a run
     monkeypatch.chdir(tmp_path)

@@ -113,9 +113,7 @@ def test_a_seal_fits_what_it_was_made_for_alone(tmp_path: Path) -> None:
         read_saved_configuration(tmp_path)
 
 
-def test_the_configuration_of_a_copied_run_does_not_resume_the_original(
-    make_run: Any, files: Any, run_rlcore: RunRlcore
-) -> None:
+def test_the_configuration_of_a_copy_resumes_no_original(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
     make_run(max_steps=100).train()
     before = files().everything()
     shutil.copytree(files().path, files("copied").path)

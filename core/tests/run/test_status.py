@@ -34,23 +34,6 @@ def stage_at(files: Any, step: int) -> int:
 # ---------------------------------------------------------------- environment parameters
 
 
-def test_the_status_of_every_checkpoint_has_the_lesson_of_its_state(make_run: Any, files: Any) -> None:
-    seen: list[tuple[int, int]] = []
-
-    class Looks:
-        @hookimpl
-        def rlcore_checkpoint_saved(self, step: int) -> None:
-            status = files().status
-            assert status["metadata"]["run_steps"] == step
-            seen.append((status["pace"]["lesson_num"], stage_at(files, step)))
-
-    run = make_run(PACED)
-    run.plugins.register(Looks(), "looks")
-    run.train()
-    written = [status for status, _ in seen]
-    assert len(seen) == 5 and written == [stage for _, stage in seen] and written[0] < written[-1] == 3
-
-
 class Bookkeeper:
     """A plugin with a section of its own, whose content depends on what it got back."""
 
@@ -86,9 +69,7 @@ HAPPENS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def test_a_resume_equals_itself_whatever_happened_to_the_status(
-    make_run: Any, files: Any, abandon: Any, tmp_path: Path
-) -> None:
+def test_a_resume_does_not_depend_on_the_status(make_run: Any, files: Any, abandon: Any, tmp_path: Path) -> None:
     """Byte for byte: every checkpoint, the summaries, the result and the status that is written in the end."""
 
     def made(**more: Any) -> Run:
@@ -146,7 +127,7 @@ def test_status_shows_what_a_kill_before_the_status_file_left_behind(
     assert files().steps == [40, 80, 120] and files().status["metadata"]["run_steps"] == 80
     assert "evaluation" not in files().status["metadata"]
     lesson = stage_at(files, 120)
-    assert files().status["pace"]["lesson_num"] < lesson
+    assert files().status["pace"]["lesson_num"] == stage_at(files, 80) < lesson
     before = files().everything()
     answers = [run_rlcore("status", files().path, *options) for options in (["--json"], [])]
     assert [(each.exit_code, each.stderr) for each in answers] == [(0, "")] * 2

@@ -102,9 +102,7 @@ def test_several_plugins_add_keys_to_the_section_of_a_behavior(make_run: Any, fi
         with_plugin(run, Reports({"Agent": {"elo": 4}})).train()
 
 
-def test_what_is_not_finite_is_null_in_every_file_and_in_a_status_that_somebody_keeps_elsewhere(
-    make_run: Any, files: Any
-) -> None:
+def test_what_is_not_finite_is_null_in_every_file_and_every_status(make_run: Any, files: Any) -> None:
     class Keeps(Reports):
         kept: Any = {"rating": {"elo": float("inf")}}
 
@@ -143,9 +141,7 @@ def test_no_plugin_changes_what_another_is_given(make_run: Any, files: Any, firs
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left"), RunStateError("the database is locked"), KeyError("x")]
 )
-def test_whatever_keeps_the_status_from_being_written_the_checkpoint_is_saved_and_told(
-    make_run: Any, files: Any, error: Exception
-) -> None:
+def test_without_a_written_status_the_checkpoint_is_saved_and_told(make_run: Any, files: Any, error: Exception) -> None:
     class Fails(Reads):
         @hookimpl
         def rlcore_write_status(self) -> None:
@@ -183,7 +179,7 @@ def test_a_state_that_is_no_mapping_or_holds_itself_is_not_saved(
     assert files().steps == []
 
 
-def test_lessons_are_taken_from_the_checkpoint_where_the_status_cannot_be_read(
+def test_lessons_come_from_the_checkpoint_if_need_be(
     make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_run({**PACED, "checkpoint_settings.run_id": "other"}).train()
