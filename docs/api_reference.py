@@ -145,7 +145,7 @@ PAGES: Mapping[str, Page] = {
     "torch-learning": Page(
         "rlcore_torch: optimizers, schedules, records, settings",
         "Optimizers and schedules, and what plugins announce for trainers in PyTorch.",
-        ("rlcore_torch.optimization", "rlcore_torch.records", "rlcore_torch.settings"),
+        ("rlcore_torch.optimization", "rlcore_torch.plugin", "rlcore_torch.settings"),
     ),
     "testing": Page(
         "rlcore_devkit",

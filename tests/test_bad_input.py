@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import yaml
+from small_runs import DATA, data
 
 from rlcore_devkit.fixtures import CommandResult, InstallPlugin, RunRlcore, installed_plugin, run_rlcore
 
 __all__ = ["installed_plugin", "run_rlcore"]
 
-DATA = Path(__file__).parent / "data"
 CONFIG = (DATA / "small_run.yaml").read_text("utf-8")
-MISTAKES = yaml.safe_load((DATA / "bad_input.yaml").read_text("utf-8"))
+MISTAKES, SICK = data("bad_input"), data("sick_environments")
 
 
 @pytest.fixture
@@ -81,8 +81,6 @@ class Sick(gymnasium.Env):
 
     def __init__(self, symptom="", healthy=65):
         self.symptom, self.healthy, self.taken = symptom, healthy, 0
-        if symptom == "space":
-            self.action_space = gymnasium.spaces.Text(4)
         if symptom == "words":
             self.observation_space = gymnasium.spaces.Sequence(gymnasium.spaces.Discrete(2))
 
@@ -92,19 +90,12 @@ class Sick(gymnasium.Env):
 
     def step(self, action):
         self.taken += 1
-        reward, observation = 1.0, np.zeros(2, np.float32)
-        if self.taken > self.healthy:
-            if self.symptom == "reward":
-                reward = float("nan")
-            if self.symptom == "huge reward":
-                reward = 1e38
-            if self.symptom == "huge observation":
-                observation[0] = 1e10 + self.taken
-            if self.symptom == "observation":
-                observation[1] = np.inf
-            if self.symptom == "error":
-                raise ValueError("the simulator\\nis gone")
-        return observation, reward, self.taken % 10 == 0, False, {}
+        symptom = self.symptom if self.taken > self.healthy else ""
+        if symptom == "error":
+            raise ValueError("the simulator\\nis gone")
+        reward = {"reward": float("nan"), "huge reward": 1e38}.get(symptom, 1.0)
+        seen = {"huge observation": (1e10 + self.taken, 0), "observation": (0, np.inf)}.get(symptom, (0, 0))
+        return np.array(seen, np.float32), reward, self.taken % 10 == 0, False, {}
 
 
 gymnasium.register("Sick-v0", entry_point=Sick)
@@ -134,93 +125,38 @@ def test_an_unsupported_space(run_rlcore: RunRlcore, working: Path, sick: Any) -
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("case", SICK["evaluation"].values(), ids=SICK["evaluation"])
 def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
-    run_rlcore: RunRlcore, working: Path, sick: Any
+    run_rlcore: RunRlcore, working: Path, sick: Any, case: dict[str, Any]
 ) -> None:
     sick("")  # training's is healthy
-
-    def evaluating(*sets: str) -> CommandResult:
-        every = [
-            "evaluation.interval=100",
-            "evaluation.episodes=3",
-            *(f"evaluation.environment.{each}" for each in sets),
-        ]
-        return run_rlcore("run", "config.yaml", "--force", *(word for each in every for word in ("--set", each)))
-
-    refused(
-        evaluating("options.symptom=error", "options.healthy=1"), 3,
-        "evaluation: sick_environment:Sick-v0: environment 0, episode 0: step failed: ValueError: the simulator is "
-        "gone; --debug shows the traceback",
-    )  # fmt: skip
-    refused(
-        evaluating("options.mood=bad"), 3,
-        "evaluation: sick_environment:Sick-v0: cannot be made with options {'mood': 'bad', 'symptom': ''}: TypeError: "
-        "Sick.__init__() got an unexpected keyword argument 'mood' was raised from the environment creator for "
-        "Sick-v0 with kwargs ({'mood': 'bad', 'symptom': ''}); --debug shows the traceback",
-    )  # fmt: skip
-    refused(
-        evaluating("id=CartPole-v11"), 2,
-        "--set evaluation.environment.id: 'CartPole-v11' is not registered with Gymnasium; did you mean 'CartPole-v1'? "
-        "(an environment of another package is written 'its_module:Name-v0') (refused by plugin 'gymnasium' "
-        "(rlcore-gymnasium 0.1.0))",
-    )  # fmt: skip
+    every = ["interval=100", "episodes=3", *(f"environment.{each}" for each in case["set"])]
+    evaluating = (word for each in every for word in ("--set", f"evaluation.{each}"))
+    refused(run_rlcore("run", "config.yaml", *evaluating), case["code"], case["line"])
 
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
-@pytest.mark.parametrize(
-    ("symptom", "cause", "cure"),
-    [
-        (
-            "huge reward",
-            "the largest reward is 1e+38, too large to learn from: scale rewards down in the environment",
-            "",
-        ),
-        (
-            "huge observation",
-            "the largest value of observation 'observation' is 1e+10, too large to learn from: set "
-            "network_settings.normalize: true, or scale it down in the environment",
-            "behaviors.Agent.network_settings.normalize=true",
-        ),
-    ],
-)
+@pytest.mark.parametrize("symptom", SICK["too_large"])
 def test_a_number_that_is_too_large_to_learn_from_is_blamed_and_not_the_learning_rate(
-    run_rlcore: RunRlcore, working: Path, sick: Any, symptom: str, cause: str, cure: str
+    run_rlcore: RunRlcore, working: Path, sick: Any, symptom: str
 ) -> None:
     sick(symptom)
-    refused = run_rlcore("run", "config.yaml")
+    refused, case = run_rlcore("run", "config.yaml"), SICK["too_large"][symptom]
     assert (refused.exit_code, refused.stdout) == (3, "")
     *warnings, error = refused.stderr.splitlines()
     assert error.startswith("error: behavior 'Agent': the loss became NaN or infinite in the update at step ")
-    assert error.endswith(f"); {cause}")
+    assert error.endswith(case["line"])
     assert [line for line in warnings if ", outside its bounds " not in line] == []
-    if cure:
-        assert run_rlcore("run", "config.yaml", "--force", "--set", cure).exit_code == 0
+    if "cure" in case:
+        assert run_rlcore("run", "config.yaml", "--force", "--set", case["cure"]).exit_code == 0
 
 
-REMEDY = "fix the environment, or wrap it to keep its values finite"
-
-
-@pytest.mark.parametrize(
-    ("symptom", "message"),
-    [
-        ("reward", f"behavior 'Agent': reward of slot 0 (environment 0) is nan at step 130; {REMEDY}"),
-        (
-            "observation",
-            "behavior 'Agent': observation 'observation' of slot 0 (environment 0) is [ 0. inf] at step 130; "
-            f"{REMEDY} and below 3.4e+38, the largest float32",
-        ),
-        (
-            "error",
-            "sick_environment:Sick-v0: environment 0, episode 7: step failed: ValueError: the simulator is gone; "
-            "--debug shows the traceback",
-        ),
-    ],
-)
+@pytest.mark.parametrize("symptom", SICK["ill"])
 def test_an_environment_that_falls_ill_leaves_the_last_good_checkpoint(
-    run_rlcore: RunRlcore, working: Path, sick: Any, symptom: str, message: str
+    run_rlcore: RunRlcore, working: Path, sick: Any, symptom: str
 ) -> None:
     sick(symptom)
-    refused(run_rlcore("run", "config.yaml"), 3, message)
+    refused(run_rlcore("run", "config.yaml"), 3, SICK["ill"][symptom])
     assert [path.name for path in (working / "results" / "run" / "checkpoints").iterdir()] == ["100"]
     assert run_rlcore("evaluate", "run", "--episodes", "2").exit_code == 0
 

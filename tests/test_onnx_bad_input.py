@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx_files import export
+from small_runs import data
 
 from rlcore import ConfigError, NotInstalled
 from rlcore_onnx.runtime import OnnxPolicy, load
@@ -39,80 +40,30 @@ def policies(directory: Path) -> Callable[..., OnnxPolicy]:
 
 # ------------------------------------------------------------ arrays
 
+REFUSED = data("onnx_bad_input")
 ZEROS = np.zeros((2, 3), np.float32)
 NAN = np.array([[0, 0, 0], [0, np.nan, 0]], np.float32)
-SEVERAL = {"state": ZEROS, "wind": np.zeros((2, 2, 2)), "room": np.zeros((2, 4))}
-MEMORY = np.zeros((2, 8), np.float32)
-IMAGE = {"state": ZEROS, "camera": np.zeros((2, 20, 24, 3), np.uint8)}
 
 
-@pytest.mark.parametrize(
-    ("kind", "arguments", "message"),
-    [
-        (
-            "vector",
-            (ZEROS[0],),
-            "observation 'state' has shape [3] and must have [rows, 3]; of a single row, give array",
-        ),
-        ("vector", (ZEROS[:, :2],), "observation 'state' has shape [2, 2] and must have [rows, 3]"),
-        ("vector", (np.float32(1),), "observation 'state' has shape [] and must have [rows, 3]"),
-        ("vector", (NAN,), "observation 'state': nan in row 1 is not finite"),
-        ("vector", (NAN + np.inf,), "observation 'state': inf in row 0 is not finite"),
-        ("vector", (np.full((1, 3), 1e300),), "observation 'state': 1e+300 in row 0 is not finite"),
-        ("vector", (np.full((1, 3), "a"),), "observation 'state' has type <U1 and must have float32"),
-        ("vector", ({},), "observation 'state' is missing"),
-        ("vector", ({"sate": ZEROS},), "unknown observation 'sate'; did you mean 'state'?; there are state"),
-        ("several", (ZEROS,), "behavior 'Walker' has 3 observations; give a mapping with 'state', 'wind', 'room'"),
-        (
-            "several",
-            ({**SEVERAL, "room": np.zeros((1, 4))},),
-            "must have equally many rows: 'state' has 2, 'wind' has 2, ",
-        ),
-        (
-            "image",
-            ({**IMAGE, "camera": IMAGE["camera"] + 0.5},),
-            "observation 'camera': 0.5 in row 0 is not a value of u",
-        ),
-        (
-            "image",
-            ({**IMAGE, "camera": IMAGE["camera"] - 1.0},),
-            "observation 'camera': -1.0 in row 0 is not a value of ",
-        ),
-        (
-            "image",
-            ({**IMAGE, "camera": np.moveaxis(IMAGE["camera"], -1, 1)},),
-            "has shape [2, 3, 20, 24] and must have [",
-        ),
-        ("vector", (ZEROS, np.ones((2, 1), bool)), "action_mask has shape [2, 1] and must have [2, 0]"),
-        ("discrete", (ZEROS, np.ones((2, 5), bool)), "action_mask has shape [2, 5] and must have [2, 4]"),
-        ("discrete", (ZEROS, np.ones((1, 4), bool)), "action_mask has shape [1, 4] and must have [2, 4]"),
-        (
-            "branches",
-            (ZEROS, np.array([[1] * 9, [1, 1, 0, 0, 0, 1, 1, 1, 1]], bool)),
-            "action_mask allows no option of branch 1 in row 1",
-        ),
-        ("memory", (ZEROS,), "behavior 'Walker': the policy has memory; give memory=policy.initial_memory(rows), keep"),
-        (
-            "memory",
-            (ZEROS, None, True, MEMORY[:1]),
-            "memory is [1, 8] of float32 and must be an array [2, 8] of float32",
-        ),
-        (
-            "memory",
-            (ZEROS, None, True, MEMORY.astype(float)),
-            "memory is [2, 8] of float64 and must be an array [2, 8]",
-        ),
-        ("memory", (ZEROS, None, True, MEMORY.tolist()), "memory is list and must be an array [2, 8] of float32"),
-        ("vector", (ZEROS, None, True, MEMORY), "memory is [2, 8] of float32 and must be an array [2, 0] of float32"),
-    ],
-)
-def test_an_array_that_does_not_fit_is_named(
-    policies: Callable[..., OnnxPolicy], kind: str, arguments: tuple[Any, ...], message: str
-) -> None:
+def array(given: Any) -> Any:
+    """An array as the data file writes it."""
+    about = given if isinstance(given, dict) else {"shape": given}
+    kind = about.get("type", "float32")
+    if "values" in about:
+        return np.array(about["values"], kind)
+    made = np.zeros(about["shape"], "float32" if kind == "list" else kind)
+    made[about.get("row", ...)] = about.get("value", 0)
+    return made.tolist() if kind == "list" else made
+
+
+@pytest.mark.parametrize("case", REFUSED["arrays"], ids=lambda case: case["message"])
+def test_an_array_that_does_not_fit_is_named(policies: Callable[..., OnnxPolicy], case: dict[str, Any]) -> None:
+    named = {name: array(each) for name, each in case.get("named", {}).items()}
+    given = {name: array(case[name]) for name in ("action_mask", "memory") if name in case}
     for profile in ("generic", "unity"):
         with pytest.raises(ValueError) as raised:  # noqa: PT011  # the text is compared below
-            policies(kind, profile).act(*arguments)
-        assert message in str(raised.value) and "\n" not in str(raised.value)
+            policies(case["policy"], profile).act(named if "named" in case else array(case["observations"]), **given)
+        assert case["message"] in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_a_memory_is_unchanged_by_a_call_that_is_refused(policies: Callable[..., OnnxPolicy]) -> None:
@@ -187,35 +138,21 @@ def test_a_file_of_a_later_format_is_refused(changed: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda metadata: "{", "the metadata 'rlcore' cannot be read: ValueError: is not JSON: "),
-        (lambda metadata: "[" * 100_000, "the metadata 'rlcore' cannot be read: ValueError: is nested deeper than"),
-        (lambda metadata: [], "the metadata 'rlcore' cannot be read: TypeError: "),
-        (lambda metadata: {"a": 1}, "the metadata 'rlcore' cannot be read: KeyError: 'format'"),
-        (lambda metadata: metadata.pop("behavior") and None, "is not as rlcore writes it: KeyError: 'behavior'"),
-        (lambda metadata: metadata["behavior"].update(low=None), "is not as rlcore writes it: TypeError: "),
-        (lambda metadata: metadata["behavior"].update(observations=["a"]), "is not as rlcore writes it: TypeError: "),
-        (lambda metadata: metadata["inputs"].update(unused=3), "is not as rlcore writes it: AttributeError: "),
-        (lambda metadata: metadata["inputs"].update(epsilon_size=10**12), "a size is not a whole number up to"),
-        (
-            lambda metadata: metadata["inputs"].update(epsilon_size=3),
-            "'epsilon' is [2] in the graph, not 3",
-        ),
-        (lambda metadata: metadata["behavior"].update(discrete=[10**12]), "is not as rlcore writes it: "),
-        (lambda metadata: metadata["behavior"].update(memory_size=-1), "a size is not a whole number up to"),
-        (lambda metadata: metadata["behavior"]["observations"][0].update(shape=[10**12]), "is not as rlcore writes"),
-        (lambda metadata: metadata["behavior"]["observations"][0].update(name=[]), "is not as rlcore writes it: "),
-        (lambda metadata: metadata["behavior"]["observations"][0].update(dtype=[]), "a dtype is not of numbers"),
-        (lambda metadata: metadata["outputs"].update(memory=[]), "is not as rlcore writes it: TypeError: unhash"),
-        (lambda metadata: metadata["inputs"].update(memory="m"), "'rlcore' does not fit the graph: m"),
-        (lambda metadata: metadata["inputs"].update(epsilon=None), "'rlcore' does not fit the graph: epsilon"),
-        (lambda metadata: metadata["outputs"].update(continuous="c"), "'rlcore' does not fit the graph: c"),
-    ],
-)
-def test_metadata_that_rlcore_did_not_write_are_refused(changed: Any, change: Any, message: str) -> None:
-    assert message in refused(changed(change))
+@pytest.mark.parametrize("case", REFUSED["metadata"], ids=lambda case: case["message"])
+def test_metadata_that_rlcore_did_not_write_are_refused(changed: Any, case: dict[str, Any]) -> None:
+    def change(metadata: dict[str, Any]) -> Any:
+        if "text" in case:
+            return case["text"] * case.get("times", 1)
+        metadata.pop(case.get("delete"), None)
+        for dotted, value in case.get("set", {}).items():
+            *way, last = dotted.split(".")
+            place: Any = metadata
+            for key in way:
+                place = place[int(key) if key.isdecimal() else key]
+            place[last] = value
+        return None
+
+    assert case["message"] in refused(changed(change))
 
 
 def test_flipped_bits_are_refused_or_change_nothing(directory: Path, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class Setting:
 
 
 def settings() -> Iterator[tuple[str, Setting]]:
-    """Those of ``data/hostile_settings.yaml``."""
+    """The settings of ``data/hostile_settings.yaml``."""
     for name, entry in yaml.safe_load((Path(__file__).parent / "data/hostile_settings.yaml").read_text()).items():
         if "set" in entry:
             setting = Setting((*START, "--set", f"environment.workers={entry['set']}"), entry["code"], entry["said"])

@@ -2,14 +2,14 @@ from .cli.main import main as main
 from .cli.terminal import cells as cells
 from .cli.terminal import echo as echo
 from .cli.terminal import plain_console as plain_console
+from .config.document import ConfigErrors as ConfigErrors
 from .config.document import Document as Document
+from .config.document import Problems as Problems
 from .config.dump import dump_config as dump_config
 from .config.dump import write_config as write_config
 from .config.load import config_from_mapping as config_from_mapping
 from .config.load import load_config as load_config
 from .config.load import load_plugins_for as load_plugins_for
-from .config.problems import ConfigErrors as ConfigErrors
-from .config.problems import Problems as Problems
 from .config.reading import document_from_mapping as document_from_mapping
 from .config.reading import read_document as read_document
 from .config.rewriting import apply_overrides as apply_overrides
@@ -50,6 +50,7 @@ from .contracts.ranks import OneRank as OneRank
 from .contracts.ranks import Ranks as Ranks
 from .contracts.ranks import SlotShare as SlotShare
 from .contracts.ranks import StepCount as StepCount
+from .contracts.ranks import launched as launched
 from .contracts.ranks import share_slots as share_slots
 from .contracts.ranks import total_of as total_of
 from .contracts.recordings import EpisodeRecorder as EpisodeRecorder
@@ -160,6 +161,7 @@ from .plugins.discover import Plugin as Plugin
 from .plugins.failures import blame as blame
 from .plugins.failures import blamed as blamed
 from .plugins.manager import HookManager as HookManager
+from .plugins.registry import Registry as Registry
 from .plugins.registry import call_target as call_target
 from .plugins.registry import require_protocol as require_protocol
 from .plugins.select import Selection as Selection
@@ -183,7 +185,6 @@ from .run.behaviors.checks import outside_bounds as outside_bounds
 from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
 from .run.curricula.curricula import RunCurricula as RunCurricula
 from .run.curricula.parameters import EpisodesInOrder as EpisodesInOrder
-from .run.ranks.launch import launched as launched
 from .run.run import Run as Run
 from .run.saved.data import CheckpointData as CheckpointData
 from .run.saved.data import RunData as RunData

@@ -9,10 +9,8 @@ import sys
 
 import pytest
 
-from rlcore import Launch
+from rlcore import ConfigError, Launch, launched
 from rlcore.cli.main import named
-from rlcore.errors import ConfigError
-from rlcore.run.ranks.launch import launched
 
 JOB = "0b4a7a3e-7d0e-4a0c-9f57-5a2f0a8f7a11"
 NEEDED = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "29500"}
@@ -28,7 +26,7 @@ def test_a_rank_is_what_its_variables_say() -> None:
 
 def test_an_id_that_is_used_again_is_another_job_in_another_torchrun() -> None:
     """torchrun's default id is ``none``. Only a random one says which call of torchrun a process belongs to."""
-    show = "from rlcore.run.ranks.launch import launched; print(launched().job)"
+    show = "from rlcore.contracts.ranks import launched; print(launched().job)"
 
     def of_another(name: str) -> str:
         starter = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {show!r}], check=True)"

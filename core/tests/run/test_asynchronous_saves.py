@@ -24,10 +24,6 @@ WAITING = {"checkpoint_settings.run_id": "waiting"}
 LONG = 60.0  # seconds that something which happens soon may take on a busy machine
 
 
-def checkpoints(files: Any) -> dict[int, Any]:
-    return {step: files.checkpoint(step) for step in files.steps}
-
-
 @pytest.fixture
 def writes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Each write waits until the training has gone on; the list gets the steps of the checkpoint and of the run."""
@@ -62,7 +58,8 @@ def test_the_training_continues_and_saves_what_it_would_save_if_it_waited(
     assert [step for step, _ in writes_meanwhile] == [40, 80, 120, 160], "the last one has nothing to continue with"
     assert all(now > step for step, now in writes_meanwhile)
     assert files().steps == files("waiting").steps == [120, 160, 200]
-    assert checkpoints(files()) == checkpoints(files("waiting"))
+    for step in files().steps:
+        assert files().checkpoint(step) == files("waiting").checkpoint(step)
     assert [line["step"] for line in files().metrics] == [line["step"] for line in files("waiting").metrics]
     ours, theirs = (files(name).status["Agent"] for name in ("run", "waiting"))
     assert [each["steps"] for each in ours["checkpoints"]] == [each["steps"] for each in theirs["checkpoints"]]
@@ -97,40 +94,29 @@ def test_what_the_training_changes_meanwhile_is_copied_first(
         assert ({step: read(state).tolist() for step, state in saved.items()} == expected) == copies
 
 
-def fails(code: int) -> Any:
-    def fail(*_: Any, **__: Any) -> Any:
-        raise OSError(code, os.strerror(code))
-
-    return fail
-
-
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_an_error_of_the_writing_thread_ends_the_run_as_one_of_a_save_that_it_waits_for(
     make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError(code, os.strerror(code))
+
     said = []
-    for changes in (WAITING, ASYNCHRONOUS):
-        run = make_run(changes)
+    for run_id in ("waiting", "run"):
+        run = make_run(WAITING if run_id == "waiting" else ASYNCHRONOUS)
         next(run)  # the first checkpoint is whole
-        write = stored.write_checkpoint
-        monkeypatch.setattr(stored, "write_checkpoint", fails(code))
-        with pytest.raises(RunStateError) as caught:
-            run.train()
-        monkeypatch.setattr(stored, "write_checkpoint", write)
+        with monkeypatch.context() as patch:
+            patch.setattr(stored, "write_checkpoint", fail)
+            with pytest.raises(RunStateError) as caught:
+                run.train()
         said.append(str(caught.value).replace("/waiting/", "/run/"))
-        place = files(changes.get("checkpoint_settings.run_id", "run"))
+        place = files(run_id)
         assert place.steps == [40] and place.result["outcome"] == "failed" and run.saved_step == 40
         verify_checkpoint(place.path / "checkpoints" / "40")
         assert not list(place.path.rglob(".rlcore-tmp*"))
     assert said[0] == said[1] and os.strerror(code) in said[0] and "checkpoint of step 80" in said[0]
-    make_run({**ASYNCHRONOUS, "checkpoint_settings.resume": True}).train()
-    assert files().steps[-1] == 200
-
-
-def test_a_checkpoint_that_is_too_large_to_copy_is_waited_for(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # And a checkpoint that is too large to copy is waited for.
     monkeypatch.setattr(boundaries, "MOST_COPIED", 10)
     monkeypatch.setattr(boundaries, "BackgroundSave", None)
-    make_run(ASYNCHRONOUS).train()
+    make_run({**ASYNCHRONOUS, "checkpoint_settings.resume": True}).train()
     assert files().steps[-1] == 200

@@ -16,6 +16,7 @@ from rlcore_devkit.fixtures import RunRlcore
 
 IDENTITY = {"environment.type": "identity"}  # cannot save itself: every checkpoint begins new episodes
 
+ALL = [10, 20, 30]
 Script = Callable[..., None]
 
 
@@ -48,20 +49,18 @@ def test_the_score_is_the_mean_over_behaviors(make_run: Any) -> None:
     run.close()
 
 
-def test_keeping_no_best_keeps_none_and_cuts_no_episode(make_run: Any, files: Any) -> None:
-    make_run({**IDENTITY, "evaluation": {"interval": 50, "keep_best": False}}).train()
-    assert not (files().path / "checkpoints" / "best").exists()
-    assert files().result["evaluation"]["best_step"] is not None
-
-
-def test_saving_the_best_cuts_no_episode(make_run: Any, files: Any, script: Script) -> None:
+def test_saving_the_best_cuts_no_episode_and_may_be_left_out(make_run: Any, files: Any, script: Script) -> None:
     script(*range(100))
     run = make_run({**IDENTITY, "evaluation": {"interval": 2}}, checkpoint_interval=1000, max_steps=96)
     run.train()
     assert run.results()["Agent"].episodes == 96 // 8 and files().best == [96]
+    block = {"interval": 50, "keep_best": False}
+    make_run({**IDENTITY, "evaluation": block, "checkpoint_settings.run_id": "none"}).train()
+    assert not (files("none").path / "checkpoints" / "best").exists()
+    assert files("none").result["evaluation"]["best_step"] is not None
 
 
-def test_the_older_best_stays_until_a_checkpoint_knows_of_the_new_one(
+def test_the_older_best_stays_until_the_new_one_is_known(
     make_run: Any, files: Any, script: Script, abandon: Any
 ) -> None:
     """A run killed in between resumes from a checkpoint that references the older one as its best."""
@@ -80,11 +79,8 @@ def test_the_older_best_stays_until_a_checkpoint_knows_of_the_new_one(
     assert load_checkpoint(files().path / "checkpoints" / "best" / "100")["run"]["score"] == 2
 
 
-@pytest.mark.parametrize(
-    ("best", "left"),
-    [(30, [20, 30]), (20, [20]), (10, [10, 20, 30]), (40, [10, 20, 30]), (None, [10, 20, 30])],
-)
-def test_policies_that_score_less_than_the_best_that_a_checkpoint_knows_are_deleted(
+@pytest.mark.parametrize(("best", "left"), [(30, [20, 30]), (20, [20]), (10, ALL), (40, ALL), (None, ALL)])
+def test_policies_that_score_less_than_the_best_of_a_checkpoint_are_deleted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, best: int | None, left: list[int]
 ) -> None:
     for step, score in ((10, 1.0), (20, 3.0), (30, 2.0)):
@@ -94,8 +90,7 @@ def test_policies_that_score_less_than_the_best_that_a_checkpoint_knows_are_dele
     settle_best(tmp_path, best)
     assert caplog.messages == []
     assert [each.step for each in find_checkpoints(tmp_path)] == left
-    if 20 in left:
-        assert load_checkpoint(tmp_path / "20")["run"]["score"] == 3.0
+    assert load_checkpoint(tmp_path / "20")["run"]["score"] == 3.0
 
 
 def test_a_trainer_whose_model_cannot_be_saved_is_named(make_run: Any, script: Script) -> None:
@@ -110,28 +105,17 @@ def test_a_trainer_whose_model_cannot_be_saved_is_named(make_run: Any, script: S
 # ---------------------------------------------------------------- commands
 
 
-@pytest.fixture
-def trained(make_run: Any, files: Any, script: Script) -> Any:
+def test_evaluate_takes_the_checkpoint_that_is_named_and_says_which_there_are(
+    run_rlcore: RunRlcore, script: Script, make_run: Any, files: Any
+) -> None:
     script(1, 3, 2, 2)
     make_run({"evaluation": {"interval": 50, "episodes": 2}}, keep_checkpoints=2).train()
-    return files()
-
-
-@pytest.mark.parametrize(
-    ("checkpoint", "place"), [("best", "best checkpoint 100"), ("last", "checkpoint 200"), ("160", "checkpoint 160")]
-)
-def test_evaluate_takes_the_checkpoint_that_is_named(
-    trained: Any, run_rlcore: RunRlcore, script: Script, checkpoint: str, place: str
-) -> None:
-    script(7)
-    done = run_rlcore("evaluate", trained.path, "--checkpoint", checkpoint)
-    assert done.exit_code == 0 and f"mean reward 7.00 +/- 0.00 over 1 episodes of 7.0 steps ({place})" in done.stdout
-
-
-def test_evaluate_says_which_checkpoints_there_are(
-    trained: Any, run_rlcore: RunRlcore, make_run: Any, files: Any
-) -> None:
-    missing = run_rlcore("evaluate", trained.path, "--checkpoint", "40")
+    for name, place in (("best", "best checkpoint 100"), ("last", "checkpoint 200"), ("160", "checkpoint 160")):
+        script(7)
+        done = run_rlcore("evaluate", files().path, "--checkpoint", name)
+        assert done.exit_code == 0
+        assert f"mean reward 7.00 +/- 0.00 over 1 episodes of 7.0 steps ({place})" in done.stdout
+    missing = run_rlcore("evaluate", files().path, "--checkpoint", "40")
     assert missing.exit_code == 5
     assert missing.stderr.endswith("there is no checkpoint '40'; there are 160, 200, and best (of step 100)\n")
     make_run({"checkpoint_settings.run_id": "plain"}, keep_checkpoints=1).train()

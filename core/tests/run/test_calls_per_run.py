@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rlcore import export_policies, hookimpl, hookspecs
 from rlcore.config.load import load_config, load_plugins_for
@@ -26,12 +27,8 @@ SETTINGS: dict[str, Any] = {
     "evaluation": {"interval": 100, "episodes": 2},
     "plugins.local": STUBS,
 }
-REGISTRIES = {hook.name for hook in HOOKS if hook.kind == "registry"} - {
-    "rlcore_executors",  # asked only by a run with workers
-    "rlcore_commands", "rlcore_recording_formats",
-    "rlcore_replay_buffer_samplers", "rlcore_exporters",
-    "rlcore_optimizers", "rlcore_schedules", "rlcore_action_distributions",
-}  # fmt: skip
+COUNTS = yaml.safe_load((Path(__file__).parent / "data/calls_per_run.yaml").read_text(encoding="utf-8"))
+REGISTRIES = {hook.name for hook in HOOKS if hook.kind == "registry"} - set(COUNTS["registries_not_asked"])
 
 
 class Calls:
@@ -76,25 +73,7 @@ def test_a_run(prepared: Any) -> None:
     run, calls = prepared(max_steps=200, keep_checkpoints=2)
     run.train()
     assert {name: count for name, count in calls.counted.items() if name in REGISTRIES} == dict.fromkeys(REGISTRIES, 1)
-    counted = of_the_run(calls)
-    lessons = counted.pop("rlcore_lesson_changed")
-    assert lessons == 2  # of three stages
-    assert counted == {
-        "rlcore_modify_config": 1,
-        "rlcore_check_config": 1,
-        "rlcore_create_environment": 2,  # one of them for evaluations
-        "rlcore_create_trainer": 1,
-        "rlcore_create_stats_writer": 1,
-        "rlcore_run_started": 1,
-        "rlcore_process_summary": 4,
-        "rlcore_summary_written": 4,
-        "rlcore_evaluated": 2,
-        "rlcore_report_status": 5,
-        "rlcore_write_status": 6,  # once more at the end
-        "rlcore_checkpoint_saved": 5,
-        "rlcore_checkpoint_removed": 3,
-        "rlcore_run_finished": 1,
-    }
+    assert of_the_run(calls) == COUNTS["run"]
 
 
 def test_a_resumed_run_and_one_that_only_acts(prepared: Any) -> None:
@@ -118,15 +97,10 @@ def test_an_evaluation_by_command_and_a_look_at_the_run(prepared: Any, files: An
     prepared(max_steps=50)[0].train()
     run, calls = prepared()
     SavedRun.load(files().path, run.config, run.plugins).evaluate(2)
-    assert of_the_run(calls) == {
-        "rlcore_modify_config": 1,
-        "rlcore_create_environment": 1,
-        "rlcore_create_trainer": 1,
-        "rlcore_evaluated": 1,
-    }
+    assert of_the_run(calls) == COUNTS["evaluation"]
     calls.counted.clear()
     read_run(files().path, run.plugins)
-    assert of_the_run(calls) == {"rlcore_read_status": 1}
+    assert of_the_run(calls) == COUNTS["look"]
 
 
 def test_an_exporter_is_created_once_per_run_and_per_command(
@@ -153,7 +127,7 @@ def test_an_exporter_is_created_once_per_run_and_per_command(
     assert created == ["weights"]
     calls.counted.clear()
     export_policies(files().path, "weights", tmp_path / "weights.json", plugins=run.plugins)
-    assert of_the_run(calls) == {"rlcore_modify_config": 1, "rlcore_create_trainer": 1}
+    assert of_the_run(calls) == COUNTS["export"]
     assert created == ["weights"] * 2
 
 
@@ -166,9 +140,7 @@ def test_a_start_that_fails(prepared: Any, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(EnvironmentFailed):
         run.start()
     run.close()
-    assert of_the_run(calls) == {
-        "rlcore_modify_config": 1, "rlcore_check_config": 1,
-    }  # fmt: skip
+    assert of_the_run(calls) == COUNTS["failed_start"]
 
 
 def test_two_runs_of_one_loading_share_its_registries(prepared: Any, configure: Any) -> None:

@@ -4,64 +4,74 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from rlcore.errors import RunStateError
 from rlcore.storage import checkpoints
 from rlcore.storage.checkpoint import Draft, load_checkpoint
-from rlcore.storage.checkpoints import find_checkpoints, is_intact, remove_checkpoint, rotate, save_checkpoint
+from rlcore.storage.checkpoints import (
+    Checkpoint,
+    find_checkpoints,
+    is_intact,
+    remove_checkpoint,
+    rotate,
+    save_checkpoint,
+)
 from rlcore.storage.files.access import sweep
 
 SaveSteps = Callable[..., list[Path]]
 
 
-def test_rotation_keeps_the_newest(tmp_path: Path, save_steps: SaveSteps) -> None:
+def test_rotation_keeps_the_newest_intact_ones(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 10, 9, 100)
-    assert [each.step for each in rotate(tmp_path, 2, 100, is_intact)[0]] == [10, 100]
-    assert [each.step for each in find_checkpoints(tmp_path)] == [10, 100]
+    assert steps(rotate(tmp_path, 2, 100, is_intact)[0]) == steps(find_checkpoints(tmp_path)) == [10, 100]
     assert len(rotate(tmp_path, 0, 100, is_intact)[0]) == 2
+    save_steps(tmp_path, 104, 105)
+    (tmp_path / "104" / "Agent.safetensors").write_bytes(b"")
+    assert steps(rotate(tmp_path, 2, 105, is_intact)[0]) == [100, 105]
+    assert steps(find_checkpoints(tmp_path)) == [100, 104, 105]
+    save_steps(tmp_path, 106)
+    assert steps(rotate(tmp_path, 2, 106, is_intact)[0]) == steps(find_checkpoints(tmp_path)) == [105, 106]
 
 
-def test_bad_checkpoints_that_a_resumed_run_passed_over_do_not_push_out_good_ones(
-    tmp_path: Path, save_steps: SaveSteps
-) -> None:
+def steps(found: Iterable[Checkpoint]) -> list[int]:
+    return [each.step for each in found]
+
+
+def test_bad_checkpoints_that_a_resume_passed_over_push_out_no_good_ones(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 1, 2, 3, 4)
     for bad in ("3", "4"):
         (tmp_path / bad / "state.json").unlink()
-    save_checkpoint(tmp_path, 2, {"Agent": {"weights": np.zeros(2)}})
-    assert [each.step for each in rotate(tmp_path, 2, 2, is_intact)[0]] == [1, 2]
-    assert [each.step for each in find_checkpoints(tmp_path)] == [1, 2, 3, 4], "until the run saves their steps again"
+    save_steps(tmp_path, 2)
+    assert steps(rotate(tmp_path, 2, 2, is_intact)[0]) == [1, 2]
+    assert steps(find_checkpoints(tmp_path)) == [1, 2, 3, 4], "until the run saves their steps again"
 
 
-def test_a_damaged_checkpoint_does_not_count_among_those_that_are_kept(tmp_path: Path, save_steps: SaveSteps) -> None:
-    save_steps(tmp_path, 1, 2, 3, 4, 5)
-    (tmp_path / "4" / "Agent.safetensors").write_bytes(b"")
-    assert [each.step for each in rotate(tmp_path, 2, 5, is_intact)[0]] == [3, 5]
-    assert [each.step for each in find_checkpoints(tmp_path)] == [3, 4, 5]
-    save_steps(tmp_path, 6)
-    assert [each.step for each in rotate(tmp_path, 2, 6, is_intact)[0]] == [5, 6]
-    assert [each.step for each in find_checkpoints(tmp_path)] == [5, 6]
-
-
-def test_nothing_that_rlcore_did_not_write_is_deleted_or_taken_for_a_checkpoint(
-    tmp_path: Path, save_steps: SaveSteps
-) -> None:
+def test_nothing_of_others_is_deleted_or_taken_for_a_checkpoint(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 1, 2, 3)
     (tmp_path / "2024").mkdir()
     (tmp_path / "2024" / "photo.jpg").write_text("mine")
     (tmp_path / "1" / "notes.txt").write_text("mine")
+    shutil.copy(tmp_path / "1" / "Agent.safetensors", tmp_path / "1" / "my_export.safetensors")
     (tmp_path / ".old-papers").mkdir()
+    for name in (".rlcore-tmp-6-0123456789abcdef", ".rlcore-tmp-deleted-4-fedcba9876543210"):  # of killed processes
+        shutil.copytree(tmp_path / "3", tmp_path / name)
+    assert steps(find_checkpoints(tmp_path)) == [1, 2, 3]
     (tmp_path / "0").symlink_to(tmp_path / "2")
-    assert [each.step for each in rotate(tmp_path, 1, 3, is_intact)[0]] == [3]
+    assert steps(rotate(tmp_path, 1, 3, is_intact)[0]) == [3]
     sweep(tmp_path)
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.parent.name != "3"}
-    assert left == {"3", "2024", "2024/photo.jpg", "1", "1/notes.txt", ".old-papers", "0"}
-    assert [each.step for each in find_checkpoints(tmp_path)] == [3]
+    mine = {"1/notes.txt", "1/my_export.safetensors"}
+    assert left == {"3", "2024", "2024/photo.jpg", "1", ".old-papers", "0"} | mine
+    assert steps(find_checkpoints(tmp_path)) == [3]
+    (tmp_path / "3/mine.safetensors").write_bytes(b"mine")
+    (tmp_path / "3/manifest.json").write_text("{")
+    remove_checkpoint(tmp_path / "3")
+    assert [path.name for path in (tmp_path / "3").iterdir()] == ["mine.safetensors"]
 
 
 def test_files_of_others_in_the_place_of_a_checkpoint_move_beside_it(
@@ -83,16 +93,7 @@ def test_files_of_others_in_the_place_of_a_checkpoint_move_beside_it(
     )
 
 
-def test_a_file_of_a_user_is_known_by_the_manifest_not_by_its_name(tmp_path: Path, save_steps: SaveSteps) -> None:
-    (first, _) = save_steps(tmp_path, 1, 2)
-    shutil.copy(first / "Agent.safetensors", first / "my_export.safetensors")
-    rotate(tmp_path, 1, 2, is_intact)
-    assert [path.name for path in first.iterdir()] == ["my_export.safetensors"]
-
-
-def test_a_damaged_new_checkpoint_of_a_step_leaves_the_older_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_new_checkpoint_leaves_the_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_checkpoint(tmp_path, 8, {"B": {"value": 1}})
     write = checkpoints.write_checkpoint
 
@@ -106,26 +107,6 @@ def test_a_damaged_new_checkpoint_of_a_step_leaves_the_older_one(
         save_checkpoint(tmp_path, 8, {"B": {"value": 2}})
     assert load_checkpoint(tmp_path / "8")["B"] == {"value": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["8"]
-
-
-def test_a_checkpoint_with_a_damaged_manifest_is_deleted_without_files_of_users(
-    tmp_path: Path, save_steps: SaveSteps
-) -> None:
-    save_steps(tmp_path, 5)
-    written = set((tmp_path / "5").iterdir())
-    (tmp_path / "5/mine.safetensors").write_bytes(b"mine")
-    (tmp_path / "5/manifest.json").write_text("{")
-    remove_checkpoint(tmp_path / "5")
-    assert len(written) > 2 and [path.name for path in (tmp_path / "5").iterdir()] == ["mine.safetensors"]
-
-
-def test_leftovers_of_killed_processes_are_no_checkpoints_and_are_swept(tmp_path: Path, save_steps: SaveSteps) -> None:
-    save_steps(tmp_path, 5)
-    for name in (".rlcore-tmp-6-0123456789abcdef", ".rlcore-tmp-deleted-4-fedcba9876543210"):
-        shutil.copytree(tmp_path / "5", tmp_path / name)
-    assert [each.step for each in find_checkpoints(tmp_path)] == [5]
-    sweep(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["5"]
 
 
 def test_every_file_is_on_disk_before_a_checkpoint_gets_its_name_and_the_name_afterwards(

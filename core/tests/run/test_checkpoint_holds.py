@@ -45,24 +45,25 @@ def train(make_run: Any, mirror: Mirror, changes: Any = None, **behavior: Any) -
     return run
 
 
-def test_each_deleted_checkpoint_is_reported_after_the_newer_one(make_run: Any, files: Any) -> None:
-    mirror = Mirror()
+@pytest.mark.parametrize(
+    ("mirror", "last"),
+    [
+        (
+            Mirror(),
+            [("saved", 120), ("removed", 40), ("saved", 160), ("removed", 80), ("saved", 200), ("removed", 120)],
+        ),
+        # 40 was due when 120 was saved; 160 released it after its own deletions.
+        (
+            Mirror(40, release=160),
+            [("saved", 120), ("saved", 160), ("removed", 80), ("saved", 200), ("removed", 40), ("removed", 120)],
+        ),
+    ],
+)
+def test_each_deleted_checkpoint_is_reported_after_the_newer_one_and_a_held_one_stays_until_its_release(
+    make_run: Any, files: Any, mirror: Mirror, last: Any
+) -> None:
     train(make_run, mirror)
-    assert mirror.events == [
-        ("saved", 40), ("saved", 80), ("saved", 120), ("removed", 40), ("saved", 160), ("removed", 80),
-        ("saved", 200), ("removed", 120),
-    ]  # fmt: skip
-    assert files().steps == [160, 200]
-
-
-def test_a_held_checkpoint_stays_until_the_save_after_its_release(make_run: Any, files: Any) -> None:
-    mirror = Mirror(40, release=160)
-    train(make_run, mirror)
-    # 40 was due when 120 was saved; 160 released it after its own deletions.
-    assert mirror.events == [
-        ("saved", 40), ("saved", 80), ("saved", 120), ("saved", 160), ("removed", 80),
-        ("saved", 200), ("removed", 40), ("removed", 120),
-    ]  # fmt: skip
+    assert mirror.events == [("saved", 40), ("saved", 80), *last]
     assert files().steps == [160, 200]
 
 

@@ -23,16 +23,24 @@ ALL = {"keep_checkpoints": 0}  # checkpoints 40, 80, 120, 160 and 200
 
 
 @pytest.fixture
-def listed(run_rlcore: RunRlcore, files: Any) -> Any:
-    """``listed()``: the checkpoints as ``list --json`` prints them."""
+def run_checkpoints(run_rlcore: RunRlcore, files: Any) -> Any:
+    """``run_checkpoints("list")``: ``rlcore checkpoints list`` of the run."""
+    return lambda command, *words: run_rlcore("checkpoints", command, files().path, *words)
 
-    def read() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(run_rlcore("checkpoints", "list", files().path, "--json").stdout)[
-            "checkpoints"
-        ]
-        return found
 
-    return read
+@pytest.fixture
+def evaluated(make_run: Any, files: Any, script: Any) -> Path:
+    """The checkpoints of a run whose best evaluation was that of step 80."""
+    script(1, 9, 2, 3, 4)
+    make_run(EVALUATED, **ALL).train()
+    place: Path = files().path / "checkpoints"
+    return place
+
+
+def rows(listed: Any) -> list[dict[str, Any]]:
+    """The checkpoints as ``list --json`` prints them."""
+    found: list[dict[str, Any]] = json.loads(listed.stdout)["checkpoints"]
+    return found
 
 
 def damage(path: Path, draw: random.Random) -> None:
@@ -41,12 +49,8 @@ def damage(path: Path, draw: random.Random) -> None:
     path.write_bytes(content)
 
 
-def test_the_list_has_steps_sizes_scores_promise_and_format(
-    make_run: Any, files: Any, script: Any, listed: Any, run_rlcore: RunRlcore
-) -> None:
-    script(1, 9, 2, 3, 4)
-    make_run(EVALUATED, **ALL).train()
-    found = listed()
+def test_the_list_has_steps_sizes_scores_promise_and_format(evaluated: Path, files: Any, run_checkpoints: Any) -> None:
+    found = rows(run_checkpoints("list", "--json"))
     assert [(each["step"], each["best"]) for each in found] == [(step, False) for step in range(40, 201, 40)] + [
         (80, True)
     ]
@@ -59,13 +63,11 @@ def test_the_list_has_steps_sizes_scores_promise_and_format(
         assert abs(each["created"] - time.time()) < 600 and not each["held"] and not each["problem"]
     rewards = [entry["reward"] for entry in files().status["Agent"]["checkpoints"]]
     assert [each["rewards"]["Agent"] for each in found[:5]] == rewards
-    text = run_rlcore("checkpoints", "list", files().path).stdout
+    text = run_checkpoints("list").stdout
     assert "best evaluation" in text and "newest" in text and "weights only" in text
 
 
-def test_shared_files_count_once_on_disk_and_are_freed_with_their_last_checkpoint(
-    make_run: Any, files: Any, run_rlcore: RunRlcore
-) -> None:
+def test_shared_files_count_once_and_go_with_their_last_one(make_run: Any, files: Any, run_checkpoints: Any) -> None:
     """Two pairs of checkpoints share a file; that of the newer pair stays with the checkpoint that prune keeps."""
     make_run(**ALL).train()
     place = files().path / "checkpoints"
@@ -76,21 +78,17 @@ def test_shared_files_count_once_on_disk_and_are_freed_with_their_last_checkpoin
         save_checkpoint(place, step, loaded)
     regular = [file for file in place.rglob("*") if file.is_file()]
     whole = {file.stat().st_ino: file.stat().st_size for file in regular}
-    found = json.loads(run_rlcore("checkpoints", "list", files().path, "--json").stdout)
+    found = json.loads(run_checkpoints("list", "--json").stdout)
     assert found["on_disk"] == sum(whole.values())
     assert sum(each["size"] for each in found["checkpoints"]) > sum(whole.values()) + 8000 + 16000
-    dry, pruned = (
-        json.loads(run_rlcore("checkpoints", "prune", files().path, "--keep", "1", "--json", *flags).stdout)
-        for flags in (["--dry-run"], [])
-    )
+    keep = ("prune", "--keep", "1", "--json")
+    dry, pruned = (json.loads(run_checkpoints(*keep, *flags).stdout) for flags in (["--dry-run"], []))
     assert files().steps == [200] and dry["freed"] == pruned["freed"]
     left = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
     assert pruned["freed"] == sum(whole.values()) - left
 
 
-def test_a_checkpoint_that_a_plugin_holds_is_marked_while_the_process_lives(
-    make_run: Any, files: Any, listed: Any, run_rlcore: RunRlcore
-) -> None:
+def test_a_checkpoint_that_a_plugin_holds_is_marked_meanwhile(make_run: Any, files: Any, run_checkpoints: Any) -> None:
     held: dict[int, list[bool]] = {}
 
     class Mirror:
@@ -100,7 +98,7 @@ def test_a_checkpoint_that_a_plugin_holds_is_marked_while_the_process_lives(
                 self.hold = run.hold_checkpoint(40)
             if step == 120:
                 self.hold.release()
-            held[step] = [each["held"] for each in listed()]
+            held[step] = [each["held"] for each in rows(run_checkpoints("list", "--json"))]
 
     run = make_run(**ALL)
     run.plugins.register(Mirror(), "mirror")
@@ -109,111 +107,86 @@ def test_a_checkpoint_that_a_plugin_holds_is_marked_while_the_process_lives(
     assert not (files().path / "run_logs" / "held_checkpoints.json").exists()
 
 
-def test_verify_names_every_damaged_file_and_ends_with_5(
-    make_run: Any, files: Any, script: Any, run_rlcore: RunRlcore
-) -> None:
-    script(1, 9, 2, 3, 4)
-    make_run(EVALUATED, **ALL).train()
-    intact = run_rlcore("checkpoints", "verify", files().path, "--json")
-    assert intact.exit_code == 0
-    assert [row["problems"] for row in json.loads(intact.stdout)["checkpoints"]] == [[]] * 6
-    place = files().path / "checkpoints"
+def test_verify_names_every_damaged_file_and_ends_with_5(evaluated: Path, run_checkpoints: Any) -> None:
+    intact = run_checkpoints("verify", "--json")
+    assert intact.exit_code == 0 and [row["problems"] for row in rows(intact)] == [[]] * 6
     draw = random.Random(3)
-    damage(place / "80" / "Agent.safetensors", draw)
-    damage(place / "80" / "state.json", draw)
-    (place / "120" / "configuration.yaml").unlink()
-    damage(place / "best" / "80" / "Agent.safetensors", draw)
-    ended = run_rlcore("checkpoints", "verify", files().path)
+    for name in ("80/Agent.safetensors", "80/state.json", "best/80/Agent.safetensors"):
+        damage(evaluated / name, draw)
+    (evaluated / "120" / "configuration.yaml").unlink()
+    ended = run_checkpoints("verify")
     assert ended.exit_code == 5
     lines = ended.stdout.splitlines()
     assert [line.partition(":")[0] for line in lines if not line.startswith(" ")] == [
         "intact", "damaged", "damaged", "intact", "intact", "damaged",
     ]  # fmt: skip
     named = [line for line in lines if line.startswith(" ")]
-    assert len(named) == 4
-    for line, file in zip(
-        named, ("Agent.safetensors", "state.json", "configuration.yaml", "Agent.safetensors"), strict=True
-    ):
-        assert file in line
+    told = ("Agent.safetensors", "state.json", "configuration.yaml", "Agent.safetensors")
+    assert all(file in line for line, file in zip(named, told, strict=True))
 
 
 def test_pruning_keeps_the_newest_the_best_and_what_rlcore_did_not_write(
-    make_run: Any, files: Any, script: Any, run_rlcore: RunRlcore
+    make_run: Any, files: Any, script: Any, evaluated: Path, run_checkpoints: Any
 ) -> None:
-    script(1, 9, 2, 3, 4)
-    make_run(EVALUATED, **ALL).train()
-    place = files().path / "checkpoints"
-    (place / "120" / "notes.txt").write_text("mine")
+    (evaluated / "120" / "notes.txt").write_text("mine")
     before = files().everything()
-    dry = run_rlcore("checkpoints", "prune", files().path, "--keep", "1", "--dry-run")
+    dry = run_checkpoints("prune", "--keep", "1", "--dry-run")
     assert files().everything() == before
     assert [line.split(":")[0] for line in dry.stdout.splitlines()] == ["would delete"] * 3 + ["kept"] * 2 + [
         "would free"
     ]
-    ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1", "--json")
-    report = json.loads(ended.stdout)
+    report = json.loads(run_checkpoints("prune", "--keep", "1", "--json").stdout)
     assert [each["step"] for each in report["deleted"]] == [40, 120, 160]
     assert report["kept"] == [
         {"step": 80, "reason": "of the best evaluation"}, {"step": 200, "reason": "the newest intact one"},
     ]  # fmt: skip
-    assert sorted(path.name for path in place.iterdir()) == ["120", "200", "80", "best"] and files().best == [80]
-    assert [path.name for path in (place / "120").iterdir()] == ["notes.txt"]
+    assert sorted(path.name for path in evaluated.iterdir()) == ["120", "200", "80", "best"] and files().best == [80]
+    assert [path.name for path in (evaluated / "120").iterdir()] == ["notes.txt"]
     # The status lists what is left, and still says that the training is done.
     section = files().status["Agent"]
     assert [entry["steps"] for entry in section["checkpoints"]] == [80, 200] and "final_checkpoint" in section
-    resumed = make_run({**EVALUATED, "checkpoint_settings.resume": True}, max_steps=240, **ALL)
     script(5)
-    resumed.train()
+    make_run({**EVALUATED, "checkpoint_settings.resume": True}, max_steps=240, **ALL).train()
     assert {80, 200, 240} <= set(files().steps)
 
 
-def test_the_last_good_checkpoint_stays_and_damaged_newer_ones_too(
-    make_run: Any, files: Any, run_rlcore: RunRlcore
-) -> None:
+def test_the_last_good_checkpoint_and_damaged_newer_ones_stay(make_run: Any, files: Any, run_checkpoints: Any) -> None:
     make_run(**ALL).train()
     place = files().path / "checkpoints"
     for step in (80, 200):
         damage(place / str(step) / "Agent.safetensors", random.Random(step))
-    assert run_rlcore("checkpoints", "prune", files().path, "--keep", "1").exit_code == 0
+    assert run_checkpoints("prune", "--keep", "1").exit_code == 0
     assert files().steps == [160, 200]
     damage(place / "160" / "Agent.safetensors", random.Random(0))
-    ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
+    ended = run_checkpoints("prune", "--keep", "1")
     assert ended.exit_code == 5 and "no checkpoint is intact" in ended.stderr
     assert files().steps == [160, 200]
 
 
-def test_both_limits_must_hold_and_age_is_that_of_the_manifest(
-    make_run: Any, files: Any, run_rlcore: RunRlcore
-) -> None:
+def test_pruning_needs_a_limit_and_all_limits_must_hold(make_run: Any, files: Any, run_checkpoints: Any) -> None:
     make_run(**ALL).train()
     for step, hours in ((40, 50), (80, 30), (120, 30), (160, 1)):
         old = time.time() - 3600 * hours
         os.utime(files().path / "checkpoints" / str(step) / "manifest.json", (old, old))
-    assert run_rlcore("checkpoints", "prune", files().path, "--older-than", "2d").exit_code == 0
+    said = {(): "say what to delete", ("--keep", "0"): "--keep", ("--older-than", "7"): "is not a duration"}
+    for options, message in {**said, ("--older-than", "-1d"): "is not a duration"}.items():
+        ended = run_checkpoints("prune", *options)
+        assert ended.exit_code == 2 and message in ended.stderr and files().steps == [40, 80, 120, 160, 200]
+    assert run_checkpoints("prune", "--older-than", "2d").exit_code == 0
     assert files().steps == [80, 120, 160, 200]
-    assert run_rlcore("checkpoints", "prune", files().path, "--older-than", "24h", "--keep", "3").exit_code == 0
+    assert run_checkpoints("prune", "--older-than", "24h", "--keep", "3").exit_code == 0
     assert files().steps == [120, 160, 200]
-    assert "not old enough" in run_rlcore("checkpoints", "prune", files().path, "--older-than", "24h").stdout
+    assert "not old enough" in run_checkpoints("prune", "--older-than", "24h").stdout
     assert files().steps == [160, 200]
 
 
-def test_what_to_delete_must_be_said(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
-    make_run(**ALL).train()
-    said = {(): "say what to delete", ("--keep", "0"): "--keep", ("--older-than", "7"): "is not a duration"}
-    for options, message in {**said, ("--older-than", "-1d"): "is not a duration"}.items():
-        ended = run_rlcore("checkpoints", "prune", files().path, *options)
-        assert ended.exit_code == 2 and message in ended.stderr and files().steps == [40, 80, 120, 160, 200]
-
-
-def test_a_run_that_trains_and_a_directory_without_a_mark_are_not_pruned(
-    make_run: Any, files: Any, run_rlcore: RunRlcore
-) -> None:
+def test_a_run_that_trains_or_has_no_mark_is_not_pruned(make_run: Any, files: Any, run_checkpoints: Any) -> None:
     with make_run(**ALL) as run:
         next(run)
         next(run)
-        ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
+        ended = run_checkpoints("prune", "--keep", "1")
         assert ended.exit_code == 5 and "another process is writing" in ended.stderr
     steps = files().steps
     (files().path / "rlcore_run.json").unlink()
-    ended = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
+    ended = run_checkpoints("prune", "--keep", "1")
     assert ended.exit_code == 5 and "rlcore_run.json" in ended.stderr and files().steps == steps

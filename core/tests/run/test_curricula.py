@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rlcore import hookimpl
 from rlcore.contracts.curriculum import Curriculum
@@ -24,6 +27,7 @@ PACED: dict[str, Any] = {
 }
 SAVED = {**PACED, "environment.type": "paced_and_saved"}
 BOTH = {"environment_parameters.pay": {"curriculum": {"type": "lessons", "every": 3, "reset": True}}}
+CASES = yaml.safe_load((Path(__file__).parent / "data/curricula.yaml").read_text(encoding="utf-8"))
 WHOLE = {"checkpoint_settings.run_id": "whole"}
 RESUME = {"checkpoint_settings.resume": True}
 
@@ -161,37 +165,14 @@ def test_without_any_part_of_its_state_a_resumed_run_differs(
     assert files().checkpoint(step) != files("whole").checkpoint(step)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"environment_parameters": {}}, "was learned with environment_parameters, this configuration has no such"),
-        (BOTH, "environment_parameters: the checkpoint has pace, this configuration pace, pay; resume with"),
-        (
-            {"environment_parameters.pace.curriculum.type": "lessons"},
-            "environment_parameters.pace: the checkpoint is of the curriculum 'stub_curriculum/stages', this conf",
-        ),
-        ({"environment_parameters.pace.curriculum.stages": 2}, "is at a stage this configuration lacks"),
-    ],
-)
-def test_other_parameters_than_the_checkpoints_are_refused(
-    make_run: Any, configure: Any, changes: dict[str, Any], message: str
-) -> None:
-    make_run(PACED).train()
-    config = configure({**PACED, **RESUME})
-    if "environment_parameters" in changes:
-        config["environment_parameters"] = {}
-    else:
-        config = configure({**PACED, **changes, **RESUME})
-    with pytest.raises(RunStateError) as caught:
-        Run(config).train()
-    assert message in str(caught.value)
-
-
-def test_parameters_that_the_checkpoint_never_had_are_refused(make_run: Any) -> None:
-    without = {"plugins.local": STUBS, "environment.type": "paced"}
-    make_run(without).train()
-    with pytest.raises(RunStateError, match="was learned without environment_parameters, this configuration has"):
-        make_run({**PACED, **RESUME}).train()
+@pytest.mark.parametrize("case", CASES["refused"], ids=lambda case: case["message"])
+def test_other_parameters_than_the_checkpoints_are_refused(make_run: Any, configure: Any, case: Any) -> None:
+    learned, given = ({name: {"curriculum": each} for name, each in case[key].items()} for key in ("learned", "given"))
+    for parameters, resume in ((learned, False), (given, True)):
+        config = configure({**PACED, "checkpoint_settings.resume": resume})
+        config["environment_parameters"] = parameters
+        with pytest.raises(RunStateError, match=re.escape(case["message"])) if resume else nullcontext():
+            Run(config).train()
 
 
 # ---------------------------------------------------------------- what people see
@@ -216,18 +197,10 @@ def test_a_plugin_may_not_report_a_section_of_that_name(make_run: Any) -> None:
         run.train()
 
 
-ML_AGENTS = {
-    "pace": {"lesson_num": 2},
-    "gravity": {"lesson_num": 0},
-    "Agent": {"checkpoints": [{"steps": 11880, "file_path": "a.onnx", "reward": None, "creation_time": 1.0}]},
-    "metadata": {"stats_format_version": "0.3.0", "mlagents_version": "1.1.0", "torch_version": "2.13.0+cpu"},
-}
-
-
 def test_lessons_of_ml_agents_are_where_a_run_begins(make_run: Any, tmp_path: Path) -> None:
     logs = tmp_path / "results" / "theirs" / "run_logs"
     logs.mkdir(parents=True)
-    (logs / "training_status.json").write_text(json.dumps(ML_AGENTS, indent=4))
+    (logs / "training_status.json").write_text(json.dumps(CASES["ml_agents"], indent=4))
     for origin in ("theirs", str(logs.parent)):
         run = make_run(
             {**PACED, "checkpoint_settings": {"initialize_lessons_from": origin, "run_id": f"r{len(origin)}"}}
@@ -250,7 +223,7 @@ def test_a_status_of_another_version_is_told_of_and_none_is_refused(
     status.write_text(json.dumps({"pace": {"lesson_num": 2}}))
     with pytest.raises(RunStateError, match=r"its training status has no metadata\.stats_format_version"):
         make_run(changes).start()
-    status.write_text(json.dumps({**ML_AGENTS, "metadata": {"stats_format_version": "0.1.0"}}))
+    status.write_text(json.dumps({**CASES["ml_agents"], "metadata": {"stats_format_version": "0.1.0"}}))
     run = make_run(changes)
     run.start()
     assert "its training status is in version 0.1.0 of the format, rlcore reads 0.3.0" in caplog.text

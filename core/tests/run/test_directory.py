@@ -22,8 +22,18 @@ RESUME = {"checkpoint_settings.resume": True}
 FORCE = {"checkpoint_settings.force": True}
 
 
-def test_an_existing_run_is_refused_and_stays_as_it_was(make_run: Any, files: Any) -> None:
-    make_run().train()
+def test_an_existing_run_is_refused_and_one_that_goes_on_is_left_alone(make_run: Any, files: Any) -> None:
+    first = make_run()
+    thread = threading.Thread(target=first.start)  # a run may be started in one thread and closed in another
+    thread.start()
+    thread.join()
+    while not files().steps:
+        next(first)
+    for changes in ({}, RESUME, FORCE):  # without an option, --force must not be what the message advises
+        with pytest.raises(RunStateError, match="another process is writing to this run"):
+            make_run(changes).train()
+    first.train()
+    assert first.outcome == "done" and files().steps[-1] == 200
     before = files().everything()
     with pytest.raises(RunStateError) as caught:
         make_run().train()
@@ -31,6 +41,7 @@ def test_an_existing_run_is_refused_and_stays_as_it_was(make_run: Any, files: An
         f"{files().path}: this run exists; resume it (--resume), replace it (--force) or choose another --run-id"
     )
     assert files().everything() == before
+    make_run(RESUME).train()  # and the lock is free again
 
 
 class Events:
@@ -50,7 +61,7 @@ class Events:
         (run.directory / f"tables/{step}.csv").write_text(str(run.seed))
 
 
-def test_force_replaces_a_run_and_leaves_what_rlcore_did_not_write(make_run: Any, files: Any) -> None:
+def test_force_leaves_what_rlcore_did_not_write(make_run: Any, files: Any, caplog: pytest.LogCaptureFixture) -> None:
     first = make_run(keep_checkpoints=0)
     first.plugins.register(Events(), "events")
     first.train()
@@ -69,38 +80,42 @@ def test_force_replaces_a_run_and_leaves_what_rlcore_did_not_write(make_run: Any
     assert not (files().path / "Agent" / "events.1").exists() and not (files().path / "plots" / "final").exists()
     assert not (files().path / "tables/200.csv").exists()
     assert [path.name for path in files().path.parent.iterdir()] == ["run"]
-
-
-def test_what_others_put_among_checkpoints_stays_where_no_step_can_meet_it(
-    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_run().train()
-    (files().path / "checkpoints" / "60").mkdir()
-    (files().path / "checkpoints" / "60" / "photo.jpg").write_text("mine")
-    (files().path / "checkpoints" / "200" / "notes.txt").write_text("mine")
-    make_run(FORCE, max_steps=60).train()
-    assert files().steps == [40, 60]
+    # What others put among checkpoints stays where no step can meet it.
+    (files().path / "checkpoints" / "80").mkdir()
+    (files().path / "checkpoints" / "80" / "photo.jpg").write_text("mine")
+    (files().path / "checkpoints" / "60" / "notes.txt").write_text("mine")
+    make_run(FORCE, max_steps=80).train()
+    assert files().steps == [40, 80]
     left = files("run.replaced").everything()
-    assert left == {"checkpoints/200/notes.txt": b"mine", "checkpoints/60/photo.jpg": b"mine"}
+    assert left == {"checkpoints/60/notes.txt": b"mine", "checkpoints/80/photo.jpg": b"mine"}
     assert f"{files('run.replaced').path}: checkpoints stays there; rlcore did not write it" in caplog.messages
 
 
 @pytest.mark.parametrize("changes", [{}, FORCE])
-def test_no_directory_is_emptied_that_has_not_the_mark_of_rlcore(make_run: Any, files: Any, changes: Any) -> None:
+def test_nothing_without_the_mark_of_rlcore_is_replaced(
+    make_run: Any, files: Any, tmp_path: Path, changes: Any
+) -> None:
     """A run of ML-Agents has a configuration.yaml too, and the same default name."""
-    (files().path / "run_logs").mkdir(parents=True)
-    for name in ("configuration.yaml", "Agent.onnx", "run_logs/training_status.json"):
-        (files().path / name).write_text("{}")
-    before = files().everything()
-    with pytest.raises(RunStateError, match=r"exists and is not a run of rlcore \(it has no rlcore_run.json\)"):
+    for names in (("configuration.yaml", "Agent.onnx", "run_logs/training_status.json"), (".lock",)):
+        for name in names:
+            (files().path / name).parent.mkdir(parents=True, exist_ok=True)
+            (files().path / name).write_text("{}")
+        before = files().everything()
+        with pytest.raises(RunStateError, match=r"exists and is not a run of rlcore \(it has no rlcore_run.json\)"):
+            make_run(changes).train()
+        assert files().everything() == before
+        shutil.rmtree(files().path)
+    files().path.write_text("")
+    with pytest.raises(RunStateError, match="exists and is not a run of rlcore"):
         make_run(changes).train()
-    assert files().everything() == before
+    files().path.unlink()
+    files().path.symlink_to(tmp_path)
+    with pytest.raises(RunStateError, match="is a symbolic link"):
+        make_run(changes).train()
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "checkpoints/best", "run_logs", "metrics.jsonl", "Agent", "tables"])
-def test_a_run_never_follows_a_link_to_the_files_of_another_run(
-    make_run: Any, files: Any, run_rlcore: RunRlcore, name: str
-) -> None:
+def test_no_link_leads_to_the_files_of_another_run(make_run: Any, files: Any, run_rlcore: RunRlcore, name: str) -> None:
     """Another run's checkpoints beyond ``keep_checkpoints`` were deleted, and its summaries appended to."""
     other = {"checkpoint_settings.run_id": "other", "evaluation": {"interval": 50, "episodes": 1}}
     for changes in (other, {"evaluation": other["evaluation"]}):
@@ -185,16 +200,12 @@ def test_a_run_with_a_checkpoint_of_a_newer_rlcore_is_neither_resumed_nor_replac
     assert files().everything() == before
 
 
-def test_a_lock_file_that_was_deleted_is_made_again(make_run: Any, files: Any) -> None:
+def test_a_lock_file_is_made_again_and_never_waited_for(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
     run = make_run()
     next(run)
     (files().path / ".lock").unlink()
     run.train()
     assert run.outcome == "done" and (files().path / ".lock").exists()
-
-
-def test_whether_a_run_is_locked_is_seen_without_waiting(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
-    make_run().train()
     (files().path / ".lock").unlink()
     os.mkfifo(files().path / ".lock")
     assert not is_locked(files().path)
@@ -202,9 +213,7 @@ def test_whether_a_run_is_locked_is_seen_without_waiting(make_run: Any, files: A
 
 
 @pytest.mark.parametrize("replaced", [True, False])
-def test_nothing_is_written_into_a_directory_that_is_not_the_one_that_was_locked(
-    make_run: Any, files: Any, replaced: bool
-) -> None:
+def test_nothing_is_written_into_a_directory_that_was_not_locked(make_run: Any, files: Any, replaced: bool) -> None:
     first = make_run()
     next(first)
     files().path.rename(files("old").path)
@@ -218,47 +227,14 @@ def test_nothing_is_written_into_a_directory_that_is_not_the_one_that_was_locked
     assert files("old").steps == [40]
 
 
-def test_a_run_may_be_started_in_one_thread_and_closed_in_another(make_run: Any, files: Any) -> None:
-    run = make_run()
-    thread = threading.Thread(target=run.start)
-    thread.start()
-    thread.join()
-    run.train()
-    make_run(RESUME).train()  # the lock is free
-
-
-def test_a_run_directory_that_is_a_link_is_refused(make_run: Any, files: Any, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    files().path.parent.mkdir()
-    files().path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RunStateError, match="is a symbolic link"):
-        make_run(FORCE).train()
-
-
-def test_a_file_in_the_place_of_the_run_is_refused(make_run: Any, files: Any) -> None:
-    files().path.parent.mkdir()
-    files().path.write_text("")
-    with pytest.raises(RunStateError, match="exists and is not a run of rlcore"):
-        make_run().train()
-
-
-@pytest.mark.parametrize("option", ["resume", "inference"])
-def test_without_a_run_there_is_nothing_to_resume(make_run: Any, files: Any, option: str) -> None:
-    with pytest.raises(RunStateError, match=rf"there is no run to resume; start it without --{option}$"):
-        make_run({f"checkpoint_settings.{option}": True}).train()
-    assert not files().path.exists()
-
-
-def test_a_start_that_failed_leaves_the_name_free(make_run: Any, files: Any) -> None:
+def test_a_start_that_fails_leaves_nothing_and_removes_nothing_of_others(make_run: Any, files: Any) -> None:
+    for option in ("resume", "inference"):
+        with pytest.raises(RunStateError, match=rf"there is no run to resume; start it without --{option}$"):
+            make_run({f"checkpoint_settings.{option}": True}).train()
     with pytest.raises(Exception, match="port"):
         make_run({"environment.options": {"fault": "raise in reset"}}).train()
     assert not files().path.exists()
-    make_run().train()
-    assert files().result["outcome"] == "done"
-
-
-def test_a_start_that_failed_removes_nothing_that_somebody_put_there(make_run: Any, files: Any) -> None:
-    run = make_run({"environment.options": {"fault": "raise in reset"}})
+    run = make_run()
     run.directory.open()
     (files().path / "notes").write_text("mine")
     run.directory.close()
@@ -272,9 +248,7 @@ def test_a_run_id_cannot_leave_the_results_directory(configure: Any, run_id: str
 
 
 @pytest.mark.parametrize("name", ["../../x", "/tmp/x", "run", "result.json", "a b"])
-def test_a_behavior_that_the_environment_names_cannot_leave_its_place(
-    make_run: Any, files: Any, tmp_path: Path, name: str
-) -> None:
+def test_the_name_of_a_behavior_cannot_leave_its_place(make_run: Any, files: Any, tmp_path: Path, name: str) -> None:
     class Names:
         """An environment that names its behavior by itself."""
 
@@ -296,21 +270,7 @@ def test_without_an_interval_a_run_has_several_checkpoints(make_run: Any, files:
     assert files().steps == [120, 140, 160, 180, 200]
 
 
-def test_a_second_run_of_the_same_name_is_refused_while_the_first_goes_on(make_run: Any, files: Any) -> None:
-    first = make_run()
-    while not files().steps:
-        next(first)
-    for changes in ({}, RESUME, FORCE):  # without an option, --force must not be what the message advises
-        with pytest.raises(RunStateError, match="another process is writing to this run"):
-            make_run(changes).train()
-    first.train()
-    assert first.outcome == "done" and files().steps[-1] == 200
-    make_run(RESUME).train()  # and the lock is free again
-
-
-def test_two_that_start_at_the_same_moment_do_not_share_a_directory(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_that_start_at_once_share_no_directory(make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one begins, and ends, between our look at the directory and our lock."""
     ours = make_run()
     acquire = ours.directory._lock.acquire
@@ -351,15 +311,6 @@ def test_a_link_in_the_place_of_the_lock_empties_no_file(make_run: Any, files: A
         with pytest.raises(RunStateError, match=r"\.lock: leads to another file|\.lock: is a symbolic link"):
             make_run(changes, max_steps=400).train()
     assert (tmp_path / "mine").read_text() == "mine"
-
-
-def test_a_lock_of_another_program_is_not_emptied(make_run: Any, files: Any) -> None:
-    files().path.mkdir(parents=True)
-    (files().path / ".lock").write_text("pid 7")
-    for changes in ({}, FORCE):
-        with pytest.raises(RunStateError, match="is not a run of rlcore"):
-            make_run(changes).train()
-    assert (files().path / ".lock").read_text() == "pid 7"
 
 
 @pytest.mark.parametrize("name", ["run_logs/timers.json", "result.json"])

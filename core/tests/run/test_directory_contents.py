@@ -16,26 +16,21 @@ RESUME = {"checkpoint_settings.resume": True}
 FORCE = {"checkpoint_settings.force": True}
 
 
-def test_result_json_has_exactly_its_shape(make_run: Any, files: Any) -> None:
-    run = make_run()
-    run.train()
+def test_the_files_of_a_run_have_exactly_their_shapes(make_run: Any, files: Any) -> None:
+    before = os.umask(0o027)
+    try:
+        run = make_run(keep_checkpoints=3)
+        run.train()
+    finally:
+        os.umask(before)
     result = files().result
     assert list(result) == ["outcome", "wall_seconds", "steps_per_second", "resume", "behaviors"]
     assert result["outcome"] == "done" and result["wall_seconds"] > 0 and result["steps_per_second"] > 0
-    assert list(result["behaviors"]) == ["Agent"]
-    agent = result["behaviors"]["Agent"]
-    assert list(agent) == ["steps", "episodes", "mean_reward"] and agent["steps"] == 200
+    ((name, agent),) = result["behaviors"].items()
+    assert (name, list(agent)) == ("Agent", ["steps", "episodes", "mean_reward"]) and agent["steps"] == 200
     assert agent["episodes"] == run.results()["Agent"].episodes > 0
     assert agent["mean_reward"] == run.results()["Agent"].mean_reward
-
-
-def test_without_an_episode_the_mean_reward_is_null(make_run: Any, files: Any) -> None:
-    make_run({"environment.options": {"length": 1000}}, max_steps=20).train()
-    assert files().result["behaviors"]["Agent"] == {"steps": 20, "episodes": 0, "mean_reward": None}
-
-
-def test_training_status_has_ml_agents_shape_and_lists_what_is_on_disk(make_run: Any, files: Any) -> None:
-    make_run(keep_checkpoints=3).train()
+    # The training status is ML-Agents', and lists what is on disk.
     status = files().status
     assert list(status) == ["Agent", "metadata"]
     assert list(status["Agent"]) == ["checkpoints", "final_checkpoint"]
@@ -49,10 +44,7 @@ def test_training_status_has_ml_agents_shape_and_lists_what_is_on_disk(make_run:
     assert status["Agent"]["final_checkpoint"] == checkpoints[-1]
     assert status["metadata"]["stats_format_version"] == "0.3.0"
     assert {"rlcore_version", "numpy_version", "plugins"} < set(status["metadata"])
-
-
-def test_timers_json_has_a_gauge_for_every_statistic(make_run: Any, files: Any) -> None:
-    make_run().train()
+    # The timers have a gauge for every statistic.
     gauges, lines = files().json("run_logs/timers.json")["gauges"], files().metrics
     tags = {tag for line in lines for tag in line["stats"]}
     assert set(gauges) == {f"Agent.{tag}.mean".replace("/", ".").replace(" ", "") for tag in tags}
@@ -60,14 +52,7 @@ def test_timers_json_has_a_gauge_for_every_statistic(make_run: Any, files: Any) 
     assert gauges["Agent.Losses.PolicyLoss.mean"] == {
         "value": losses[-1], "min": min(losses), "max": max(losses), "count": len(losses)
     }  # fmt: skip
-
-
-def test_files_have_the_permissions_of_the_umask_and_json_is_written_one_way(make_run: Any, files: Any) -> None:
-    before = os.umask(0o027)
-    try:
-        make_run().train()
-    finally:
-        os.umask(before)
+    # Permissions are those of the umask, and JSON is written one way.
     written = [path for path in files().path.rglob("*") if path.is_file() and path.name != ".lock"]
     assert {path.suffix for path in written} >= {".safetensors", ".json"}
     assert {oct(path.stat().st_mode & 0o777) for path in written} == {"0o640"}
@@ -78,21 +63,21 @@ def test_files_have_the_permissions_of_the_umask_and_json_is_written_one_way(mak
             assert text == json.dumps(json.loads(text), indent=4) + end, path
 
 
+def test_without_an_episode_the_mean_reward_is_null(make_run: Any, files: Any) -> None:
+    make_run({"environment.options": {"length": 1000}}, max_steps=20).train()
+    assert files().result["behaviors"]["Agent"] == {"steps": 20, "episodes": 0, "mean_reward": None}
+
+
 def test_the_written_configuration_runs_again_and_gives_the_same_run(make_run: Any, files: Any, tmp_path: Path) -> None:
-    """Seed included, also where it was drawn at random."""
-    make_run({"env_settings.seed": -1}).train()
-    first, written = files().checkpoint(40), files().path / "configuration.yaml"
-    assert yaml.safe_load(written.read_text())["env_settings"]["seed"] >= 0
+    """Seed included, also where it was drawn at random, and whichever way the run began."""
+    for changes in ({}, FORCE, RESUME):
+        make_run({"env_settings.seed": -1, **changes}).train()
+        written = yaml.safe_load((files().path / "configuration.yaml").read_text())
+        settings = written["checkpoint_settings"]
+        assert not (settings["resume"] or settings["force"] or settings["inference"])
+        assert written["env_settings"]["seed"] >= 0
     shutil.move(files().path, tmp_path / "results" / "moved")
     Run(tmp_path / "results" / "moved" / "configuration.yaml").train()
-    assert files().checkpoint(40) == first
     assert files().steps == files("moved").steps
     for step in files().steps:
         assert files().checkpoint(step) == files("moved").checkpoint(step)
-
-
-def test_the_written_configuration_starts_a_run_whichever_way_this_one_began(make_run: Any, files: Any) -> None:
-    for changes in ({}, FORCE, RESUME):
-        make_run(changes).train()
-        settings = yaml.safe_load((files().path / "configuration.yaml").read_text())["checkpoint_settings"]
-        assert not (settings["resume"] or settings["force"] or settings["inference"])

@@ -56,9 +56,7 @@ def results_of(run: Run) -> list[EvaluationResult]:
     return heard
 
 
-def test_a_result_against_each_opponent_is_heard_written_and_printed(
-    make_run: Any, files: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_result_against_each_opponent_is_told(make_run: Any, files: Any, capsys: pytest.CaptureFixture[str]) -> None:
     heard = results_of(make_run({**evaluating(), "stats": {"console": {}}}))
     assert len(heard) == 4
     last = heard[-1]
@@ -82,14 +80,11 @@ def test_a_result_against_each_opponent_is_heard_written_and_printed(
     assert f"Evaluation: {last.score:.3f} ({shown})." in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_one_opponent_may_decide_the_score(make_run: Any) -> None:
+def test_one_opponent_may_decide_the_score_and_without_opponents_nothing_is_added(make_run: Any, files: Any) -> None:
     results = results_of(make_run(evaluating(score_against="paper")))
     assert all(result.score == result.opponents["paper"].mean_reward for result in results)
-
-
-def test_without_opponents_nothing_is_added(make_run: Any, files: Any) -> None:
-    run = make_run({**TABLE, "evaluation": {"interval": 100, "episodes": 4}})
-    (first, _) = results_of(run)
+    forced = {"evaluation": {"interval": 100, "episodes": 4}, "checkpoint_settings.force": True}
+    (first, _) = results_of(make_run({**TABLE, **forced}))
     assert first.to_json().keys() == {"behaviors"} and first.behaviors["Agent"].episodes == 8
     assert "opponents" not in files().result["evaluation"]
     assert not any("against" in tag for line in files().metrics for tag in line["stats"])
@@ -110,42 +105,48 @@ def against(old: Path, **settings: Any) -> dict[str, Any]:
 
 
 def test_a_checkpoint_of_another_run_plays_and_that_run_stays_as_it_is(make_run: Any, files: Any, old: Path) -> None:
+    """Equal policies take the same option all the time, so that every game is drawn; a run beside it has its id."""
     before = files("old").everything()
     single = against(old / "checkpoints" / str(files("old").steps[0]))
     chosen = [against(old, checkpoint=checkpoint) for checkpoint in ("last", "best", files("old").steps[0])]
-    for settings in (*chosen, single):
+    for settings in (*chosen, single, against(Path("old"))):
         run = make_run({**settings, "checkpoint_settings": {"run_id": "new", "force": True}})
-        assert all(result.opponents["before"].episodes == 12 for result in results_of(run))
+        last = [result.opponents["before"] for result in results_of(run)][-1]
+        assert last.episodes == 12
+    assert last.draw_rate == 1.0, "a run ties with itself"
     assert files("old").everything() == before
 
 
-def test_a_run_ties_with_itself(make_run: Any, old: Path, configure: Any) -> None:
-    """Equal policies take the same option all the time, so that every game is drawn; a run beside it has its id."""
-    run = make_run({**against(Path("old")), "checkpoint_settings.run_id": "again"})
-    assert results_of(run)[-1].opponents["before"].draw_rate == 1.0
-
-
-REFUSED = {
-    "gone": ({"path": "results/gone"}, "path: results/gone: is neither a run nor a checkpoint"),
-    "no checkpoint": ({"checkpoint": 7}, "checkpoint: .*there is no checkpoint '7'; there are 40, 80"),
-    "no behavior": ({"behavior": "Agnet"}, "behavior: .* has no behavior 'Agnet'; it has Agent; did you mean 'Agent'"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_policy_that_is_not_there_is_refused_with_its_line_before_training(
-    configure: Any, run_rlcore: RunRlcore, tmp_path: Path, old: Path, name: str
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"path": "results/gone"}, "path: results/gone: is neither a run nor a checkpoint"),
+        ({"checkpoint": 7}, "checkpoint: .*there is no checkpoint '7'; there are 40, 80"),
+        ({"behavior": "Agnet"}, "behavior: .* has no behavior 'Agnet'; it has Agent; did you mean 'Agent'"),
+    ],
+)
+def test_a_policy_that_is_not_there_is_refused_with_its_line(
+    refused: Any, old: Path, changes: Any, message: str
 ) -> None:
-    changes, message = REFUSED[name]
-    path = tmp_path / "working" / "new.yaml"
-    path.parent.mkdir(exist_ok=True)
-    config = configure({**against(old, **changes), "checkpoint_settings.run_id": "new"})
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    key = message.partition(":")[0]
-    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if text.strip().startswith(f"{key}: "))
-    result = run_rlcore("run", "new.yaml")
-    assert result.exit_code == 2 and result.stderr.count("\n") == 1
-    assert re.match(f"error: new.yaml:{line}: evaluation.opponents.before.{message}", result.stderr), result.stderr
+    refused(against(old, **changes), message.partition(":")[0], f"before.{message}")
+
+
+@pytest.fixture
+def refused(configure: Any, run_rlcore: RunRlcore, tmp_path: Path) -> Callable[[Any, str, str], None]:
+    """``refused(changes, "opponents", "all agents")``: the run is refused with the line of that key."""
+
+    def refuse(changes: Any, key: str, message: str) -> None:
+        path = tmp_path / "working" / "new.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(yaml.safe_dump(configure({**changes, "checkpoint_settings.run_id": "new"})), encoding="utf-8")
+        lines = path.read_text().splitlines()
+        line = next(n for n, text in enumerate(lines, 1) if text.strip().startswith(f"{key}:"))
+        result = run_rlcore("run", "new.yaml")
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1
+        told = f"error: new.yaml:{line}: evaluation.opponents"
+        assert re.match(rf"{told}[.:] ?{message}", result.stderr), result.stderr
+
+    return refuse
 
 
 def test_a_policy_of_other_observations_or_actions_is_refused(make_run: Any, old: Path) -> None:
@@ -157,23 +158,9 @@ def test_a_policy_of_other_observations_or_actions_is_refused(make_run: Any, old
 # ---------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"environment.type": "corridor"}, r"all agents \(of 'Agent'\) are in one team"),
-        ({"environment.options": {"teams": [3, 3]}}, r"all agents \(of 'Agent'\) are in one team"),
-    ],
-)
-def test_an_environment_without_teams_is_refused_with_the_line_of_the_block(
-    configure: Any, run_rlcore: RunRlcore, tmp_path: Path, changes: Any, message: str
-) -> None:
-    path = tmp_path / "working" / "run.yaml"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(yaml.safe_dump(configure({**evaluating(), **changes})), encoding="utf-8")
-    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if text.strip() == "opponents:")
-    result = run_rlcore("run", "run.yaml")
-    assert result.exit_code == 2 and result.stderr.count("\n") == 1
-    assert re.match(f"error: run.yaml:{line}: evaluation.opponents: {message}", result.stderr), result.stderr
+@pytest.mark.parametrize("changes", [{"environment.type": "corridor"}, {"environment.options": {"teams": [3, 3]}}])
+def test_an_environment_without_teams_is_refused_with_the_line_of_the_block(refused: Any, changes: Any) -> None:
+    refused({**evaluating(), **changes}, "opponents", r"all agents \(of 'Agent'\) are in one team")
 
 
 def test_fewer_episodes_than_teams_are_refused(make_run: Any) -> None:
@@ -195,29 +182,19 @@ def evaluate(run_rlcore: RunRlcore, old: Path) -> Callable[..., Any]:
     return lambda *words: run_rlcore("evaluate", old, "--episodes", "6", *words)
 
 
-def test_a_saved_run_plays_the_opponents_of_its_evaluations(evaluate: Any) -> None:
-    result = evaluate("--json")
-    data = json.loads(result.stdout)
+def test_a_saved_run_plays_the_opponents_of_its_evaluations_or_others_or_none(evaluate: Any, old: Path) -> None:
+    data = json.loads(evaluate("--json").stdout)
     assert list(data["opponents"]) == ["random"] and data["opponents"]["random"]["episodes"] == 6
     assert sorted(data["opponents"]["random"]["teams"]) == [0, 0, 0, 1, 1, 1]
     assert data["score"] == data["opponents"]["random"]["mean_reward"]
-
-
-def test_opponents_of_the_command_line_replace_them(evaluate: Any, old: Path) -> None:
     result = evaluate("--opponent", "always", "--opponent", f"self={{type: run, path: {old}}}")
     lines = result.stdout.splitlines()
     assert lines[0].startswith("Agent: mean reward") and "over 12 episodes" in lines[0]
     assert lines[1].startswith("against always: mean reward ") and lines[1].endswith("of 6 episodes")
     assert lines[2] == "against self: mean reward 0.00 +/- 0.00, won 0.0%, drawn 100.0%, lost 0.0% of 6 episodes"
-
-
-def test_without_opponents_the_agents_play_all_teams(evaluate: Any) -> None:
     (line,) = evaluate("--no-opponents").stdout.splitlines()
     assert line.startswith("Agent: mean reward 0.00") and "over 12 episodes" in line
     assert "give only one of them" in evaluate("--no-opponents", "--opponent", "random").stderr
-
-
-def test_an_unknown_opponent_is_told_with_the_nearest(evaluate: Any) -> None:
     result = evaluate("--opponent", "randon")
     assert result.exit_code == 2
     message = "error: --set evaluation.opponents.randon: unknown opponent 'randon'; allowed: always, broken, random, "

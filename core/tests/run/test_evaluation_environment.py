@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rlcore import hookimpl
-from rlcore.config.problems import ConfigErrors
+from rlcore.config.document import ConfigErrors
 from rlcore.errors import ConfigError
 from rlcore.run.run import Run
 
@@ -25,13 +25,15 @@ def test_overrides_are_merged_into_the_environment_block(make_run: Any) -> None:
     run.close()
 
 
-def test_an_override_of_the_kind_takes_nothing_over_from_another_kind(make_run: Any) -> None:
-    run = make_run({"environment.options": {"length": 4}, "evaluation": {
-        "interval": 100, "environment": {"type": "uneven"}}})  # fmt: skip
+def test_another_kind_takes_no_options_over_and_some_environment_is_needed(make_run: Any, configure: Any) -> None:
+    block = {"interval": 100, "environment": {"type": "uneven"}}
+    run = make_run({"environment.options": {"length": 4}, "evaluation": block})
     with pytest.raises(
         ConfigError, match=r"environment 'uneven' to evaluate in: behavior 'Agent': observation 'position'"
     ):
         run.start()
+    with pytest.raises(ConfigErrors, match="evaluation: there is no environment to evaluate in"):
+        Run(configure({"environment": None, "evaluation": {"interval": 5}}))
 
 
 REFUSALS = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text())["evaluations"]
@@ -52,12 +54,23 @@ def test_what_is_wrong_with_the_block_is_told_at_its_own_line(
     assert refused.value.messages[0].startswith(told) and len(refused.value.messages) == 1
 
 
-def test_an_evaluation_without_any_environment_is_refused(configure: Any) -> None:
-    with pytest.raises(ConfigErrors, match="evaluation: there is no environment to evaluate in"):
-        Run(configure({"environment": None, "evaluation": {"interval": 5}}))
-
-
-def _refusing(error: ConfigError) -> object:
+@pytest.mark.parametrize(
+    ("key", "only_evaluations_have_it"),
+    [
+        ("environment.options", True),
+        ("environment.options.length", True),
+        ("environment.id", False),
+        ("environment.optional", False),
+        ("environment_parameters.length", True),
+        ("environment_parameters.goal_reward", False),
+        ("environment", False),
+        ("behaviors.Agent", False),
+        ("", False),
+    ],
+)
+def test_an_error_is_located_in_the_evaluation_block_if_only_this_block_has_the_value(
+    make_run: Any, key: str, only_evaluations_have_it: bool
+) -> None:
     class Refuses:
         """Refuses the environment of evaluations, which is the second one."""
 
@@ -67,28 +80,8 @@ def _refusing(error: ConfigError) -> object:
         def rlcore_create_environment(self) -> None:
             self.environments += 1
             if self.environments == 2:
-                raise error
+                raise ConfigError("is wrong", key=tuple(filter(None, key.split("."))))
 
-    return Refuses()
-
-
-@pytest.mark.parametrize(
-    ("key", "only_evaluations_have_it"),
-    [
-        (("environment", "options"), True),
-        (("environment", "options", "length"), True),
-        (("environment", "id"), False),
-        (("environment", "optional"), False),
-        (("environment_parameters", "length"), True),
-        (("environment_parameters", "goal_reward"), False),
-        (("environment",), False),
-        (("behaviors", "Agent"), False),
-        ((), False),
-    ],
-)
-def test_an_error_is_located_in_the_evaluation_block_if_only_this_block_has_the_value(
-    make_run: Any, key: tuple[str, ...], only_evaluations_have_it: bool
-) -> None:
     stages = {"curriculum": {"type": "stages"}}
     run = make_run({
         "plugins.local": [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")],
@@ -99,8 +92,8 @@ def test_an_error_is_located_in_the_evaluation_block_if_only_this_block_has_the_
             "environment_parameters": {"goal_reward": stages, "length": stages},
         },
     })  # fmt: skip
-    run.plugins.register(_refusing(ConfigError("is wrong", key=key)), "refuses")
+    run.plugins.register(Refuses(), "refuses")
     with pytest.raises(ConfigError) as caught:
         run.start()
-    path = ("evaluation", *key) if only_evaluations_have_it else key
-    assert str(caught.value) == ": ".join(filter(None, (".".join(path), "is wrong")))
+    path = f"evaluation.{key}" if only_evaluations_have_it else key
+    assert str(caught.value) == (f"{path}: is wrong" if path else "is wrong")

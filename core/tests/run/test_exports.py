@@ -49,7 +49,7 @@ def about(path: Path) -> dict[str, Any]:
 
 
 def beside(*steps: int) -> dict[str, int]:
-    """What checkpoints of these steps have beside them."""
+    """Return the files that stand beside the checkpoints of these steps."""
     return {f"Agent/Agent-{step}.json": step for step in steps}
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
 
@@ -101,19 +101,27 @@ def after_update(number: int, continuous: Any = 0.0, discrete: int = 0) -> Act:
     return act
 
 
-DIVERGED = (
-    "slot 1 (environment 1) is {} at [0] at step 48, although observations and rewards are finite: its policy has"
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            lambda value: {"act": after_update(3, continuous=value)},
+            "the action of slot 1 (environment 1) is {} at [0] at step 48, although observations and rewards are "
+            "finite: its policy has",
+        ),
+        (
+            lambda value: {"losses": lambda updates: {"Losses/Value Loss": value if updates == 3 else 0.5}},
+            "Losses/Value Loss is {} after the update at step 48; ",
+        ),
+    ],
 )
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_an_action_that_is_not_finite_after_an_update_ends_the_run_before_it_is_taken(
-    train: Any, files: Any, value: float
+def test_what_diverged_after_an_update_ends_the_run_with_the_last_good_checkpoint(
+    train: Any, files: Any, given: Any, said: str, value: float
 ) -> None:
     with pytest.raises(TrainingDiverged) as caught:
-        train(Steering(), after_update(3, continuous=value))
-    assert str(caught.value).startswith(f"behavior 'Agent': the action of {DIVERGED.format(value)}")
-    assert caught.value.exit_code == 3
+        train(Steering(), **given(value))
+    assert str(caught.value).startswith(f"behavior 'Agent': {said.format(value)}") and caught.value.exit_code == 3
     assert files().result["outcome"] == "failed" and files().steps == [40]
 
 
@@ -168,42 +176,25 @@ def test_rows_that_need_no_action_are_ignored(train: Any, monkeypatch: pytest.Mo
     assert train(environment, after_update(1, continuous=np.nan, discrete=-1))["Agent"].updates > 1
 
 
-@pytest.mark.parametrize("loss", [np.nan, -np.inf])
-def test_a_loss_that_is_not_finite_ends_the_run_after_the_last_good_checkpoint(
-    train: Any, files: Any, loss: float
-) -> None:
-    with pytest.raises(TrainingDiverged) as caught:
-        train(Steering(), losses=lambda updates: {"Losses/Value Loss": loss if updates == 3 else 0.5})
-    assert str(caught.value).startswith(f"behavior 'Agent': Losses/Value Loss is {loss} after the update at step 48; ")
-    assert files().steps == [40]
-
-
-@pytest.mark.parametrize(("value", "infinite"), [(1e300, True), (-3.5e38, True), (3e38, False), (-1e30, False)])
+@pytest.mark.parametrize(
+    ("value", "infinite"), [(1e300, True), (-3.5e38, True), ([1e300, -1e300], True), (3e38, False), (-1e30, False)]
+)
 @pytest.mark.parametrize("what", ["reward", "observation 'seen'"])
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_a_float64_that_is_infinite_as_float32_is_refused(train: Any, value: float, infinite: bool, what: str) -> None:
+def test_a_float64_that_is_infinite_as_float32_is_refused(train: Any, value: Any, infinite: bool, what: str) -> None:
+    """Values of opposite signs do not hide each other, and returns of those that fit are finite."""
     environment = Steering(reward=value if what == "reward" else 1.0)
     if what != "reward":
-        environment.begin = lambda env, generator: environment.seen.fill(value)  # type: ignore[method-assign]
+        environment.begin = lambda env, generator: np.copyto(environment.seen, value)  # type: ignore[method-assign]
     if not infinite:
-        train(environment, hyperparameters={"buffer_size": 1000})  # nothing is learned from it
+        result = train(environment, hyperparameters={"buffer_size": 1000})["Agent"]  # nothing is learned from it
+        assert result.mean_reward == pytest.approx(9 * environment.reward, rel=1e-9)
         return
     with pytest.raises(NonFiniteError) as caught:
         train(environment)
     assert str(caught.value).startswith(f"behavior 'Agent': {what} of slot 0 (environment 0) is ")
-    assert "; values beyond 3.4e+38 are infinite as float32, which trainers store; scale them" in str(caught.value)
-
-
-@pytest.mark.filterwarnings("ignore:overflow")
-def test_rewards_of_opposite_signs_do_not_hide_each_other(train: Any) -> None:
-    with pytest.raises(NonFiniteError, match=r"reward of slot 0 \(environment 0\) is 1e\+300 at step 0"):
-        train(Steering(reward=[1e300, -1e300]))
-
-
-@pytest.mark.filterwarnings("ignore:overflow")
-def test_returns_of_rewards_that_fit_are_finite(train: Any) -> None:
-    assert train(Steering(reward=3e38), hyperparameters={"buffer_size": 1000})["Agent"].mean_reward == pytest.approx(
-        9 * 3e38, rel=1e-9
+    assert " at step 0; values beyond 3.4e+38 are infinite as float32, which trainers store; scale them" in str(
+        caught.value
     )
 
 
@@ -222,13 +213,6 @@ def test_an_environment_that_never_ends_an_episode_is_warned_of_once(
 
 
 # ---------------------------------------------------------------- environments that hang
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.fixture
@@ -297,7 +281,10 @@ def test_what_is_not_a_wait_is_not_warned_of(caplog: pytest.LogCaptureFixture, q
         if quiet != "moving":
             still.set()
         looked.clear()
-        wait_until(lambda: len(looked) > 12)
+        deadline = time.monotonic() + 60
+        while len(looked) <= 12:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
     assert caplog.messages == []
 
 
@@ -311,9 +298,7 @@ class Still:
 def test_a_wait_is_said_again_when_it_has_doubled(caplog: pytest.LogCaptureFixture, said: Any) -> None:
     run, thrice = Still(), said("no step has ended", 3)
     watch = StepWatch(run.progress, seconds=0.02)
-    with ExitStack() as stack:
-        stack.callback(watch.close)
-        stack.enter_context(watch.watching())
+    with closing(watch), watch.watching():
         assert thrice.wait(60)
     seconds = [record.args[0] for record in caplog.records]  # type: ignore[index]
     assert all(each >= 0.02 * 2**number for number, each in enumerate(seconds))

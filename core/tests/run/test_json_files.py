@@ -12,9 +12,8 @@ from rlcore.plugins.core import keep_until
 from rlcore.storage.files.access import DamagedFile, is_file_name, parse_json, read_json, read_object, read_tail
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
+def test_what_is_no_object_of_json_is_damaged_and_named(tmp_path: Path) -> None:
+    for content, said in (
         (b"{", "is not JSON"),
         (b"[" * 100_000, "nested deeper than 100 levels"),
         (b"[" * 101 + b"]" * 101, "nested deeper than 100 levels"),
@@ -24,62 +23,42 @@ from rlcore.storage.files.access import DamagedFile, is_file_name, parse_json, r
         (b" " * 32_000_001, "larger than 32,000,000 bytes"),
         (b"[]", "a list instead of an object"),
         (b"5", "a number instead of an object"),
-    ],
-)
-def test_what_is_no_object_of_json_is_damaged_and_named(tmp_path: Path, content: bytes, said: str) -> None:
-    (tmp_path / "file.json").write_bytes(content)
-    with pytest.raises(DamagedFile, match=f"file.json: .*{said}"):
-        read_object(tmp_path / "file.json")
+    ):
+        (tmp_path / "file.json").write_bytes(content)
+        with pytest.raises(DamagedFile, match=f"file.json: .*{said}"):
+            read_object(tmp_path / "file.json")
 
 
-def test_json_of_the_greatest_depth_is_read(tmp_path: Path) -> None:
+def test_json_keeps_its_values_and_the_tail_of_a_file_is_its_last_bytes(tmp_path: Path) -> None:
+    assert parse_json('{"a": [1, null, "\u00e9", {"b": 2.5}]}') == {"a": [1, None, "\u00e9", {"b": 2.5}]}
     (tmp_path / "file.json").write_text("[" * 100 + "]" * 100)
     assert isinstance(read_json(tmp_path / "file.json"), list)
+    (tmp_path / "file").write_bytes(b"abcdef")
+    assert (read_tail(tmp_path / "file", 2), read_tail(tmp_path / "file", 9)) == (b"ef", b"abcdef")
 
 
-def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
+def test_what_is_no_regular_file_or_too_large_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "file.json")
-    with pytest.raises(DamagedFile, match="is a named pipe, not a regular file"):
-        read_json(tmp_path / "file.json")
-
-
-def test_a_sparse_file_of_metrics_is_refused_by_its_size(tmp_path: Path) -> None:
+    for path, said in (
+        (tmp_path / "file.json", "is a named pipe, not a regular file"),
+        (tmp_path, "is a directory"),
+        (Path("/dev/zero"), "is a device"),
+        (tmp_path / ("n" * 5_000), "cannot be read"),
+    ):
+        with pytest.raises(DamagedFile, match=said):
+            read_json(path)
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "missing.json")
     with (tmp_path / "metrics.jsonl").open("wb") as file:
         file.truncate(20 * 2**30)
     with pytest.raises(DamagedFile, match=r"metrics.jsonl: is larger than 1,000,000,000 bytes"):
         keep_until(tmp_path / "metrics.jsonl", {})
 
 
-def test_a_directory_and_a_device_are_no_files(tmp_path: Path) -> None:
-    with pytest.raises(DamagedFile, match="is a directory"):
-        read_json(tmp_path)
-    with pytest.raises(DamagedFile, match="is a device"):
-        read_json(Path("/dev/zero"))
-
-
-def test_a_file_that_is_missing_is_not_damaged(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_json(tmp_path / "file.json")
-
-
-def test_a_name_too_long_for_the_system_is_damaged(tmp_path: Path) -> None:
-    with pytest.raises(DamagedFile, match="cannot be read"):
-        read_json(tmp_path / ("n" * 5_000))
-
-
-def test_the_tail_of_a_file_is_its_last_bytes(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"abcdef")
-    assert (read_tail(tmp_path / "file", 2), read_tail(tmp_path / "file", 9)) == (b"ef", b"abcdef")
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\\b", "a\0", "n" * 256, 5, None])
-def test_a_path_out_of_the_directory_is_no_file_name(name: object) -> None:
-    assert not is_file_name(name)
+def test_a_path_out_of_the_directory_is_no_file_name() -> None:
+    for name in ("", ".", "..", "a/b", "/a", "a\\b", "a\0", "n" * 256, 5, None):
+        assert not is_file_name(name), name
     assert is_file_name("state.json")
-
-
-def test_a_text_keeps_its_values() -> None:
-    assert parse_json('{"a": [1, null, "\u00e9", {"b": 2.5}]}') == {"a": [1, None, "\u00e9", {"b": 2.5}]}
 
 
 def test_what_could_steer_a_terminal_is_written_out() -> None:

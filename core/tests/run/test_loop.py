@@ -8,11 +8,13 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
+import yaml
 from rich.console import Console
 
 import rlcore.run.boundaries
@@ -33,6 +35,7 @@ PAIR: dict[str, Any] = {"environment.type": "pair"}
 BOTH: dict[str, Any] = {"behaviors": ("Left", "Right")}
 IDENTITY: dict[str, Any] = {"environment.type": "identity"}  # every episode has eight steps; it cannot save itself
 RESUME = {"checkpoint_settings.resume": True}
+CASES = yaml.safe_load((Path(__file__).parent / "data/loop.yaml").read_text(encoding="utf-8"))
 
 
 def named(run_id: str, **changes: Any) -> dict[str, Any]:
@@ -126,22 +129,10 @@ def test_a_group_acts_where_its_agents_act_in_any_rank(monkeypatch: pytest.Monke
 # ---------------------------------------------------------------- summaries
 
 
-@pytest.mark.parametrize(
-    ("num_envs", "summary_freq", "max_steps", "expected"),
-    [
-        (2, 50, 200, [50, 100, 150, 200]),
-        (8, 50, 200, [50, 100, 150, 200]),  # crossed at 56, 104, 152: the boundary is the x value, as in ML-Agents
-        (8, 60, 200, [60, 120, 180, 200]),  # and the end
-        (8, 500, 200, [200]),
-        (3, 50, 100, [50, 100]),  # learning goes past max_steps, to 102, the last summary does not
-        (64, 10, 200, [10, 70, 130, 200]),  # one step over several boundaries fires once
-    ],
-)
-def test_a_summary_stands_at_the_boundary_that_was_crossed(
-    make_run: Any, files: Any, num_envs: int, summary_freq: int, max_steps: int, expected: list[int]
-) -> None:
-    make_run({"environment.num_envs": num_envs}, summary_freq=summary_freq, max_steps=max_steps).train()
-    assert summaries(files()) == expected
+@pytest.mark.parametrize("case", CASES["summaries"], ids=str)
+def test_a_summary_stands_at_the_boundary_that_was_crossed(make_run: Any, files: Any, case: Any) -> None:
+    make_run({"environment.num_envs": case["num_envs"]}, **case["behavior"]).train()
+    assert summaries(files()) == case["written"]
 
 
 def test_every_behavior_keeps_its_own_intervals_and_end(make_run: Any, files: Any) -> None:
@@ -161,28 +152,10 @@ def test_every_behavior_keeps_its_own_intervals_and_end(make_run: Any, files: An
 # ---------------------------------------------------------------- checkpoints
 
 
-@pytest.mark.parametrize(
-    ("num_envs", "behavior", "expected"),
-    [
-        (2, {"checkpoint_interval": 40}, [40, 80, 120, 160, 200]),
-        (2, {"checkpoint_interval": 40, "keep_checkpoints": 2}, [160, 200]),
-        (2, {"checkpoint_interval": 40, "keep_checkpoints": 1}, [200]),
-        (2, {"checkpoint_interval": 20, "keep_checkpoints": 0}, list(range(20, 201, 20))),
-        (2, {"checkpoint_interval": 20, "keep_checkpoints": -1}, list(range(20, 201, 20))),
-        (2, {"checkpoint_interval": 70}, [70, 140, 200]),  # and the last one
-        (2, {"checkpoint_interval": 1000}, [200]),
-        (2, {"checkpoint_interval": 10, "keep_checkpoints": 4, "even_checkpoints": True}, [50, 100, 150, 200]),
-        (2, {"checkpoint_interval": 10, "keep_checkpoints": 3, "even_checkpoints": True}, [132, 198, 200]),
-        (2, {"checkpoint_interval": 90, "keep_checkpoints": 0, "even_checkpoints": True}, [90, 180, 200]),
-        (2, {"checkpoint_interval": 40, "summary_freq": 1000}, [40, 80, 120, 160, 200]),  # between two summaries
-        (8, {"checkpoint_interval": 25}, [104, 128, 152, 176, 200]),  # labeled with the step that crossed it
-    ],
-)
-def test_checkpoints_are_saved_and_rotated_as_the_settings_say(
-    make_run: Any, files: Any, num_envs: int, behavior: dict[str, Any], expected: list[int]
-) -> None:
-    make_run({"environment.num_envs": num_envs, "stats.jsonl": False}, **behavior).train()
-    assert files().steps == expected and not (files().path / "metrics.jsonl").exists()
+@pytest.mark.parametrize("case", CASES["checkpoints"], ids=str)
+def test_checkpoints_are_saved_and_rotated_as_the_settings_say(make_run: Any, files: Any, case: Any) -> None:
+    make_run({"environment.num_envs": case["num_envs"], "stats.jsonl": False}, **case["behavior"]).train()
+    assert files().steps == case["saved"] and not (files().path / "metrics.jsonl").exists()
 
 
 @pytest.mark.parametrize(("left", "kept"), [(2, [3]), (0, range(10, 100))])
@@ -204,33 +177,18 @@ def test_a_run_that_ends_before_its_first_update_says_that_nothing_was_learned(
     assert all(f"behavior 'Agent': nothing was learned: {max_steps} steps were taken" in text for text in found)
 
 
-@pytest.mark.parametrize(
-    ("changes", "behavior", "advice"),
-    [  # episodes have eight steps
-        (IDENTITY, {"checkpoint_interval": 12}, "interval is 12 agent steps, 6 for each of 2 agents; raise it"),
-        (
-            IDENTITY, {"even_checkpoints": True, "keep_checkpoints": 20},
-            "checkpoint_interval is 10 agent steps, 5 for each of 2 agents; lower keep_checkpoints",
-        ),
-        ({}, {"checkpoint_interval": 2}, None),  # saves itself
-        (  # Left has a checkpoint every 100, Right every 104 environment steps
-            {**PAIR, "behaviors.Left.checkpoint_interval": 200, "behaviors.Right.checkpoint_interval": 416},
-            {**BOTH, "max_steps": 416, "summary_freq": 1000, "keep_checkpoints": 0}, None,
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("case", CASES["cut_episodes"], ids=lambda case: case["name"])
 def test_checkpoints_so_frequent_that_no_episode_ends_are_warned_of_once(
-    make_run: Any, files: Any, caplog: Any, changes: Any, behavior: dict[str, Any], advice: str | None
+    make_run: Any, files: Any, caplog: Any, case: Any
 ) -> None:
-    run = make_run(changes, **behavior)
+    """Episodes have eight steps."""
+    run = make_run(case["changes"], **case["behavior"])
     run.train()
-    found = [text for text in caplog.messages if "no episode ended" in text]
-    if advice is None:
-        assert found == [] and (changes == {} or {600, 624} <= set(files().steps))
-        return
-    (warning,) = found
-    assert run.results()["Agent"].mean_reward is None
-    assert warning.startswith("behavior 'Agent': no episode ended between two checkpoints") and advice in warning
+    warnings = [text for text in caplog.messages if "no episode ended" in text]
+    assert len(warnings) == len(case["advice"]) and set(case.get("saved", ())) <= set(files().steps)
+    for warning, advice in zip(warnings, case["advice"], strict=True):
+        assert run.results()["Agent"].mean_reward is None
+        assert warning.startswith("behavior 'Agent': no episode ended between two checkpoints") and advice in warning
 
 
 def test_a_run_that_is_stopped_or_resumed_just_after_a_checkpoint_is_not_warned_of(make_run: Any, caplog: Any) -> None:
@@ -527,7 +485,7 @@ def test_one_seed_gives_the_same_numbers_and_another_gives_others(make_run: Any)
     "of", [lambda settings, run: settings.num_envs, lambda settings, run: run.num_envs, lambda settings, run: 1]
 )
 def test_an_environment_is_told_one_number_of_copies_in_training_and_evaluation(make_run: Any, of: Any) -> None:
-    """One that is made with another number is refused."""
+    """An environment that is made with another number is refused."""
     told = []
 
     class Counts:

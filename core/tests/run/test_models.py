@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from rlcore.errors import RunStateError
 from rlcore.run.run import Run
@@ -30,102 +29,76 @@ def started(run: Run) -> Run:
     return run
 
 
-def test_initialize_from_takes_the_weights_and_nothing_else(make_run: Any, files: Any) -> None:
+def test_initialize_from_takes_the_weights_of_the_newest_intact_checkpoint_and_nothing_else(
+    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     make_run().train()
+    (files().path / "checkpoints" / "200" / "state.json").unlink()
     run = started(make_run({**FROM, "env_settings.seed": 6}))
-    assert np.array_equal(weights(files("second"), 0), weights(files(), 200))
+    assert np.array_equal(weights(files("second"), 0), weights(files(), 160))
+    assert any("200: state.json is missing" in record.getMessage() for record in caplog.records)
     state = load_checkpoint(files("second").path / "checkpoints" / "0")
     assert run.steps == 0 and state["Agent"]["counters"]["steps"] == 0
     assert not state["Agent"]["optimizer"]["momentum"].any()
 
 
-def test_initialize_from_an_unknown_run_is_refused(make_run: Any, files: Any) -> None:
+def test_weights_that_are_not_there_or_do_not_fit_are_refused_whole(make_run: Any, files: Any, tmp_path: Path) -> None:
     with pytest.raises(
         RunStateError, match=r"checkpoint_settings.initialize_from 'run': there is no usable checkpoint"
     ):
         make_run(FROM).train()
-    make_run({"checkpoint_settings.run_id": "second"}).train()  # the name is still free
-
-
-def test_a_network_that_does_not_fit_is_refused_whole(make_run: Any, files: Any) -> None:
-    make_run({**PAIR, "behaviors.Right.hyperparameters.width": 4}, **BOTH).train()
-    run = make_run({**PAIR, **FROM}, **BOTH)
-    with pytest.raises(RunStateError, match="behavior 'Right': the saved network does not fit"):
-        run.train()
-    assert not files("second").path.joinpath("checkpoints").exists()
-
-
-def test_a_behavior_that_the_other_run_lacks_is_named(make_run: Any) -> None:
+    with pytest.raises(RunStateError, match=r"behaviors.Agent.init_path '.*': is neither a run directory nor one of"):
+        make_run({"checkpoint_settings.run_id": "second"}, init_path=str(tmp_path)).train()
+    assert not files("second").path.exists(), "the name is still free"
     make_run().train()
     with pytest.raises(RunStateError, match=r"initialize_from 'run': that run has no behavior 'Left'; it has Agent"):
         make_run({**PAIR, **FROM}, **BOTH).train()
+    forced = {**PAIR, "behaviors.Right.hyperparameters.width": 4, "checkpoint_settings.force": True}
+    make_run(forced, **BOTH).train()
+    with pytest.raises(RunStateError, match="behavior 'Right': the saved network does not fit"):
+        make_run({**PAIR, **FROM}, **BOTH).train()
+    assert not files("second").path.joinpath("checkpoints").exists()
 
 
-@pytest.mark.parametrize(("path", "step"), [("run", 200), ("run/checkpoints/120", 120)])
-def test_init_path_takes_a_run_or_a_checkpoint_and_wins(make_run: Any, files: Any, path: str, step: int) -> None:
+def test_init_path_takes_a_run_or_a_checkpoint_and_wins(make_run: Any, files: Any) -> None:
     make_run().train()
     make_run({"checkpoint_settings.run_id": "third", "env_settings.seed": 9}).train()
-    init_path = str(files().path.parent / path)
-    started(make_run({**FROM, "checkpoint_settings.initialize_from": "third"}, init_path=init_path))
-    assert np.array_equal(weights(files("second"), 0), weights(files(), step))
-
-
-def test_an_init_path_that_is_neither_is_refused(make_run: Any, tmp_path: Path) -> None:
-    with pytest.raises(RunStateError, match=r"behaviors.Agent.init_path '.*': is neither a run directory nor one of"):
-        make_run(init_path=str(tmp_path)).train()
-
-
-def test_initial_weights_come_from_the_newest_intact_checkpoint(
-    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_run().train()
-    (files().path / "checkpoints" / "200" / "state.json").unlink()
-    started(make_run(FROM))
-    assert np.array_equal(weights(files("second"), 0), weights(files(), 160))
-    assert any("200: state.json is missing" in record.getMessage() for record in caplog.records)
+    changes = {**FROM, "checkpoint_settings.initialize_from": "third", "checkpoint_settings.force": True}
+    for path, step in (("run", 200), ("run/checkpoints/120", 120)):
+        started(make_run(changes, init_path=str(files().path.parent / path)))
+        assert np.array_equal(weights(files("second"), 0), weights(files(), step))
 
 
 # ---------------------------------------------------------------- inference
 
 
 @pytest.mark.parametrize("environment", ["corridor", "identity"])
-def test_inference_learns_nothing_and_changes_no_file(make_run: Any, files: Any, environment: str) -> None:
+def test_inference_of_a_finished_run_learns_nothing_changes_no_file_and_goes_on_until_it_is_stopped(
+    make_run: Any, files: Any, environment: str
+) -> None:
     make_run({"environment.type": environment}).train()
     before = files().everything()
     run = make_run({"environment.type": environment, "checkpoint_settings.inference": True})
     for epoch in run:
         assert epoch.behaviors["Agent"].steps == 200
         assert epoch.behaviors["Agent"].stats["Is Training"].mean == 0.0
-        if epoch.epoch == 3:
-            break
-    assert np.array_equal(run.behaviors["Agent"].trainer.weights, weights(files(), 200))
-    run.close("interrupted")
-    assert files().everything() == before
-
-
-def test_inference_of_a_finished_run_goes_on_until_it_is_stopped(make_run: Any) -> None:
-    make_run().train()
-    run = make_run({"checkpoint_settings.inference": True})
-    for epoch in run:
         if epoch.epoch == 5:
+            assert np.array_equal(run.behaviors["Agent"].trainer.weights, weights(files(), 200))
             run.request_stop()
     assert run.outcome == "interrupted" and run.epoch == 5
+    assert files().everything() == before
 
 
 # ---------------------------------------------------------------- rlcore evaluate, rlcore status
 
 
-@pytest.fixture
-def config_file(configure: Any, tmp_path: Path) -> Path:
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(configure({"environment.type": "identity"})))
-    return path
-
-
-def test_evaluate_prints_exactly_its_shape(run_rlcore: RunRlcore, config_file: Path, files: Any) -> None:
-    assert run_rlcore("run", config_file).exit_code == 0
+def test_evaluate_prints_exactly_its_shape_and_falls_back_to_an_older_checkpoint_with_a_line(
+    run_rlcore: RunRlcore, make_run: Any, files: Any
+) -> None:
+    make_run({"environment.type": "identity"}).train()
     before = files().everything()
-    result = run_rlcore("evaluate", files().path, "--episodes", "6", "--seed", "3", "--json")
+    words = ("evaluate", files().path, "--episodes", "6", "--json", "--seed")
+    result = run_rlcore(*words, "3")
     assert (result.exit_code, result.stderr) == (0, "")
     answer = json.loads(result.stdout)
     assert list(answer) == ["behaviors"] and list(answer["behaviors"]) == ["Agent"]
@@ -133,25 +106,8 @@ def test_evaluate_prints_exactly_its_shape(run_rlcore: RunRlcore, config_file: P
     assert list(agent) == ["mean_reward", "std_reward", "episodes", "mean_length", "returns", "lengths"]
     assert agent["episodes"] == len(agent["returns"]) == len(agent["lengths"]) == 6
     assert files().everything() == before
-    same = run_rlcore("evaluate", files().path, "--episodes", "6", "--seed", "3", "--json")
-    other = run_rlcore("evaluate", files().path, "--episodes", "6", "--seed", "4", "--json")
-    sampled = run_rlcore("evaluate", files().path, "--episodes", "6", "--seed", "3", "--json", "--stochastic")
-    assert same.stdout == result.stdout != other.stdout
-    assert sampled.stdout != result.stdout
-
-
-def test_evaluate_names_the_groups_reward_apart(run_rlcore: RunRlcore, configure: Any, files: Any) -> None:
-    Run(configure({"environment.options": {"fault": "group reward now and then"}})).train()
-    assert (
-        " and mean group reward 2.50 over 4 episodes of 20.0 steps"
-        in run_rlcore("evaluate", files().path, "--episodes", "4").stdout
-    )
-
-
-def test_evaluate_falls_back_to_an_older_checkpoint_with_a_line(
-    run_rlcore: RunRlcore, config_file: Path, files: Any
-) -> None:
-    run_rlcore("run", config_file)
+    assert run_rlcore(*words, "3").stdout == result.stdout != run_rlcore(*words, "4").stdout
+    assert run_rlcore(*words, "3", "--stochastic").stdout != result.stdout
     (files().path / "checkpoints" / "200" / "Agent.safetensors").unlink()
     result = run_rlcore("evaluate", files().path, "--episodes", "2")
     assert result.exit_code == 0 and "(checkpoint 160)" in result.stdout
@@ -162,9 +118,15 @@ def test_evaluate_falls_back_to_an_older_checkpoint_with_a_line(
     assert result.exit_code == 5 and "there is no usable checkpoint in" in result.stderr.splitlines()[-1]
 
 
-def test_status_tells_how_much_of_the_target_is_done_and_whether_the_run_is_running(
-    make_run: Any, run_rlcore: RunRlcore, files: Any
-) -> None:
+def test_evaluate_names_the_groups_reward_apart(run_rlcore: RunRlcore, configure: Any, files: Any) -> None:
+    Run(configure({"environment.options": {"fault": "group reward now and then"}})).train()
+    assert (
+        " and mean group reward 2.50 over 4 episodes of 20.0 steps"
+        in run_rlcore("evaluate", files().path, "--episodes", "4").stdout
+    )
+
+
+def test_status_tells_how_much_is_done_and_whether_it_runs(make_run: Any, run_rlcore: RunRlcore, files: Any) -> None:
     run = make_run()
     next(run)
     lines = run_rlcore("status", files().path).stdout

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.config.problems import ConfigErrors
+from rlcore.config.document import ConfigErrors
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
 from rlcore.run.run import Run
 
@@ -15,7 +15,7 @@ STARTED = ["started", "failed"]
 
 
 class Tracker:
-    """Hears of the start and the end of a run; ``refuses`` the configuration, or raises ``at_start``."""
+    """Notes the start and the end of a run; ``refuses`` the configuration, or raises ``at_start``."""
 
     def __init__(self, refuses: bool = False, at_start: BaseException | None = None) -> None:
         self.refuses, self.at_start = refuses, at_start

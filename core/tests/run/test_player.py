@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.environment import Actions, AgentBatch
 from rlcore.contracts.policy import MemoryPolicy, Player, Policy
+from rlcore.contracts.results import EvaluationResult
 from rlcore.errors import RunStateError
 from rlcore.run.evaluation.episodes import play
 from rlcore_devkit.environments import IdentityEnvironment
@@ -41,16 +42,6 @@ class Counting:
         """Nothing is drawn."""
 
 
-class Forgetful:
-    """A policy without memory, whose ``act`` has no such argument."""
-
-    def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Actions:
-        return Actions(discrete=np.zeros((3, 1), np.int64))
-
-    def seed(self, seed: int) -> None:
-        """Nothing is drawn."""
-
-
 def batch(*, ended: tuple[int, ...] = (), idle: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> AgentBatch:
     def flags(rows: tuple[int, ...]) -> NDArray[np.bool_]:
         return np.isin(np.arange(3), rows)
@@ -67,7 +58,7 @@ def batch(*, ended: tuple[int, ...] = (), idle: tuple[int, ...] = (), aborted: t
 
 def test_each_agent_remembers_its_own_steps_until_its_episode_ends() -> None:
     player = Player(Counting(), 3)
-    assert isinstance(player.policy, MemoryPolicy) and not isinstance(Forgetful(), MemoryPolicy)
+    assert isinstance(player.policy, MemoryPolicy)
     counts = []
     for current in (batch(), batch(ended=(1,)), batch(idle=(0,)), batch(idle=(0, 2), aborted=(2,)), batch()):
         player.observe(current)
@@ -80,9 +71,19 @@ def test_each_agent_remembers_its_own_steps_until_its_episode_ends() -> None:
 
 
 def test_a_policy_without_memory_is_called_without_it() -> None:
+    class Forgetful:
+        """Its ``act`` has no argument for a memory."""
+
+        def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Actions:
+            return Actions(discrete=np.zeros((3, 1), np.int64))
+
+        def seed(self, seed: int) -> None:
+            """Nothing is drawn."""
+
     player = Player(Forgetful(), 3)
     player.observe(batch(ended=(1,)))
     player.begin()
+    assert not isinstance(player.policy, MemoryPolicy)
     assert player.memory is None and player.act(batch()).discrete is not None
 
 
@@ -100,6 +101,14 @@ class Drawing(Counting):
 def draws(player: Player, steps: int) -> list[Any]:
     chosen = [player.act(batch(), deterministic=False).discrete for _ in range(steps)]
     return [each.tolist() for each in chosen if each is not None]
+
+
+def played(environment: IdentityEnvironment, episodes: int, **more: Any) -> tuple[EvaluationResult, list[Any]]:
+    """Return what an evaluation tells, and how often each row had acted in its episode before each step."""
+    policy = Counting()
+    policies: dict[str, Policy] = {"Identity": policy}
+    result = play(policies, environment, episodes, seed=1, deterministic=True, recorders={}, **more)
+    return result, [before[:, 0].tolist() for before in policy.before]
 
 
 def test_a_player_with_a_seed_draws_and_remembers_after_a_resume_what_it_would_have() -> None:
@@ -121,20 +130,10 @@ def test_the_state_of_another_number_of_agents_is_refused_and_changes_nothing() 
     assert player.steps == 0
 
 
-@pytest.mark.parametrize("length", [1, 4])
-def test_an_evaluation_begins_every_episode_without_memory(length: int) -> None:
-    environment = IdentityEnvironment(3, discrete=(2,), episode_length=length)
-    policy = Counting()
-    policies: dict[str, Policy] = {"Identity": policy}
-    play(policies, environment, 6, seed=1, deterministic=True, recorders={})
-    assert [before[:, 0].tolist() for before in policy.before] == 2 * [[k] * 3 for k in range(length)]
-
-
-def test_episodes_that_are_cut_and_begun_again_begin_without_memory() -> None:
+def test_an_evaluation_begins_every_episode_without_memory() -> None:
     """An episode that reaches ``max_episode_steps`` runs on, and the environment is reset for the next one."""
-    environment = IdentityEnvironment(1, discrete=(2,), episode_length=50)
-    policy = Counting()
-    policies: dict[str, Policy] = {"Identity": policy}
-    result = play(policies, environment, 2, seed=1, deterministic=True, recorders={}, max_episode_steps=3)
-    assert result.behaviors["Identity"].cut == 2
-    assert [before[0, 0] for before in policy.before] == [0, 1, 2, 0, 1, 2]
+    for length in (1, 4):
+        _, before = played(IdentityEnvironment(3, discrete=(2,), episode_length=length), 6)
+        assert before == 2 * [[k] * 3 for k in range(length)]
+    result, before = played(IdentityEnvironment(1, discrete=(2,), episode_length=50), 2, max_episode_steps=3)
+    assert result.behaviors["Identity"].cut == 2 and before == [[0], [1], [2]] * 2

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rlcore.config.reading import read_document
 from rlcore.errors import ConfigError, RunStateError
@@ -17,6 +20,7 @@ from rlcore.storage.checkpoint import load_checkpoint
 RESUME = {"checkpoint_settings.resume": True}
 PAIR = {"environment.type": "pair", "behaviors.Right": {"summary_freq": 48, "checkpoint_interval": 80}}
 WHOLE = {"checkpoint_settings.run_id": "whole"}
+CASES = yaml.safe_load((Path(__file__).parent / "data/resume.yaml").read_text(encoding="utf-8"))
 
 
 def stop_at(run: Run, step: int) -> None:
@@ -35,23 +39,12 @@ def stop_at(run: Run, step: int) -> None:
     assert run.outcome == "interrupted"
 
 
-KINDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({}, {}),  # saves itself; summaries and checkpoints at different steps
-    ({}, {"summary_freq": 34, "checkpoint_interval": 26, "keep_checkpoints": 0}),
-    ({"environment.type": "identity"}, {}),
-    ({"environment.type": "identity", "environment.num_envs": 3}, {"checkpoint_interval": 7, "keep_checkpoints": 0}),
-    (PAIR, {"behaviors": ("Left", "Right")}),
-    ({**PAIR, "behaviors.Left.max_steps": 70}, {"behaviors": ("Left", "Right")}),  # one finishes long before
-    ({"environment.type": "identity", "env_settings.seed": -1}, {}),
-    ({"environment.options": {"fault": "group reward now and then"}}, {}),
-]
-
-
-@pytest.mark.parametrize(("changes", "keywords"), KINDS)
+@pytest.mark.parametrize("kind", CASES["kinds"], ids=lambda kind: kind["name"])
 @pytest.mark.parametrize("at", [1, 100, 140])
 def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
-    make_run: Any, files: Any, changes: dict[str, Any], keywords: dict[str, Any], at: int, kill_after: Any
+    make_run: Any, files: Any, kind: Any, at: int, kill_after: Any
 ) -> None:
+    changes, keywords = kind["changes"], kind["behavior"]
     with make_run({**changes, **WHOLE}, **keywords) as whole:
         whole.train()
     # A seed drawn at random is written down, and is what the other run takes.
@@ -219,29 +212,14 @@ def test_a_damaged_checkpoint_never_pushes_out_a_good_one(make_run: Any, files: 
 # ---------------------------------------------------------------- what does not fit
 
 
-@pytest.mark.parametrize(
-    ("changes", "keywords", "message"),
-    [
-        ({"env_settings.seed": 6}, {}, r"env_settings.seed: the run was started with seed 5, not 6"),
-        ({"environment.num_envs": 3}, {}, r"of 2 environments, this run has 3; set environment.num_envs to 2"),
-        ({}, {"behaviors": ("Other",)}, "the checkpoint has behaviors Agent, this configuration Other"),
-    ],
-)
-def test_a_resume_refuses_another_run(
-    make_run: Any, kill_after: Any, changes: dict[str, Any], keywords: dict[str, Any], message: str
-) -> None:
-    kill_after(make_run(), 50)
-    with pytest.raises((ConfigError, RunStateError), match=message):
-        make_run({**RESUME, **changes}, **keywords).train()
-
-
-def test_a_network_that_does_not_fit_is_refused_and_leaves_the_run_as_it_was(
-    make_run: Any, files: Any, kill_after: Any
+@pytest.mark.parametrize("case", CASES["refused"], ids=lambda case: case["message"])
+def test_a_resume_refuses_another_run_and_leaves_it_as_it_was(
+    make_run: Any, files: Any, kill_after: Any, case: Any
 ) -> None:
     kill_after(make_run(), 50)
     before = files().everything()
-    with pytest.raises(RunStateError, match="does not fit"):
-        make_run(RESUME, hyperparameters={"width": 4}).train()
+    with pytest.raises((ConfigError, RunStateError), match=re.escape(case["message"])):
+        make_run({**RESUME, **case["changes"]}, **case["behavior"]).train()
     assert files().everything() == before
 
 
@@ -265,31 +243,19 @@ def test_a_finished_run_resumed_is_done_at_once(make_run: Any, files: Any) -> No
 # ---------------------------------------------------------------- the default interval of checkpoints that cut episodes
 
 
-@pytest.mark.parametrize(
-    ("environment", "warmup", "speed", "given", "expected"),
-    [
-        ("corridor", 1000.0, 1000.0, None, range(200, 2001, 200)),  # saves its state: a tenth of max_steps
-        ("identity", 0.1, 0.1, None, range(200, 2001, 200)),  # ten minutes are 60 steps
-        ("identity", 1.0, 1.0, None, range(500, 2001, 500)),  # 600 steps
-        ("identity", 1000.0, 1.0, None, range(500, 2001, 500)),
-        ("identity", 2.0, 2.0, None, [1000, 2000]),  # 1200 steps
-        ("identity", 1000.0, 1000.0, None, [2000]),  # 600,000 steps
-        ("identity", 1000.0, 1000.0, 400, range(400, 2001, 400)),
-    ],
-)
+@pytest.mark.parametrize("case", CASES["default_interval"], ids=str)
 def test_checkpoints_that_restart_all_episodes_are_ten_minutes_apart_unless_a_number_is_given(
-    make_run: Any, files: Any, monkeypatch: Any, environment: str, warmup: float, speed: float, given: int | None,
-    expected: Any,
-) -> None:  # fmt: skip
-    """``warmup`` is the number of steps in a second up to step 200, ``speed`` that of later ones."""
+    make_run: Any, files: Any, monkeypatch: Any, case: Any
+) -> None:
+    warmup, speed = case["first_steps_per_second"], case["steps_per_second"]
 
     def seconds(boundaries: Boundaries) -> float:
         return min(boundaries._state.steps, 200) / warmup + max(boundaries._state.steps - 200, 0) / speed
 
     monkeypatch.setattr(Boundaries, "wall_seconds", seconds)
-    settings = {"max_steps": 2000, "keep_checkpoints": 0, "checkpoint_interval": given}
-    make_run({"environment.type": environment}, **settings).train()
-    assert files().steps == list(expected)
+    settings = {"max_steps": 2000, "keep_checkpoints": 0, "checkpoint_interval": case["given"]}
+    make_run({"environment.type": case["environment"]}, **settings).train()
+    assert files().steps == case["saved"]
 
 
 def test_a_resumed_run_keeps_the_interval_that_was_chosen(
@@ -305,12 +271,6 @@ def test_a_resumed_run_keeps_the_interval_that_was_chosen(
     assert files().steps == files("whole").steps == [500, 1000, 1500, 2000]
     for step in (1500, 2000):
         assert files().checkpoint(step) == files("whole").checkpoint(step)
-    assert files().result["resume"] == {
-        "promise": "exact",
-        "reasons": [],
-        "notes": [
-            "every 500 steps all episodes restart, 3 times in the run, because the environment cannot save its state"
-        ],
-    }
+    assert files().result["resume"] == CASES["promise_of_the_chosen_interval"]
     (agent,) = read_document(files().path / "configuration.yaml").data["behaviors"].values()
     assert agent["checkpoint_interval"] == 500

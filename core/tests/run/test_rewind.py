@@ -23,9 +23,7 @@ def back_to(step: int | str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["corridor", "identity"])
-def test_a_run_resumed_from_an_earlier_checkpoint_takes_the_same_steps_again(
-    make_run: Any, files: Any, kind: str
-) -> None:
+def test_a_run_resumed_from_an_earlier_checkpoint_repeats_its_steps(make_run: Any, files: Any, kind: str) -> None:
     changes = {"environment.type": kind}
     make_run(changes, **ALL).train()
     whole, metrics = {step: files().checkpoint(step) for step in files().steps}, files().metrics
@@ -58,22 +56,8 @@ def test_the_copy_has_the_exports_up_to_the_chosen_checkpoint(make_run: Any, fil
     assert len(list(files("run.replaced").path.rglob("Agent*.json"))) == 6
 
 
-def test_a_start_that_fails_gives_everything_back(make_run: Any, files: Any) -> None:
-    make_run(**ALL).train()
-    before = files().everything()
-    run = make_run(back_to(80), **ALL)
-    run.directory.started = fail
-    with pytest.raises(RuntimeError):
-        run.start()
-    assert files().everything() == before and not files("run.replaced").path.exists()
-
-
-def fail(*_: Any) -> None:
-    raise RuntimeError("no start")
-
-
 @pytest.mark.parametrize("changes", [back_to(80), {"checkpoint_settings.force": True}])
-def test_a_run_that_cannot_be_moved_aside_is_not_touched(
+def test_a_run_that_cannot_be_moved_aside_or_does_not_start_is_given_back(
     make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, changes: Any
 ) -> None:
     make_run(**ALL).train()
@@ -85,10 +69,16 @@ def test_a_run_that_cannot_be_moved_aside_is_not_touched(
             raise PermissionError(13, "Permission denied")
         return rename(self, target)
 
-    monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(RunStateError, match="cannot be moved"):
-        make_run(changes, **ALL).start()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", refuse)
+        with pytest.raises(RunStateError, match="cannot be moved"):
+            make_run(changes, **ALL).start()
     assert files().everything() == before
+    run = make_run(changes, **ALL)
+    run.directory.started = None
+    with pytest.raises(TypeError):
+        run.start()
+    assert files().everything() == before and not files("run.replaced").path.exists()
 
 
 @pytest.mark.parametrize("at", range(4))
@@ -152,22 +142,18 @@ def test_best_without_a_checkpoint_of_its_step_says_what_can_be_done(make_run: A
     assert files().everything() == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "kind", "message"),
-    [
-        (back_to(70), RunStateError, "there is no checkpoint '70'; there are 40, 80, 120, 160, 200"),
-        (back_to("last"), RunStateError, "there is no checkpoint 'last'"),
-        (back_to("best"), RunStateError, "no checkpoint of a best evaluation"),
-        ({"checkpoint_settings.checkpoint": "80"}, ConfigError, "add --resume or --inference"),
-    ],
-)
-def test_a_checkpoint_that_is_not_there_is_refused(
-    make_run: Any, files: Any, changes: Any, kind: Any, message: str
-) -> None:
+def test_a_checkpoint_that_is_not_there_is_refused(make_run: Any, files: Any) -> None:
     make_run(**ALL).train()
     before = files().everything()
-    with pytest.raises(kind, match=message):
-        make_run(changes, **ALL).start()
+    for name, message in (
+        (70, "there is no checkpoint '70'; there are 40, 80, 120, 160, 200"),
+        ("last", "there is no checkpoint 'last'"),
+        ("best", "no checkpoint of a best evaluation"),
+    ):
+        with pytest.raises(RunStateError, match=message):
+            make_run(back_to(name), **ALL).start()
+    with pytest.raises(ConfigError, match="add --resume or --inference"):
+        make_run({"checkpoint_settings.checkpoint": "80"}, **ALL).start()
     assert files().everything() == before
 
 

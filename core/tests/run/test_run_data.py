@@ -41,33 +41,13 @@ def test_a_run_that_trains_has_no_result_yet(make_run: Any, files: Any) -> None:
     assert [each.step for each in data.checkpoints] == [40] and len(data.metrics) == 1
     assert data.status["metadata"]["run_steps"] == 40
     run.close()
-
-
-def test_lines_that_are_not_summaries_are_numbered_and_skipped(make_run: Any, files: Any) -> None:
-    make_run().train()
-    path = files().path / "metrics.jsonl"
-    first, *rest = path.read_text().splitlines(keepends=True)
-    path.write_text(first + "\n" + "{}\n" + "".join(rest) + '{"behavior": "Ag')
+    (files().path / "metrics.jsonl").unlink()
+    (files().path / "run_logs" / "timers.json").unlink()
     data = rlcore.read_run(files().path)
-    assert len(data.metrics) == 1 + len(rest)
-    assert data.unreadable_metrics == (3, 4 + len(rest))  # an empty line is none
-    path.unlink()
-    assert rlcore.read_run(files().path).unreadable_metrics == ()
+    assert data.unreadable_metrics == () and data.timers is None
 
 
-def test_timers_are_read_unless_they_are_missing_or_damaged(make_run: Any, files: Any) -> None:
-    make_run().train()
-    path = files().path / "run_logs" / "timers.json"
-    assert rlcore.read_run(files().path).timers == json.loads(path.read_text())
-    path.write_text("[")
-    assert rlcore.read_run(files().path).timers is None
-    path.unlink()
-    assert rlcore.read_run(files().path).timers is None
-
-
-def test_a_run_that_is_not_there_gets_the_nearest_name(
-    make_run: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_run_is_refused(make_run: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_run({"checkpoint_settings.run_id": "walker"}, max_steps=50).train()
     (files("walkers").path).mkdir()  # not a run
     monkeypatch.chdir(tmp_path)
@@ -85,18 +65,21 @@ def test_a_run_that_is_not_there_gets_the_nearest_name(
 def test_damaged_files_are_named_and_the_rest_is_read(make_run: Any, files: Any) -> None:
     make_run().train()
     path = files().path
-    (path / "result.json").write_text("{")
-    (path / "run_logs/training_status.json").write_text("[]")
+    timers = path / "run_logs" / "timers.json"
+    assert rlcore.read_run(path).timers == json.loads(timers.read_text())
+    for name, text in (("result.json", "{"), ("run_logs/training_status.json", "[]"), ("run_logs/timers.json", "[")):
+        (path / name).write_text(text)
     (path / "checkpoints/200/Agent.safetensors").write_bytes(b"")
     lines = (path / "metrics.jsonl").read_text().splitlines()
     bad = ["", "{", "[]", '{"behavior": "Agent", "step": 1}', '{"behavior": 1, "step": 1, "stats": {}}']
     bad.append(json.dumps({"behavior": "Agent", "step": 7, "time": 1, "stats": {"a": "x", "b": None, "c": 2}}))
-    (path / "metrics.jsonl").write_text("\n".join([*lines, *bad]))
+    (path / "metrics.jsonl").write_text("\n".join([*lines, *bad, '{"behavior": "Ag']))
     data = rlcore.read_run(path)
-    assert data.result is None and len(data.damaged) == 2
+    assert data.result is data.timers is None and len(data.damaged) == 2
     assert [bool(each.problem) for each in data.checkpoints] == [False] * 4 + [True]
     assert data.status["metadata"]["run_steps"] == 160  # made from the newest intact checkpoint
     assert len(data.metrics) == 5 and data.metrics[-1].stats == {"b": None, "c": 2}
+    assert data.unreadable_metrics == (6, 7, 8, 9, 11)  # line 5 is empty, and that is none
 
 
 def test_the_state_of_the_trainers_in_a_checkpoint_is_read(make_run: Any, files: Any) -> None:

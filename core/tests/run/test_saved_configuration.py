@@ -63,6 +63,9 @@ def test_an_edited_configuration_is_not_taken_silently(make_run: Any, files: Any
     assert "nothing left to learn: max_steps 100 is reached" in result.stdout
     assert "max_steps: 900" in path.read_text(), "a resume that has nothing to do leaves it as it is"
     # Named, the file is the user's word.
+    result = run_rlcore("run", path, "--run-id", "other", "--set", "behaviors.Agent.summary_freq=900")
+    assert result.exit_code == 0 and files("other").steps[-1] == 900
+    assert "configuration.yaml: was edited or is damaged: its first line does not fit the rest" in result.stderr
     result = run_rlcore("run", path, "--resume", "--set", "behaviors.Agent.max_steps=160")
     assert result.exit_code == 0, result.stderr
 
@@ -79,23 +82,7 @@ def test_a_checkpoint_whose_configuration_was_changed_is_damaged(make_run: Any, 
     run.close("interrupted")
 
 
-def test_a_resume_says_what_it_changes(make_run: Any, files: Any, caplog: pytest.LogCaptureFixture) -> None:
-    make_run(max_steps=100).train()
-    with caplog.at_level("INFO", "rlcore"):
-        make_run(RESUME, max_steps=160, summary_freq=20).train()
-    assert (
-        f"{files().path}: resumes with another configuration: behaviors.Agent.max_steps is 160 instead of 100, "
-        "behaviors.Agent.summary_freq is 20 instead of 50"
-    ) in caplog.messages
-    caplog.clear()
-    with caplog.at_level("INFO", "rlcore"):
-        make_run(RESUME, max_steps=200, summary_freq=20).train()
-    assert [text for text in caplog.messages if "resumes with" in text] == [
-        f"{files().path}: resumes with another configuration: behaviors.Agent.max_steps is 200 instead of 160"
-    ]
-
-
-def test_defaults_that_earlier_versions_wrote_and_that_no_run_depends_on_are_no_change(
+def test_a_resume_says_what_it_changes_and_defaults_that_earlier_versions_wrote_are_no_change(
     make_run: Any, files: Any, run_rlcore: RunRlcore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     earlier = "\nengine_settings:\n  width: 84\n  no_graphics: false\n"
@@ -105,11 +92,16 @@ def test_defaults_that_earlier_versions_wrote_and_that_no_run_depends_on_are_no_
     assert "engine_settings" in read_saved_configuration(files().path).data
     result = run_rlcore("evaluate", files().path, "--episodes", "2")
     assert (result.exit_code, result.stderr) == (0, "")
-    with caplog.at_level("INFO", "rlcore"):
-        make_run(RESUME, max_steps=160).train()
-    assert [text for text in caplog.messages if "resumes with" in text] == [
-        f"{files().path}: resumes with another configuration: behaviors.Agent.max_steps is 160 instead of 100"
-    ]
+    for steps, changes in (
+        (160, "behaviors.Agent.max_steps is 160 instead of 100, behaviors.Agent.summary_freq is 20 instead of 50"),
+        (200, "behaviors.Agent.max_steps is 200 instead of 160"),
+    ):
+        caplog.clear()
+        with caplog.at_level("INFO", "rlcore"):
+            make_run(RESUME, max_steps=steps, summary_freq=20).train()
+        assert [text for text in caplog.messages if "resumes with" in text] == [
+            f"{files().path}: resumes with another configuration: {changes}"
+        ]
 
 
 def test_a_seal_fits_what_it_was_made_for_alone(tmp_path: Path) -> None:
@@ -121,20 +113,7 @@ def test_a_seal_fits_what_it_was_made_for_alone(tmp_path: Path) -> None:
         read_saved_configuration(tmp_path)
 
 
-def test_a_configuration_of_a_run_that_was_edited_says_so_where_it_is_named(
-    make_run: Any, files: Any, run_rlcore: RunRlcore
-) -> None:
-    make_run(max_steps=100).train()
-    path = files().path / "configuration.yaml"
-    path.write_text(path.read_text().replace("max_steps: 100", "max_steps: 60"))
-    result = run_rlcore("run", path, "--run-id", "other")
-    assert result.exit_code == 0 and files("other").steps[-1] == 60
-    assert "configuration.yaml: was edited or is damaged: its first line does not fit the rest" in result.stderr
-
-
-def test_the_configuration_of_a_copied_run_does_not_resume_the_original(
-    make_run: Any, files: Any, run_rlcore: RunRlcore
-) -> None:
+def test_the_configuration_of_a_copy_resumes_no_original(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
     make_run(max_steps=100).train()
     before = files().everything()
     shutil.copytree(files().path, files("copied").path)

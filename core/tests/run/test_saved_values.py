@@ -39,10 +39,7 @@ STATE = {
 def test_an_entry_that_is_not_what_was_saved_is_named(read: Any, said: str) -> None:
     with pytest.raises(SavedValueError, match=said):
         read()
-
-
-def test_any_length_is_taken_where_it_is_left_open() -> None:
-    assert saved_array(STATE, "array", "float32", (None, 3)) is STATE["array"]
+    assert saved_array(STATE, "array", "float32", (None, 3)) is STATE["array"], "any length, where it is left open"
 
 
 def test_learned_numbers_that_are_not_finite_are_found_wherever_they_are() -> None:
@@ -53,21 +50,28 @@ def test_learned_numbers_that_are_not_finite_are_found_wherever_they_are() -> No
     assert non_finite({"buffer": {"reward": bad}, "model": {"a": np.ones(2)}}) is None
 
 
-def test_weights_that_are_not_finite_are_not_saved(make_run: Any, files: Any) -> None:
+@pytest.mark.parametrize(
+    ("state", "error", "told"),
+    [
+        (
+            {"model": {"weight": np.array([np.nan])}},
+            TrainingDiverged,
+            "'Agent': model/weight is not finite at step 40, and is not saved",
+        ),
+        (
+            {"model": {}, "numbers": [0] * 1_000_001},
+            PluginError,
+            r"state\.json holds more than 1,000,000 values; keep numbers",
+        ),
+    ],
+)
+def test_a_state_that_is_not_finite_or_too_large_to_be_read_again_is_not_saved(
+    make_run: Any, files: Any, state: Any, error: type[Exception], told: str
+) -> None:
     run = make_run()
     run.start()
-    state = run.behaviors["Agent"].trainer.state_dict()
-    run.behaviors["Agent"].trainer.state_dict = lambda: {**state, "model": {"weight": np.array([np.nan])}}
-    with pytest.raises(TrainingDiverged, match="'Agent': model/weight is not finite at step 40, and is not saved"):
-        run.train()
-    assert files().steps == []
-
-
-def test_a_state_too_large_to_be_read_again_is_not_written(make_run: Any, files: Any) -> None:
-    run = make_run()
-    run.start()
-    run.behaviors["Agent"].trainer.state_dict = lambda: {"model": {}, "numbers": [0] * 1_000_001}
-    with pytest.raises(PluginError, match=r"state\.json holds more than 1,000,000 values; keep numbers"):
+    run.behaviors["Agent"].trainer.state_dict = lambda: state
+    with pytest.raises(error, match=told):
         run.train()
     assert files().steps == []
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from rich.console import Console
 
 from rlcore import hookimpl
@@ -24,6 +25,8 @@ PACED: dict[str, Any] = {
     "environment.type": "paced",
     "environment_parameters.pace": {"curriculum": {"type": "stages", "every": 5}},
 }
+CASES = yaml.safe_load((Path(__file__).parent / "data/lessons.yaml").read_text(encoding="utf-8"))
+LESSONS = CASES["parameters"]["lessons"]
 BOTH = {**PACED, "environment_parameters.pay": {"curriculum": {"type": "lessons", "every": 20}}}
 LONE = {**PACED, "environment_parameters.pay": 2.0}
 
@@ -119,33 +122,10 @@ def rows(parameters: Mapping[str, Any], status: Mapping[str, Any]) -> list[tuple
     return parameter_rows(document, status)
 
 
-LESSONS = {"curriculum": [{"name": "a", "value": 1.0}, {"name": "b", "value": 2.0}]}
-UNIFORM = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}}
-FAR = {"lesson_num": 1, "lesson": "far", "measure": "reward", "value": 1234.5678, "threshold": 1500.0}
-
-
-@pytest.mark.parametrize(
-    ("parameter", "section", "row"),
-    [
-        (LESSONS, {**FAR, "episodes_left": 17}, "1 (far)|reward|1234.57|1500|17 episodes"),
-        (LESSONS, {**FAR, "episodes_left": 1}, "1 (far)|reward|1234.57|1500|1 episode"),
-        (LESSONS, {**FAR, "episodes_left": 0}, "1 (far)|reward|1234.57|1500|now"),
-        (LESSONS, {"lesson_num": 2}, "2|-|-|-|-"),  # ML-Agents' own
-        (LESSONS, {"lesson_num": 0, "lesson": "near"}, "0 (near)|-|-|-|-"),
-        (LESSONS, {"lesson": "[0.5, 2]", "low": 0.5, "high": 2.0}, "[0.5, 2]|-|-|-|-"),
-        (LESSONS, {"low": 0.5, "high": 2.0}, "[0.5, 2]|-|-|-|-"),
-        (LESSONS, {}, "-|-|-|-|-"),
-        (
-            3.0,
-            {"lesson_num": 0, "lesson": "made up"},
-            "3|-|-|-|-",
-        ),  # instead of a lesson
-        (UNIFORM, {"lesson_num": 0, "lesson": "made up"}, "uniform|-|-|-|-"),
-    ],
-)
-def test_a_parameter_is_shown_with_what_its_lesson_is_waiting_for(parameter: Any, section: Any, row: str) -> None:
-    ((name, *cells),) = rows({"length": parameter}, {"length": section})
-    assert name == "length" and cells == row.split("|")
+@pytest.mark.parametrize("case", CASES["rows"], ids=str)
+def test_a_parameter_is_shown_with_what_its_lesson_is_waiting_for(case: Any) -> None:
+    ((name, *cells),) = rows({"length": CASES["parameters"][case["parameter"]]}, {"length": case["section"]})
+    assert name == "length" and cells == case["cells"]
 
 
 def test_parameters_are_in_the_order_of_the_configuration_and_other_sections_are_none() -> None:
@@ -157,28 +137,12 @@ def test_parameters_are_in_the_order_of_the_configuration_and_other_sections_are
 
 
 def test_the_table_fits_80_columns_and_takes_names_literally(capsys: pytest.CaptureFixture[str]) -> None:
-    section = {
-        "lesson_num": 12,
-        "lesson": "[bold]:walking:",
-        "measure": "stat:Self-play/ELO",
-        "value": 1203.125,
-        "threshold": 1250.0,
-        "episodes_left": 250,
-        "not_waited_for": {"[b]Agent": [3, 7]},
-    }
     document = document_from_mapping({"environment_parameters": {"[red]big_wall_height": LESSONS}})
-    print_parameters(document, {"[red]big_wall_height": section, "metadata": {"run_steps": 5000}})
+    print_parameters(document, {"[red]big_wall_height": CASES["table"]["section"], "metadata": {"run_steps": 5000}})
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "environment parameters at step 5000:" and max(map(len, lines)) <= 80
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
     joined = ["".join(parts) for parts in zip(*cells, strict=True)]
-    assert joined == [
-        "[red]big_wall_height",
-        "12([bold]:walking:)",
-        "stat:Self-play/ELO",
-        "1203.12",
-        "1250",
-        "250episodes",
-    ]
+    assert joined == CASES["table"]["cells"]
     assert len(HEADINGS) == len(joined)
     assert lines[-1] == "not waited for: too long episodes of [b]Agent in the environments [3, 7]"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
-import sys
 import termios
 from collections.abc import Callable
 from pathlib import Path
@@ -28,8 +26,7 @@ from rlcore.settings import BehaviorSettings
 from rlcore_devkit.fixtures import RunRlcore
 
 SPOKEN = {"stats.console": {}}
-CUT = "because the environment cannot save its state"
-IDENTITY = {"environment.type": "identity"}
+CASES = yaml.safe_load((Path(__file__).parent / "data/start_lines.yaml").read_text(encoding="utf-8"))
 
 
 def test_the_description_of_a_run_has_what_the_configuration_and_the_environment_say(make_run: Any) -> None:
@@ -57,30 +54,10 @@ def test_a_resumed_run_is_described_at_its_step(make_run: Any, kill_after: Any) 
         assert [each.steps for each in run.describe().behaviors] == [run.resumed_from and int(run.resumed_from.name)]
 
 
-@pytest.mark.parametrize(
-    ("changes", "promise"),
-    [
-        ({}, "exact"),
-        (IDENTITY, f"exact; every 40 steps all episodes restart, 4 times in the run, {CUT}"),
-        (
-            IDENTITY | {"behaviors.Agent.checkpoint_interval": None},
-            f"exact; all episodes restart about every 10 minutes, and never within 20 steps, {CUT}",
-        ),
-        (
-            IDENTITY | {"behaviors.Agent.checkpoint_interval": 200},
-            f"exact; no checkpoint before the end, which would restart all episodes, {CUT}",
-        ),
-        (
-            {"torch_settings.device": "cuda:1"},
-            "statistical, because kernels of cuda:1 may add numbers in another order "
-            "(torch_settings.deterministic: true prevents it)",
-        ),
-        ({"torch_settings.device": "cuda:1", "torch_settings.deterministic": True}, "exact"),
-    ],
-)
-def test_the_promise_of_a_resume_names_what_prevents_it(make_run: Any, changes: Any, promise: str) -> None:
-    with make_run(changes) as run:
-        assert str(run.describe().resume) == promise
+@pytest.mark.parametrize("case", CASES["promises"], ids=lambda case: case["promise"])
+def test_the_promise_of_a_resume_names_what_prevents_it(make_run: Any, case: Any) -> None:
+    with make_run(case["changes"]) as run:
+        assert str(run.describe().resume) == case["promise"]
 
 
 def test_environments_and_trainers_add_their_reasons_to_the_promise(make_run: Any, run_rlcore: RunRlcore) -> None:
@@ -203,27 +180,19 @@ def test_a_run_without_the_console_writer_prints_its_last_line_only(
         assert only.startswith("done: 200 steps")
 
 
-QUICK_SIGNS = """
-import sys
-import rlcore.cli.progress as start
-start.FIRST_SIGN = 0.1
-from rlcore.cli.main import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 @pytest.fixture
-def spoken(configure: Any, tmp_path: Path) -> Callable[..., list[str]]:
-    """``spoken(changes, seconds=0.01)``: the output, through a pipe, of a run whose steps take so long."""
+def spoken(
+    configure: Any, tmp_path: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[str]]:
+    """``spoken(changes, max_steps=60)``: the output of a run whose steps take 20 ms, with signs from 0.1 s on."""
+    monkeypatch.setattr("rlcore.cli.progress.FIRST_SIGN", 0.1)
 
     def run(changes: Any = None, **behavior: Any) -> list[str]:
         slow = {"environment.options": {"seconds": 0.02}, **SPOKEN}
         path = tmp_path / "config.yaml"
         path.write_text(yaml.safe_dump(configure({**slow, **(changes or {})}, **behavior)))
-        done = subprocess.run(
-            [sys.executable, "-c", QUICK_SIGNS, "run", str(path)], capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
+        done = run_rlcore("run", path)
+        assert done.exit_code == 0, done.stderr
         return done.stdout.splitlines()
 
     return run
@@ -253,28 +222,13 @@ def test_a_run_without_the_console_writer_shows_no_sign_of_life(spoken: Any) -> 
 # ---------------------------------------------------------------- what the measured times say
 
 
-@pytest.mark.parametrize(
-    ("stepping", "updating", "steps", "elsewhere", "setting", "said"),
-    [  # of a second
-        (0.1, 0.8, 1000, 0.75, Setting(2, 0, 8), "2 ranks are at most 0.5 times as fast as one process; one"),
-        (0.7, 0.2, 100, 0.1, Setting(4, 0, 4), "at most 3.6 times as fast as one process; ranks may pay"),
-        (0.7, 0.2, 5000, 0.35, Setting(1, 4, 16), "0.14 ms for a step of all: 4 workers make it at most 0.5 times"),
-        (0.7, 0.2, 100, 2.1, Setting(1, 4, 16), "at most 3 times as fast as one process; workers may pay"),
-        (0.7, 0.2, 100, 0.0, Setting(1, 4, 16), None),  # workers without shared memory
-        (0.75, 0.2, 100, 0.0, Setting(1, 0, 8, 3), "7.5 ms for a step of all; environment.workers: 3 may make"),
-        (0.75, 0.2, 100, 0.0, Setting(1, 0, 1, 3), None),  # one environment
-        (0.75, 0.2, 100, 0.0, Setting(1, None, 8, 3), None),
-        (0.75, 0.2, 100, 0.0, Setting(1, 0, 8, 1), None),  # one core
-        (0.75, 0.2, 600, 0.0, Setting(1, 0, 8, 3), None),  # 0.42 ms for each worker
-        (0.5, 0.4, 100, 0.0, Setting(1, 0, 8, 3), None),
-    ],
-)  # fmt: skip
-def test_measured_times_say_whether_ranks_and_workers_pay(
-    stepping: float, updating: float, steps: int, elsewhere: float, setting: Setting, said: str | None
-) -> None:
-    times = PhaseTimes(1 - stepping - updating, stepping, 0.0, updating, environment_steps=steps, updates=3)
-    line = speed_advice(times, elsewhere, setting)
-    assert line is None if said is None else line is not None and said in line
+@pytest.mark.parametrize("case", CASES["speed"], ids=str)
+def test_measured_times_say_whether_ranks_and_workers_pay(case: Any) -> None:
+    """Of one second."""
+    steps, rest = case["environment_steps"], 1 - case["stepping"] - case["updating"]
+    times = PhaseTimes(rest, case["stepping"], 0.0, case["updating"], environment_steps=steps, updates=3)
+    line = speed_advice(times, case["elsewhere"], Setting(**case["setting"]))
+    assert line is None if case["said"] is None else line is not None and case["said"] in line
 
 
 def test_times_are_measured_after_the_first_update_and_over_epochs(caplog: pytest.LogCaptureFixture) -> None:

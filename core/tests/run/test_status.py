@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rlcore import hookimpl
 from rlcore.contracts.stats import STEPS_PER_SECOND
 from rlcore.run.run import Run
@@ -21,32 +19,6 @@ PACED: dict[str, Any] = {
     "environment.type": "paced",
     "environment_parameters.pace": {"curriculum": {"type": "stages", "every": 5}},
 }
-RESUME = {**PACED, "checkpoint_settings.resume": True}
-
-
-class Hears:
-    """The sections that plugins get back."""
-
-    sections: Mapping[str, Any]
-
-    @hookimpl
-    def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
-        self.sections = sections
-
-
-def stop_at(run: Run, step: int) -> None:
-    for _ in run:
-        if run.steps >= step:
-            break
-
-
-def restored(run: Run) -> Mapping[str, Any]:
-    """The sections a resumed run hands to its plugins."""
-    hears = Hears()
-    run.plugins.register(hears, "hears")
-    run.start()
-    run.close("failed")
-    return hears.sections
 
 
 def stage_at(files: Any, step: int) -> int:
@@ -60,39 +32,6 @@ def stage_at(files: Any, step: int) -> int:
 
 
 # ---------------------------------------------------------------- environment parameters
-
-
-def test_the_status_of_every_checkpoint_has_the_lesson_of_its_state(make_run: Any, files: Any) -> None:
-    seen: list[tuple[int, int]] = []
-
-    class Looks:
-        @hookimpl
-        def rlcore_checkpoint_saved(self, step: int) -> None:
-            status = files().status
-            assert status["metadata"]["run_steps"] == step
-            seen.append((status["pace"]["lesson_num"], stage_at(files, step)))
-
-    run = make_run(PACED)
-    run.plugins.register(Looks(), "looks")
-    run.train()
-    written = [status for status, _ in seen]
-    assert len(seen) == 5 and written == [stage for _, stage in seen] and written[0] < written[-1] == 3
-
-
-def lose(path: Path) -> None:
-    path.unlink()
-
-
-def cut(path: Path) -> None:
-    path.write_text(path.read_text()[:40])
-
-
-def confuse(path: Path) -> None:
-    path.write_text(json.dumps({"metadata": ["0.3.0"], "Agent": {"checkpoints": 5}, "pace": 7}))
-
-
-def keep(path: Path) -> None:
-    """Nothing happens to it."""
 
 
 class Bookkeeper:
@@ -121,32 +60,39 @@ def edit(path: Path) -> None:
     path.write_text(json.dumps(status))
 
 
-def test_a_resume_equals_itself_whatever_happened_to_the_status(
-    make_run: Any, files: Any, abandon: Any, tmp_path: Path
-) -> None:
+HAPPENS: dict[str, Callable[[Path], object]] = {
+    "nothing": str,
+    "lost": Path.unlink,
+    "cut": lambda path: path.write_text(path.read_text()[:40]),
+    "of other kinds": lambda path: path.write_text('{"metadata": ["0.3.0"], "Agent": {"checkpoints": 5}, "pace": 7}'),
+    "edited": edit,
+}
+
+
+def test_a_resume_does_not_depend_on_the_status(make_run: Any, files: Any, abandon: Any, tmp_path: Path) -> None:
     """Byte for byte: every checkpoint, the summaries, the result and the status that is written in the end."""
-    evaluated = {**PACED, "evaluation": {"interval": 60, "episodes": 2}}
 
     def made(**more: Any) -> Run:
-        run = make_run({**evaluated, **more}, keep_checkpoints=3)
+        run = make_run({**PACED, "evaluation": {"interval": 60, "episodes": 2}, **more}, keep_checkpoints=3)
         run.plugins.register(Bookkeeper(), "bookkeeper")
         return run
 
     run = made()
-    stop_at(run, 150)
+    next(each for each in run if run.steps >= 150)
     abandon(run)
     shutil.copytree(files().path, tmp_path / "killed")
     outcomes = {}
-    for happens in (keep, lose, cut, confuse, edit):
+    for name, happens in HAPPENS.items():
         shutil.rmtree(files().path)
         shutil.copytree(tmp_path / "killed", files().path)
         happens(files().path / "run_logs" / "training_status.json")
         made(**{"checkpoint_settings.resume": True}).train()
-        outcomes[happens.__name__] = lasting(files())
-    assert outcomes["keep"]["status"]["books"] == {"reports": 5}
-    assert outcomes["keep"]["checkpoints"].keys() == {120, 160, 200} and outcomes["keep"]["metrics"]
+        outcomes[name] = lasting(files())
+    expected = outcomes["nothing"]
+    assert expected["status"]["books"] == {"reports": 5}
+    assert expected["checkpoints"].keys() == {120, 160, 200} and expected["metrics"]
     for name, outcome in outcomes.items():
-        assert outcome == outcomes["keep"], name
+        assert outcome == expected, name
 
 
 def lasting(run: Any) -> dict[str, Any]:
@@ -171,30 +117,21 @@ def lasting(run: Any) -> dict[str, Any]:
 # ---------------------------------------------------------------- rlcore status
 
 
-@pytest.fixture
-def shown(run_rlcore: RunRlcore, files: Any) -> Callable[[], tuple[Any, str]]:
-    """The output of ``rlcore status``: as JSON, and as text without the lines of its tables."""
-
-    def show() -> tuple[Any, str]:
-        answers = [run_rlcore("status", files().path, *options) for options in (["--json"], [])]
-        assert [(answer.exit_code, answer.stderr) for answer in answers] == [(0, "")] * 2
-        return json.loads(answers[0].stdout), " ".join(answers[1].stdout.replace("│", " ").split())
-
-    return show
-
-
 def test_status_shows_what_a_kill_before_the_status_file_left_behind(
-    make_run: Any, files: Any, shown: Any, killed_before_status: Any
+    make_run: Any, files: Any, run_rlcore: RunRlcore, killed_before_status: Any
 ) -> None:
     """The lists of checkpoints, steps and parameters are those that a resumed run continues with."""
-    run = make_run({**PACED, "evaluation": {"interval": 90, "episodes": 2}}, keep_checkpoints=0)
+    evaluated = {"evaluation": {"interval": 90, "episodes": 2}}
+    run = make_run({**PACED, **evaluated}, keep_checkpoints=0)
     killed_before_status(run, 3)
     assert files().steps == [40, 80, 120] and files().status["metadata"]["run_steps"] == 80
     assert "evaluation" not in files().status["metadata"]
     lesson = stage_at(files, 120)
-    assert files().status["pace"]["lesson_num"] < lesson
+    assert files().status["pace"]["lesson_num"] == stage_at(files, 80) < lesson
     before = files().everything()
-    answer, text = shown()
+    answers = [run_rlcore("status", files().path, *options) for options in (["--json"], [])]
+    assert [(each.exit_code, each.stderr) for each in answers] == [(0, "")] * 2
+    answer, text = json.loads(answers[0].stdout), " ".join(answers[1].stdout.replace("│", " ").split())
     assert files().everything() == before
     assert answer["status"]["pace"] == {"lesson_num": lesson}
     entries = answer["status"]["Agent"]["checkpoints"]
@@ -203,5 +140,15 @@ def test_status_shows_what_a_kill_before_the_status_file_left_behind(
     assert answer["evaluation"]["step"] == 90
     assert "Agent 120 200 (60%)" in text and "environment parameters at step 120:" in text
     assert text.endswith("the training status is of step 80; shown is that of checkpoint 120")
-    sections = restored(make_run({**RESUME, "evaluation": {"interval": 90, "episodes": 2}}))
-    assert sections == answer["status"]
+    restored: list[Any] = []
+
+    class Hears:
+        @hookimpl
+        def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
+            restored.append(sections)
+
+    resumed = make_run({**PACED, **evaluated, "checkpoint_settings.resume": True})
+    resumed.plugins.register(Hears(), "hears")
+    resumed.start()
+    resumed.close("failed")
+    assert restored == [answer["status"]]

@@ -102,23 +102,20 @@ def test_several_plugins_add_keys_to_the_section_of_a_behavior(make_run: Any, fi
         with_plugin(run, Reports({"Agent": {"elo": 4}})).train()
 
 
-def test_what_is_not_finite_is_null_in_every_file(make_run: Any, files: Any) -> None:
-    with_plugin(make_run(), Reports({"rating": {"elo": [float("nan"), 1.5]}})).train()
-    assert files().status["rating"] == {"elo": [None, 1.5]}
-    assert "NaN" not in (files().path / "checkpoints/200/state.json").read_text()
-
-
-def test_a_status_that_somebody_keeps_elsewhere_is_json_when_it_is_read(make_run: Any) -> None:
-    class Keeps:
-        answer: Any = {"rating": {"elo": float("inf")}}
+def test_what_is_not_finite_is_null_in_every_file_and_every_status(make_run: Any, files: Any) -> None:
+    class Keeps(Reports):
+        kept: Any = {"rating": {"elo": float("inf")}}
 
         @hookimpl
         def rlcore_read_status(self) -> Any:
-            return self.answer
+            return self.kept
 
-    run = with_plugin(make_run(), Keeps())
+    run = with_plugin(make_run(), Keeps({"rating": {"elo": [float("nan"), 1.5]}}))
+    run.train()
+    assert files().status["rating"] == {"elo": [None, 1.5]}
+    assert "NaN" not in (files().path / "checkpoints/200/state.json").read_text()
     assert run.plugins.read_status(Path()) == {"rating": {"elo": None}}
-    Keeps.answer = {"rating": {1, 2}}
+    Keeps.kept = {"rating": {1, 2}}
     with pytest.raises(
         PluginError, match=r"answered what is not JSON: rating: set is not a JSON value.*acme-rating 1.0"
     ):
@@ -144,9 +141,7 @@ def test_no_plugin_changes_what_another_is_given(make_run: Any, files: Any, firs
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left"), RunStateError("the database is locked"), KeyError("x")]
 )
-def test_whatever_keeps_the_status_from_being_written_the_checkpoint_is_saved_and_told(
-    make_run: Any, files: Any, error: Exception
-) -> None:
+def test_without_a_written_status_the_checkpoint_is_saved_and_told(make_run: Any, files: Any, error: Exception) -> None:
     class Fails(Reads):
         @hookimpl
         def rlcore_write_status(self) -> None:
@@ -163,47 +158,42 @@ def test_whatever_keeps_the_status_from_being_written_the_checkpoint_is_saved_an
     assert files().result["outcome"] == "done"
 
 
-@pytest.mark.parametrize("state", [None, [1]])
-def test_a_state_of_a_trainer_that_is_no_mapping_is_not_saved(
-    make_run: Any, files: Any, state: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("owner", "state", "error", "told"),
+    [
+        ("trainer", None, PluginError, r"^behavior 'Agent': trainer 'numpy': state_dict returned a .*, not a mapping"),
+        ("trainer", [1], PluginError, r"^behavior 'Agent': trainer 'numpy': state_dict returned a .*, not a mapping"),
+        ("trainer", {"loop": LOOP, "model": {}}, PluginError, "^checkpoint of step 40: a state contains itself$"),
+        ("environment", [1], EnvironmentFailed, "the environment's state_dict returned a list, not a mapping"),
+    ],
+)
+def test_a_state_that_is_no_mapping_or_holds_itself_is_not_saved(
+    make_run: Any, files: Any, owner: str, state: Any, error: type[Exception], told: str
 ) -> None:
     run = make_run()
     run.start()
-    monkeypatch.setattr(run.behaviors["Agent"].trainer, "state_dict", lambda: state)
-    with pytest.raises(
-        PluginError, match=r"behavior 'Agent': trainer 'numpy': state_dict returned a .*, not a mapping"
-    ):
+    owned: Any = run.environment if owner == "environment" else run.behaviors["Agent"].trainer
+    owned.state_dict = lambda: state
+    with pytest.raises(error, match=told):
         run.train()
     assert files().steps == []
 
 
-def test_nor_is_one_of_an_environment_or_one_that_holds_itself(make_run: Any, files: Any) -> None:
-    run = make_run()
-    run.start()
-    run.environment.state_dict = lambda: [1]
-    with pytest.raises(EnvironmentFailed, match="the environment's state_dict returned a list, not a mapping"):
-        run.train()
-    run = make_run({"checkpoint_settings.run_id": "loop"})
-    run.start()
-    run.behaviors["Agent"].trainer.state_dict = lambda: {"loop": LOOP, "model": {}}
-    with pytest.raises(PluginError, match=r"^checkpoint of step 40: a state contains itself$"):
-        run.train()
-    assert files().steps == files("loop").steps == []
-
-
-@pytest.mark.parametrize("damage", ["gone", "cut short"])
-def test_lessons_are_taken_from_the_checkpoint_where_the_status_cannot_be_read(
-    make_run: Any, files: Any, damage: str, caplog: pytest.LogCaptureFixture
+def test_lessons_come_from_the_checkpoint_if_need_be(
+    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_run({**PACED, "checkpoint_settings.run_id": "other"}).train()
     status = files("other").path / "run_logs" / "training_status.json"
     lesson = files("other").status["pace"]["lesson_num"]
-    status.unlink() if damage == "gone" else status.write_text("{")
-    run = make_run({**PACED, "checkpoint_settings.initialize_lessons_from": "other"})
-    run.start()
-    assert run.lessons == {"pace": lesson} and lesson > 0
-    assert "the newest checkpoint is read instead" in caplog.text
-    run.close()
+    for damage in (lambda: status.write_text("{"), status.unlink):
+        damage()
+        caplog.clear()
+        run = make_run({**PACED, "checkpoint_settings.initialize_lessons_from": "other"})
+        run.start()
+        assert run.lessons == {"pace": lesson} and lesson > 0
+        assert "the newest checkpoint is read instead" in caplog.text
+        run.close()
+        shutil.rmtree(files().path, ignore_errors=True)
     shutil.rmtree(files("other").path / "checkpoints")
     with pytest.raises(RunStateError, match=r"initialize_lessons_from 'other': .*training"):
         make_run({**PACED, "checkpoint_settings": {"initialize_lessons_from": "other", "run_id": "third"}}).start()

@@ -227,9 +227,7 @@ class Broken(ActionDistributionConformance):
     source: Any = Laplace
 
     def make(self, parts: int = 1) -> ActionDistribution:
-        made = make_distribution(network(self.source), behavior(parts))
-        assert made is not None
-        return made
+        return make_distribution(network(self.source), behavior(parts))
 
 
 @pytest.mark.parametrize(

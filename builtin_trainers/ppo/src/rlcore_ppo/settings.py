@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import attrs
 
 from rlcore import setting
@@ -23,7 +25,7 @@ class PPOSettings(OnPolicySettings):
         minimum=0.0,
     )
     beta_schedule: str = setting(
-        attrs.Factory(lambda self: self.learning_rate_schedule, takes_self=True),
+        attrs.Factory(attrgetter("learning_rate_schedule"), takes_self=True),
         "How beta falls; without it, as learning_rate_schedule, which is linear by default.",
         record="schedule",
     )
@@ -38,7 +40,7 @@ class PPOSettings(OnPolicySettings):
         minimum=0.0,
     )
     epsilon_schedule: str = setting(
-        attrs.Factory(lambda self: self.learning_rate_schedule, takes_self=True),
+        attrs.Factory(attrgetter("learning_rate_schedule"), takes_self=True),
         "How epsilon falls; without it, as learning_rate_schedule, which is linear by default.",
         record="schedule",
     )

@@ -51,8 +51,8 @@ class PPOTrainer(OnPolicyTrainer):
         # Tensors, so that a compiled or captured gradient step sees them change.
         self.clip_range = torch.tensor(h.epsilon, device=self.device)
         self.entropy_weight = torch.tensor(h.beta, device=self.device)
-        # value_coefficient is the weight of each head's loss; `loss` takes the mean over heads.
-        self._value_weight = h.value_coefficient * len(self.providers)
+        # value_coefficient is the weight of each head's loss, and `loss` takes the mean over heads.
+        self._weight_of_mean_value_loss = h.value_coefficient * len(self.providers)
 
     def build_model(self, value_heads: int) -> ActorCritic:
         """The network of policy and values, with a value head for each reward provider."""
@@ -69,7 +69,7 @@ class PPOTrainer(OnPolicyTrainer):
         return {"Policy/Epsilon": epsilon, "Policy/Beta": beta}
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
-        """Statistics of a gradient step, of ``log_ratio`` [B]: those of the template, and the share that is clipped."""
+        """Statistics of an update: those of the template, and the share of ``log_ratio`` [rows] that is clipped."""
         clipped = log_ratio.expm1().abs() > self.clip_range
         return {
             **super().diagnostics(log_ratio),
@@ -79,8 +79,9 @@ class PPOTrainer(OnPolicyTrainer):
     def update(self) -> Mapping[str, float | Sequence[float]]:
         """Take ``num_epoch`` passes over the rollout (algorithm 1), then begin another.
 
-        With ``target_kl``, no step is taken from the first minibatch whose KL divergence exceeds 1.5 times as much, nor
-        from those after it. Raises TrainingDiverged if a loss is not finite.
+        The rewards that learn do so in ``advantages``. With ``target_kl``, the update ends before the step of the first
+        minibatch whose KL divergence exceeds 1.5 ``target_kl``; its losses are reported with the others. Raises
+        TrainingDiverged if a loss is not finite.
         """
         rollout = self.rollout()
         advantages, returns = self.advantages(rollout)
@@ -109,5 +110,5 @@ class PPOTrainer(OnPolicyTrainer):
             value_loss = torch.max((value - batch.returns).square(), (near_value - batch.returns).square()).mean()
 
         entropy = entropy.mean()
-        total = policy_loss + self._value_weight * value_loss - self.entropy_weight * entropy
+        total = policy_loss + self._weight_of_mean_value_loss * value_loss - self.entropy_weight * entropy
         return Loss(total, policy_loss, value_loss, entropy, log_ratio)

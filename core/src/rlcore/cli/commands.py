@@ -193,7 +193,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @attrs.frozen
 class PluginFlags:
-    """What the command line says about plugins.
+    """The options of the command line that select plugins.
 
     Attributes:
         dash_p: The values of ``-p``.

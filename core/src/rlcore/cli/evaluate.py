@@ -92,10 +92,11 @@ def evaluate_command(
     if video is not None and video.is_dir() and any(video.iterdir()):
         raise ConfigError(f"--video {video}: is not empty; name an empty or new directory for the films")
     limit_threads()
+    from rlcore.config.document import ConfigErrors
     from rlcore.config.load import load_document, located
     from rlcore.config.rewriting import apply_overrides
     from rlcore.run.saved.data import find_run, read_saved_configuration
-    from rlcore.run.saved.provenance import naming_absent_plugins, refuse_code_of_others
+    from rlcore.run.saved.provenance import raise_with_absent_plugins, refuse_code_of_others
     from rlcore.run.saved.run import SavedRun
     from rlcore.storage.run_files import require_outside_runs
 
@@ -117,8 +118,10 @@ def evaluate_command(
     if not chosen.allow_local:
         refuse_code_of_others(document, directory, local=False)
     plugins = chosen.load(document, lenient=True)
-    with naming_absent_plugins(directory, plugins):
+    try:
         config, document = load_document(document, plugins, measuring=True)
+    except ConfigErrors as error:
+        raise_with_absent_plugins(error, directory, plugins)
     with located(document):
         saved = SavedRun.load(directory, config, plugins, checkpoint)
 

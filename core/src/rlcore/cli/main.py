@@ -163,7 +163,7 @@ def report(error: BaseException, debug: bool, shown: Callable[[str], str] = str)
 
 def named(text: str) -> str:
     """``text`` of an error with the rank that it is of, if there are several."""
-    from rlcore.run.ranks.launch import launched
+    from rlcore.contracts.ranks import launched
 
     try:
         launch = launched()

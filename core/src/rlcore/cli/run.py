@@ -94,8 +94,8 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
     """Trains the run that ``make`` makes until it ends. Returns the exit code."""
     from rlcore.cli.main import ends_within, report
     from rlcore.cli.progress import interrupts, is_silent, show_progress, show_start
+    from rlcore.contracts.ranks import launched
     from rlcore.contracts.saved_values import hide_overflow_warnings
-    from rlcore.run.ranks.launch import launched
 
     hide_overflow_warnings()
     launch = launched()

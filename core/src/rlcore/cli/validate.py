@@ -65,7 +65,7 @@ def validate_command(
 
 
 def _report_errors(error: ConfigError, as_json: bool) -> None:
-    from rlcore.config.problems import ConfigErrors, Problem
+    from rlcore.config.document import ConfigErrors, Problem
 
     errors = error if isinstance(error, ConfigErrors) else ConfigErrors([Problem("", "", " ".join(str(error).split()))])
     if not as_json:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from rlcore.config.document import shown
 from rlcore.config.hints import OLD_SAMPLER, Hints, foreign_keys, is_behavior, misplaced, outside_behaviors
-from rlcore.config.problems import shown
 from rlcore.config.structure import NO_KEY, Refused, converter, each_of, own_hook, require_names
 from rlcore.errors import KeyPath, NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
@@ -54,7 +54,7 @@ class Choices:
 
     @cached_property
     def hints(self) -> Hints:
-        """What to write instead of unknown keys and wrong texts."""
+        """The hints about unknown keys and wrong texts of the document."""
         return Hints(self.data, self.plugins)
 
     def named(self, kind: str, name: str) -> Any:

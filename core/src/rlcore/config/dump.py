@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.problems import shown
+from rlcore.config.document import shown
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.settings import EnvironmentSettings, RunConfig
 from rlcore.settings.fields import field_info, settings_fields
@@ -139,7 +139,7 @@ def _adds(base: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
 
 
 def own_entries(complete: Mapping[str, Any], base: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The part of a complete evaluation environment that :func:`evaluation_block` does not take from ``base``."""
+    """The part of a complete evaluation environment that does not come from ``base``, the training's environment."""
     if base is None or not same_type(complete, base):
         return dict(complete)
     inherited = {key: value for key, value in base.items() if key not in NOT_INHERITED}

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore.config.choices import Choices
-from rlcore.config.document import Block, Document
+from rlcore.config.document import Block, ConfigErrors, Document, Problems
 from rlcore.config.dump import plain
-from rlcore.config.problems import ConfigErrors, Problems
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.rewriting import (
     inherit_defaults,

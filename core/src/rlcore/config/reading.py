@@ -14,9 +14,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.config.document import Block, Document, Items, Origin, placed, with_export_block
+from rlcore.config.document import (
+    MAX_PROBLEMS,
+    Block,
+    ConfigErrors,
+    Document,
+    Items,
+    Origin,
+    Problem,
+    placed,
+    shown,
+    with_export_block,
+)
 from rlcore.config.dump import is_broken
-from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, shown
 from rlcore.errors import ConfigError, KeyPath, dotted, nearest
 from rlcore.storage.files.access import DamagedFile, read_regular
 

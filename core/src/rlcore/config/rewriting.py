@@ -18,12 +18,15 @@ import attrs
 from rlcore.config.document import (
     AFTER_THE_FILE,
     Block,
+    ConfigErrors,
     Document,
     Items,
     Origin,
+    Problems,
     merged,
     placed,
     placed_like,
+    shown,
     to_float,
     to_int,
     value_at,
@@ -33,7 +36,6 @@ from rlcore.config.document import (
 )
 from rlcore.config.dump import NOT_INHERITED, plain, same_type
 from rlcore.config.hints import not_supported_keys
-from rlcore.config.problems import ConfigErrors, Problems, shown
 from rlcore.config.reading import MAX_DEPTH, document_from_mapping, parse_document
 from rlcore.config.structure import build, unknown_key
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, dotted

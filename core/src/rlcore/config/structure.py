@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from rlcore.config.document import Block, Items, to_float, to_int, without_origins
-from rlcore.config.problems import Problems, shown
+from rlcore.config.document import Block, Items, Problems, shown, to_float, to_int, without_origins
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, nearest
 from rlcore.settings.fields import (
     SettingError,

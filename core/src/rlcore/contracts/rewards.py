@@ -123,11 +123,24 @@ class AbsentReward:
         self.gamma = gamma
         self.strength = strength
 
-    def _absent(self, *_: Any) -> Any:
-        """Raise PluginError: whatever needs the reward fails."""
-        raise PluginError(f"reward {self.name!r}: its plugin is absent; install it or turn it on")
+    def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
+        """Raise PluginError: the rewards [*L] cannot be computed."""
+        raise self._absent()
 
-    evaluate = update = state_dict = load_state_dict = _absent
+    def update(self, transitions: Transitions) -> Mapping[str, float]:
+        """Raise PluginError: the reward cannot learn."""
+        raise self._absent()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Raise PluginError: the state of the reward is unknown."""
+        raise self._absent()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Raise PluginError: the state of the reward cannot be used."""
+        raise self._absent()
+
+    def _absent(self) -> PluginError:
+        return PluginError(f"reward {self.name!r}: its plugin is absent; install it or turn it on")
 
 
 class ExtrinsicReward:

@@ -205,25 +205,7 @@ def leaves(
 # ---------------------------------------------------------------- parts that never change
 
 
-class _Part(Mapping[str, Any]):
-    """A part of a state that checkpoints share."""
-
-    __slots__ = ("_entries", "checksum")
-
-    _entries: Mapping[str, Any]
-    checksum: str
-
-    def __getitem__(self, key: str) -> Any:
-        return self._entries[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-
-class FrozenState(_Part):
+class FrozenState(Mapping[str, Any]):
     """A part of a state that never changes, such as a policy that self-play keeps: checkpoints share its arrays.
 
     A trainer returns it from ``state_dict`` in the place of a mapping, and keeps the object for the next checkpoint::
@@ -246,14 +228,14 @@ class FrozenState(_Part):
             arrays, an empty string.
     """
 
-    __slots__ = ("_finite",)
+    __slots__ = ("_entries", "_finite", "checksum")
 
     def __init__(self, entries: Mapping[str, Any]) -> None:
         """``entries``: nested mappings of numpy arrays and JSON values."""
         known = entries if isinstance(entries, FrozenState) else _frozen(entries, ())
-        self._entries = known._entries
+        self._entries: Mapping[str, Any] = known._entries
         self._finite: bool | None = known._finite
-        self.checksum = known.checksum
+        self.checksum: str = known.checksum
 
     @classmethod
     def _of(cls, entries: dict[str, Any]) -> FrozenState:
@@ -261,6 +243,15 @@ class FrozenState(_Part):
         frozen = cls.__new__(cls)
         frozen._entries, frozen._finite, frozen.checksum = entries, None, ""
         return frozen
+
+    def __getitem__(self, key: str) -> Any:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     def __eq__(self, other: object) -> bool:
         return _same(self, other) if isinstance(other, Mapping) else NotImplemented
@@ -280,7 +271,7 @@ class FrozenState(_Part):
         return self._finite
 
 
-class SharedPart(_Part):
+class SharedPart(Mapping[str, Any]):
     """A part of a state that seldom changes, such as a block of rows of a replay buffer: checkpoints share its arrays.
 
     Its arrays are stored as those of a :class:`FrozenState`, but are not copied, so that a large part is in memory
@@ -291,12 +282,21 @@ class SharedPart(_Part):
         checksum: SHA-256 of the file with the arrays, set when a checkpoint is written; before, an empty string.
     """
 
-    __slots__ = ()
+    __slots__ = ("_entries", "checksum")
 
     def __init__(self, entries: Mapping[str, Any]) -> None:
         """``entries``: nested mappings of numpy arrays and JSON values."""
         self._entries = entries
         self.checksum = ""
+
+    def __getitem__(self, key: str) -> Any:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 def _frozen(value: Any, path: TreePath) -> Any:

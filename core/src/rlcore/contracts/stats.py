@@ -104,11 +104,11 @@ class StatsWriter(Protocol):
         ...
 
 
+@attrs.define(eq=False)
 class StatsWindow:
     """Collects scalars by tag until the next summary."""
 
-    def __init__(self) -> None:
-        self._values: dict[str, list[float]] = {}
+    _values: dict[str, list[float]] = attrs.field(factory=dict, init=False)
 
     def add(self, stats: Mapping[str, float | Sequence[float]]) -> None:
         """Add one value, or several, by tag."""

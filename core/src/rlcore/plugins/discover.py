@@ -123,7 +123,7 @@ class Plugin:
         return canonical(other.distribution) in self.needs
 
     def required(self, error: BaseException) -> str:
-        """What to install if ``error`` says that a distribution which the plugin requires is absent; else empty."""
+        """Return ``; pip install NAME, which DIST requires`` if ``error`` is about such a NAME; else an empty text."""
         absent = canonical(str(error.name).partition(".")[0]) if isinstance(error, ModuleNotFoundError) else ""
         return f"; pip install {absent}, which {self.distribution} requires" if absent in self.needs else ""
 

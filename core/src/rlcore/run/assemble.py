@@ -147,9 +147,10 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
             training.differences += (f"{in_words(ranks.size)} instead of {in_words(saved_by)}",)
     for behavior in state.behaviors.values():
         behavior.set_boundaries()
-    evaluation.restore_boundaries(state.behaviors)
+    if evaluation.overdue is not None:
+        evaluation.restore_boundaries(state.behaviors, evaluation.overdue)
     training.nothing_left = training.resumed_from is not None and training.finished
-    if not (context.inference or training.nothing_left):
+    if evaluation.settings is not None and not (context.inference or training.nothing_left):
         evaluation.begin(state.steps)
     directory.begin(training.nothing_left)
     if saved is None:

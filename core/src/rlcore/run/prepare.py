@@ -13,13 +13,12 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import Document
+from rlcore.config.document import ConfigErrors, Document, shown
 from rlcore.config.dump import dump_config
 from rlcore.config.load import load_document, load_plugins_for, located, recorded
-from rlcore.config.problems import shown
 from rlcore.config.reading import document_from_mapping, object_hint, read_document
 from rlcore.config.rules import learns_offline
-from rlcore.contracts.ranks import Launch, OneRank, Ranks, share_environments
+from rlcore.contracts.ranks import Launch, OneRank, Ranks, launched, share_environments
 from rlcore.contracts.seeding import fresh_seed
 from rlcore.contracts.trainer import Trainer, TrainerWrapper
 from rlcore.errors import ConfigError
@@ -28,8 +27,7 @@ from rlcore.plugins.context import RunContext, StopRequests
 from rlcore.plugins.known import RANKS_ADVICE
 from rlcore.records import BehaviorSection
 from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.ranks.launch import launched
-from rlcore.run.saved.provenance import directory_to_continue, naming_absent_plugins
+from rlcore.run.saved.provenance import directory_to_continue, raise_with_absent_plugins
 from rlcore.run.timers import Timers
 from rlcore.settings import BehaviorSettings, CheckpointSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
@@ -128,8 +126,10 @@ def _checked(
     document = config if isinstance(config, Document) else read_document(Path(config))
     if plugins is None:
         plugins = load_plugins_for(document)
-    with naming_absent_plugins(directory_to_continue(document), plugins):
+    try:
         loaded, document = load_document(document, plugins)
+    except ConfigErrors as error:
+        raise_with_absent_plugins(error, directory_to_continue(document), plugins)
     return loaded, plugins, document
 
 

@@ -101,7 +101,8 @@ class Training:
                 with self._watch.watching():
                     infer(state, boundaries.stopping, times)
             elif evaluation.overdue is None or not self._boundary_reached():
-                evaluation.watch(state.behaviors, state.steps)
+                if evaluation.settings is not None:
+                    evaluation.watch(state.behaviors, state.steps)
                 stopping = boundaries.stopping if self._agreement is None else self._agreement.after_step
                 with self._watch.watching():
                     learn(state, stopping, self._boundary_reached, times, None if self._advice.done else self._updated)

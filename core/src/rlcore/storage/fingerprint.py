@@ -25,8 +25,8 @@ from typing import Any
 import attrs
 
 from rlcore import __version__
+from rlcore.config.document import shown
 from rlcore.config.dump import dump_config
-from rlcore.config.problems import shown
 from rlcore.contracts.saved_values import TreePath, leaves, mapped
 from rlcore.errors import dotted
 from rlcore.plugins.call import Plugins

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
+from rlcore.config.document import Problems
 from rlcore.config.dump import config_text, content_sha256, sealed
-from rlcore.config.problems import Problems
 from rlcore.config.reading import parse_document, read_document
 from rlcore.config.rewriting import without_not_supported
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line

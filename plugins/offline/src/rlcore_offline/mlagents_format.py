@@ -49,4 +49,4 @@ class MLAgentsFormat:
     def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> RecordingWriter:
         from rlcore_offline.mlagents_writer import MLAgentsWriter
 
-        return MLAgentsWriter(path, behavior)
+        return MLAgentsWriter(path, SUFFIX, behavior)

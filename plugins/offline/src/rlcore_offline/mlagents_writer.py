@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec, Recording
 from rlcore_offline.mlagents_file import BRAIN_START
-from rlcore_offline.mlagents_format import SUFFIX
 from rlcore_offline.mlagents_messages import EQUIVARIANT, NONE, BrainParameters, DemonstrationMeta, Pair
 from rlcore_offline.partial_recordings import PartialRecording
 
@@ -24,19 +23,19 @@ NAME_LENGTH = 10  # bytes of a demonstration's name for which its metadata fits 
 
 
 class MLAgentsWriter:
-    """Writes ``path/NAME.demo`` in a hidden directory, which takes its name when the file is on disk.
+    """Writes ``path/NAME`` with ``suffix`` in a hidden directory, which takes its name when the file is on disk.
 
     Images are written uncompressed with channels first, as ML-Agents reads them since release 21; other observations
     are flattened. Continuous actions with bounds are scaled to ML-Agents' [-1, 1].
     """
 
-    def __init__(self, path: Path, behavior: BehaviorSpec) -> None:
+    def __init__(self, path: Path, suffix: str, behavior: BehaviorSpec) -> None:
         self._behavior, self._name = behavior, path.name
         self._partial = PartialRecording(path)
         self._episodes, self._steps, self._sum = 0, 0, 0.0
         self._held: Any = None  # the last step of an episode, whose action depends on whether another follows
         try:
-            self._file = (self._partial.directory / f"{path.name}{SUFFIX}").open("xb")
+            self._file = (self._partial.directory / f"{path.name}{suffix}").open("xb")
             self._file.seek(BRAIN_START)
             brain = BrainParameters(brain_name=f"{behavior.name}?team=0")
             brain.action_spec.num_continuous_actions = behavior.continuous

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rlcore import registry_of
-from rlcore_torch.records import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
+from rlcore_torch.plugin import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
 
 
 @registry_of(EncoderSpec)

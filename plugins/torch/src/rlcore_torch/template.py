@@ -31,8 +31,8 @@ from rlcore_torch.optimization.captured import CapturedStep, require_capturable
 from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 from rlcore_torch.optimization.schedules import create_schedule
+from rlcore_torch.plugin import OptimizerSpec
 from rlcore_torch.policy.policy import ActorPolicy, ActorSnapshot
-from rlcore_torch.records import OptimizerSpec
 from rlcore_torch.settings import NetworkSettings
 
 __all__ = ["Statistic", "TorchTrainer"]

@@ -94,9 +94,9 @@ class RunEvaluation:
         # A run whose `stop_at` was raised or removed continues.
         scores.stopped = scores.stopped and stop_at is not None and (scores.score or 0.0) >= stop_at
 
-    def restore_boundaries(self, behaviors: Behaviors) -> None:
+    def restore_boundaries(self, behaviors: Behaviors, overdue: Mapping[str, int | None]) -> None:
         """Make due again what was due at an evaluation that was abandoned."""
-        for name, summary in (self.overdue or {}).items():
+        for name, summary in overdue.items():
             behaviors[name].make_due(summary)
 
     def begin(self, step: int) -> None:

@@ -1,1 +1,1 @@
-"""A run in several processes, its *ranks*: how they start, what they exchange in a step, and their one checkpoint."""
+"""A run in several processes, its *ranks*: what they exchange in a step, and their one checkpoint."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 
-from rlcore.config.document import Document
-from rlcore.config.problems import ConfigErrors
+from rlcore.config.document import ConfigErrors, Document
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import canonical
@@ -84,20 +82,16 @@ def _targets(value: Any) -> Iterator[str]:
         yield value
 
 
-@contextmanager
-def naming_absent_plugins(directory: Path | None, plugins: Plugins) -> Iterator[None]:
-    """Add to an error about an unknown name the plugins that are not installed and with which a run was made.
+def raise_with_absent_plugins(error: ConfigErrors, directory: Path | None, plugins: Plugins) -> NoReturn:
+    """Raise an error again; one about an unknown name names the absent plugins with which a run was made.
 
     ``directory`` is that of the run; None if there is none yet.
     """
-    try:
-        yield
-    except ConfigErrors as error:
-        unknown = any(problem.message.startswith("unknown ") for problem in error.problems)
-        note = absent_plugins(directory, plugins) if unknown and directory is not None else ""
-        if not note:
-            raise
-        raise ConfigErrors(error.problems, (note,)) from error
+    unknown = any(problem.message.startswith("unknown ") for problem in error.problems)
+    note = absent_plugins(directory, plugins) if unknown and directory is not None else ""
+    if not note:
+        raise error
+    raise ConfigErrors(error.problems, (note,)) from error
 
 
 def absent_plugins(directory: Path, plugins: Plugins) -> str:

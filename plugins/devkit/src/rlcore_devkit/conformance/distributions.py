@@ -56,7 +56,6 @@ class ActionDistributionConformance(Rules):
         bounds = np.ones(parts, np.float32)
         seen = (ObservationSpec("seen", (1,), np.float32),)
         made = make_distribution(network, BehaviorSpec("Agent", seen, parts, (), -bounds, bounds))
-        assert made is not None
         return made.requires_grad_(False)
 
     def columns(self, distribution: ActionDistribution, rows: int = ROWS) -> Tensor:

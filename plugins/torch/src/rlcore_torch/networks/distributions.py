@@ -309,16 +309,14 @@ DEFAULT = "gaussian"  # of trainers that let ``action_distribution`` choose
 
 def make_distribution(
     settings: NetworkSettings, behavior: BehaviorSpec, initial_log_std: float = 0.0
-) -> ActionDistribution | None:
-    """The distribution that ``settings`` names for ``behavior``; None if its actions have no continuous part.
+) -> ActionDistribution:
+    """The distribution that ``settings`` names for the continuous parts of the actions of ``behavior``.
 
     ``initial_log_std`` is the logarithm of the first standard deviation of distributions whose record asks for it.
     Raises PluginError, which names the record and its plugin, if the distribution is not as
     :class:`ActionDistributionSpec` describes; ConfigError if ``settings`` names a distribution that was not found when
     the configuration was loaded.
     """
-    if not behavior.continuous:
-        return None
     name, record = settings.action_distribution or DEFAULT, settings.records.get("action_distribution")
     if record is None:
         if name not in BUILT_IN:

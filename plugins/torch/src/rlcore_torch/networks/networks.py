@@ -308,7 +308,8 @@ class Actor(nn.Module):
         self.inputs = ObservationInputs(behavior.observations, settings.normalize, settings.normalize_clip)
         self.actor = Body(self.inputs, settings)
         layout = ActionLayout(behavior)
-        distribution = distribution or make_distribution(settings, behavior)
+        if distribution is None and behavior.continuous:
+            distribution = make_distribution(settings, behavior)
         self.policy_head = PolicyHead(self.actor.features, layout, settings.init, distribution)
 
     def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
@@ -355,7 +356,8 @@ class ActorCritic(Actor):
         shared: bool,
         initial_log_std: float = 0.0,
     ) -> None:
-        super().__init__(behavior, settings, make_distribution(settings, behavior, initial_log_std))
+        distribution = make_distribution(settings, behavior, initial_log_std) if behavior.continuous else None
+        super().__init__(behavior, settings, distribution)
         self.critic = self.actor if shared else Body(self.inputs, settings.of_critic)
         self.value_head = nn.Linear(self.critic.features, value_heads)
         initialize(self.value_head, settings.init, gain=1.0)

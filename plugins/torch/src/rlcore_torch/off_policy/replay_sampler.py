@@ -32,7 +32,7 @@ from rlcore import (
 from rlcore_torch.off_policy.priorities import importance_exponent
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import Rows, Steps, sample_rows
-from rlcore_torch.records import ReplaySamplerSpec
+from rlcore_torch.plugin import ReplaySamplerSpec
 from rlcore_torch.settings import OffPolicySettings, PrioritizedSamplerSettings, ReplaySamplerSettings
 
 __all__ = ["PrioritizedSampler", "ReplaySampler", "Sample", "UniformSampler"]

@@ -25,7 +25,7 @@ __all__ = ["Loss", "Minibatch", "Rollout", "mean_over_rows"]
 
 Places = NDArray[np.int64]
 
-LossFunction = TypeVar("LossFunction", bound=Callable[..., "Loss"])
+LossMethod = TypeVar("LossMethod", bound=Callable[..., "Loss"])
 
 
 @attrs.define(eq=False)
@@ -100,8 +100,8 @@ class Rollout:
         value: [T, S, R] values of the observations that were acted on.
         next_value: [T, S, R] values of what followed, which is the final observation where an episode ended.
         valid: [T, S] whether there is a transition; there is one everywhere while all slots act together.
-        whole: [T*, S*] the same for all ranks.
-        columns: [S*] this rank's slot, or -1 for one of another rank; None in one process.
+        valid_of_all: [T*, S*] the same for all ranks.
+        own_slot: [S*] this rank's slot, or -1 for one of another rank; None in one process.
         memory: [(T + 1) * S, M] what was remembered at each observation; None without memory.
         table: The sequences of all ranks; None without memory.
         stats: Statistics of the update, by tag.
@@ -117,8 +117,8 @@ class Rollout:
     value: NDArray[np.float32]
     next_value: NDArray[np.float32]
     valid: NDArray[np.bool_]
-    whole: NDArray[np.bool_]
-    columns: NDArray[np.int64] | None
+    valid_of_all: NDArray[np.bool_]
+    own_slot: NDArray[np.int64] | None
     memory: Tensor | None
     table: SequenceTable | None
     stats: dict[str, Statistic] = attrs.field(factory=dict)
@@ -147,7 +147,7 @@ class Rollout:
         divide the transitions, the first ones of the pass, fewer than there are minibatches, come again at its end.
         With memory, minibatches consist of whole sequences, whose numbers are returned too.
         """
-        places = np.flatnonzero(self.whole)
+        places = np.flatnonzero(self.valid_of_all)
         parts = max(1, round(len(places) / batch_size))
         if self.table is not None:
             sequences = list(self.table.shuffled(generator, parts))
@@ -157,11 +157,11 @@ class Rollout:
 
     def own(self, places: Places) -> tuple[Places, Any]:
         """Return the places of this rank among ``places`` of all ranks, and which of them they are."""
-        if self.columns is None:
+        if self.own_slot is None:
             return places, slice(None)
-        rows, slots = np.divmod(places, len(self.columns))
-        mine = self.columns[slots] >= 0
-        return rows[mine] * self.valid.shape[1] + self.columns[slots[mine]], mine
+        rows, slots = np.divmod(places, len(self.own_slot))
+        mine = self.own_slot[slots] >= 0
+        return rows[mine] * self.valid.shape[1] + self.own_slot[slots[mine]], mine
 
     def sequences(self, chosen: Places, actor_memory: int) -> Sequences | None:
         """Return how the rows of this rank's sequences among ``chosen`` lie; None if none is of this rank.
@@ -224,7 +224,7 @@ class Loss:
         )
 
 
-def mean_over_rows(loss: LossFunction) -> LossFunction:
+def mean_over_rows(loss: LossMethod) -> LossMethod:
     """Decorate a method ``loss`` whose results are means over the rows of the minibatch.
 
     A large minibatch may then be taken in pieces. A method that overrides a decorated one is not decorated by that.

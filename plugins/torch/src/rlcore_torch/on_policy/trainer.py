@@ -4,8 +4,8 @@ A subclass provides a network (:meth:`OnPolicyTrainer.build_model`), a loss (:me
 (:meth:`OnPolicyTrainer.update`) from these parts, in their usual order:
 
 1. :meth:`~OnPolicyTrainer.rollout`: what was collected, with the log-probabilities and values of acting;
-2. :meth:`~OnPolicyTrainer.advantages`: for each reward provider by GAE, which bootstraps from the final observation of
-   a truncated episode and from the next row at the end of the rollout;
+2. :meth:`~OnPolicyTrainer.advantages`: for each reward provider, which learns first, by GAE; it bootstraps from the
+   final observation of a truncated episode, after every ``time_horizon`` rows, and at the end of the rollout;
 3. :meth:`~OnPolicyTrainer.minibatches`: one pass over the shuffled rollout;
 4. :meth:`~OnPolicyTrainer.minimize`: one gradient step;
 5. :meth:`~OnPolicyTrainer.finish`: the observation normalizer adds the rollout to its statistics, and an empty rollout
@@ -166,20 +166,21 @@ class OnPolicyTrainer(RolloutTrainer):
             kept = torch.from_numpy(buffer.kept_log_prob).to(self.device)
             log_prob[:slots] = torch.where(kept.isnan(), log_prob[:slots], kept)
             buffer.open_log_prob = to_numpy(log_prob.view(acted, slots))[np.minimum(lengths, acted - 1), range(slots)]
-        columns = None
+        own_slot = None
         if self.ranks.size > 1:
-            columns = np.full(self.share.total, -1, np.int64)
-            columns[self.share.numbers] = np.arange(slots)
+            own_slot = np.full(self.share.total, -1, np.int64)
+            own_slot[self.share.numbers] = np.arange(slots)
         if memory is None or self.model.memory is None:
-            (whole,) = self._of_all(valid)
+            (valid_of_all,) = self._of_all(valid)
         else:
             ended = (buffer.terminated[:rows] | buffer.truncated[:rows]) & valid
             starts = sequence_starts(ended, self.model.memory.sequence_length)
             # What was remembered after a kept row is of the weights before the update.
             starts[1:2, ~np.isnan(buffer.kept_log_prob)] = True
-            whole, starts = self._of_all(valid, starts & valid)
-            table = SequenceTable(starts, whole)
+            valid_of_all, starts = self._of_all(valid, starts & valid)
+            table = SequenceTable(starts, valid_of_all)
         value, next_value = self._values(inputs, memory, rows)
+        stats: dict[str, Statistic] = {"Policy/Learning Rate": rate, **self.schedules()}
         return Rollout(
             raw_inputs=raw_inputs,
             inputs=inputs,
@@ -190,11 +191,11 @@ class OnPolicyTrainer(RolloutTrainer):
             value=value,
             next_value=next_value,
             valid=valid,
-            whole=whole,
-            columns=columns,
+            valid_of_all=valid_of_all,
+            own_slot=own_slot,
             memory=memory,
             table=table,
-            stats={"Policy/Learning Rate": rate, **self.schedules()},
+            stats=stats,
         )
 
     @torch.no_grad()
@@ -225,7 +226,7 @@ class OnPolicyTrainer(RolloutTrainer):
             if type(provider).update is not ExtrinsicReward.update:
                 with recording_gradients(True):
                     learned[k] = provider.update(transitions)
-        whole, values, targets = self._of_all(advantages, rollout.value, returns, lists=episodes)
+        of_all, values, targets = self._of_all(advantages, rollout.value, returns, lists=episodes)
         place = self._at(rollout)
         for k, name in enumerate(self.provider_names):
             title = name.capitalize()
@@ -235,10 +236,11 @@ class OnPolicyTrainer(RolloutTrainer):
             rollout.stats.update(learned[k])
         rollout.stats.update(explained_variances(values[place], targets[place], self.provider_names))
         if self.hyperparameters.advantage_normalization == "rollout":
-            whole[rollout.whole] = to_numpy(standardize(torch.from_numpy(whole[rollout.whole]).to(self.device)))
-            advantages = whole if rollout.columns is None else whole[:rows, self.share.numbers]
+            kept = rollout.valid_of_all
+            of_all[kept] = to_numpy(standardize(torch.from_numpy(of_all[kept]).to(self.device)))
+            advantages = of_all if rollout.own_slot is None else of_all[:rows, self.share.numbers]
         own = self._on_device(advantages)
-        rollout.exchanged = own, own._version, self._on_device(whole).flatten()
+        rollout.exchanged = own, own._version, self._on_device(of_all).flatten()
         return own, self._on_device(returns)
 
     def minibatches(self, rollout: Rollout, advantages: Tensor, returns: Tensor) -> Iterator[Minibatch]:
@@ -251,17 +253,17 @@ class OnPolicyTrainer(RolloutTrainer):
         own, mine = zip(*(rollout.own(places) for places in drawn), strict=True)
         order = torch.from_numpy(np.concatenate(own)).to(self.device)
         # One gather serves the whole pass: the minibatches are views of it.
-        whole = rollout.minibatch(advantages, returns).map(lambda x: x.index_select(0, order))
+        shuffled = rollout.minibatch(advantages, returns).map(lambda x: x.index_select(0, order))
         standardized: Sequence[Tensor | None] = [None] * len(drawn)
         if self.hyperparameters.advantage_normalization == "minibatch":
-            everyone = whole.advantage
-            if rollout.columns is not None:
+            everyone = shuffled.advantage
+            if rollout.own_slot is not None:
                 everyone = self._advantages_of_all(rollout, advantages)[torch.from_numpy(np.concatenate(drawn))]
             standardized = standardized_parts(everyone, [len(places) for places in drawn])
-        for k, batch in enumerate(whole.split(map(len, own))):
+        for k, batch in enumerate(shuffled.split(map(len, own))):
             batch.share = len(own[k]) / len(drawn[k])
             if (advantage := standardized[k]) is not None:
-                batch.advantage = advantage if rollout.columns is None else advantage[torch.from_numpy(mine[k])]
+                batch.advantage = advantage if rollout.own_slot is None else advantage[torch.from_numpy(mine[k])]
             if sequences:
                 batch.sequences = rollout.sequences(sequences[k], self.model.memory_size)
             yield batch
@@ -323,8 +325,8 @@ class OnPolicyTrainer(RolloutTrainer):
         if not rows:  # all of the minibatch's are of other ranks
             zero = torch.zeros((), device=self.device)
             return Loss(zero, zero, zero, zero, batch.advantage)
-        whole = most_rows is None or rows <= most_rows or batch.sequences is not None
-        if whole or most_rows is None or not _is_mean_over_rows(loss):
+        in_one_piece = most_rows is None or rows <= most_rows or batch.sequences is not None
+        if in_one_piece or most_rows is None or not _is_mean_over_rows(loss):
             found = loss(batch)
             found.total.backward()  # type: ignore[no-untyped-call]
             return found.detached()
@@ -441,13 +443,13 @@ class OnPolicyTrainer(RolloutTrainer):
         """[T* * S*] of all ranks from ``advantages`` [T, S] of this rank, exchanged again only if they have changed."""
         version = advantages._version  # PyTorch counts what is written to a tensor
         if rollout.exchanged is None or rollout.exchanged[0] is not advantages or rollout.exchanged[1] != version:
-            (whole,) = self._of_all(to_numpy(advantages))
-            rollout.exchanged = advantages, version, self._on_device(whole).flatten()
+            (of_all,) = self._of_all(to_numpy(advantages))
+            rollout.exchanged = advantages, version, self._on_device(of_all).flatten()
         return rollout.exchanged[2]
 
     def _at(self, rollout: Rollout) -> Any:
         """Where an array [T*, S*, ...] of all ranks has transitions."""
-        return slice(None) if rollout.columns is None and not self.buffer.ragged else rollout.whole
+        return slice(None) if rollout.own_slot is None and not self.buffer.ragged else rollout.valid_of_all
 
     def _flat(self, array: NDArray[Any]) -> Tensor | None:
         """An array [T, S, ...] as a tensor [T * S, ...] on the device; None if it holds nothing."""
