@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,18 +28,6 @@ from rlcore_devkit.fixtures import RunRlcore
 
 Write = Callable[..., Path]
 HERE = Path(__file__).parent
-
-
-@pytest.fixture
-def write(configure: Any, tmp_path: Path) -> Write:
-    """``write({"env_settings.seed": 5})``: the configuration that ``configure`` makes, as a file."""
-
-    def make(changes: Mapping[str, Any] | None = None, **keywords: Any) -> Path:
-        path = tmp_path / "config.yaml"
-        path.write_text(yaml.safe_dump(configure(changes, **keywords)), encoding="utf-8")
-        return path
-
-    return make
 
 
 def written(files: Any, run_id: str = "run") -> Any:

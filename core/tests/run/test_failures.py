@@ -141,8 +141,7 @@ def test_a_writer_that_cannot_be_made_closes_those_that_were(make_run: Any, file
             made.append(Writer(RuntimeError()))
             return made[0]
 
-    run = make_run({"stats": {"console": {}}})
-    run.plugins.register(Makes(), "cloud")
+    run = make_run({"stats": {"console": {}}}, plugins={"cloud": Makes()})
     with pytest.raises(PluginError, match="no route"):
         run.train()
     assert made[0].closed
