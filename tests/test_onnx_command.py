@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 import yaml
+from small_runs import data
 
 from rlcore import EXIT_CONFIG, load_policies
 from rlcore_devkit.fixtures import CommandResult, RunRlcore, run_rlcore
@@ -19,22 +20,7 @@ from rlcore_onnx.runtime import load
 
 __all__ = ["run_rlcore"]
 
-CONFIG: dict[str, Any] = {
-    "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
-    "behaviors": {
-        "Pole": {
-            "trainer_type": "ppo",
-            "hyperparameters": {"batch_size": 64, "buffer_size": 256, "num_epoch": 1},
-            "network_settings": {"hidden_units": 16, "num_layers": 1},
-            "max_steps": 1024,
-            "checkpoint_interval": 512,
-        }
-    },
-    "evaluation": {"interval": 512, "episodes": 2},
-    "env_settings": {"seed": 1},
-    "checkpoint_settings": {"run_id": "pole"},
-    "stats": {"console": False},
-}
+CONFIG, REFUSED = data("onnx_command").values()
 
 
 @pytest.fixture
@@ -112,24 +98,13 @@ def test_the_command_exports_a_profile_of_a_checkpoint(
     onnx.checker.check_model(path, full_check=True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("--format", "onnx", "--profile", "untiy"),
-            "--profile: export.rlcore-onnx/onnx.profile: must be one of generic, unity, godot, not 'untiy'; "
-            "did you mean 'unity'?",
-        ),
-        (("--format", "onx"), "unknown exporter 'onx'; allowed: onnx; did you mean 'onnx'?"),
-        (("--format", "onnx", "-p", "no:onnx"), "turned off: plugin 'onnx' (rlcore-onnx "),
-    ],
-)
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case["message"])
 def test_a_wrong_name_is_answered_with_the_nearest(
-    directory: Path, run_rlcore: RunRlcore, tmp_path: Path, arguments: tuple[str, ...], message: str
+    directory: Path, run_rlcore: RunRlcore, tmp_path: Path, case: dict[str, str]
 ) -> None:
-    refused = run_rlcore("export", directory, *arguments)
+    refused = run_rlcore("export", directory, *case["words"].split())
     assert refused.exit_code == EXIT_CONFIG and not (tmp_path / "working/Pole.onnx").exists()
-    assert message in refused.stderr
+    assert case["message"] in refused.stderr
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])

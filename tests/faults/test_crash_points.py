@@ -7,8 +7,7 @@ import signal
 from typing import Any
 
 import pytest
-from fault_cases import ATTACKED
-from selfplay_cases import SELF_PLAY
+from fault_cases import ATTACKED, SELF_PLAY
 
 pytestmark = pytest.mark.faults
 

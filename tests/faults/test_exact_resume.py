@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from fault_cases import ATTACKED
-from selfplay_cases import SELF_PLAY
+from fault_cases import ATTACKED, SELF_PLAY
 
 from rlcore import Run, generator_state, load_checkpoint, save_checkpoint
 from rlcore.storage.checkpoints import find_checkpoints
@@ -147,7 +146,7 @@ Spoil = Callable[[dict[str, Any], dict[str, Any]], None]
 
 
 def fresh(path: str) -> Spoil:
-    """Return the value that a run starts with in the place of the entry at ``path``; of all entries that have ``*name*`` in theirs."""
+    """Replace the entry at ``path`` by the one that a run starts with; ``*name*`` stands for all that contain it."""
 
     def spoil(state: dict[str, Any], start: dict[str, Any]) -> None:
         *parents, last = path.split("/")
@@ -197,28 +196,7 @@ def nothing(state: dict[str, Any], start: dict[str, Any]) -> None:
     """The comparison itself."""
 
 
-PARTS = {
-    "PPO, CartPole-v1": (
-        "Agent/optimizer", "Agent/buffer", "Agent/generators/actions", "Agent/generators/minibatches", "Agent/noise",
-        "Agent/model/*normalizer*", "Agent/steps", "Agent/episode_rewards", "run/environment",
-        *(f"run/behaviors/Agent/{name}" for name in ("returns", "lengths", "finished", "recent", "window", "updates")),
-        "run/behaviors/Agent/recent_updates",
-    ),
-    "PPO, Taxi-v4": ("run/episodes",),
-    "PPO with memory, CartPole-v1": ("Agent/memory",),
-    "SAC, Pendulum-v1": (
-        "run/environment", "Agent/model/*actor*", "Agent/model/*targets*", "Agent/model/log_temperature",
-        "Agent/model/*normalizer*", "Agent/optimizers/policy", "Agent/optimizers/critic_1",
-        "Agent/optimizers/temperature", "Agent/generators/learning", "Agent/generators/actions", "Agent/noise",
-        "Agent/ratio", "Agent/buffer", "Agent/steps",
-    ),
-    "IQL, CartPole-v1": (
-        "Agent/model/*actor*", "Agent/model/*targets*", "Agent/optimizers/value", "Agent/generators/learning",
-        "Agent/steps",
-    ),
-    "evaluations": ("run/evaluation",),
-    "lessons": ("run/curricula/curricula/lessons/state", "run/curricula/feed", "run/curricula/agents"),
-}  # fmt: skip
+PARTS = yaml.safe_load((Path(__file__).parent / "data/parts_of_the_state.yaml").read_text())
 ONE, MEMORY = "self-play, PPO", "self-play, PPO with memory"
 SPOILED: dict[str, tuple[str, Spoil]] = {
     **{f"nothing of {name}": (name, nothing) for name in (*PARTS, ONE, MEMORY)},

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from selfplay_cases import SELF_PLAY
+from fault_cases import SELF_PLAY
 
 pytestmark = [pytest.mark.faults, pytest.mark.deep]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from selfplay_cases import DUELS
+from fault_cases import DUELS
 from worlds_of_games import KINDS, Numbered, Recorder, World, ghost_trainer
 
 from rlcore import AgentBatch, BehaviorSpec, Run

@@ -10,37 +10,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from small_runs import DATA
 
 SCRIPT = Path(__file__).with_name("train_in_ranks.py")
 Arrays = Mapping[str, NDArray[np.float64]]
 
-PPO = """
-environment: {type: gymnasium, id: Pendulum-v1, num_envs: 4}
-env_settings: {seed: 3}
-stats: {tensorboard: false}
-behaviors:
-  Pendulum:
-    trainer_type: ppo
-    max_steps: 2560
-    summary_freq: 1000
-    checkpoint_interval: 1280
-    hyperparameters: {batch_size: 64, buffer_size: 256, num_epoch: 3, target_kl: 0.05}
-    network_settings: {hidden_units: 16, num_layers: 1, normalize: true}
-"""
-SAC = """
-environment: {type: gymnasium, id: Pendulum-v1, num_envs: 4}
-env_settings: {seed: 4}
-stats: {tensorboard: false}
-behaviors:
-  Pendulum:
-    trainer_type: sac
-    max_steps: 320
-    summary_freq: 160
-    checkpoint_interval: 160
-    hyperparameters:
-      {batch_size: 32, buffer_size: 200, buffer_init_steps: 100, steps_per_update: 20, save_replay_buffer: true}
-    network_settings: {hidden_units: 16, num_layers: 1, normalize: true}
-"""
+PPO = (DATA / "rank_ppo.yaml").read_text(encoding="utf-8")
+SAC = (DATA / "rank_sac.yaml").read_text(encoding="utf-8")
 
 
 def torchrun(

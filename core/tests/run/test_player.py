@@ -104,7 +104,7 @@ def draws(player: Player, steps: int) -> list[Any]:
 
 
 def played(environment: IdentityEnvironment, episodes: int, **more: Any) -> tuple[EvaluationResult, list[Any]]:
-    """What an evaluation tells, and how often each row had acted in its episode before each step."""
+    """Return what an evaluation tells, and how often each row had acted in its episode before each step."""
     policy = Counting()
     policies: dict[str, Policy] = {"Identity": policy}
     result = play(policies, environment, episodes, seed=1, deterministic=True, recorders={}, **more)

@@ -68,12 +68,13 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     saves = run.video is None and is_known(vector.envs[0])
     kind = SavingEnvironment if saves else InProcessEnvironment
     environment = kind(env_id, behavior, vector, finder, make_env)
-    try:
-        environment.require_parameters(parameters)
-    except BaseException:
-        with suppress(Exception, SystemExit):  # report the first error
-            environment.close()
-        raise
+    if parameters:
+        try:
+            environment.require_parameters(parameters)
+        except BaseException:
+            with suppress(Exception, SystemExit):  # report the first error
+                environment.close()
+            raise
     return environment
 
 

@@ -149,13 +149,21 @@ class InProcessEnvironment(GymnasiumEnvironment):
         self._rewards: list[Any] = [0.0] * self.num_envs
         self._any_ended = False
         self._make_env = make_env
-        self._delivery = ParameterDelivery(finder, vector.envs, self._remake)
+        self._finder = finder
+        self._delivery: ParameterDelivery | None = None
+
+    @property
+    def delivery(self) -> ParameterDelivery:
+        """What sets environment parameters; made for the first of them, because most runs have none."""
+        if self._delivery is None:
+            self._delivery = ParameterDelivery(self._finder, self.vector.envs, self._remake)
+        return self._delivery
 
     def require_parameters(self, names: Iterable[str]) -> None:
-        self._delivery.require(names)
+        self.delivery.require(names)
 
     def set_parameters(self, parameters: Parameters) -> None:
-        self._delivery.set(parameters)
+        self.delivery.set(parameters)
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._begin(seeds, episodes)
@@ -225,7 +233,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         """Start the episode of an environment, write its first observation and return its info."""
         episode = int(self.episodes[index])
         try:
-            options = self._delivery.begin(index)
+            options = {} if self._delivery is None else self._delivery.begin(index)
             more = {"options": options} if options else {}
             observation, info = self.vector.envs[index].reset(seed=self._seeds(index, episode), **more)
             self._write(index, observation)

@@ -175,13 +175,13 @@ class Way:
         return f"the {_WORDS[self.how]} {self.target!r}"
 
 
+@attrs.frozen(eq=False)
 class WayFinder:
     """Looks in ``environment.parameters``, then for an attribute, then for a constructor argument."""
 
-    def __init__(self, spec: EnvSpec, env_id: str, routes: Mapping[str, ParameterRoute]) -> None:
-        self.env_id = env_id
-        self._spec = spec
-        self._routes = routes
+    _spec: EnvSpec
+    env_id: str
+    _routes: Mapping[str, ParameterRoute]
 
     def find(self, name: str, env: Env) -> Way:
         """Return the way of the parameter ``name`` for environments like ``env``.

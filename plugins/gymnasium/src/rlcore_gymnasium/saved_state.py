@@ -91,7 +91,7 @@ class SavingEnvironment(InProcessEnvironment):
             "observations": {name: array.copy() for name, array in self._observations.items()},
             "environments": [save(env, new) for env, new in zip(envs, self._new, strict=True)],
             "physics": save_physics(envs) if has_physics(envs[0]) else None,
-            "parameters": self._delivery.state_dict(),
+            "parameters": self.delivery.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
@@ -104,13 +104,13 @@ class SavingEnvironment(InProcessEnvironment):
         for name, array in self._observations.items():
             fill(array, observations, name)
         self._begin(seeds, episodes)
-        self._delivery.remake(saved_mapping(state, "parameters"))
+        self.delivery.remake(saved_mapping(state, "parameters"))
         for index, (env, own) in enumerate(zip(envs, saved, strict=True)):
             env.reset(seed=0)  # creates what the state replaces
             restore(env, own, self._new[index])
         if has_physics(envs[0]):
             restore_physics(envs, saved_mapping(state, "physics"))
-        self._delivery.load_state_dict(saved_mapping(state, "parameters"))
+        self.delivery.load_state_dict(saved_mapping(state, "parameters"))
         return self._first_batch(self._observations)
 
     def _remake(self, index: int, arguments: Mapping[str, Any]) -> None:
