@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from functools import partialmethod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,13 +11,8 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.config.document import Document
-from rlcore.config.load import load_config
+from rlcore import ConfigError, Document, Plugin, Plugins, apply_overrides, load_config
 from rlcore.config.reading import parse_document
-from rlcore.config.rewriting import apply_overrides
-from rlcore.errors import ConfigError, NotInstalled, did_you_mean
-from rlcore.plugins.discover import Plugin
-from rlcore.plugins.select import Selection
 from rlcore.records import (
     BehaviorSection,
     ConfigSection,
@@ -141,14 +135,11 @@ def _trainer(name: str, settings: str, **has: bool) -> TrainerSpec:
     return TrainerSpec(name=name, target="fake:Trainer", settings=f"fake:{settings}", network=network, **has)
 
 
-class FakePlugins:
-    """The part of ``rlcore.Plugins`` that load_config and json_schema use."""
-
-    selection = Selection()
-    found = ()
-    absent = ""
+class FakePlugins(Plugins):
+    """Plugins that are these records, and call no hooks."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._records: list[Record] = [
             _trainer("ppo", "PPOLike", behavioral_cloning=True, memory=True, critic=True, action_distributions=True),
             _trainer("other", "OtherTrainer"),
@@ -176,30 +167,12 @@ class FakePlugins:
         plugin = Plugin("fake", "fake", "rlcore-fake", "1.0")
         return tuple(attrs.evolve(record, plugin=plugin) for record in self._records if record.kind == kind)
 
-    def _find(self, kind: str, reference: str) -> Any:
-        names = {record.name: record for record in self.records(kind)}
-        names |= {f"rlcore-fake/{name}": record for name, record in names.items()}
-        if reference not in names:
-            raise NotInstalled(f"unknown {kind} {reference!r}{did_you_mean(reference, names)}")
-        return names[reference]
-
-    def record(self, kind: type[Record], reference: str) -> Any:
-        return self._find(kind.kind, reference)
-
-    def modify_config(self, document: Any, changed: Any) -> None:
-        """No plugin changes the document."""
+    def record_of_kind(self, kind: str, reference: str) -> Record:
+        return self.record({record.kind: type(record) for record in self._records}[kind], reference)
 
     @property
     def kinds(self) -> set[str]:
         return {record.kind for record in self._records}
-
-    record_of_kind = _find
-    trainer = partialmethod(_find, "trainer")
-    reward_provider = partialmethod(_find, "reward")
-    stats_writer = partialmethod(_find, "writer")
-    environment = partialmethod(_find, "environment")
-    exporter = partialmethod(_find, "exporter")
-    curriculum = partialmethod(_find, "curriculum")
 
 
 @pytest.fixture

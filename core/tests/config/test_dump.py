@@ -11,12 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rlcore import ConfigError, RunConfig, load_config
 from rlcore.config.dump import config_text, dump_config, write_config
-from rlcore.config.load import load_config
 from rlcore.config.reading import document_from_mapping, parse_document, read_document
-from rlcore.errors import ConfigError
 from rlcore.plugins.select import reference_problem
-from rlcore.settings import RunConfig
 
 Load = Callable[..., RunConfig]
 FULL = "behaviors: {A: {reward_signals: {bonus: {scale: 2}}}}\nenvironment: {type: grid, options: {size: 4}}\n"

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlcore import config_from_mapping, dump_config
 from rlcore.config.document import Block
-from rlcore.config.dump import dump_config
-from rlcore.config.load import config_from_mapping
 from rlcore.settings import EnvironmentSettings, EvaluationSettings, RunConfig, SettingError, setting
 from rlcore.settings.fields import ReadOnlyDict
 

@@ -11,10 +11,8 @@ import pytest
 
 import rlcore
 import rlcore_torch
+from rlcore import ConfigError, config_from_mapping, dotted, field_info, nearest
 from rlcore.config.document import MAX_PROBLEMS, ConfigErrors, Document, Problems, shown
-from rlcore.config.load import config_from_mapping
-from rlcore.errors import ConfigError, dotted, nearest
-from rlcore.settings import field_info
 from rlcore_torch import OffPolicySettings
 
 CLASSES = [

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from rlcore.config.document import ConfigErrors
+from rlcore import ConfigError, ConfigErrors, EnvironmentSettings, Plugins, SettingError
 from rlcore.config.load import load_config, plugin_settings, used_references
 from rlcore.config.reading import document_from_mapping, parse_document
-from rlcore.errors import ConfigError
 from rlcore.plugins import core as builtin
-from rlcore.plugins.call import Plugins
-from rlcore.settings import EnvironmentSettings, SettingError
 
 BEHAVIOR = "behaviors:\n  B:\n    trainer_type: ppo\n"
 

@@ -11,13 +11,9 @@ import jsonschema
 import pytest
 import yaml
 
-from rlcore.config.document import Document
+from rlcore import Document, RunConfig, config_from_mapping, json_schema, load_config, load_plugins
 from rlcore.config.dump import dump_config, plain
-from rlcore.config.load import config_from_mapping, load_config
 from rlcore.config.reading import parse_document
-from rlcore.config.schema import json_schema
-from rlcore.plugins.call import load_plugins
-from rlcore.settings import RunConfig
 
 DATA = Path(__file__).parent / "data"
 RULES = yaml.safe_load((DATA / "loads.yaml").read_text(encoding="utf-8"))

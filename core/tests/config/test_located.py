@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.config.document import ConfigErrors
+from rlcore import ConfigError, ConfigErrors, Run, apply_overrides, repeating
 from rlcore.config.load import load_document, located
 from rlcore.config.reading import parse_document
-from rlcore.config.rewriting import apply_overrides
-from rlcore.errors import ConfigError, repeating
-from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]

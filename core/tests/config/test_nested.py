@@ -7,10 +7,9 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.config.document import Problems
+from rlcore import Problems, SettingError, setting
 from rlcore.config.reading import parse_document
 from rlcore.config.structure import build, read_settings
-from rlcore.settings import SettingError, setting
 
 
 @attrs.frozen(kw_only=True)

@@ -11,10 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore import hookimpl
-from rlcore.errors import PluginError
-from rlcore.plugins.call import Plugins
-from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig, setting
+from rlcore import BehaviorSettings, EnvironmentSettings, PluginError, Plugins, RunConfig, hookimpl, setting
 
 TEXT = """\
 behaviors:

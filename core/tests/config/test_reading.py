@@ -9,10 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcore.config.document import Document
+from rlcore import ConfigError, Document, Run
 from rlcore.config.reading import MAX_BYTES, document_from_mapping, parse_document, read_document
-from rlcore.errors import ConfigError
-from rlcore.run.run import Run
 
 
 def refused(text: str) -> str:

@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.cli.main import main
-from rlcore.config.document import ConfigErrors
-from rlcore.config.load import load_config, load_plugins_for
-from rlcore.config.reading import read_document
-from rlcore.errors import PluginError
+from rlcore import ConfigErrors, PluginError, load_config, load_plugins_for, main, read_document
 
 PLUGIN = """
 import attrs

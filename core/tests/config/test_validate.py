@@ -11,14 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.cli.main import main
-from rlcore.config.dump import dump_config
-from rlcore.config.load import config_from_mapping, load_config
+from rlcore import Plugins, Selection, config_from_mapping, dump_config, hookimpl, load_config, load_plugins, main
 from rlcore.config.reading import parse_document
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, EXIT_PLUGIN, PluginError
-from rlcore.hookspecs import hookimpl
-from rlcore.plugins.call import Plugins, load_plugins
-from rlcore.plugins.select import Selection
 from rlcore.records import ConfigSection, EnvironmentSpec, TrainerSpec
 
 PPO = "behaviors:\n  B: {trainer_type: ppo}\n"

@@ -9,10 +9,8 @@ import sys
 
 import pytest
 
-from rlcore import Launch
+from rlcore import ConfigError, Launch, launched
 from rlcore.cli.main import named
-from rlcore.contracts.ranks import launched
-from rlcore.errors import ConfigError
 
 JOB = "0b4a7a3e-7d0e-4a0c-9f57-5a2f0a8f7a11"
 NEEDED = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "29500"}

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.contracts.trainer import TrainerWrapper
-from rlcore.errors import ConfigError
+from rlcore import ConfigError, TrainerWrapper
 from rlcore.run.prepare import refuse_wrappers
 
 

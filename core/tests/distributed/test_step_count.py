@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore import OneRank
-from rlcore.contracts.ranks import StepCount
+from rlcore import OneRank, StepCount
 
 
 class Others:

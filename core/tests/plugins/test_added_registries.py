@@ -10,9 +10,7 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from rlcore.errors import NotInstalled, PluginError
-from rlcore.plugins.call import load_plugins
-from rlcore.records import Record
+from rlcore import NotInstalled, PluginError, Record, load_plugins
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke

@@ -7,14 +7,9 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore import BehaviorSection, hookimpl
-from rlcore.config.document import ConfigErrors
-from rlcore.config.dump import dump_config
+from rlcore import BehaviorSection, ConfigErrors, PluginError, Plugins, dump_config, hookimpl, json_schema
 from rlcore.config.load import config_from_mapping, load_config
 from rlcore.config.reading import parse_document
-from rlcore.config.schema import json_schema
-from rlcore.errors import PluginError
-from rlcore.plugins.call import Plugins
 from rlcore.settings import RunConfig, setting
 
 

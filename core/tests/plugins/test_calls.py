@@ -10,11 +10,8 @@ from unittest.mock import patch
 import attrs
 import pytest
 
-from rlcore import CurriculumSpec, TrainerSpec, hookimpl
+from rlcore import CurriculumSpec, Plugin, Plugins, Selection, TrainerSpec, hookimpl, load_plugins, selection_from
 from rlcore.errors import ConfigError, NotInstalled, PluginError
-from rlcore.plugins.call import Plugins, load_plugins
-from rlcore.plugins.discover import Plugin
-from rlcore.plugins.select import Selection, selection_from
 from rlcore.settings import PluginSettings, RunConfig
 from rlcore_devkit.fixtures import InstallPlugin
 

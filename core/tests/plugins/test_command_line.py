@@ -13,10 +13,9 @@ import click
 import pytest
 import yaml
 
-from rlcore import CommandSpec, hookspecs
+from rlcore import CommandSpec, ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError, hookspecs
 from rlcore.cli import main as main_module
 from rlcore.cli.commands import debug_option
-from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 COMMAND = """

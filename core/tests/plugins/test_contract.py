@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 import rlcore
-from rlcore import CONTRACT, Plugins, Record, RunContext, TrainerSpec, load_plugins, selection_from
-from rlcore.errors import PluginError
+from rlcore import CONTRACT, PluginError, Plugins, Record, RunContext, TrainerSpec, load_plugins, selection_from
 from rlcore.plugins import contract as contract_module
 from rlcore.plugins.contract import Contract, contracts, renamed, successor
 from rlcore.plugins.discover import declared

@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore import ExporterSpec
-from rlcore.config.dump import dump_config
+from rlcore import ConfigError, ExporterSpec, apply_overrides, dump_config
 from rlcore.config.load import load_config, load_plugins_for, used_references
 from rlcore.config.reading import parse_document
-from rlcore.config.rewriting import apply_overrides
-from rlcore.errors import ConfigError
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 ACME = """

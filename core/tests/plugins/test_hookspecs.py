@@ -14,10 +14,7 @@ import pytest
 from packaging.version import Version
 
 import rlcore
-from rlcore import hookimpl, hookspecs
-from rlcore.hookspecs import HOOKS, HookInfo
-from rlcore.plugins.call import Plugins, load_plugins
-from rlcore.plugins.manager import HookManager
+from rlcore import HOOKS, HookInfo, HookManager, Plugins, hookimpl, hookspecs, load_plugins
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke

@@ -8,13 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.config.document import Document
-from rlcore.config.load import load_plugins_for
-from rlcore.config.reading import document_from_mapping
-from rlcore.errors import PluginError
+from rlcore import Document, PluginError, PluginSettings, document_from_mapping, load_plugins_for, selection_from
 from rlcore.plugins.call import Plugins, load_plugins
-from rlcore.plugins.select import selection_from
-from rlcore.settings import PluginSettings
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 HOOKS = """

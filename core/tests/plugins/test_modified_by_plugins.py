@@ -12,14 +12,10 @@ import attrs
 import pytest
 import yaml
 
-from rlcore import ConfigSection, EnvironmentSpec, hookimpl
-from rlcore.config.document import ConfigErrors
-from rlcore.config.dump import dump_config
+from rlcore import ConfigErrors, ConfigSection, EnvironmentSpec, Plugins, dump_config, hookimpl, json_schema
 from rlcore.config.load import config_from_mapping, load_config
 from rlcore.config.reading import parse_document
-from rlcore.config.schema import json_schema
 from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins.call import Plugins
 from rlcore.settings import RunConfig, setting
 
 FILE = "default_settings:\n  max_steps: 100\nbehaviors: {A: {}}\n"

@@ -11,12 +11,8 @@ import pluggy
 import pytest
 import yaml
 
-from rlcore import TrainerSpec, hookimpl
-from rlcore.errors import PluginError
-from rlcore.plugins.call import Plugins, load_plugins
-from rlcore.plugins.discover import Plugin
+from rlcore import Plugin, PluginError, Plugins, TrainerSpec, hookimpl, load_plugins, selection_from
 from rlcore.plugins.manager import HookManager, problems
-from rlcore.plugins.select import selection_from
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke

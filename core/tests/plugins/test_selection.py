@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore import CONTRACT
+from rlcore import CONTRACT, ConfigError, PluginError, PluginSettings, load_plugins
 from rlcore.config.load import recorded
-from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins.call import load_plugins
 from rlcore.plugins.discover import Plugin, handshake
 from rlcore.plugins.select import Selection, decide, obstacles, selection_from, unmatched
-from rlcore.settings import PluginSettings
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke

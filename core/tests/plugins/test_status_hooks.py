@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import hookimpl
-from rlcore.errors import PluginError, RunStateError
-from rlcore.plugins.call import Plugins, load_plugins
-from rlcore.plugins.select import selection_from
+from rlcore import PluginError, Plugins, RunStateError, hookimpl, load_plugins, selection_from
 from rlcore_devkit.fixtures import InstallPlugin
 
 pytestmark = pytest.mark.smoke

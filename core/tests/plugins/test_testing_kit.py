@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.hookspecs import KINDS
-from rlcore.plugins.call import Plugins, load_plugins
+from rlcore import KINDS, Plugins, load_plugins
 from rlcore_devkit import PluginConformance
 from rlcore_devkit.fixtures import CleanImport, InstallPlugin, RunRlcore
 
