@@ -6,11 +6,13 @@ import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
+import yaml
 
 import rlcore.run.evaluation.evaluate
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult
@@ -125,10 +127,27 @@ def configure(tmp_path: Path) -> Configure:
 
 @pytest.fixture
 def make_run(configure: Configure) -> MakeRun:
-    """A :class:`Run` of what ``configure`` makes."""
+    """A :class:`Run` of what ``configure`` makes, with more ``plugins`` by name."""
 
-    def make(changes: Mapping[str, Any] | None = None, **keywords: Any) -> Run:
-        return Run(configure(changes, **keywords))
+    def make(
+        changes: Mapping[str, Any] | None = None, plugins: Mapping[str, object] = MappingProxyType({}), **keywords: Any
+    ) -> Run:
+        run = Run(configure(changes, **keywords))
+        for name, plugin in plugins.items():
+            run.plugins.register(plugin, name)
+        return run
+
+    return make
+
+
+@pytest.fixture
+def write(configure: Configure, tmp_path: Path) -> Callable[..., Path]:
+    """``write({"env_settings.seed": 5})``: the configuration that ``configure`` makes, as a file."""
+
+    def make(changes: Mapping[str, Any] | None = None, **keywords: Any) -> Path:
+        path = tmp_path / "config.yaml"
+        path.write_text(yaml.safe_dump(configure(changes, **keywords)), encoding="utf-8")
+        return path
 
     return make
 

@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,18 +28,7 @@ from rlcore_devkit.fixtures import RunRlcore
 
 Write = Callable[..., Path]
 HERE = Path(__file__).parent
-
-
-@pytest.fixture
-def write(configure: Any, tmp_path: Path) -> Write:
-    """``write({"env_settings.seed": 5})``: the configuration that ``configure`` makes, as a file."""
-
-    def make(changes: Mapping[str, Any] | None = None, **keywords: Any) -> Path:
-        path = tmp_path / "config.yaml"
-        path.write_text(yaml.safe_dump(configure(changes, **keywords)), encoding="utf-8")
-        return path
-
-    return make
+REFUSED = yaml.safe_load((HERE / "data/refusals.yaml").read_text(encoding="utf-8"))
 
 
 def written(files: Any, run_id: str = "run") -> Any:
@@ -47,9 +36,12 @@ def written(files: Any, run_id: str = "run") -> Any:
     return yaml.safe_load((files(run_id).path / "configuration.yaml").read_text(encoding="utf-8"))
 
 
-def test_a_seed_of_zero_is_a_seed(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
-    assert run_rlcore("run", write({"env_settings.seed": 7}), "--seed", "0").exit_code == 0
+def test_what_is_typed_is_what_is_trained(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
+    """A seed of 0 is a seed."""
+    done = run_rlcore("run", write({"env_settings.seed": 7}), "--seed", "0", "--max-steps", "3e1")
+    assert done.exit_code == 0 and "debug: plugin" not in done.stderr
     assert written(files)["env_settings"]["seed"] == 0
+    assert written(files)["behaviors"]["Agent"]["max_steps"] == 30
 
 
 def test_flags_that_were_not_typed_change_nothing() -> None:
@@ -63,14 +55,7 @@ def test_max_steps_are_those_of_every_behavior(behaviors: Any) -> None:
     assert typed == {(*block, "max_steps"): 1000 for block in blocks}
 
 
-def test_max_steps_that_are_typed_are_trained(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
-    assert run_rlcore("run", write(), "--max-steps", "3e1").exit_code == 0
-    assert written(files)["behaviors"]["Agent"]["max_steps"] == 30
-
-
 def test_debug_logs_which_plugins_were_loaded_and_why(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
-    quiet = run_rlcore("run", write(), "--run-id", "quiet")
-    assert "debug: plugin" not in quiet.stderr
     loud = run_rlcore("run", write(), "--debug")
     assert "debug: plugin core (rlcore" in loud.stderr
     assert written(files)["debug"] is True
@@ -92,15 +77,7 @@ def test_a_resumed_run_still_says_what_it_was_initialized_from(write: Write, fil
     assert files("second").result["behaviors"]["Agent"]["steps"] == 200
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        ("--gamma 0.9", "No such option '--gamma'; keys of CONFIG are set with --set"),
-        ("--resume --initialize-from other", "initialize_from: resume continues a run and initialize_from starts a"),
-        ("--force --resume", "--resume continues a run and --force replaces it"),
-        ("--max-steps 2.5", "error: --max-steps: behaviors.Agent.max_steps: must be a whole number, not 2.5\n"),
-    ],
-)
+@pytest.mark.parametrize(("flags", "said"), REFUSED["flags of run"])
 def test_flags_that_do_not_fit_are_refused(write: Write, run_rlcore: RunRlcore, flags: str, said: str) -> None:
     refused = run_rlcore("run", write(), *flags.split())
     assert refused.exit_code == 2 and said in refused.stderr
@@ -126,14 +103,7 @@ def test_a_run_with_plugins_from_the_command_line_can_be_resumed_and_read_withou
         assert done.exit_code == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("changes", "end"),
-    [
-        ({"environment.options": {"fault": "raise in step"}}, "ZeroDivisionError: division by zero"),
-        ({"behaviors.Agent.hyperparameters": {"fail_at": 1}}, "ZeroDivisionError: the loss is not what it was"),
-        ({"environment.options": {"nonsense": 1}}, "got an unexpected keyword argument 'nonsense'"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "end"), REFUSED["foreign errors"])
 def test_what_foreign_code_raises_is_told_with_the_way_to_its_traceback(
     write: Write, run_rlcore: RunRlcore, changes: Any, end: str
 ) -> None:

@@ -73,8 +73,7 @@ def test_a_new_stage_is_what_every_copy_plays_next(make_run: Any) -> None:
         def rlcore_lesson_changed(self, run: Any, step: int, change: Any) -> None:
             changes.append((step, change.parameter, change.previous, change.lesson, len(environment.begun)))
 
-    run = make_run(PACED, checkpoint_interval=10_000)
-    run.plugins.register(Hear(), "hear")
+    run = make_run(PACED, checkpoint_interval=10_000, plugins={"hear": Hear()})
     run.start()
     environment, _ = parts(run)
     run.train()
@@ -191,8 +190,7 @@ def test_a_plugin_may_not_report_a_section_of_that_name(make_run: Any) -> None:
         def rlcore_report_status(self, run: Any) -> dict[str, Any]:
             return {"pace": {}}
 
-    run = make_run(PACED)
-    run.plugins.register(Reports(), "reports")
+    run = make_run(PACED, plugins={"reports": Reports()})
     with pytest.raises(Exception, match="reports the status section 'pace', which is an environment parameter's"):
         run.train()
 

@@ -41,6 +41,12 @@ FINITE = "test_draws_are_finite_and_one_for_each_episode"
 SHOWN = "test_the_status_is_json_and_the_statistics_are_finite"
 AGENTS = "test_keeps_its_rules_among_several_behaviors_and_agents"
 STATE = "test_goes_on_from_its_state_as_if_never_stopped"
+ELSE = "test_a_draw_depends_on_copy_and_episode_and_not_on_what_else_is_asked"
+GIVEN = "test_has_the_parameters_it_was_given"
+ACCEPTED = "test_a_status_without_its_sections_is_accepted"
+ORDER = "test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for"
+REDRAW = "test_draws_stay_equal_until_redraw"
+NOTHING = "test_drawing_changes_nothing"
 NONSENSE = "test_a_status_that_makes_no_sense_changes_nothing"
 random = np.random.default_rng(0)  # of all games, or each would begin with the same numbers
 
@@ -127,39 +133,19 @@ def smaller(sections: Any) -> list[Any]:
 BY_CHANCE = draw(lambda made, drawn, episodes: EpisodeDraw(random.random(drawn.values.shape), drawn.draw_id))
 BROKEN: dict[str, tuple[Breaks, str]] = {
     "draws by chance": (BY_CHANCE, EQUAL),
-    "depends on what else is asked": (
-        BY_CHANCE,
-        "test_a_draw_depends_on_copy_and_episode_and_not_on_what_else_is_asked",
-    ),
-    "counts its draws": (draw(counts_draws), "test_drawing_changes_nothing"),
+    "depends on what else is asked": (BY_CHANCE, ELSE),
+    "counts its draws": (draw(counts_draws), NOTHING),
     "forgets its stage": (answer("state_dict", lambda state: {**state, "stage": np.zeros(2, np.int64)}), STATE),
-    "forgets a parameter": (
-        lambda made: setattr(made, "parameters", ("pace",)),
-        "test_has_the_parameters_it_was_given",
-    ),
+    "forgets a parameter": (lambda made: setattr(made, "parameters", ("pace",)), GIVEN),
     "draws too few": (draw(lambda made, drawn, _: EpisodeDraw(drawn.values[:1], drawn.draw_id)), FINITE),
     "aims at nothing": (answer("draw_target", lambda values: np.full_like(values, np.nan)), FINITE),
     "one section": (answer("status", lambda status: {"pace": {"lesson_num": 0}}), SHOWN),
-    "needs a status": (
-        lambda made: setattr(
-            made, "load_status", lambda sections: made.stage.fill(sections.get("pace", {}).get("lesson_num", 3))
-        ),
-        "test_a_status_without_its_sections_is_accepted",
-    ),
-    "draws what it drew before": (
-        numbered_by_first,
-        "test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for",
-    ),
+    "needs a status": (loads(lambda sections: [{"pace": {"lesson_num": 3}, **sections}]), ACCEPTED),
+    "draws what it drew before": (numbered_by_first, ORDER),
     "writes into what it is asked": (draw(writes), FINITE),
     "writes into what ended": (miscounts(lambda told: told.draw_id.fill(0) or 0), EQUAL),
-    "takes statistics away": (
-        lambda made: setattr(made, "summarised", lambda behavior, stats: stats.clear()),
-        EQUAL,
-    ),
-    "forgets to say redraw": (
-        answer("advance", lambda changes: Changes(changes.lessons)),
-        "test_draws_stay_equal_until_redraw",
-    ),
+    "takes statistics away": (lambda made: setattr(made, "summarised", lambda behavior, stats: stats.clear()), EQUAL),
+    "forgets to say redraw": (answer("advance", lambda changes: Changes(changes.lessons)), REDRAW),
     "forgets what groups got": (miscounts(lambda told: float(np.abs(told.group_returns).sum())), AGENTS),
     "counts agents of a copy once": (
         miscounts(lambda told: len(told.env_index) - len(set(told.env_index.tolist()))),

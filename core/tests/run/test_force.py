@@ -64,8 +64,7 @@ def test_a_forced_start_that_fails_after_it_wrote_costs_no_old_run(
 
 
 def test_a_first_start_that_fails_after_it_wrote_leaves_the_name_free(make_run: Any, files: Any) -> None:
-    run = make_run()
-    run.plugins.register(NoNetwork(OSError("no network")), "cloud")
+    run = make_run(plugins={"cloud": NoNetwork(OSError("no network"))})
     with pytest.raises(PluginError, match="no network"):
         run.train()
     assert not files().path.exists()

@@ -22,7 +22,7 @@ from hypothesis.extra import numpy as hnp
 
 from rlcore.contracts.saved_values import FrozenState, non_finite, saved_array, saved_mapping
 from rlcore.errors import RunStateError
-from rlcore.storage import frozen_files
+from rlcore.storage import checkpoint, frozen_files
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
 from rlcore.storage.checkpoints import (
     Checkpoint,
@@ -207,13 +207,16 @@ def test_regular_and_best_checkpoints_share_files_and_the_last_one_of_a_file_del
     assert inodes(*(tmp_path / each for each in ("5", "best/5", "best/6"))) == {left.stat().st_ino}
 
 
-def test_thousands_of_arrays_and_of_parts(tmp_path: Path) -> None:
-    many = FrozenState({f"a{index}": np.full(1, index, np.int32) for index in range(5000)})
+def test_thousands_of_arrays_are_saved_and_too_many_parts_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = FrozenState({f"a{index}": np.full(1, index, np.int32) for index in range(2000)})
     for step in (1, 2):
         assert load_checkpoint(save_checkpoint(tmp_path, step, {"Agent": {"many": many}}))["Agent"]["many"] == many
     assert len(inodes(tmp_path / "1", tmp_path / "2")) == 1
-    parts = [FrozenState({"a": np.full(1, index, np.int32)}) for index in range(6000)]
-    with pytest.raises(TypeError, match=r"manifest\.json is larger .* has 6,000 parts that are a FrozenState"):
+    monkeypatch.setattr(checkpoint, "MAX_MANIFEST", 10_000)
+    parts = [FrozenState({"a": np.full(1, index, np.int32)}) for index in range(60)]
+    with pytest.raises(TypeError, match=r"manifest\.json is larger than 10,000 bytes.* has 60 parts that are a Froz"):
         save_checkpoint(tmp_path, 3, {"Agent": {"pool": parts}})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
 

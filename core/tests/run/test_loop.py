@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import math
 import sys
+import threading
 from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 import pytest
 import yaml
-from rich.console import Console
+from rich.progress import Progress
 
 import rlcore.run.boundaries
 import rlcore.run.evaluation.evaluate
@@ -274,38 +274,17 @@ def test_a_run_that_is_closed_before_its_start_is_interrupted_and_leaves_nothing
     assert run.outcome == "interrupted" and list(run) == [] and not files().path.exists()
 
 
-class Bar:
-    """The steps that the progress display receives."""
-
-    console = Console(file=io.StringIO(), width=80)
-
-    def __init__(self) -> None:
-        self.completed: list[int] = []
-        self.total: int | None = None
-
-    def add_task(self, name: str, total: int | None, completed: int, **_: Any) -> int:
-        self.total = total
-        self.completed.append(completed)
-        return 0
-
-    def update(self, task: int, completed: int | None = None, **_: Any) -> None:
-        if completed is not None:
-            self.completed.append(completed)
-
-    def wait(self, seconds: float) -> bool:
-        """As an event that is over at once: one look at the run."""
-        return True
-
-
 def test_the_progress_display_only_reads_and_never_shows_a_tick_too_many(make_run: Any) -> None:
     """Three copies go past max_steps, to 201; the display ends at 200, however often it looks or whether it does."""
-    run, bar = make_run({"environment.num_envs": 3}), Bar()
+    run, progress, over = make_run({"environment.num_envs": 3}), Progress(disable=True), threading.Event()
+    over.set()  # one look at the run
     for _ in run:
         for _ in range(5):
-            _follow(run, bar, bar)  # type: ignore[arg-type]
-    _follow(run, bar, bar)  # type: ignore[arg-type]
+            _follow(run, progress, over)
+    _follow(run, progress, over)
+    completed = [task.completed for task in progress.tasks]
     assert run.steps == 201 and run.epoch == 4
-    assert max(bar.completed) == bar.total == 200 and sorted(bar.completed) == bar.completed
+    assert max(completed) == progress.tasks[0].total == 200 and sorted(completed) == completed
 
 
 # ---------------------------------------------------------------- results

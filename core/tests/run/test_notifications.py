@@ -69,8 +69,7 @@ def test_notifications_come_in_order_with_what_they_promise(make_run: Any, files
         def rlcore_run_finished(self, outcome: str, error: Any, results: Any) -> None:
             heard.append((outcome, error, results))
 
-    run: Run = make_run(max_steps=100)
-    run.plugins.register(Listener(), "listener")
+    run: Run = make_run(max_steps=100, plugins={"listener": Listener()})
     results = run.train()
     assert heard == [
         "checked", "started", ("checkpoint", 40), ("summary", "Agent", 50), ("checkpoint", 80),

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from rlcore import hookimpl
 from rlcore.config.load import load_plugins_for
@@ -111,11 +110,10 @@ def test_a_writer_that_fails_ends_a_strict_run_with_a_checkpoint(
 
 
 def test_strict_plugins_on_the_command_line_end_with_exit_code_4(
-    configure: Any, files: Any, with_cloud: Any, run_rlcore: RunRlcore, tmp_path: Path
+    write: Any, files: Any, with_cloud: Any, run_rlcore: RunRlcore
 ) -> None:
-    path = tmp_path / "config.yaml"
     changes = with_cloud("ConnectionError('no route')")
-    path.write_text(yaml.safe_dump(configure(changes)))
+    path = write(changes)
     lenient = run_rlcore("run", path)
     assert lenient.exit_code == 0 and lenient.stderr.count("\n") == 2 and "missed 3 summaries" in lenient.stderr
     strict = run_rlcore("run", path, "--force", "--strict-plugins")
@@ -212,8 +210,7 @@ def test_plugins_hear_that_a_run_failed_whose_result_cannot_be_written(
         def rlcore_run_finished(self, outcome: str, error: Any) -> None:
             heard.append((outcome, str(error)))
 
-    run = make_run()
-    run.plugins.register(Hears(), "hears")
+    run = make_run(plugins={"hears": Hears()})
     run.start()
     monkeypatch.setattr(
         "rlcore.storage.directory.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
@@ -237,13 +234,11 @@ CHECKS = "from rlcore import hookimpl\n\n@hookimpl\ndef rlcore_check_config(conf
 
 @pytest.mark.parametrize("command", ["run", "validate"])
 def test_a_check_of_the_configuration_that_fails_lets_nothing_pass(
-    configure: Any, files: Any, run_rlcore: RunRlcore, tmp_path: Path, command: str
+    write: Any, files: Any, run_rlcore: RunRlcore, tmp_path: Path, command: str
 ) -> None:
     policy = tmp_path / f"policy{next(MODULES)}.py"
     policy.write_text(CHECKS)
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(configure({"plugins.local": [STUBS, str(policy)]})))
-    refused = run_rlcore(command, path)
+    refused = run_rlcore(command, write({"plugins.local": [STUBS, str(policy)]}))
     assert refused.exit_code == 4 and "valid" not in refused.stdout
     assert refused.stderr == (
         f"error: plugin {policy.stem!r} (local) failed in rlcore_check_config: AttributeError: 'RunConfig' object has "

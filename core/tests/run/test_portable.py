@@ -7,50 +7,41 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-Command = Callable[..., "subprocess.Popen[str]"]
 SCRIPT = Path(__file__).parent / "without_posix.py"
 
 
+def start(*words: object) -> subprocess.Popen[str]:
+    """A process of that command, in a Python without what Windows lacks."""
+    environment = {**os.environ, "RLCORE_ALLOW_LOCAL": "1"}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, SCRIPT, *map(str, words)], env=environment, **pipes)
+
+
+def ended(*words: object) -> str:
+    """What the command prints. It must exit with 0 and report no error or warning."""
+    process = start(*words)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0 and "warning" not in err.lower() and "error" not in err, (words, out, err)
+    return out
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Command:
-    """``start("run", path)``: a process of that command, in a Python without what Windows lacks."""
-
-    def process(*words: object) -> subprocess.Popen[str]:
-        environment = {**os.environ, "RLCORE_ALLOW_LOCAL": "1"}
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        line = [sys.executable, SCRIPT, *map(str, words)]
-        return subprocess.Popen(line, cwd=tmp_path, env=environment, **pipes)
-
-    return process
-
-
-@pytest.fixture
-def ended(start: Command) -> Callable[..., str]:
-    """``ended("run", path)``: what the command prints. It must exit with 0 and report no error or warning."""
-
-    def run(*words: object) -> str:
-        process = start(*words)
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0 and "warning" not in err.lower() and "error" not in err, (words, out, err)
-        return out
-
-    return run
-
-
-def test_a_run_without_posix_equals_one_with_it(
-    configure: Any, files: Any, make_run: Any, ended: Callable[..., str], tmp_path: Path
-) -> None:
-    """The console is on, a checkpoint is saved and resumed, and the status is read."""
+def config_file(configure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(configure({"stats.console": {}}, max_steps=120)))
-    assert "Agent" in ended("run", path)
+    return path
+
+
+def test_a_run_without_posix_equals_one_with_it(files: Any, make_run: Any, config_file: Path) -> None:
+    """The console is on, a checkpoint is saved and resumed, and the status is read."""
+    assert "Agent" in ended("run", config_file)
     ended("run", "--resume", "--run-id", "run", "--set", "behaviors.Agent.max_steps=200")
     report = json.loads(ended("status", files().path, "--json"))
     assert (report["running"], report["steps"], report["damaged"]) == (False, {"Agent": 200}, [])
@@ -60,16 +51,11 @@ def test_a_run_without_posix_equals_one_with_it(
     assert files().steps == files("other").steps == [40, 80, 120, 160, 200]
     for step in files().steps:
         assert files().checkpoint(step) == files("other").checkpoint(step)
-    leftovers = [each.name for each in files().path.rglob("*") if each.name.startswith(".rlcore-tmp-")]
-    assert leftovers == []
+    assert not list(files().path.rglob(".rlcore-tmp-*"))
 
 
-def test_a_run_without_posix_is_alone_in_its_directory(
-    configure: Any, files: Any, start: Command, ended: Callable[..., str], tmp_path: Path
-) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(configure(max_steps=10**9)))
-    running = start("run", path)
+def test_a_run_without_posix_is_alone_in_its_directory(files: Any, config_file: Path) -> None:
+    running = start("run", config_file, "--set", f"behaviors.Agent.max_steps={10**9}")
     try:
         deadline = time.monotonic() + 60
         while not files().steps:

@@ -38,8 +38,7 @@ def test_a_run_writes_and_reports_what_plugins_make_of_a_summary(make_run: Any, 
         def rlcore_summary_written(self, stats: Any) -> None:
             heard.append(stats["Acme/Meters"])
 
-    run = make_run()
-    run.plugins.register(Meters(), "meters")
+    run = make_run(plugins={"meters": Meters()})
     epochs = [epoch.behaviors["Agent"].stats for epoch in run]
     for epoch, line, summary in zip(epochs, files().metrics, heard, strict=True):
         length = line["stats"][EPISODE_LENGTH]

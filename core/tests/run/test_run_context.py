@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
@@ -96,16 +95,14 @@ def test_each_object_is_created_for_its_purpose(make_run: Any, files: Any) -> No
     from rlcore.run.saved.run import SavedRun
 
     purposes = Purposes()
-    run: Run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, max_steps=100)
-    run.plugins.register(purposes, "purposes")
+    run: Run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, max_steps=100, plugins={"purposes": purposes})
     run.train()
     assert purposes.seen == [
         ("environment", "train", False), ("trainer", "train", False), ("environment", "evaluate", True),
     ]  # fmt: skip
 
     purposes.seen.clear()
-    acting: Run = make_run({"checkpoint_settings.inference": True})
-    acting.plugins.register(purposes, "purposes")
+    acting: Run = make_run({"checkpoint_settings.inference": True}, plugins={"purposes": purposes})
     with acting:
         next(acting)
     assert purposes.seen == [("environment", "inference", True), ("trainer", "inference", True)]
@@ -125,8 +122,7 @@ def test_files_that_the_environment_of_an_evaluation_declares_belong_to_the_run(
                 (run.directory / "film.txt").write_text("a film")
             return (yield)
 
-    run: Run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, max_steps=100)
-    run.plugins.register(Films(), "films")
+    run: Run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, max_steps=100, plugins={"films": Films()})
     run.train()
     assert "film.txt" in files().json("rlcore_run.json")["files"]
 
@@ -136,33 +132,15 @@ def test_files_that_the_environment_of_an_evaluation_declares_belong_to_the_run(
 
 class StopsAt:
     def __init__(self, hook: str, *arguments: Any) -> None:
-        self.hook, self.arguments = hook, arguments
+        def stop(run: RunContext) -> None:
+            run.request_stop(*arguments)
 
-    def stop(self, hook: str, run: RunContext) -> None:
-        if hook == self.hook:
-            run.request_stop(*self.arguments)
-
-    @hookimpl
-    def rlcore_run_started(self, run: RunContext) -> None:
-        self.stop("started", run)
-
-    @hookimpl
-    def rlcore_summary_written(self, run: RunContext) -> None:
-        self.stop("summary", run)
-
-    @hookimpl
-    def rlcore_checkpoint_saved(self, run: RunContext) -> None:
-        self.stop("checkpoint", run)
-
-    @hookimpl
-    def rlcore_run_finished(self, run: RunContext) -> None:
-        self.stop("finished", run)
+        setattr(self, f"rlcore_{hook}", hookimpl(stop))
 
 
-@pytest.mark.parametrize(("hook", "steps"), [("started", 0), ("checkpoint", 40), ("summary", 50)])
+@pytest.mark.parametrize(("hook", "steps"), [("run_started", 0), ("checkpoint_saved", 40), ("summary_written", 50)])
 def test_a_plugin_stops_a_run_after_a_checkpoint(make_run: Any, files: Any, hook: str, steps: int) -> None:
-    run: Run = make_run()
-    run.plugins.register(StopsAt(hook, "the budget\nis spent", 75), "budget")
+    run: Run = make_run(plugins={"budget": StopsAt(hook, "the budget\nis spent", 75)})
     run.train()
     assert run.outcome == "interrupted" and run.stop is not None and run.stop.reason == "the budget is spent"
     assert files().result["stop"] == {"reason": "the budget is spent", "exit_code": 75}
@@ -173,13 +151,13 @@ def test_a_plugin_stops_a_run_after_a_checkpoint(make_run: Any, files: Any, hook
 
 
 def test_the_first_request_counts_and_one_after_the_end_has_no_effect(make_run: Any, files: Any) -> None:
-    run: Run = make_run(max_steps=50)
-    run.plugins.register(StopsAt("finished", "late", 9), "late")
+    run: Run = make_run(max_steps=50, plugins={"late": StopsAt("run_finished", "late", 9)})
     run.train()
     assert run.outcome == "done" and "stop" not in files().result
-    both: Run = make_run({"checkpoint_settings.run_id": "both"})
-    both.plugins.register(StopsAt("checkpoint", "first", 1), "first")
-    both.plugins.register(StopsAt("summary", "second", 2), "second")
+    both: Run = make_run(
+        {"checkpoint_settings.run_id": "both"}, plugins={"first": StopsAt("checkpoint_saved", "first", 1)}
+    )
+    both.plugins.register(StopsAt("summary_written", "second", 2), "second")
     both.train()
     assert files("both").result["stop"] == {"reason": "first", "exit_code": 1}
 
@@ -204,12 +182,10 @@ def rlcore_summary_written(run):
 """
 
 
-def test_the_command_ends_with_the_exit_code_of_the_stop(run_rlcore: Any, configure: Any, tmp_path: Path) -> None:
+def test_the_command_ends_with_the_exit_code_of_the_stop(run_rlcore: Any, write: Any, tmp_path: Path) -> None:
     (tmp_path / "budget.py").write_text(STOPS)
-    config = configure()
-    config["plugins"]["local"].append(str(tmp_path / "budget.py"))
-    (tmp_path / "config.yaml").write_text(json.dumps(config))
-    answer = run_rlcore("run", str(tmp_path / "config.yaml"))
+    stubs = Path(__file__).with_name("stub_plugin.py")
+    answer = run_rlcore("run", write({"plugins.local": [str(stubs), str(tmp_path / "budget.py")]}))
     assert answer.exit_code == 75
     assert "warning: acme-budget: spent\n" in answer.stderr
     assert "stopped (the budget is spent): 50 steps; " in answer.stdout
@@ -226,8 +202,7 @@ def test_the_first_signal_after_a_stop_by_a_plugin_does_not_end_the_process(
             run.request_stop("the budget is spent", 75)
             os.kill(os.getpid(), signal.SIGTERM)  # a second signal would end the process without the last checkpoint
 
-    run: Run = make_run()
-    run.plugins.register(Interrupted(), "budget")
+    run: Run = make_run(plugins={"budget": Interrupted()})
     with interrupts(run):
         run.train()
     assert files().result["stop"] == {"reason": "the budget is spent", "exit_code": 75}
@@ -265,28 +240,20 @@ class Refusing:
 
 
 @pytest.mark.parametrize(
-    ("error", "key", "text"),
+    ("error", "text"),
     [
-        (
-            ConfigError("no such file", key=("table", "path")),
-            ("behaviors", "B", "reward_signals", "bonus", "table", "path"),
-            "behaviors.B.reward_signals.bonus.table.path: no such file",
-        ),
-        (
-            ConfigError("no table"),
-            ("behaviors", "B", "reward_signals", "bonus"),
-            "behaviors.B.reward_signals.bonus: no table",
-        ),
-        (UnsupportedSpace("no images"), None, "behaviors.B.reward_signals.bonus: no images"),
+        (ConfigError("no such file", key=("table", "path")), "reward_signals.bonus.table.path: no such file"),
+        (ConfigError("no table"), "reward_signals.bonus: no table"),
+        (UnsupportedSpace("no images"), "reward_signals.bonus: no images"),
     ],
 )
-def test_an_error_of_a_reward_that_is_created_has_the_place_of_its_block(
-    error: Exception, key: tuple[str, ...] | None, text: str
-) -> None:
+def test_an_error_of_a_reward_that_is_created_has_the_place_of_its_block(error: Exception, text: str) -> None:
     plugins = Plugins()
     plugins.register(Refusing(error), "refusing")
     run = RunContext(RunConfig(), plugins, Path(), seed=1, num_envs=1)
     settings = BehaviorSettings(reward_signals={"bonus": RewardSettings()})
     with pytest.raises(type(error)) as caught:
         run.create_reward_providers(BehaviorSpec("B", ()), settings)
-    assert str(caught.value) == text and getattr(caught.value, "key", None) == key
+    assert str(caught.value) == f"behaviors.B.{text}"
+    if isinstance(caught.value, ConfigError):
+        assert caught.value.key == ("behaviors", "B", *text.partition(":")[0].split("."))

@@ -79,26 +79,19 @@ def test_its_parameters_are_those_of_the_task_that_training_is_for(make_run: Any
             assert batches["Agent"].observations["pace"][:, 0].tolist() == [4.0, 4.0]
 
 
-def test_what_it_returns_is_checked(saved: SavedRun) -> None:
-    settings = attrs.evolve(saved.config.environment, options={"fault": "NaN observation", "at": 1, "env": 1})
-    faulty = attrs.evolve(saved, config=attrs.evolve(saved.config, environment=settings))
+def test_what_it_returns_and_whether_it_fits_are_checked(saved: SavedRun) -> None:
+    def of(settings: Any) -> SavedRun:
+        return attrs.evolve(saved, config=attrs.evolve(saved.config, environment=settings))
 
-    def play() -> None:
-        with faulty.environment(2) as environment:
-            environment.reset(EpisodeSeeds(1), np.zeros(2, np.int64))
-            for _ in range(20):
-                environment.step(still(environment))
-
-    with pytest.raises(EnvironmentFailed, match=r"observation 'position' of slot 1 .*while evaluating"):
-        play()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"type": "identity"}, "environment: environment 'identity'.* which the policy learned"), (None, "missing")],
-)
-def test_an_environment_that_does_not_fit_is_refused(saved: SavedRun, changes: Any, message: str) -> None:
-    settings = None if changes is None else attrs.evolve(saved.config.environment, **changes)
-    other = attrs.evolve(saved, config=attrs.evolve(saved.config, environment=settings))
-    with pytest.raises(ConfigError, match=message), other.environment(1):
-        pass
+    settings = saved.config.environment
+    for other, message in (
+        (attrs.evolve(settings, type="identity"), "environment: environment 'identity'.* which the policy learned"),
+        (None, "missing"),
+    ):
+        with pytest.raises(ConfigError, match=message), of(other).environment(1):
+            pass
+    faulty = attrs.evolve(settings, options={"fault": "NaN observation", "at": 1, "env": 1})
+    with of(faulty).environment(2) as environment:
+        environment.reset(EpisodeSeeds(1), np.zeros(2, np.int64))
+        with pytest.raises(EnvironmentFailed, match=r"observation 'position' of slot 1 .*while evaluating"):
+            [environment.step(still(environment)) for _ in range(20)]

@@ -155,12 +155,8 @@ def test_a_long_line_is_broken_at_words_on_a_terminal_only(columns: int) -> None
     assert fitted(line, io.StringIO()) == fitted(line, None) == line
 
 
-def test_rlcore_run_prints_the_lines_before_the_first_summary(
-    configure: Any, tmp_path: Path, run_rlcore: RunRlcore
-) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(configure(SPOKEN)))
-    lines = run_rlcore("run", path).stdout.splitlines()
+def test_rlcore_run_prints_the_lines_before_the_first_summary(write: Any, run_rlcore: RunRlcore) -> None:
+    lines = run_rlcore("run", write(SPOKEN)).stdout.splitlines()
     assert [line.split("  ")[0] for line in lines[:6]] == [
         "run", "plugins", "device", "environment", "Agent", "resume",
     ]  # fmt: skip
@@ -172,26 +168,21 @@ def test_rlcore_run_prints_the_lines_before_the_first_summary(
 def test_a_run_without_the_console_writer_prints_its_last_line_only(
     configure: Any, tmp_path: Path, run_rlcore: RunRlcore
 ) -> None:
-    config = configure()
-    path = tmp_path / "config.yaml"
     for name in ("console", "rlcore/console"):
-        path.write_text(yaml.safe_dump({**config, "stats": {name: False}}))
+        path = tmp_path / "config.yaml"
+        path.write_text(yaml.safe_dump({**configure(), "stats": {name: False}}))
         (only,) = run_rlcore("run", path, "--force").stdout.splitlines()
         assert only.startswith("done: 200 steps")
 
 
 @pytest.fixture
-def spoken(
-    configure: Any, tmp_path: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., list[str]]:
+def spoken(write: Any, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """``spoken(changes, max_steps=60)``: the output of a run whose steps take 20 ms, with signs from 0.1 s on."""
     monkeypatch.setattr("rlcore.cli.progress.FIRST_SIGN", 0.1)
 
     def run(changes: Any = None, **behavior: Any) -> list[str]:
         slow = {"environment.options": {"seconds": 0.02}, **SPOKEN}
-        path = tmp_path / "config.yaml"
-        path.write_text(yaml.safe_dump(configure({**slow, **(changes or {})}, **behavior)))
-        done = run_rlcore("run", path)
+        done = run_rlcore("run", write({**slow, **(changes or {})}, **behavior))
         assert done.exit_code == 0, done.stderr
         return done.stdout.splitlines()
 

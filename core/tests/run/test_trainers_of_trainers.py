@@ -50,8 +50,7 @@ def test_the_inner_trainer_has_another_behavior_and_the_run_resumes(make_run: An
     halves = Halves()
 
     def train(changes: Any = None, **behavior: Any) -> Run:
-        run: Run = make_run({"environment.num_envs": 4, **(changes or {})}, **behavior)
-        run.plugins.register(halves, "halves")
+        run: Run = make_run({"environment.num_envs": 4, **(changes or {})}, **behavior, plugins={"halves": halves})
         run.train()
         return run
 
@@ -101,8 +100,7 @@ def test_trainers_of_several_plugins_are_inside_each_other(make_run: Any) -> Non
 
 
 def test_a_name_that_no_plugin_has_is_refused(make_run: Any) -> None:
-    run: Run = make_run({"environment.num_envs": 4})
-    run.plugins.register(Halves("halve"), "halves")
+    run: Run = make_run({"environment.num_envs": 4}, plugins={"halves": Halves("halve")})
     with pytest.raises(Exception, match=r"no plugin is called 'halve'; there are .*did you mean 'halves'"):
         run.start()
 

@@ -12,11 +12,9 @@ from types import ModuleType
 from typing import Any
 
 import attrs
-import numpy as np
 import pytest
 
 from rlcore import (
-    Actions,
     BehaviorSpec,
     Plugins,
     Recording,
@@ -28,6 +26,8 @@ from rlcore import (
     load_plugins,
     selection_from,
 )
+from rlcore_devkit.conformance.recording_formats import random_recording
+from rlcore_devkit.conformance.rewards import random_transitions
 from rlcore_offline import RecordingFormatSpec
 
 DISTRIBUTION = "rlcore-intrinsic"
@@ -123,50 +123,10 @@ def make(plugins: Plugins, tmp_path: Path) -> Callable[..., Any]:
     return make
 
 
-def random_transitions(behavior: BehaviorSpec, lead: tuple[int, ...], seed: int = 0) -> Transitions:
-    """Return transitions with random values and the leading shape ``lead``."""
-    random = np.random.default_rng(seed)
-
-    def values() -> dict[str, Any]:
-        return {
-            o.name: (random.random((*lead, *o.shape)) * (255 if o.dtype.kind == "u" else 1)).astype(o.dtype)
-            for o in behavior.observations
-        }
-
-    terminated = random.random(lead) < 0.2
-    observations, following = values(), values()
-    return Transitions(
-        observations=observations,
-        actions=Actions(
-            random.uniform(-1, 1, (*lead, behavior.continuous)).astype(np.float32) if behavior.continuous else None,
-            random.integers(behavior.discrete, size=(*lead, len(behavior.discrete))) if behavior.discrete else None,
-        ),
-        reward=random.standard_normal(lead).astype(np.float32),
-        terminated=terminated,
-        truncated=(random.random(lead) < 0.2) & ~terminated,
-        following=lambda: following,
-    )
-
-
-def random_recording(behavior: BehaviorSpec, lengths: tuple[int, ...] = (7, 4, 9), seed: int = 5) -> Recording:
-    """Return a recording with random values, of which every other episode terminated."""
-    count, ends = sum(lengths), np.cumsum(lengths) - 1
-    shown = random_transitions(behavior, (count + len(lengths),), seed)
-    acted = random_transitions(behavior, (count,), seed + 1)
-    terminated = np.zeros(count, np.bool_)
-    terminated[ends[::2]] = True
-    truncated = np.zeros(count, np.bool_)
-    truncated[ends[1::2]] = True
-    return Recording(
-        attrs.evolve(behavior, env_index=np.zeros(1, np.int64)),
-        dict(shown.observations), acted.actions, acted.reward, terminated, truncated, np.array(lengths),
-    )  # fmt: skip
-
-
 @pytest.fixture
-def recording_of() -> Callable[..., Recording]:
-    """See :func:`random_recording`."""
-    return random_recording
+def recording_of() -> Callable[[BehaviorSpec], Recording]:
+    """``recording_of(behavior)``: three episodes with random values."""
+    return lambda behavior: random_recording(behavior, (7, 4, 9))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, RecordingAbout
+from rlcore_devkit.conformance.recording_formats import random_recording
 from rlcore_offline.minari_format import MinariFormat
 from rlcore_offline.partial_recordings import PartialRecording
 
@@ -32,9 +33,7 @@ def record(path: Path, recording: Any, dies: str = "") -> None:
 
 
 @pytest.mark.parametrize("dies", ["write", "discard"])
-def test_what_a_killed_recording_left_goes_with_the_next_one_to_that_place(
-    tmp_path: Path, random_recording: Any, dies: str
-) -> None:
+def test_what_a_killed_recording_left_goes_with_the_next_one_to_that_place(tmp_path: Path, dies: str) -> None:
     recording = random_recording(BEHAVIOR, [3])
     for _ in range(2):
         killed = FORKS.Process(target=record, args=(tmp_path / "A", recording, dies))
@@ -48,7 +47,7 @@ def test_what_a_killed_recording_left_goes_with_the_next_one_to_that_place(
     assert MinariFormat().read(tmp_path / "A", "A").transitions == 3
 
 
-def test_only_what_rlcore_left_of_that_recording_is_removed(tmp_path: Path, random_recording: Any) -> None:
+def test_only_what_rlcore_left_of_that_recording_is_removed(tmp_path: Path) -> None:
     theirs = [".A.tmp", ".rlcore-tmp-recording-mine", "A~", ".rlcore-tmp-recording-0123456789abcdef-A-b"]
     for name in theirs:
         (tmp_path / name).mkdir()
@@ -59,7 +58,7 @@ def test_only_what_rlcore_left_of_that_recording_is_removed(tmp_path: Path, rand
     assert {*theirs, "elsewhere", "A"} <= set(os.listdir(tmp_path))
 
 
-def test_a_recording_that_is_being_written_is_left_alone(tmp_path: Path, random_recording: Any) -> None:
+def test_a_recording_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     recording = random_recording(BEHAVIOR, [3])
     first = MinariFormat().writer(tmp_path / "A", recording.behavior, RecordingAbout())
     with pytest.raises(ConfigError, match=r"/A: another process is recording there; wait, or use another directory$"):

@@ -239,9 +239,6 @@ def test_only_nameless_observations_that_fit_take_the_names_of_a_behavior() -> N
     assert fitted.observations["place"] is named.observations[spec.name]
 
 
-# ------------------------------------------------------------ who is to blame
-
-
 # ------------------------------------------------------------ writing them
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import attrs
 import gymnasium
 import minari
 import numpy as np
@@ -15,6 +14,9 @@ from hypothesis import strategies as st
 from minari.dataset.minari_storage import MinariStorage
 
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Recording, RecordingAbout
+from rlcore_devkit.conformance.offline_trainers import arrays
+from rlcore_devkit.conformance.recording_formats import random_recording, same_behavior
+from rlcore_devkit.conformance.states import assert_equal
 from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline import recording_problem
 from rlcore_offline.minari_format import MinariFormat
@@ -49,68 +51,50 @@ BEHAVIORS = {
 }
 
 
-def same_behavior(one: BehaviorSpec, other: BehaviorSpec) -> None:
-    for field in attrs.fields(BehaviorSpec):
-        ours, theirs = getattr(one, field.name), getattr(other, field.name)
-        if isinstance(ours, np.ndarray):
-            assert ours.dtype == theirs.dtype
-            np.testing.assert_array_equal(ours, theirs)
-        else:
-            assert ours == theirs, field.name
-
-
 def same(one: Recording, other: Recording) -> None:
     same_behavior(one.behavior, other.behavior)
-    pairs = [(one.observations[name], other.observations[name]) for name in one.observations]
-    pairs += [(one.actions.continuous, other.actions.continuous), (one.actions.discrete, other.actions.discrete)]
-    pairs += [(getattr(one, key), getattr(other, key)) for key in ("reward", "terminated", "truncated", "lengths")]
-    pairs.append((one.action_mask, other.action_mask))
-    for ours, theirs in pairs:
-        assert (ours is None) == (theirs is None)
-        if ours is not None:
-            assert ours.dtype == theirs.dtype
-            np.testing.assert_array_equal(ours, theirs)
+    assert_equal(arrays(one), arrays(other))
+    for name, observation in one.observations.items():
+        assert observation.dtype == other.observations[name].dtype
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])
 @pytest.mark.parametrize("name", BEHAVIORS)
-def test_every_behavior_comes_back_exactly(tmp_path: Path, random_recording, write, name: str, masked: bool) -> None:
-    behavior = BEHAVIORS[name]
-    recording = random_recording(behavior, [3, 1, 5], masked and bool(behavior.discrete))
-    made = write("A", recording)
-    same(made.read(tmp_path / "A", "A"), recording)
-    same_behavior(made.behavior(tmp_path / "A", "A"), behavior)
+def test_every_behavior_comes_back_exactly(write, name: str, masked: bool) -> None:
+    recording = random_recording(BEHAVIORS[name], [3, 1, 5], masked=masked and bool(BEHAVIORS[name].discrete))
+    path = write("A", recording)
+    same(MinariFormat().read(path, "A"), recording)
+    same_behavior(MinariFormat().behavior(path, "A"), BEHAVIORS[name])
     assert recording_problem(recording) is None
 
 
 @settings(deadline=None)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12))
-def test_episodes_of_any_lengths_come_back(tmp_path_factory, random_recording, lengths: list[int]) -> None:
+def test_episodes_of_any_lengths_come_back(tmp_path_factory, lengths: list[int]) -> None:
     path = tmp_path_factory.mktemp("ragged") / "A"
-    recording = random_recording(BEHAVIORS["hybrid_branches"], lengths, True)
+    recording = random_recording(BEHAVIORS["hybrid_branches"], lengths, masked=True)
     writer = MinariFormat().writer(path, recording.behavior, RecordingAbout())
     writer.write(recording)
     writer.close()
     same(MinariFormat().read(path, "A"), recording)
 
 
-def test_episodes_without_a_mask_allow_everything_beside_those_with_one(
-    tmp_path: Path, random_recording, write
-) -> None:
+def test_episodes_without_a_mask_allow_everything_beside_those_with_one(write) -> None:
     behavior = BEHAVIORS["hybrid_branches"]
-    parts = [random_recording(behavior, [length], masked) for length, masked in ((2, False), (3, True), (1, False))]
-    mask = write("A", *parts).read(tmp_path / "A", "A").action_mask
+    parts = [
+        random_recording(behavior, [count], masked=masked) for count, masked in ((2, False), (3, True), (1, False))
+    ]
+    mask = MinariFormat().read(write("A", *parts), "A").action_mask
     assert mask is not None and mask.shape == (9, behavior.mask_size)
     np.testing.assert_array_equal(mask[3:7], parts[1].action_mask)
     assert mask[:3].all() and mask[7:].all()
 
 
-def test_minari_opens_it_with_the_environment_it_came_from(tmp_path: Path, random_recording, write) -> None:
+def test_minari_opens_it_with_the_environment_it_came_from(write) -> None:
     behavior = BehaviorSpec("Car", (ObservationSpec(OBSERVATION, (2,), np.float32),), discrete=(3,))
     recording = random_recording(behavior, [3, 1])
     about = RecordingAbout("gymnasium", "MountainCar-v0", {"goal_velocity": 0.05}, "ppo", "a drive")
-    write("Car", recording, about=about)
-    dataset = minari.MinariDataset(tmp_path / "Car/data")
+    dataset = minari.MinariDataset(write("Car", recording, about=about) / "data")
     assert (dataset.total_episodes, dataset.total_steps, dataset.spec.dataset_id) == (2, 4, "Car-v0")
     metadata = dataset.storage.metadata
     assert (metadata["algorithm_name"], metadata["description"]) == ("ppo", "a drive")
@@ -127,9 +111,7 @@ def test_minari_opens_it_with_the_environment_it_came_from(tmp_path: Path, rando
 # ------------------------------------------------------------ nothing half done
 
 
-def test_nothing_is_there_before_the_end_and_nothing_stays_of_what_was_given_up(
-    tmp_path: Path, random_recording
-) -> None:
+def test_nothing_is_there_before_the_end_and_nothing_stays_of_what_was_given_up(tmp_path: Path) -> None:
     recording = random_recording(BEHAVIORS["discrete"], [3])
     for end, left in (("discard", set()), ("close", {"A"})):
         writer = MinariFormat().writer(tmp_path / "to/A", recording.behavior, RecordingAbout())
@@ -139,7 +121,7 @@ def test_nothing_is_there_before_the_end_and_nothing_stays_of_what_was_given_up(
         assert set(os.listdir(tmp_path / "to")) == left
 
 
-def test_what_exists_is_never_replaced(tmp_path: Path, random_recording) -> None:
+def test_what_exists_is_never_replaced(tmp_path: Path) -> None:
     recording = random_recording(BEHAVIORS["discrete"], [3])
     begun = MinariFormat().writer(tmp_path / "A", recording.behavior, RecordingAbout())
     (tmp_path / "A").mkdir()

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from rlcore import (
     Actions,
     AgentBatch,
-    ConfigError,
     Environment,
     Recording,
     Run,
@@ -24,21 +22,10 @@ from rlcore import (
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.conformance.trainer import first_batch
-from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
+from rlcore_devkit.environments import TinyCorridor
 from rlcore_devkit.fixtures import RunRlcore
 
 MakeTrainer = Callable[..., Any]
-NAMES = pytest.mark.parametrize("name", ["bc", "iql"])
-ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
-    "continuous": lambda: identity_continuous(3, "Agent"),
-    "branches": lambda: identity_multi_branch(3, "Agent"),
-    "hybrid": lambda: identity_hybrid(3, "Agent"),
-    "masked": lambda: TinyCorridor(3, "Agent", masked=True),
-}
-
-
-# ---------------------------------------------------------------- settings and states
-
 
 # ---------------------------------------------------------------- what they learn
 
@@ -88,90 +75,43 @@ def test_iql_finds_the_best_way_in_recordings_of_aimless_walks_and_bc_walks_like
 # ---------------------------------------------------------------- whole runs
 
 
-@pytest.fixture
-def configured(tmp_path: Path, recorded: Callable[..., str], wandering: Recording) -> Callable[..., dict[str, Any]]:
-    """``configured("iql", environment=..., max_steps=20)``: a configuration of the corridor's recording."""
-    path = recorded(wandering)
-
-    def make(name: str, *, start: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-        behavior = {key: changes.pop(key) for key in ("max_steps", "checkpoint_interval") if key in changes}
-        return {
+@pytest.mark.parametrize("name", ["bc", "iql"])
+def test_a_run_learns_from_a_recording_is_measured_and_goes_on_as_if_never_stopped(
+    write: Any, wandering: Recording, run_rlcore: RunRlcore, tmp_path: Path, name: str
+) -> None:
+    def train(run_id: str, max_steps: int, **changes: Any) -> Path:
+        block = {
+            "trainer_type": name,
+            "hyperparameters": {"demo_path": str(tmp_path / "recordings"), "batch_size": 32},
+            "network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True},
+            "max_steps": max_steps, "summary_freq": 10, "checkpoint_interval": 10,
+        }  # fmt: skip
+        config = {
             "plugins": {"local": ["rlcore_devkit.hooks"]},
             "env_settings": {"seed": 3},
-            "behaviors": {
-                "Agent": {
-                    "trainer_type": name,
-                    "hyperparameters": {"demo_path": path, "batch_size": 32},
-                    "network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True},
-                    "max_steps": 20,
-                    "summary_freq": 10,
-                    "checkpoint_interval": 10,
-                    **behavior,
-                }
-            },
-            "checkpoint_settings": {"run_id": name, "results_dir": str(tmp_path / "results"), **(start or {})},
+            "environment": {"type": "testing", "id": "corridor"},
+            "evaluation": {"interval": 10, "episodes": 4},
+            "behaviors": {"Agent": block},
+            "checkpoint_settings": {"run_id": run_id, "results_dir": str(tmp_path), **changes},
             "stats": {"console": False},
-            **changes,
         }
+        with Run(config) as run:
+            run.train()
+            assert len(run.evaluate(episodes=5).behaviors["Agent"].returns) == 5
+            assert run.scores.step is not None
+        return tmp_path / run_id
 
-    return make
-
-
-CORRIDOR = {"type": "testing", "id": "corridor"}
-
-
-@NAMES
-def test_a_run_learns_from_a_recording_without_any_environment(
-    configured: Any, run_rlcore: RunRlcore, tmp_path: Path, name: str
-) -> None:
-    file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(configured(name)))
-    done = run_rlcore("run", file)
-    assert (done.exit_code, done.stderr) == (0, "")
-    directory = tmp_path / "results" / name
-    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines] == [10, 20]
+    write("recordings/Agent", wandering)
+    whole = train("whole", 40)
+    train("parts", 20)
+    parts = train("parts", 40, resume=True)
+    states = [load_checkpoint(directory / "checkpoints/40") for directory in (whole, parts)]
+    for state in states:
+        del state["run"]["wall_seconds"]
+    assert_equal(*states)
+    lines = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [10, 20, 30, 40]
     assert all("Losses/Policy Loss" in line["stats"] for line in lines)
-    assert json.loads((directory / "result.json").read_text())["outcome"] == "done"
-    refused = run_rlcore("evaluate", directory, "--episodes", "3")
-    assert refused.exit_code == 2 and "environment: missing" in refused.stderr
-
-
-@NAMES
-def test_an_environment_for_evaluation_measures_what_is_learned(
-    configured: Any, run_rlcore: RunRlcore, tmp_path: Path, name: str
-) -> None:
-    config = configured(name, environment=CORRIDOR, evaluation={"interval": 10, "episodes": 4})
-    with Run(config) as run:
-        run.train()
-        assert len(run.evaluate(episodes=5).behaviors["Agent"].returns) == 5
-        assert run.scores.step is not None
-    done = run_rlcore("evaluate", tmp_path / "results" / name, "--episodes", "3", "--json", "--allow-local")
+    assert json.loads((whole / "result.json").read_text())["outcome"] == "done"
+    done = run_rlcore("evaluate", whole, "--episodes", "3", "--json", "--allow-local")
     assert done.exit_code == 0 and json.loads(done.stdout)
-
-
-@NAMES
-def test_a_resumed_run_ends_like_one_that_was_never_stopped(configured: Any, tmp_path: Path, name: str) -> None:
-    Run(configured(name, start={"run_id": "whole"}, max_steps=40)).train()
-    Run(configured(name, start={"run_id": "parts"}, max_steps=20)).train()
-    Run(configured(name, start={"run_id": "parts", "resume": True}, max_steps=40)).train()
-    whole, parts = (
-        load_checkpoint(tmp_path / "results" / run_id / "checkpoints" / "40") for run_id in ("whole", "parts")
-    )
-    for each in (whole, parts):
-        del each["run"]["wall_seconds"]
-    assert_equal(whole, parts)
-
-
-def test_a_behavior_that_was_not_recorded_is_told_which_were(configured: Any) -> None:
-    config = configured("bc")
-    config["behaviors"]["Agnet"] = config["behaviors"].pop("Agent")
-    with pytest.raises(ConfigError, match=r"it contains no recording of behavior 'Agnet'; its recordings are: .*Ag"):
-        Run(config).train()
-
-
-def test_an_environment_of_other_agents_is_refused(configured: Any) -> None:
-    environment = {"type": "testing", "id": "corridor", "options": {"length": 9}}
-    config = configured("bc", environment=environment, evaluation={"interval": 10})
-    with pytest.raises(ConfigError, match=r"observation 'position' is \[9\] real numbers instead of \[6\]"):
-        Run(config).train()

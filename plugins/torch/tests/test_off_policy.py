@@ -13,7 +13,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from run_of_trainers import run_of
-from torch import Tensor
 
 from rlcore import (
     BehaviorSettings,
@@ -63,8 +62,7 @@ class Counter(OffPolicyTrainer):
     loss = 0.0
     taken = 0
     first_step = 0  # agent steps before the first gradient step
-    raw: Tensor | None = None  # of the last batch
-    choices: Tensor | None = None
+    last: Any = None  # batch
 
     def build_model(self, value_heads: int) -> Actor:
         distribution = SquashedGaussian(self.behavior) if self.squashed else None
@@ -76,8 +74,7 @@ class Counter(OffPolicyTrainer):
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         self.taken += 1
         self.first_step = self.first_step or self.steps
-        if isinstance(batch, TransitionBatch):
-            self.raw, self.choices = batch.raw, batch.choices
+        self.last = batch
         td_error = None if self.error is None else torch.full((self.hyperparameters.batch_size,), self.error)
         return GradientStep({"Losses/Nothing": torch.tensor(self.loss)}, td_error)
 
@@ -85,41 +82,45 @@ class Counter(OffPolicyTrainer):
 def counter(
     environment: Environment,
     providers: list[RewardProvider] | None = None,
-    normalize: bool = False,
     inference: bool = False,
+    network: Mapping[str, Any] = {},
     **hyperparameters: Any,
 ) -> Counter:
     [behavior] = environment.behaviors.values()
     behavior_settings = BehaviorSettings(
         trainer_type="counter",
         hyperparameters=OffPolicySettings(**{"batch_size": 1, "buffer_size": 1000, **hyperparameters}),
-        network_settings=NetworkSettings(hidden_units=2, num_layers=0, normalize=normalize),
+        network_settings=NetworkSettings(hidden_units=2, num_layers=0, **network),
         reward_signals={f"reward {k}": None for k in range(len(providers or [0]))},
         max_steps=1000,
     )
     return Counter(behavior_settings, behavior, run_of(*providers or (), inference=inference))
 
 
+def resumed(trainer: Counter, environment: Environment, **settings: Any) -> Counter:
+    """A new trainer with the state of ``trainer``."""
+    new = counter(environment, **settings)
+    new.load_state_dict(copied(trainer.state_dict()))
+    return new
+
+
 # ---------------------------------------------------------------- how many gradient steps
 
 
-@pytest.mark.parametrize("start", ["at once", "random beginning", "large batch"])
+@pytest.mark.parametrize(
+    ("start", "counts_from"), [({}, 1), ({"buffer_init_steps": 100}, 100), ({"batch_size": 100}, 100)]
+)
 @pytest.mark.parametrize(("envs", "steps_per_update"), [(1, 1.0), (3, 0.3), (8, 2.5)])
 def test_gradient_steps_are_counted_exactly(
-    monkeypatch: pytest.MonkeyPatch, envs: int, steps_per_update: float, start: str
+    monkeypatch: pytest.MonkeyPatch, envs: int, steps_per_update: float, start: dict[str, Any], counts_from: int
 ) -> None:
     environment = ConstantReward(envs, max_steps=10**9)
-    hyperparameters: dict[str, Any] = {
-        "at once": {},
-        "random beginning": {"buffer_init_steps": 100},
-        "large batch": {"batch_size": 100},
-    }
-    trainer = counter(environment, steps_per_update=steps_per_update, **hyperparameters[start])
+    trainer = counter(environment, steps_per_update=steps_per_update, **start)
     monkeypatch.setattr(trainer.reader, "read", lambda rows, *_: rows)  # what a batch holds is another test's business
     learn(trainer, environment, 1000 // envs)
-    counted = 1000 // envs * envs - (1 if start == "at once" else 100)  # agent steps after which the count starts
+    counted = 1000 // envs * envs - counts_from
     assert trainer.gradient_steps == trainer.taken == int(10 * counted) // int(10 * steps_per_update)
-    assert trainer.first_step >= (1 if start == "at once" else 100), "none before the count starts"
+    assert trainer.first_step >= counts_from
 
 
 def test_a_gradient_step_sees_a_batch_of_what_was_done() -> None:
@@ -127,8 +128,7 @@ def test_a_gradient_step_sees_a_batch_of_what_was_done() -> None:
     trainer = counter(environment, batch_size=17, steps_per_update=2.5)
     updates = learn(trainer, environment, 40)
     assert trainer.taken == (120 - 17) * 2 // 5 and len(updates) == len([k for k in range(18, 121, 3) if k >= 20])
-    assert trainer.raw is not None and trainer.raw.shape == (17, 2)
-    assert trainer.choices is not None and trainer.choices.shape == (17, 1)
+    assert trainer.last.raw.shape == (17, 2) and trainer.last.choices.shape == (17, 1)
 
 
 @pytest.mark.parametrize("delay", [1, 2, 3, 100])
@@ -138,22 +138,22 @@ def test_a_statistic_is_the_mean_of_the_gradient_steps_that_have_it(
     """A delayed actor (TD3) has no loss in most steps."""
     environment = identity_hybrid(3)
     trainer = counter(environment, batch_size=6, steps_per_update=0.5)
-    taken: list[Mapping[str, float]] = []
+    taken: list[int] = []
 
     def gradient_step(batch: TransitionBatch) -> GradientStep:
-        count = len(taken) + 1
+        taken.append(count := len(taken) + 1)
         stats = {"Losses/Critic": float(count)} | ({"Losses/Actor": count / 7} if count % delay == 0 else {})
-        taken.append(stats if count % 2 else dict(reversed(stats.items())))  # in any order
-        return GradientStep({tag: torch.tensor(value) for tag, value in taken[-1].items()})
+        in_any_order = stats.items() if count % 2 else reversed(stats.items())
+        return GradientStep({tag: torch.tensor(value) for tag, value in in_any_order})
 
     monkeypatch.setattr(trainer, "gradient_step", gradient_step)
-    updates, seen = learn(trainer, environment, 6), 0
+    updates = learn(trainer, environment, 6)
     assert len(taken) == 24
-    for stats, count in zip(updates, (6, 6, 6, 6), strict=True):
-        steps, seen = taken[seen : seen + count], seen + count
-        for tag in ("Losses/Critic", "Losses/Actor"):
-            values = [step[tag] for step in steps if tag in step]
-            assert stats.get(tag) == (pytest.approx(sum(values) / len(values)) if values else None), tag
+    for number, stats in enumerate(updates):
+        counts = taken[6 * number : 6 * number + 6]
+        delayed = [count / 7 for count in counts if count % delay == 0]
+        assert stats["Losses/Critic"] == np.mean(counts)
+        assert stats.get("Losses/Actor") == (pytest.approx(np.mean(delayed)) if delayed else None)
 
 
 # ---------------------------------------------------------------- the random beginning
@@ -171,14 +171,14 @@ def test_the_beginning_is_uniform_over_ranges_and_options() -> None:
     with torch.no_grad():  # a policy that would always do the same
         trainer.model.policy_head.linear.bias.add_(torch.tensor([3.0, 3.0, -9.0, -9.0, 50.0, 0.0, 0.0]))
     trainer.policy.refresh()
-    taken = [actions for _, actions, _ in play(trainer, environment, 500)]
-    raw = np.concatenate([a.continuous for a in taken if a.continuous is not None])  # [4000, 2]
-    choices = np.concatenate([a.discrete for a in taken if a.discrete is not None])  # [4000, 1]
+    taken: list[Any] = [actions for _, actions, _ in play(trainer, environment, 500)]
+    raw = np.concatenate([actions.continuous for actions in taken])  # [4000, 2]
+    choices = np.concatenate([actions.discrete for actions in taken])  # [4000, 1]
     for part in raw.T:  # 31 is exceeded with probability 0.0003 by 9 degrees of freedom, 16 with the same by 2
         assert chi_squared(np.histogram(part, 10, (-1, 1))[0]) < 31
     assert chi_squared(np.bincount(choices[:, 0], minlength=3)) < 16
+    after: Any
     [(_, after, _)] = play(trainer, environment, 1)
-    assert after.continuous is not None and after.discrete is not None
     assert (after.continuous > 0.99).all() and (after.discrete == 0).all(), "then the policy acts"
 
 
@@ -206,17 +206,26 @@ def test_the_beginning_is_standard_normal_in_parts_without_bounds(monkeypatch: p
     monkeypatch.setattr(Counter, "squashed", False)
     environment = unbounded(50)
     trainer = counter(environment, buffer_init_steps=10**6)
-    taken = [actions.continuous for _, actions, _ in play(trainer, environment, 100)]
-    bounded, free = np.concatenate([part for part in taken if part is not None]).T  # 5000 draws
+    taken: list[Any] = [actions.continuous for _, actions, _ in play(trainer, environment, 100)]
+    bounded, free = np.concatenate(taken).T  # 5000 draws
     assert -3.0 <= bounded.min() < -2.9 and 4.9 < bounded.max() <= 5.0
     assert bounded.std() == pytest.approx(8 / 12**0.5, rel=0.05)
     assert free.mean() == pytest.approx(0.0, abs=0.06) and free.std() == pytest.approx(1.0, rel=0.05)
     assert np.mean(np.abs(free) > 1.96) == pytest.approx(0.05, abs=0.015)
 
 
-def test_a_squashed_gaussian_is_refused_such_an_action() -> None:
-    with pytest.raises(UnsupportedSpace, match=r"part 1 of the 2 .* and counter acts within bounds only"):
-        counter(unbounded(2))
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        (None, "counter acts within bounds only; give .* or choose trainer_type ppo$"),
+        ("beta", "action_distribution 'beta' acts within .* or choose action_distribution gaussian$"),
+    ],
+)
+def test_a_bounded_distribution_is_refused_such_an_action(named: str | None, told: str) -> None:
+    with pytest.raises(
+        UnsupportedSpace, match=rf"part 1 of the 2 continuous parts .* the bounds -inf and inf, and {told}"
+    ):
+        counter(unbounded(2), network={"action_distribution": named})
 
 
 # ---------------------------------------------------------------- prioritized replay
@@ -269,30 +278,21 @@ def test_the_exponent_of_the_weights_grows_linearly_until_max_steps(monkeypatch:
 # ---------------------------------------------------------------- the normalizer
 
 
-def seen_by_agents(trainer: Counter, environment: Environment, steps: int) -> list[NDArray[Any]]:
-    """Plays, and returns every observation that an agent is asked to act on, the last ones included."""
-    seen = []
-    [name] = environment.behaviors
-    batch = first_batch(environment)
-    random = np.random.default_rng(0)
+def test_the_normalizer_has_the_mean_and_variance_of_every_observation_once() -> None:
+    """Of each that an agent is asked to act on, the last ones included."""
+    environment = IdentityEnvironment(5, continuous=3, episode_length=2)
+    trainer = counter(environment, network={"normalize": True}, batch_size=4, steps_per_update=0.5)
+    [name], random, batch = environment.behaviors, np.random.default_rng(0), first_batch(environment)
     trainer.begin(batch)
-    seen.append(next(iter(batch.observations.values())))
-    for _ in range(steps):
+    seen = [*batch.observations.values()]
+    for _ in range(50):
         actions = trainer.act(batch)
         batch = environment.step({name: actions})[name]
         batch.needs_action = random.random(environment.num_envs) < 0.7
         trainer.observe(actions, batch)
-        seen.append(next(iter(batch.observations.values()))[batch.needs_action])
-    return seen
-
-
-def test_the_normalizer_has_the_mean_and_variance_of_every_observation_once() -> None:
-    environment = IdentityEnvironment(5, continuous=3, episode_length=2)
-    trainer = counter(environment, normalize=True, batch_size=4, steps_per_update=0.5)
-    seen = seen_by_agents(trainer, environment, 50)
+        seen += [each[batch.needs_action] for each in batch.observations.values()]
     everything = np.concatenate(seen).astype(np.float64)
-    normalizer = trainer.model.inputs.normalizer
-    assert normalizer is not None
+    normalizer: Any = trainer.model.inputs.normalizer
     assert normalizer.count == len(everything)
     np.testing.assert_allclose(normalizer.mean, everything.mean(0), rtol=1e-12)
     np.testing.assert_allclose(normalizer.m2 / normalizer.count, everything.var(0), rtol=1e-12)
@@ -308,8 +308,7 @@ def test_without_the_buffer_learning_waits_for_a_batch_and_owes_nothing(caplog: 
     trainer = counter(environment, **h)
     learn(trainer, environment, 50)
     assert trainer.gradient_steps == (150 - 45) * 2
-    resumed = counter(environment, **h)
-    resumed.load_state_dict(copied(trainer.state_dict()))
+    other = resumed(trainer, environment, **h)
     assert [record.getMessage() for record in caplog.records] == [
         "behavior 'Corridor': the checkpoint has no replay buffer, so learning goes on when 30 new transitions are "
         "stored; hyperparameters.save_replay_buffer: true keeps the buffer in checkpoints"
@@ -317,12 +316,12 @@ def test_without_the_buffer_learning_waits_for_a_batch_and_owes_nothing(caplog: 
     batch = first_batch(environment)
     taken = []
     for _ in range(12):  # without begin(): an environment that saves itself continues where it was
-        actions = resumed.act(batch)
+        actions = other.act(batch)
         batch = environment.step({"Corridor": actions})["Corridor"]
-        resumed.observe(actions, batch)
-        if resumed.ready():
-            resumed.update()
-        taken.append(resumed.gradient_steps - trainer.gradient_steps)
+        other.observe(actions, batch)
+        if other.ready():
+            other.update()
+        taken.append(other.gradient_steps - trainer.gradient_steps)
     assert taken == [0] * 10 + [6, 12]
 
 
@@ -330,25 +329,22 @@ def test_without_the_buffer_the_random_beginning_is_not_cut_short() -> None:
     environment = TinyCorridor(3)
     trainer = counter(environment, buffer_init_steps=90)
     learn(trainer, environment, 10)
-    resumed = counter(environment, buffer_init_steps=90)
-    resumed.load_state_dict(copied(trainer.state_dict()))
-    learn(resumed, environment, 19)
-    assert resumed.gradient_steps == 0
-    learn(resumed, environment, 2)
-    assert resumed.gradient_steps == 3
+    other = resumed(trainer, environment, buffer_init_steps=90)
+    for steps, gradient_steps in ((19, 0), (2, 3)):
+        learn(other, environment, steps)
+        assert other.gradient_steps == gradient_steps
 
 
 @pytest.mark.parametrize("buffer", [False, True])
 def test_a_resumed_normalizer_takes_no_observation_twice(buffer: bool) -> None:
     environment = IdentityEnvironment(3, continuous=2)
-    trainer = counter(environment, normalize=True, save_replay_buffer=buffer)
+    settings: dict[str, Any] = {"network": {"normalize": True}, "save_replay_buffer": buffer}
+    trainer = counter(environment, **settings)
     learn(trainer, environment, 10)
-    resumed = counter(environment, normalize=True, save_replay_buffer=buffer)
-    resumed.load_state_dict(copied(trainer.state_dict()))
-    batch = first_batch(environment)  # the batch that the environment continues with, as the trainer saw it before
-    resumed.act(batch)
-    normalizer = resumed.model.inputs.normalizer
-    assert normalizer is not None and normalizer.count == 33
+    other = resumed(trainer, environment, **settings)
+    other.act(first_batch(environment))  # which the trainer saw before: the environment continues with it
+    normalizer: Any = other.model.inputs.normalizer
+    assert normalizer.count == 33
 
 
 def test_a_state_of_other_slots_is_refused() -> None:
@@ -392,14 +388,12 @@ def test_what_is_not_finite_ends_the_run_with_advice(sampler: Any, error: float 
         learn(trainer, environment, 3)
 
 
-def test_a_buffer_that_does_not_fit_is_refused_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_policy_that_learns_needs_room_and_is_refused_before_anything_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(allocation, "available_memory", lambda: 10**6)
     with pytest.raises(
         ConfigError, match=r"buffer_size: 1000000 rows of behavior 'Corridor' need .*; at most \d+ fits"
     ):
         counter(TinyCorridor(1), buffer_size=10**6)
-
-
-def test_a_policy_that_only_acts_needs_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocation, "available_memory", lambda: 10**6)
     assert counter(TinyCorridor(3), buffer_size=10**6, inference=True).buffer.capacity == 12

@@ -162,16 +162,24 @@ class RecordingFormatConformance(Rules):
 
 
 def recorded(kind: str, lengths: Sequence[int], seed: int = 1) -> Recording:
+    """Return random episodes of the behavior ``kind``, with masks if it is ``masked``."""
+    return random_recording(BEHAVIORS[kind], lengths, seed, masked=kind == "masked")
+
+
+def random_recording(
+    behavior: BehaviorSpec, lengths: Sequence[int], seed: int = 1, *, masked: bool = False
+) -> Recording:
     """Return random episodes with these numbers of transitions; the last one is truncated, the others terminated."""
-    behavior, generator = BEHAVIORS[kind], np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     transitions, rows = sum(lengths), sum(lengths) + len(lengths)
     terminated, truncated = np.zeros((2, transitions), np.bool_)
     terminated[np.cumsum(lengths)[:-1] - 1] = True
     truncated[-1] = True
     continuous = discrete = None
     if behavior.continuous:
+        low = np.where(np.isfinite(behavior.low), behavior.low, -3.0)
         high = np.where(np.isfinite(behavior.high), behavior.high, 3.0)
-        continuous = generator.uniform(behavior.low, high, (transitions, behavior.continuous)).astype(np.float32)
+        continuous = generator.uniform(low, high, (transitions, behavior.continuous)).astype(np.float32)
     mask = random_mask(behavior, rows, generator)
     if mask is not None:  # an option that the mask of its row allows
         begins = np.arange(transitions) + np.repeat(np.arange(len(lengths)), lengths)
@@ -186,7 +194,7 @@ def recorded(kind: str, lengths: Sequence[int], seed: int = 1) -> Recording:
         terminated,
         truncated,
         np.array(lengths, np.int64),
-        mask if kind == "masked" else None,
+        mask if masked else None,
     )
 
 

@@ -73,20 +73,7 @@ class RewardProviderConformance(Rules):
 
     def transitions(self, seed: int = 0) -> Transitions:
         """Return a random rollout, [rows, slots]."""
-        random, behavior, lead = np.random.default_rng(seed), self.behavior(), (self.rows, self.slots)
-        terminated = random.random(lead) < 0.2
-        following = {o.name: random.random((*lead, *o.shape)).astype(o.dtype) for o in behavior.observations}
-        return Transitions(
-            observations={o.name: random.random((*lead, *o.shape)).astype(o.dtype) for o in behavior.observations},
-            actions=Actions(
-                random.uniform(-1, 1, (*lead, behavior.continuous)).astype(np.float32) if behavior.continuous else None,
-                random.integers(behavior.discrete, size=(*lead, len(behavior.discrete))) if behavior.discrete else None,
-            ),
-            reward=random.standard_normal(lead).astype(np.float32),
-            terminated=terminated,
-            truncated=(random.random(lead) < 0.2) & ~terminated,
-            following=lambda: following,
-        )
+        return random_transitions(self.behavior(), (self.rows, self.slots), seed)
 
     def test_has_the_discount_and_strength_it_was_given(self) -> None:
         provider = self.make(gamma=0.5, strength=0.25)
@@ -133,6 +120,31 @@ class RewardProviderConformance(Rules):
             given = self.transitions(seed)
             np.testing.assert_array_equal(evaluate(provider, given), evaluate(resumed, given))
             assert dict(update(provider, given)) == dict(update(resumed, given))
+
+
+def random_transitions(behavior: BehaviorSpec, lead: tuple[int, ...], seed: int = 0) -> Transitions:
+    """Return transitions with random values and the leading shape ``lead``."""
+    random = np.random.default_rng(seed)
+
+    def values() -> dict[str, Any]:
+        return {
+            o.name: (random.random((*lead, *o.shape)) * (255 if o.dtype.kind == "u" else 1)).astype(o.dtype)
+            for o in behavior.observations
+        }
+
+    terminated = random.random(lead) < 0.2
+    observations, following = values(), values()
+    return Transitions(
+        observations=observations,
+        actions=Actions(
+            random.uniform(-1, 1, (*lead, behavior.continuous)).astype(np.float32) if behavior.continuous else None,
+            random.integers(behavior.discrete, size=(*lead, len(behavior.discrete))) if behavior.discrete else None,
+        ),
+        reward=random.standard_normal(lead).astype(np.float32),
+        terminated=terminated,
+        truncated=(random.random(lead) < 0.2) & ~terminated,
+        following=lambda: following,
+    )
 
 
 def evaluate(provider: RewardProvider, transitions: Transitions) -> NDArray[np.float32]:
