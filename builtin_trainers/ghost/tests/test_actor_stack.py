@@ -3,6 +3,7 @@
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
 from collections.abc import Sequence
@@ -54,6 +55,9 @@ class Alone:
 
     def seed(self, seed: int) -> None:
         self.policy.seed(seed)
+
+    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
+        self.policy.seed_rows(seed, numbers, total)
 
 
 def behavior(*observations: ObservationSpec, continuous: int = 2, discrete: tuple[int, ...] = (3, 2)) -> BehaviorSpec:
@@ -137,7 +141,7 @@ def test_each_row_acts_as_its_own_snapshot(monkeypatch: pytest.MonkeyPatch, kind
     }[spread]
     size = policies[0].memory_size
     remembered = np.random.default_rng(2).standard_normal((ROWS, size)).astype(np.float32) if size else None
-    expected_memory = None if remembered is None else remembered.copy()
+    expected_memory = copy.copy(remembered)
     expected = PolicyMix([Alone(policy) for policy in policies], index).act(seen, mask, True, expected_memory)
     alone = [policy.act(seen, mask) for policy in policies[:2]]
     assert any(not np.array_equal(one, other) for one, other in zip(*map(attrs.astuple, alone), strict=True))
@@ -187,10 +191,9 @@ def test_rows_draw_from_the_distribution_of_their_own_snapshot(distribution: typ
     mean, drawn = mix.act(seen).continuous, mix.act(seen, deterministic=False).continuous
     assert mean is not None and drawn is not None
     spread = [np.abs(drawn - mean)[index == place].mean() for place in (0, 1)]
-    cubed = distribution is Learned
-    normal = np.random.default_rng(0).standard_normal(100_000)
+    normal = np.abs(np.random.default_rng(0).standard_normal(100_000))
     for found, log_std in zip(spread, (-3.0, 0.0), strict=True):
-        raw = np.exp(log_std) * (np.abs(normal) ** 3 if cubed else np.abs(normal))
+        raw = np.exp(log_std) * normal ** (3 if distribution is Learned else 1)
         expected = np.minimum(raw, 1.0).mean() * 2.0  # clipped to [-1, 1], then stretched to [-2, 2]
         assert found == pytest.approx(expected, rel=0.05)
 
@@ -293,15 +296,13 @@ def test_networks_with_hooks_act_one_by_one() -> None:
 
 @pytest.mark.cuda
 def test_snapshots_of_a_policy_on_a_gpu_live_in_the_memory_of_the_cpu() -> None:
-    device = Backend(torch.device("cuda"))
-    spec = behavior(SPEED, CAMERA)
+    device, spec = Backend(torch.device("cuda")), behavior(SPEED, CAMERA)
     policies = []
     for number in range(3):
         torch.manual_seed(number)
         model = Actor(spec, NetworkSettings(hidden_units=16, num_layers=1, normalize=True)).to("cuda")
         policies.append(ActorPolicy(spec, model, device).snapshot())
-    for policy in policies:
-        tensors = (*policy.model.parameters(), *policy.model.buffers())
+        tensors = (*policies[-1].model.parameters(), *policies[-1].model.buffers())
         assert {tensor.device.type for tensor in tensors} == {"cpu"}
     seen, mask = observe(spec)
     index = np.arange(ROWS) % 3
@@ -331,7 +332,7 @@ def test_a_snapshot_leaves_memory_with_its_last_reference(backend: Backend, cont
 @pytest.mark.parametrize("together", [True, False], ids=["stacked", "one by one"])
 def test_a_row_draws_the_same_whichever_rows_are_there_and_whatever_others_play(together: bool, numbered: bool) -> None:
     spec = behavior()
-    policies: list[Policy] = [policy if together else Numbered(policy) for policy in snapshots(3, spec)]
+    policies: list[Policy] = [policy if together else Alone(policy) for policy in snapshots(3, spec)]
     seen, mask = observe(spec)
     assert mask is not None
     index = np.random.default_rng(1).integers(0, 3, ROWS)
@@ -353,10 +354,3 @@ def test_a_row_draws_the_same_whichever_rows_are_there_and_whatever_others_play(
     if together and not numbered:
         others = np.where(np.arange(ROWS) == 6, index, (index + 1) % 3)
         assert_same(whole.take(np.array([6])), drawn(np.arange(ROWS), index=others).take(np.array([6])))
-
-
-class Numbered(Alone):
-    """A snapshot that acts by itself, and draws by the numbers of its rows."""
-
-    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
-        self.policy.seed_rows(seed, numbers, total)  # type: ignore[attr-defined]

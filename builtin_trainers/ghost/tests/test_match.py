@@ -20,12 +20,14 @@ DUEL = {"A": [0, 1]}
 LEARNED, OTHER = 1, 0  # the options that the two policies always take
 
 
-def measure(table: Table, episodes: int, learned: Any = None, opponent: Any = None, **keywords: Any) -> Any:
+def measure(
+    table: Table, episodes: int, learned: Any = None, opponent: Any = None, seed: int = 1, **keywords: Any
+) -> Any:
     """The result of the learned policy, which always takes option 1, against one that takes option 0."""
     learned = learned or {name: Always(LEARNED) for name in table.behaviors}
     opponent = opponent or {name: Always(OTHER) for name in table.behaviors}
     match = Match("it", opponent, table.behaviors, shares(table.num_envs, episodes))
-    result = play(learned, table, episodes, 1, True, {}, lineup=match, **keywords)
+    result = play(learned, table, episodes, seed, True, {}, lineup=match, **keywords)
     return EvaluationResult(result.behaviors, {"it": match.result()})
 
 
@@ -153,17 +155,19 @@ def test_only_the_episodes_of_learned_agents_are_recorded() -> None:
     assert len(written) == 6 and all((recording.actions.discrete == 1).all() for recording in written)
 
 
-def test_an_endless_episode_is_cut_and_the_team_still_changes() -> None:
-    table = Table(2, DUEL, lengths=(0, 2), shaping=1.0)  # of each table, every second episode is endless
-    result = measure(table, 8, max_episode_steps=5).opponents["it"]
+@pytest.mark.parametrize(
+    ("lengths", "limit", "returns"),
+    [
+        ((0, 2), 5, {5.0: 4, 3.0: 4}),  # every second episode is endless: five steps of reward 1, or two and a win
+        ((4, 1), 3, {3.0: 4, 2.0: 4}),  # one table plays on while the other one waits for an end
+    ],
+)
+def test_a_long_episode_is_cut_and_counted_once_and_the_team_still_changes(
+    lengths: Any, limit: int, returns: Any
+) -> None:
+    result = measure(Table(2, DUEL, lengths=lengths, shaping=1.0), 8, max_episode_steps=limit).opponents["it"]
     assert result.episodes == 8 and result.cut == 4 and Counter(result.teams) == {0: 4, 1: 4}
-    assert Counter(result.returns) == {5.0: 4, 3.0: 4}, "five steps of reward 1, or two and a win"
-
-
-def test_an_episode_that_was_cut_is_not_counted_again_where_it_ends() -> None:
-    table = Table(2, DUEL, lengths=(4, 1), shaping=1.0)  # one table plays on while the other one waits for an end
-    result = measure(table, 12, max_episode_steps=3).opponents["it"]
-    assert result.episodes == 12 and result.cut == 6 and Counter(result.returns) == {3.0: 6, 2.0: 6}
+    assert Counter(result.returns) == returns
 
 
 def test_an_episode_whose_environment_was_lost_is_played_again_with_the_same_team() -> None:
@@ -199,9 +203,7 @@ def test_policies_with_memory_remember_an_episode_and_no_more(learned: Any, oppo
 def test_equal_seeds_play_equal_games() -> None:
     def games(seed: int) -> Any:
         table = Table(4, DUEL)
-        match = Match("it", {"A": RandomPolicy(table.behaviors["A"])}, table.behaviors, shares(table.num_envs, 40))
-        result = play({"A": RandomPolicy(table.behaviors["A"])}, table, 40, seed, True, {}, lineup=match)
-        return EvaluationResult(result.behaviors, {"it": match.result()})
+        return measure(table, 40, *({"A": RandomPolicy(table.behaviors["A"])} for _ in range(2)), seed=seed)
 
     assert games(1) == games(1) != games(2)
 

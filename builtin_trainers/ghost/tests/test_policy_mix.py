@@ -92,11 +92,8 @@ def test_what_fits_is_stacked_and_the_rest_acts_by_itself() -> None:
     large, alone, scripted = Frozen(30.0, kind="large"), Frozen(40.0, kind="alone"), Scripted(50.0)
     mix = PolicyMix([frozen[0], large, scripted, frozen[1], alone], np.array([3, 0, 2, 1, 4, 3, 2]))
     assert added(mix, 7) == [20.0, 10.0, 50.0, 30.0, 40.0, 20.0, 50.0]
-    assert [entry for entry in log if entry[0] != "seed"] == [
-        ("put", 0),
-        ("put", 3),
-        ("assign", [3, 0, -1, -1, -1, 3, -1]),
-    ]
+    told = [("put", 0), ("put", 3), ("assign", [3, 0, -1, -1, -1, 3, -1])]
+    assert [entry for entry in log if entry[0] != "seed"] == told
     assert [policy.calls for policy in (*frozen, large, alone, scripted)] == [[], [], [], [1], [2]]
 
 

@@ -68,27 +68,30 @@ class Alternating(ReplaySampler):
         self.taken = saved_count(state, "taken")
 
 
-class Wrong(Alternating):
-    """Rows that hold no transition, or samples of another kind."""
+EMPTY = "rows of the replay buffer that hold no transition"
+ROWS = "rows that are not an int64 array of 16 numbers"
+WEIGHTS = "weights that are not a float32 array of 16 numbers"
+NOT_POSITIVE = "weights that are not finite and positive"
+# What is said of a sample, and the sample that is returned instead of these rows of the buffer.
+WRONG: list[tuple[str, Callable[[ReplayBuffer, Any], Any]]] = [
+    (EMPTY, lambda buffer, rows: Sample(0 * rows + buffer.head[0])),
+    (EMPTY, lambda buffer, rows: Sample(0 * rows + buffer.capacity)),
+    (ROWS, lambda buffer, rows: Sample(rows[1:])),
+    (ROWS, lambda buffer, rows: Sample(rows * 1.0)),
+    ("a ndarray instead of a Sample", lambda buffer, rows: rows),
+    ("steps, but its changes_steps is False", lambda buffer, rows: Sample(rows, None, buffer.transitions(rows))),
+    (WEIGHTS, lambda buffer, rows: Sample(rows, np.ones(3, np.float32))),
+    (WEIGHTS, lambda buffer, rows: Sample(rows, [1.0] * 16)),  # type: ignore[arg-type]
+    (NOT_POSITIVE, lambda buffer, rows: Sample(rows, np.full(16, np.nan, np.float32))),
+    (NOT_POSITIVE, lambda buffer, rows: Sample(rows, np.zeros(16, np.float32))),
+]
 
+
+class Wrong(Alternating):
     uses_td_errors = False
 
     def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Any:
-        rows = np.zeros(batch_size, np.int64)
-        return [
-            Sample(rows + buffer.head[0]),
-            Sample(rows + buffer.capacity),
-            Sample(rows[1:]),
-            Sample(np.zeros(batch_size)),
-            rows,
-            Sample(buffer.sample(batch_size, generator), np.ones(3, np.float32)),
-            Sample(
-                buffer.sample(batch_size, generator), None, buffer.transitions(buffer.sample(batch_size, generator))
-            ),
-            Sample(buffer.sample(batch_size, generator), [1.0] * batch_size),  # type: ignore[arg-type]
-            Sample(buffer.sample(batch_size, generator), np.full(batch_size, np.nan, np.float32)),
-            Sample(buffer.sample(batch_size, generator), np.zeros(batch_size, np.float32)),
-        ][self.taken]
+        return WRONG[self.taken][1](buffer, buffer.sample(batch_size, generator))
 
 
 class Relabeling(Alternating):
@@ -125,12 +128,6 @@ BASE = {"batch_size": 16, "save_replay_buffer": True, "buffer_init_steps": 20}
 
 def made(make_trainer: MakeTrainer, plugins: Plugins, sampler: dict[str, Any] | None, **more: Any) -> SACTrainer:
     return make_trainer(TinyCorridor(2), plugins=plugins, replay_sampler=sampler, **BASE, **more)
-
-
-# ---------------------------------------------------------------- configuration
-
-
-# ---------------------------------------------------------------- sampling
 
 
 def test_a_sampler_gets_the_errors_of_its_rows(
@@ -193,25 +190,13 @@ def test_changed_transitions_are_what_is_learned(
         made(make_trainer, plugins, {"type": "relabeling"}, n_steps=3)
 
 
-@pytest.mark.parametrize(
-    ("case", "problem"),
-    [
-        (0, "rows of the replay buffer that hold no transition"),
-        (1, "rows of the replay buffer that hold no transition"),
-        (2, "rows that are not an int64 array of 16 numbers"),
-        (3, "rows that are not an int64 array of 16 numbers"),
-        (4, "a ndarray instead of a Sample"),
-        (5, "weights that are not a float32 array of 16 numbers"),
-        (6, "steps, but its changes_steps is False"),
-        (7, "weights that are not a float32 array of 16 numbers"),
-        (8, "weights that are not finite and positive"),
-        (9, "weights that are not finite and positive"),
-    ],
-)
+@pytest.mark.parametrize("case", range(len(WRONG)))
 def test_a_wrong_sample_ends_with_the_name_of_the_plugin(
-    make_trainer: MakeTrainer, plugins: Plugins, case: int, problem: str
+    make_trainer: MakeTrainer, plugins: Plugins, case: int
 ) -> None:
     trainer = made(make_trainer, plugins, {"type": "wrong", "first": case})
     with pytest.raises(PluginError) as refused:
         learn(trainer, TinyCorridor(2), 40)
-    assert str(refused.value) == f"replay_sampler 'wrong' of plugin 'samplers' (local): sample returned {problem}"
+    assert (
+        str(refused.value) == f"replay_sampler 'wrong' of plugin 'samplers' (local): sample returned {WRONG[case][0]}"
+    )

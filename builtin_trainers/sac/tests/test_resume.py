@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 
-from rlcore import Actions, AgentBatch, Run, load_plugins
+from rlcore import AgentBatch, Environment, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.conformance.states import assert_equal, copied
-from rlcore_devkit.conformance.trainer import as_state
+from rlcore_devkit.conformance.trainer import as_state, first_batch
 from rlcore_devkit.environments import IdentityEnvironment, identity_hybrid
 from rlcore_sac.trainer import SACTrainer
 
 MakeTrainer = Callable[..., SACTrainer]
-MakeRun = Callable[..., Run]
 
 EVERYTHING: Mapping[str, Any] = {
     "save_replay_buffer": True,
@@ -30,8 +29,6 @@ EVERYTHING: Mapping[str, Any] = {
     "batch_size": 16,
     "tau": 0.1,
 }
-Stopped = tuple[dict[str, Any], AgentBatch, list[Any], dict[str, Any]]
-
 BEFORE, AFTER = 109, 25  # steps of three agents; 109 leaves remainders in both ratios, and noise for the next 19
 
 
@@ -44,67 +41,38 @@ def made(make_trainer: MakeTrainer) -> SACTrainer:
     )
 
 
-class Replayed:
-    """An environment that continues where another one stopped, equal for every resumed trainer."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = np.random.default_rng(seed)
-        self.slots = 3
-
-    def batch(self) -> AgentBatch:
-        random, over = self.random, self.random.random((2, 3)) < 0.1
-        ended = np.flatnonzero(over.any(0))
-        return AgentBatch(
-            self.seen(3),
-            random.standard_normal(3).astype(np.float32),
-            over[0],
-            over[1] & ~over[0],
-            final_observations=self.seen(len(ended)),
-            action_mask=np.ones((3, 3), np.bool_),
-        )
-
-    def seen(self, rows: int) -> dict[str, np.ndarray[Any, Any]]:
-        reals = self.random.uniform(-1, 1, (rows, 2)).astype(np.float32)
-        return {"reals": reals, "choices": np.eye(3, dtype=np.float32)[self.random.integers(3, size=rows)]}
-
-
-def go_on(trainer: SACTrainer, world: Replayed, batch: AgentBatch, steps: int) -> tuple[list[Any], AgentBatch]:
-    """Record the actions and statistics of the trainer, in this order, and the last batch."""
+def go_on(
+    trainer: SACTrainer, world: Environment, batch: AgentBatch, steps: int
+) -> tuple[list[Any], list[int], AgentBatch]:
+    """The actions and statistics of the trainer in their order, its gradient steps in each step, and the last batch."""
+    [name] = world.behaviors
     told: list[Any] = []
+    taken = []
     for _ in range(steps):
-        actions: Actions = trainer.act(batch)
+        actions, before = trainer.act(batch), trainer.gradient_steps
         told.append(as_state(actions))
-        batch = world.batch()
+        batch = world.step({name: actions})[name]
         trainer.observe(actions, batch)
         if trainer.ready():
             told.append(dict(trainer.update()))
-    return told, batch
+        taken.append(trainer.gradient_steps - before)
+    return told, taken, batch
 
 
-@pytest.fixture(scope="module")
-def stopped(make_trainer: MakeTrainer) -> Stopped:
-    """The state half way, the batch the trainer was shown last, what it did and told from there on, its last state."""
-    trainer, world = made(make_trainer), Replayed(0)
-    first = world.batch()
-    first.terminated[:] = first.truncated[:] = False
-    first.ended, first.final_observations = np.flatnonzero(first.terminated), None
+def test_a_resumed_trainer_goes_on_bit_for_bit_in_the_middle_of_episodes(make_trainer: MakeTrainer) -> None:
+    trainer, resumed, world = made(make_trainer), made(make_trainer), identity_hybrid(3)
+    first = first_batch(world)
     trainer.begin(first)
-    _, batch = go_on(trainer, world, first, BEFORE)
+    _, _, batch = go_on(trainer, world, first, BEFORE)
     assert trainer.buffer.filled == trainer.buffer.capacity
     assert trainer.steps % 5 and trainer.steps % 7
-    state = copied(trainer.state_dict())
-    told, _ = go_on(trainer, Replayed(1), batch, AFTER)
-    return state, batch, told, copied(trainer.state_dict())
-
-
-def test_a_resumed_trainer_goes_on_bit_for_bit(make_trainer: MakeTrainer, stopped: Stopped) -> None:
-    state, batch, told, after = stopped
-    resumed = made(make_trainer)
+    state, same_world, same_batch = copied(trainer.state_dict()), copy.deepcopy(world), copy.deepcopy(batch)
+    told, _, _ = go_on(trainer, world, batch, AFTER)
     resumed.load_state_dict(copied(state))
     assert_equal(state, resumed.state_dict())
-    again, _ = go_on(resumed, Replayed(1), batch, AFTER)
+    again, _, _ = go_on(resumed, same_world, same_batch, AFTER)
     assert_equal(told, again)
-    assert_equal(after, resumed.state_dict())
+    assert_equal(trainer.state_dict(), resumed.state_dict())
 
 
 # ---------------------------------------------------------------- without the buffer
@@ -115,25 +83,12 @@ def test_without_the_buffer_learning_goes_on_later_and_without_a_backlog(
 ) -> None:
     environment = IdentityEnvironment(4, continuous=1)
     trainer, world = make_trainer(environment, batch_size=40, buffer_init_steps=100), environment
-    batch = next(iter(world.reset(lambda c, e: c, np.zeros(4, np.int64)).values()))  # type: ignore[arg-type]
-
-    def play(trainer: SACTrainer, batch: AgentBatch, steps: int) -> tuple[list[int], AgentBatch]:
-        taken = []
-        for _ in range(steps):
-            actions = trainer.act(batch)
-            batch = world.step({"Identity": actions})["Identity"]
-            trainer.observe(actions, batch)
-            before = trainer.gradient_steps
-            if trainer.ready():
-                trainer.update()
-            taken.append(trainer.gradient_steps - before)
-        return taken, batch
-
-    trainer.begin(batch)
-    taken, batch = play(trainer, batch, 50)
+    first = first_batch(world)
+    trainer.begin(first)
+    _, taken, batch = go_on(trainer, world, first, 50)
     assert taken == [0] * 25 + [4] * 25
     resumed = make_trainer(environment, batch_size=40, buffer_init_steps=100)
     resumed.load_state_dict(copied(trainer.state_dict()))
     assert "the checkpoint has no replay buffer" in caplog.text
-    taken, _ = play(resumed, batch, 30)
+    _, taken, _ = go_on(resumed, world, batch, 30)
     assert taken == [0] * 10 + [4] * 20 and resumed.steps == 320

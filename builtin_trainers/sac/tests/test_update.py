@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -18,9 +19,10 @@ from torch.nn.functional import linear, silu
 from rlcore import ConfigError, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.environments import IdentityEnvironment
-from rlcore_sac.trainer import SACTrainer
-from rlcore_torch import LOG_STD_RANGE, AfterEnds, TransitionBatch
+from rlcore_sac.trainer import SACTrainer, StepNoise
+from rlcore_torch import LOG_STD_RANGE, AfterEnds, CapturedStep, StepsBetween, TransitionBatch
 from rlcore_torch.networks import actions
+from rlcore_torch.optimization.captured import WARM_UP
 
 MakeTrainer = Callable[..., SACTrainer]
 
@@ -294,3 +296,64 @@ def test_the_targets_start_as_the_critics_and_take_no_gradient(make_trainer: Mak
 def test_another_distribution_of_actions_is_refused(make_trainer: MakeTrainer) -> None:
     with pytest.raises(ConfigError, match=r"trainer 'sac' has a distribution of its own.*or choose trainer_type.*ppo"):
         make_trainer(IdentityEnvironment(2, continuous=1), network={"action_distribution": "gaussian"})
+
+
+# ---------------------------------------------------------------- without waiting for a device
+
+
+def on_device(value: Any, device: str) -> Any:
+    """All tensors of records and tuples on the device."""
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, tuple):
+        return tuple(on_device(each, device) for each in value)
+    if attrs.has(type(value)):
+        moved = {field.name: on_device(getattr(value, field.name), device) for field in attrs.fields(type(value))}
+        return attrs.evolve(value, **moved)
+    return value
+
+
+def two_steps(make_trainer: MakeTrainer, space: str, **torch_settings: Any) -> SACTrainer:
+    continuous, discrete = SPACES[space]
+    environment = IdentityEnvironment(3, continuous=continuous, discrete=discrete)
+    return make_trainer(environment, torch_settings=torch_settings, n_steps=2)
+
+
+def batch_of_two_steps(trainer: SACTrainer, device: str) -> tuple[TransitionBatch, StepNoise]:
+    batch = random_batch(trainer, masked=True, weighted=True, seed=4)
+    discount = torch.full((1, ROWS, len(trainer.providers)), 0.9)
+    batch = attrs.evolve(batch, between=StepsBetween(batch.inputs, batch.mask, discount))
+    return on_device(batch, device), on_device(trainer.draw_noise(batch), device)
+
+
+some_spaces = pytest.mark.parametrize("space", ["continuous", "multi-branch", "hybrid"])
+
+
+@some_spaces
+def test_a_gradient_step_reads_no_value(make_trainer: MakeTrainer, space: str) -> None:
+    """Tensors on the device ``meta`` have shapes and no values: what reads one, as ``item()`` does, raises an error."""
+    trainer = two_steps(make_trainer, space, fast_cpu=False)
+    trainer.model.to("meta")
+    trainer.optimizers = trainer.build_optimizers()
+    trainer._options = trainer._options.to("meta")
+    taken = trainer.step(*batch_of_two_steps(trainer, "meta"))
+    assert all(value.shape == () for value in taken.stats.values())
+    assert taken.td_error is not None and taken.td_error.shape == (ROWS,)
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        taken.td_error[0].item()
+
+
+@pytest.mark.cuda
+@some_spaces
+def test_a_recorded_gradient_step_learns_as_the_plain_one(make_trainer: MakeTrainer, space: str) -> None:
+    plain, recording = (two_steps(make_trainer, space, device="cuda", cuda_graphs=graphs) for graphs in (False, True))
+    assert isinstance(recording._step, CapturedStep) and not isinstance(plain._step, CapturedStep)
+    for rate in (3e-4,) * (WARM_UP + 3) + (1e-3,) * 3:
+        stats = []
+        for trainer in (plain, recording):
+            for optimizer in trainer.optimizers.values():
+                optimizer.learning_rate = rate
+            stats.append(trainer._step(*batch_of_two_steps(trainer, "cuda")).stats)
+        assert stats[0].keys() == stats[1].keys()
+        for name, value in stats[0].items():
+            np.testing.assert_allclose(stats[1][name].cpu(), value.cpu(), rtol=1e-5, atol=1e-6)
