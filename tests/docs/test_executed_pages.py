@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import yaml
 from pages import Block, RunPage, blocks, commands_of, lines_of_code, names_of, run_python_of
 from workspace import ROOT, pyproject
 
-from rlcore import Plugins, Run, load_plugins, load_policies, selection_from
+from rlcore import Run, load_plugins, load_policies, selection_from
 from rlcore.cli.main import main
 from rlcore_devkit.scaffold.names import new_package
 from rlcore_devkit.scaffold.writing import write_plugin
@@ -30,8 +31,11 @@ EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
 
 
 def tags(directory: Path) -> set[str]:
-    lines = (directory / "metrics.jsonl").read_text().splitlines()
-    return {tag for line in lines for tag in json.loads(line)["stats"]}
+    return {tag for stats in summaries(directory) for tag in stats}
+
+
+def summaries(directory: Path) -> list[Any]:
+    return [json.loads(line)["stats"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
 
 
 def without_indentation(code: str) -> str:
@@ -82,10 +86,9 @@ def test_packages_that_are_said_to_be_short_are_short(example: str) -> None:
 
 def test_the_page_of_optimizers_trains_with_its_own(run_page: RunPage) -> None:
     directory = run_page("docs/how-to/optimizers.md") / "results/momentum"
-    lines = [json.loads(line)["stats"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
     # Four updates before each summary, whose rollouts begin at every eighth of the run; a stair is a quarter of it.
     rates = [0.05 * np.mean([1.0, 1.0, 0.75, 0.75]), 0.05 * np.mean([0.5, 0.5, 0.25, 0.25])]
-    np.testing.assert_allclose([stats["Policy/Learning Rate"] for stats in lines], rates, rtol=1e-6)
+    np.testing.assert_allclose([stats["Policy/Learning Rate"] for stats in summaries(directory)], rates, rtol=1e-6)
     assert load_policies(directory).keys() == {"CartPole"}
 
 
@@ -112,13 +115,12 @@ def test_the_second_tutorial_changes_what_the_trainer_does(tmp_path: Path, monke
     for words in shown:
         shorter = ["--set=behaviors.CartPole.max_steps=8192", "--set=behaviors.CartPole.summary_freq=2048"]
         assert main([*words, *shorter, "-p", "module:rlcore_my_trainer.plugin"]) == 0
-    rates = {}
-    for name in ("constant", "falling"):
-        lines = (directory / "results" / name / "metrics.jsonl").read_text().splitlines()
-        rates[name] = [json.loads(line)["stats"]["Policy/Learning Rate"] for line in lines]
-    assert rates["constant"] == pytest.approx([0.3] * 4)
-    assert rates["falling"] == sorted(rates["falling"], reverse=True)
-    assert rates["falling"][0] < 0.3 and rates["falling"][-1] < 0.1
+    constant, falling = (
+        [stats["Policy/Learning Rate"] for stats in summaries(directory / "results" / name)]
+        for name in ("constant", "falling")
+    )
+    assert constant == pytest.approx([0.3] * 4)
+    assert falling == sorted(falling, reverse=True) and falling[0] < 0.3 and falling[-1] < 0.1
 
 
 def test_the_editor_page_runs_and_its_file_keeps_the_schema(
@@ -135,10 +137,21 @@ def test_the_editor_page_runs_and_its_file_keeps_the_schema(
     assert not schema.is_valid({**edited, "behavior": {}})
 
 
-def test_the_environment_page_runs_and_its_environment_is_learned(run_page: RunPage) -> None:
+def assert_keeps_the_rules(tests: type) -> None:
+    """Run the tests of a conformance class."""
+    names = [name for name in dir(tests) if name.startswith("test_")]
+    assert len(names) > 5
+    for name in names:
+        getattr(tests(), name)()
+
+
+def test_the_environment_page_runs_and_its_environment_is_learned_and_keeps_the_rules(run_page: RunPage) -> None:
     directory = run_page("docs/how-to/environment.md")
     result = json.loads((directory / "results/line/result.json").read_text())
     assert result["behaviors"]["Walker"]["mean_reward"] > 0.9
+    names = run_python_of("docs/how-to/environment.md")
+    assert names["simulator"].returncode == -signal.SIGKILL
+    assert_keeps_the_rules(names["TestLineWorld"])
 
 
 def test_the_memory_page_runs_and_its_cue_is_remembered(run_page: RunPage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,16 +176,6 @@ def test_the_networks_page_runs_and_its_code_is_in_the_policies(run_page: RunPag
     distribution = logistic.model.policy_head.distribution
     assert type(distribution).__name__ == "Logistic"
     assert any(parameter.item() != pytest.approx(-0.6) for parameter in distribution.parameters()), "not learned"
-
-
-def test_the_environment_page_keeps_the_rules_of_environments(run_page: RunPage) -> None:
-    run_page("docs/how-to/environment.md")
-    names = run_python_of("docs/how-to/environment.md")
-    assert names["simulator"].returncode == -signal.SIGKILL
-    tests = [name for name in dir(names["TestLineWorld"]) if name.startswith("test_")]
-    assert len(tests) > 5
-    for name in tests:
-        getattr(names["TestLineWorld"](), name)()
 
 
 def test_the_reward_page_runs_and_its_tags_are_written(run_page: RunPage) -> None:
@@ -242,32 +245,18 @@ def test_the_lessons_that_the_curriculum_page_shows_are_passed(
     assert status["length"]["lesson"] == "Long"
 
 
-def test_the_curriculum_page_runs_and_its_ladder_is_climbed(
-    run_page: RunPage, capsys: pytest.CaptureFixture[str]
+def test_the_curriculum_page_runs_and_its_ladder_is_climbed_and_keeps_the_rules(
+    run_page: RunPage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = run_page("docs/how-to/write-curriculum.md")
     assert "Environment/Lesson Number/length" in tags(directory / "results/ladder")
     status = json.loads((directory / "results/ladder/run_logs/training_status.json").read_text())
     assert status["length"] == {"lesson_num": 2, "lesson": "6"}
     assert "length" in capsys.readouterr().out
-
-
-def test_the_curriculum_page_keeps_the_rules_of_curricula(run_page: RunPage, tmp_path: Path) -> None:
-    run_page("docs/how-to/write-curriculum.md")
-    names = names_of("docs/how-to/write-curriculum.md", "TestLadder")
+    shown = names_of("docs/how-to/write-curriculum.md", "TestLadder")["TestLadder"]
     local = selection_from(None, {}, ["module:./ladder.py"], False)
-
-    class TestLocalLadder(names["TestLadder"]):
-        curriculum = "ladder"
-        directory = tmp_path
-
-        def plugins(self) -> Plugins:
-            return load_plugins(local)
-
-    rules = [name for name in dir(TestLocalLadder) if name.startswith("test_")]
-    assert len(rules) > 5
-    for name in rules:
-        getattr(TestLocalLadder(), name)()
+    own = {"curriculum": "ladder", "directory": tmp_path, "plugins": lambda _: load_plugins(local)}
+    assert_keeps_the_rules(type("TestLocalLadder", (shown,), own))
 
 
 def test_the_writer_page_runs_and_names_tags_that_exist(run_page: RunPage) -> None:
@@ -327,9 +316,8 @@ def test_the_page_of_imitation_runs_and_names_tags_that_exist(run_page: RunPage)
 
 def test_every_page_with_a_titled_configuration_is_executed() -> None:
     here = Path(__file__).parent
-    sources = "".join(
-        path.read_text() for folder in (here, here.parent / "packaging") for path in folder.glob("test_*.py")
-    )
+    files = (path for folder in (here, here.parent / "packaging") for path in folder.glob("test_*.py"))
+    sources = "".join(path.read_text() for path in files)
     tested = set(re.findall(r'(?:run_page\(|^PAGE = )"([^"]+)"', sources, re.MULTILINE))
     assert set(EXECUTED) == tested
 
@@ -339,12 +327,7 @@ def test_the_testing_page_passes_as_a_test_suite(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(shown[0])
     (tmp_path / "test_page.py").write_text("\n".join(shown[1:]))
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    answer = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert answer.returncode == 0, answer.stdout
     assert " passed" in answer.stdout

@@ -52,25 +52,35 @@ def npz() -> bytes:
     return stream.getvalue()
 
 
-def in_checkpoint(name: str, content: Callable[[], bytes]) -> Prepare:
-    """A file of the newest checkpoint, with a manifest that fits."""
+def newest(place: Path) -> Path:
+    return max((p for p in (place / RUN / "checkpoints").iterdir() if p.name.isdecimal()), key=lambda p: int(p.name))
+
+
+def seal(checkpoint: Path, *more: str) -> None:
+    """Makes the manifest true again, with ``more`` files in it."""
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    for name in {*manifest["files"], *more}:
+        data = (checkpoint / name).read_bytes()
+        manifest["files"][name] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+
+
+def path_of(place: Path, name: str) -> Path:
+    """A file of the run directory, or of the newest checkpoint."""
+    in_checkpoint = name in ("manifest.json", "state.json", "Agent.safetensors", "Agent.pt")
+    return (newest(place) if in_checkpoint else place / RUN) / name
+
+
+def file_of(name: str, content: str | bytes) -> Prepare:
+    """Overwrites a file of the run directory; of the newest checkpoint, with a manifest that fits."""
 
     def prepare(place: Path) -> None:
-        checkpoint = max(
-            (path for path in (place / RUN / "checkpoints").iterdir() if path.name.isdecimal()),
-            key=lambda path: int(path.name),
-        )
-        (checkpoint / name).write_bytes(data := content())
-        if name != "manifest.json":
-            manifest = json.loads((checkpoint / "manifest.json").read_text())
-            manifest["files"][name] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-            (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+        path = path_of(place, name)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        if path.parent == newest(place) and name != "manifest.json":
+            seal(path.parent, name)
 
     return prepare
-
-
-def in_run(name: str, content: Callable[[], bytes]) -> Prepare:
-    return lambda place: (place / RUN / name).write_bytes(content()) and None
 
 
 def beside(name: str, content: Callable[[], bytes], configuration: str = "") -> Prepare:
@@ -98,15 +108,15 @@ OLDER = "an older checkpoint is used"
 
 # What is prepared, the command, its exit code, and what must be said.
 PICKLES: dict[str, tuple[Prepare, tuple[str, ...], int, str]] = {
-    "weights: a pickle": (in_checkpoint("Agent.safetensors", pickled), EVALUATE, 0, OLDER),
-    "weights: of torch.save": (in_checkpoint("Agent.safetensors", torch_zip), EVALUATE, 0, OLDER),
-    "weights: an npz of objects": (in_checkpoint("Agent.safetensors", npz), EVALUATE, 0, OLDER),
-    "state: a pickle": (in_checkpoint("state.json", pickled), EVALUATE, 0, OLDER),
-    "manifest: a pickle": (in_checkpoint("manifest.json", pickled), EVALUATE, 0, OLDER),
-    "a file more in a checkpoint": (in_checkpoint("Agent.pt", torch_zip), EVALUATE, 0, "Agent"),
-    "result: a pickle": (in_run("result.json", pickled), ("status", "run"), 0, "result.json"),
-    "training status: a pickle": (in_run("run_logs/training_status.json", pickled), ("status", "run"), 0, "Agent"),
-    "mark of a run: a pickle": (in_run("rlcore_run.json", pickled), ("status", "run"), 0, "Agent"),
+    "weights: a pickle": (file_of("Agent.safetensors", pickled()), EVALUATE, 0, OLDER),
+    "weights: of torch.save": (file_of("Agent.safetensors", torch_zip()), EVALUATE, 0, OLDER),
+    "weights: an npz of objects": (file_of("Agent.safetensors", npz()), EVALUATE, 0, OLDER),
+    "state: a pickle": (file_of("state.json", pickled()), EVALUATE, 0, OLDER),
+    "manifest: a pickle": (file_of("manifest.json", pickled()), EVALUATE, 0, OLDER),
+    "a file more in a checkpoint": (file_of("Agent.pt", torch_zip()), EVALUATE, 0, "Agent"),
+    "result: a pickle": (file_of("result.json", pickled()), ("status", "run"), 0, "result.json"),
+    "training status: a pickle": (file_of("run_logs/training_status.json", pickled()), ("status", "run"), 0, "Agent"),
+    "mark of a run: a pickle": (file_of("rlcore_run.json", pickled()), ("status", "run"), 0, "Agent"),
     "init_path: an npz of objects": (beside("policy.npz", npz, with_init_path("policy.npz")), START, 5, "policy.npz"),
     "init_path: a run of ML-Agents": (
         beside("results/old/Agent/checkpoint.pt", torch_zip, with_init_path("results/old")), START, 5, "old",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import struct
@@ -13,7 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 import yaml
-from hostile_files import NAMES, PICKLES
+from hostile_files import NAMES, PICKLES, RUN, file_of, newest, path_of, seal
 from hostile_recordings import RECORDINGS
 from safetensors.numpy import load_file, save_file
 
@@ -112,44 +111,11 @@ def overrides() -> dict[str, tuple[str, str]]:
 # ---------------------------------------------------------------- run directories
 
 
-def run_directory(place: Path) -> Path:
-    return place / "results" / "run"
-
-
-def newest(place: Path) -> Path:
-    return max(
-        (p for p in (run_directory(place) / "checkpoints").iterdir() if p.name.isdecimal()), key=lambda p: int(p.name)
-    )
-
-
-def seal(checkpoint: Path) -> None:
-    """Makes the manifest true again."""
-    manifest = json.loads((checkpoint / "manifest.json").read_text())
-    for name in manifest["files"]:
-        data = (checkpoint / name).read_bytes()
-        manifest["files"][name] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
-
-
-def file_of(name: str, content: str | bytes) -> Callable[[Path], None]:
-    """Overwrites a file of the run directory; of the newest checkpoint, with a manifest that fits."""
-
-    def prepare(place: Path) -> None:
-        in_checkpoint = name in ("manifest.json", "state.json", "Agent.safetensors")
-        path = (newest(place) if in_checkpoint else run_directory(place)) / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        if in_checkpoint and name != "manifest.json":
-            seal(path.parent)
-
-    return prepare
-
-
 def no_file(name: str, kind: str) -> Callable[[Path], None]:
     """Puts something else in the place of a file."""
 
     def prepare(place: Path) -> None:
-        in_checkpoint = name in ("manifest.json", "state.json", "Agent.safetensors")
-        path = (newest(place) if in_checkpoint else run_directory(place)) / name
+        path = path_of(place, name)
         path.unlink()
         if kind == "pipe":
             os.mkfifo(path)
@@ -296,7 +262,7 @@ def code_of_others() -> Iterator[Hostile]:
     def local(plugins: str) -> Callable[[Path], None]:
         def prepare(place: Path) -> None:
             (place / "c.yaml").write_text(BASE + f"plugins: {plugins}\n")
-            configuration = run_directory(place) / "configuration.yaml"
+            configuration = (place / RUN) / "configuration.yaml"
             text = configuration.read_text().replace("  local: []", f"  local: ['{place}/canary.py']")
             assert "canary" in text
             write_sealed(configuration, text)
@@ -312,7 +278,7 @@ def code_of_others() -> Iterator[Hostile]:
 
     def owned_by_another(name: str) -> Callable[[Path], None]:
         def prepare(place: Path) -> None:
-            configuration = run_directory(place) / "configuration.yaml"
+            configuration = (place / RUN) / "configuration.yaml"
             text = configuration.read_text().replace("  id: CartPole-v1", "  id: canary:CartPole-v1")
             write_sealed(configuration, text if name == "environment" else text.replace("canary:", ""))
             if name == "plugin":
