@@ -223,7 +223,7 @@ def rlcore_trainers():
 
 @hookimpl
 def rlcore_reward_providers():
-    name = "rlcore.contracts.rewards:ExtrinsicReward.create"
+    name = "rlcore.plugins.core:ExtrinsicReward.create"
     return [RewardProviderSpec(name="globex", target=name, settings="rlcore.settings:RewardSettings")]
 """
 

@@ -34,7 +34,7 @@ def with_bonus() -> Plugins:
     class Bonus:
         @hookimpl
         def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
-            target, settings = "rlcore.contracts.rewards:ExtrinsicReward.create", "rlcore.settings:RewardSettings"
+            target, settings = "rlcore.plugins.core:ExtrinsicReward.create", "rlcore.settings:RewardSettings"
             return [RewardProviderSpec(name="bonus", target=target, settings=settings, summary="a test's")]
 
         @hookimpl

@@ -67,7 +67,6 @@ from .contracts.results import ExportResult as ExportResult
 from .contracts.results import Lineup as Lineup
 from .contracts.results import OpponentEvaluation as OpponentEvaluation
 from .contracts.rewards import AbsentReward as AbsentReward
-from .contracts.rewards import ExtrinsicReward as ExtrinsicReward
 from .contracts.rewards import RewardProvider as RewardProvider
 from .contracts.rewards import Transitions as Transitions
 from .contracts.rewards import recording_gradients as recording_gradients
@@ -156,6 +155,7 @@ from .plugins.context import RunContext as RunContext
 from .plugins.context import RunPlugins as RunPlugins
 from .plugins.context import StashKey as StashKey
 from .plugins.contract import CONTRACT as CONTRACT
+from .plugins.core import ExtrinsicReward as ExtrinsicReward
 from .plugins.discover import PLUGIN_NAME as PLUGIN_NAME
 from .plugins.discover import Plugin as Plugin
 from .plugins.failures import blame as blame

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.contracts.rewards import ExtrinsicReward, Transitions
+from rlcore.contracts.rewards import Transitions
 from rlcore.contracts.stats import StatsWriter
+from rlcore.plugins.core import ExtrinsicReward
 from rlcore_devkit import RewardProviderConformance, StatsWriterConformance
 from rlcore_devkit.conformance.writers import Written
 

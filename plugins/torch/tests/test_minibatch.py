@@ -19,7 +19,7 @@ from rlcore_torch.on_policy.minibatch import approximate_kl, standardize, standa
 
 @given(count=st.integers(1, 5000), batch_size=st.integers(1, 3000))
 def test_minibatches_of_one_size_near_the_batch_size_cover_every_row(count: int, batch_size: int) -> None:
-    rollout: Any = SimpleNamespace(whole=np.ones((count, 1), np.bool_), table=None)
+    rollout: Any = SimpleNamespace(valid_of_all=np.ones((count, 1), np.bool_), table=None)
     drawn, _ = Rollout.draw(rollout, batch_size, np.random.default_rng(0))
     parts, size = (rows := np.stack(drawn)).shape
     times = np.bincount(rows.ravel(), minlength=count)

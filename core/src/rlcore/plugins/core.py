@@ -18,6 +18,10 @@ from rlcore.hookspecs import hookimpl
 from rlcore.records import RewardProviderSpec, StatsWriterSpec
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rlcore.contracts.rewards import Transitions
     from rlcore.contracts.stats import StatSummary
     from rlcore.plugins.context import RunContext
 
@@ -34,7 +38,7 @@ def rlcore_reward_providers() -> list[RewardProviderSpec]:
     return [
         RewardProviderSpec(
             name="extrinsic",
-            target="rlcore.contracts.rewards:ExtrinsicReward.create",
+            target="rlcore.plugins.core:ExtrinsicReward.create",
             settings="rlcore.settings:ExtrinsicSettings",
             summary="the environment's own reward, the group's included",
             ranks=True,
@@ -59,6 +63,46 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
             inference=True,
         ),
     ]
+
+
+class ExtrinsicReward:
+    """The environment's reward, plus the reward of the agent's group (ML-Agents' ``extrinsic`` signal).
+
+    Attributes:
+        name: ``"extrinsic"``.
+        gamma: Discount factor of the reward.
+        strength: Factor on the reward.
+        ignore_done: False: the value ends with the episode.
+    """
+
+    name = "extrinsic"
+    ignore_done = False
+
+    def __init__(self, gamma: float = 0.99, strength: float = 1.0) -> None:
+        self.gamma = gamma
+        self.strength = strength
+
+    @classmethod
+    def create(cls, settings: Any, behavior: Any, run: Any) -> ExtrinsicReward:
+        """Create the provider from its block in ``reward_signals``: the target of its record."""
+        return cls(gamma=settings.gamma, strength=settings.strength)
+
+    def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
+        """Return the reward of each transition plus that of its group, [*L]."""
+        if transitions.group_reward is None:
+            return transitions.reward
+        return transitions.reward + transitions.group_reward
+
+    def update(self, transitions: Transitions) -> Mapping[str, float]:
+        """Return no statistics: there is nothing to learn."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return an empty mapping."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Do nothing: there is no state."""
 
 
 class JsonlWriter:

@@ -27,7 +27,9 @@ class StoredEpisodeRewards:
     def __init__(self, reader: BatchReader, names: Sequence[str]) -> None:
         buffer = reader.buffer
         self.reader = reader
-        self.rewards = {name: EpisodeRewards(buffer.slots) for name in names}  # in the order of reader.providers
+        self.rewards = {
+            name: EpisodeRewards(np.zeros(buffer.slots)) for name in names
+        }  # in the order of reader.providers
         self.finished: dict[str, list[float]] = {name: [] for name in names}  # sums that no update has reported
         self.has_finished = False  # whether an episode may have ended since the last report
         self._rows: list[Rows] = []  # transitions of each step whose rewards are not computed
@@ -82,7 +84,7 @@ class StoredEpisodeRewards:
     def _forget(self, slots: NDArray[np.bool_]) -> None:
         self._compute()
         for rewards in self.rewards.values():
-            rewards.forget(slots)
+            rewards.open[slots] = 0.0
 
     def _compute(self) -> None:
         if not self._rows:

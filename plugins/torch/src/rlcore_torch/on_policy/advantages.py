@@ -123,15 +123,15 @@ def _explained_variance(values: NDArray[np.float32], returns: NDArray[np.float32
     return 1.0 - float(np.var(returns - values)) / variance if variance > 0 else 0.0
 
 
+@attrs.define(eq=False)
 class EpisodeRewards:
-    """Sums of one provider's rewards over episodes, across rollouts ("Policy/Extrinsic Reward")."""
+    """Sums of one provider's rewards over episodes, across rollouts ("Policy/Extrinsic Reward").
 
-    def __init__(self, slots: int) -> None:
-        self.open: NDArray[np.float64] = np.zeros(slots)  # [S] of the open episodes
+    Attributes:
+        open: [S] sums of the open episodes. Set it to zero where an episode is cut before its end.
+    """
 
-    def forget(self, slots: NDArray[np.bool_]) -> None:
-        """The open episodes of these slots were cut before they ended."""
-        self.open[slots] = 0.0
+    open: NDArray[np.float64]
 
     def record(self, reward: NDArray[np.float32], ended: NDArray[np.bool_], cuts: NDArray[np.int64]) -> list[float]:
         """Takes in rewards and ends, both [T, S]; the sum of each episode that ended.

@@ -82,7 +82,7 @@ class RolloutTrainer(TorchTrainer):
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
         self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, head.noise_size, self.share)
-        self.episode_rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
+        self.episode_rewards = [EpisodeRewards(np.zeros(behavior.slots)) for _ in self.providers]
 
     def actor_optimizer(self) -> Optimizer:
         """Return the optimizer of all parameters."""
@@ -151,7 +151,7 @@ class RolloutTrainer(TorchTrainer):
         """
         lengths = self.buffer.lengths()
         for rewards in self.episode_rewards:
-            rewards.forget(cut & (lengths == 0))
+            rewards.open[cut & (lengths == 0)] = 0.0
         if self.memory is not None:
             self.memory[cut] = 0.0
 

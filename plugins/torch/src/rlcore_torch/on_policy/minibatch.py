@@ -9,7 +9,7 @@ Shapes: T rows, S slots of this rank, S* of all ranks; R reward providers; B tra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 import numpy as np
@@ -21,11 +21,9 @@ from rlcore_torch.networks.networks import Inputs
 from rlcore_torch.on_policy.sequences import Sequences, SequenceTable
 from rlcore_torch.template import Statistic
 
-__all__ = ["Loss", "Minibatch", "Rollout", "mean_over_rows"]
+__all__ = ["Loss", "Minibatch", "Rollout"]
 
 Places = NDArray[np.int64]
-
-LossMethod = TypeVar("LossMethod", bound=Callable[..., "Loss"])
 
 
 @attrs.define(eq=False)
@@ -222,15 +220,6 @@ class Loss:
             entropy=mean(loss.entropy for loss in losses),
             log_ratio=torch.cat([loss.log_ratio for loss in losses]),
         )
-
-
-def mean_over_rows(loss: LossMethod) -> LossMethod:
-    """Decorate a method ``loss`` whose results are means over the rows of the minibatch.
-
-    A large minibatch may then be taken in pieces. A method that overrides a decorated one is not decorated by that.
-    """
-    loss.is_mean_over_rows = True  # type: ignore[attr-defined]
-    return loss
 
 
 def standardized_parts(advantage: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import AgentBatch, BehaviorSpec
+from rlcore import AgentBatch, BehaviorSpec, Transitions
 from rlcore_torch.allocation import require_memory
+from rlcore_torch.networks.actions import ActionLayout
 
 __all__ = ["RolloutBuffer"]
 
@@ -208,6 +209,29 @@ class RolloutBuffer:
         return following
 
     # ------------------------------------------------------------ inside
+
+    def transitions(self, layout: ActionLayout, rows: int, at: NDArray[np.bool_] | slice) -> Transitions:
+        """The first ``rows`` rows for reward providers: [T, S] while all slots act together, else the N places ``at``.
+
+        ``layout`` gives actions the environment's units.
+        """
+
+        def selected(array: NDArray[Any]) -> NDArray[Any]:
+            part: NDArray[Any] = array[:rows][at]
+            return part
+
+        return Transitions(
+            observations={name: selected(array) for name, array in self.observations.items()},
+            actions=layout.actions(
+                selected(self.raw) if self.behavior.continuous else None,
+                selected(self.choices) if self.behavior.discrete else None,
+            ),
+            reward=selected(self.reward),
+            terminated=selected(self.terminated),
+            truncated=selected(self.truncated),
+            group_reward=None if self.group_reward is None else selected(self.group_reward),
+            following=lambda: {name: array[at] for name, array in self.next_observations(rows).items()},
+        )
 
     def _write_next(self, batch: AgentBatch, memory: FloatArray | None) -> None:
         """The observations on which the slots act next."""

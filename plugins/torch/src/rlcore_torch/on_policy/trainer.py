@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -32,7 +32,6 @@ from rlcore import (
     PluginError,
     RunContext,
     TrainingDiverged,
-    Transitions,
     recording_gradients,
 )
 from rlcore_torch.distributed import gather_rows, sum_gradients
@@ -40,22 +39,16 @@ from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.networks import ActorCritic, Inputs, to_numpy
 from rlcore_torch.on_policy.advantages import Trajectories, explained_variances
 from rlcore_torch.on_policy.collection import RolloutTrainer
-from rlcore_torch.on_policy.minibatch import (
-    Loss,
-    Minibatch,
-    Rollout,
-    approximate_kl,
-    standardize,
-    standardized_parts,
-)
+from rlcore_torch.on_policy.minibatch import Loss, Minibatch, Rollout, approximate_kl, standardize, standardized_parts
 from rlcore_torch.on_policy.rollout import MEMORY
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
 from rlcore_torch.optimization.divergence import remedy, strength_of
 from rlcore_torch.template import Statistic
 
-__all__ = ["OnPolicyTrainer"]
+__all__ = ["OnPolicyTrainer", "mean_over_rows"]
 
 LossFunction = Callable[[Minibatch], Loss]
+LossMethod = TypeVar("LossMethod", bound=Callable[..., Loss])
 
 
 class OnPolicyTrainer(RolloutTrainer):
@@ -209,7 +202,7 @@ class OnPolicyTrainer(RolloutTrainer):
         at: Any = rollout.valid if buffer.ragged else slice(None)
         terminated, truncated = buffer.terminated[:rows], buffer.truncated[:rows]
         trajectories = Trajectories.of(terminated, truncated, rollout.valid, self.settings.time_horizon)
-        transitions = self._transitions(rows, at)
+        transitions = buffer.transitions(self.policy.layout, rows, at)
         advantages = np.zeros_like(rollout.value[..., 0])
         returns = np.empty_like(rollout.value)
         episodes: list[list[float]] = []
@@ -401,27 +394,6 @@ class OnPolicyTrainer(RolloutTrainer):
             values.append(self.model.value(own) if remembered is None else self.model.value_step(own, remembered))
         return torch.cat(values)
 
-    def _transitions(self, rows: int, at: NDArray[np.bool_] | slice) -> Transitions:
-        """The rollout for reward providers: [T, S] while all slots act together, else [N]."""
-        buffer = self.buffer
-
-        def selected(array: NDArray[Any]) -> NDArray[Any]:
-            part: NDArray[Any] = array[:rows][at]
-            return part
-
-        return Transitions(
-            observations={name: selected(array) for name, array in buffer.observations.items()},
-            actions=self.policy.layout.actions(
-                selected(buffer.raw) if self.behavior.continuous else None,
-                selected(buffer.choices) if self.behavior.discrete else None,
-            ),
-            reward=selected(buffer.reward),
-            terminated=selected(buffer.terminated),
-            truncated=selected(buffer.truncated),
-            group_reward=None if buffer.group_reward is None else selected(buffer.group_reward),
-            following=lambda: {name: array[at] for name, array in buffer.next_observations(rows).items()},
-        )
-
     def _of_all(self, *arrays: NDArray[Any], lists: Sequence[list[float]] = ()) -> list[NDArray[Any]]:
         """Arrays [T, S, ...] of this rank as [T*, S*, ...] of all ranks, zero where a rank has fewer rows.
 
@@ -460,6 +432,15 @@ class OnPolicyTrainer(RolloutTrainer):
 
     def _to_device(self, inputs: Inputs) -> Inputs:
         return tuple(x.to(self.device) for x in inputs)
+
+
+def mean_over_rows(loss: LossMethod) -> LossMethod:
+    """Decorate a method ``loss`` whose results are means over the rows of the minibatch.
+
+    A large minibatch may then be taken in pieces. A method that overrides a decorated one is not decorated by that.
+    """
+    loss.is_mean_over_rows = True  # type: ignore[attr-defined]
+    return loss
 
 
 def _is_mean_over_rows(loss: Any) -> bool:
