@@ -137,14 +137,6 @@ def test_other_keys_are_unknown(claimed: Plugins, key: str) -> None:
 # ---------------------------------------------------------------- clashes
 
 
-def test_two_plugins_with_one_key_are_an_error_if_it_is_used(claimed: Plugins) -> None:
-    claimed.register(Ghost(), "other", "other-ghost", "2")
-    load(claimed, "behaviors: {A: {}}")
-    with pytest.raises(PluginError, match=r"acme-ghost 1.0\).*other-ghost 2") as caught:
-        load(claimed, "behaviors: {A: {self_play: {}}}")
-    assert str(caught.value).startswith("c.yaml:1: behaviors.A.self_play: ")
-
-
 @pytest.mark.parametrize("key", ["max_steps", "sections", "network_settings"])
 def test_a_key_of_cores_cannot_be_claimed(bare: Plugins, key: str) -> None:
     bare.register(Ghost(key), "greedy", "acme-greedy", "1")
