@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -51,14 +52,8 @@ class Machines:
             "-m", "rlcore", "run", "ppo.yaml", *arguments,
         ]  # fmt: skip
         log = (self.places[machine] / f"{len(self.started)}.log").open("w")
-        job = subprocess.Popen(
-            command,
-            cwd=self.places[machine],
-            env={**os.environ, "OMP_NUM_THREADS": "1", **OWN_STORE},
-            stdout=log,
-            stderr=log,
-            text=True,
-        )
+        environ = {**os.environ, "OMP_NUM_THREADS": "1", **OWN_STORE}
+        job = subprocess.Popen(command, cwd=self.places[machine], env=environ, stdout=log, stderr=log, text=True)
         self.started.append(job)
         return job
 
@@ -89,27 +84,27 @@ def lose(job: subprocess.Popen[str]) -> None:
     job.wait(60)
 
 
-def test_two_machines_train_and_resume_what_one_trains(tmp_path: Path) -> None:
-    (tmp_path / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: ppo}}\n{PPO}")
-    ended = torchrun(["-m", "rlcore", "run", "ppo.yaml"], tmp_path)
+def trained_here(where: Path, last: int, *arguments: str) -> Any:
+    """The last checkpoint of ranks on one machine."""
+    (where / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: ppo}}\n{PPO}")
+    ended = torchrun(["-m", "rlcore", "run", "ppo.yaml", *arguments], where)
     assert ended.returncode == 0, ended.stderr
-    whole = load_checkpoint(tmp_path / "results" / "ppo" / "checkpoints" / "2560")
+    return load_checkpoint(where / "results" / "ppo" / "checkpoints" / str(last))
+
+
+def test_two_machines_train_and_resume_what_one_trains(tmp_path: Path) -> None:
+    whole = trained_here(tmp_path, 2560)
     with machines(tmp_path) as two:
         two.train()
         assert not (two.places[1] / "results").exists()  # rank 0 alone writes
-        trained = load_checkpoint(two.checkpoints / "2560")
-        np.testing.assert_equal(trained["Pendulum"], whole["Pendulum"])
+        np.testing.assert_equal(load_checkpoint(two.checkpoints / "2560")["Pendulum"], whole["Pendulum"])
         two.train("--resume", "--checkpoint", "1280")
-        resumed = load_checkpoint(two.checkpoints / "2560")
-        np.testing.assert_equal(resumed["Pendulum"], whole["Pendulum"])
+        np.testing.assert_equal(load_checkpoint(two.checkpoints / "2560")["Pendulum"], whole["Pendulum"])
         assert "resumed at step 1280" in two.logs()
 
 
 def test_a_machine_that_is_lost_and_replaced_costs_the_time_since_the_last_checkpoint(tmp_path: Path) -> None:
-    (tmp_path / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: ppo}}\n{PPO}")
-    ended = torchrun(["-m", "rlcore", "run", "ppo.yaml", *LONG], tmp_path)
-    assert ended.returncode == 0, ended.stderr
-    whole = load_checkpoint(tmp_path / "results" / "ppo" / "checkpoints" / "25600")
+    whole = trained_here(tmp_path, 25600, *LONG)
     with machines(tmp_path) as two:
         first, second = two.start(0, *LONG), two.start(1, *LONG)
         deadline = time.monotonic() + 240

@@ -93,9 +93,6 @@ def test_lessons_change_at_the_step_of_one_process(deep_trained: Path) -> None:
     assert steps == sorted(int(path.name) for path in places[1].iterdir() if path.name.isdecimal())
     for step in steps:
         one, two = (load_checkpoint(place / str(step))["run"]["curricula"] for place in places)
-        np.testing.assert_allclose(
-            [each["values"] for each in (one["feed"],)], [each["values"] for each in (two["feed"],)], rtol=0
-        )
         np.testing.assert_equal(one["feed"], two["feed"])
 
 

@@ -57,8 +57,8 @@ def test_a_rank_that_is_killed_is_started_again_and_learns_what_ranks_of_torchru
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_a_checkpoint_from_which_the_ranks_resume_exactly(
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_ranks_end_with_the_command_and_resume_exactly_and_a_signal_that_can_be_caught_saves_a_checkpoint(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
@@ -69,32 +69,17 @@ def test_a_signal_saves_a_checkpoint_from_which_the_ranks_resume_exactly(
     job = begin(stopped, *RANKS, "config.yaml")
     wait_until((stopped / "saved-run").exists, "no checkpoint")
     started = processes_of(job)
-    os.killpg(job.pid, number) if number == signal.SIGINT else job.terminate()
+    os.killpg(job.pid, number) if number == signal.SIGINT else job.send_signal(number)
+    if number == signal.SIGKILL:
+        job.wait()
+        wait_until_gone(started)  # while the ranks are held: nobody tells them to go on
     (stopped / "hold-run").unlink()
     output = ended(job)
     assert job.returncode == code, output
-    assert "interrupted: " in output
+    assert ("interrupted: " in output) == (number != signal.SIGKILL)
     wait_until_gone(started)
     rlcore(stopped, *RANKS, "config.yaml", "--resume")
     assert_equal_runs(stopped / "results" / "run", whole / "results" / "run")
-
-
-@pytest.mark.deep
-def test_ranks_end_with_the_command_and_resume_exactly(tmp_path: Path) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    for place in (whole, killed):
-        prepare(place)
-    rlcore(whole, *RANKS, "config.yaml")
-    (killed / "hold-run").touch()
-    job = begin(killed, *RANKS, "config.yaml")
-    wait_until((killed / "saved-run").exists, "no checkpoint")
-    started = processes_of(job)
-    job.kill()
-    job.communicate()
-    wait_until_gone(started)
-    (killed / "hold-run").unlink()
-    rlcore(killed, *RANKS, "config.yaml", "--resume")
-    assert_equal_runs(killed / "results" / "run", whole / "results" / "run")
 
 
 @pytest.mark.deep

@@ -18,12 +18,13 @@ from rlcore.records import (
     ConfigSection,
     CurriculumSpec,
     EnvironmentSpec,
+    ExporterSpec,
     Record,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
 )
-from rlcore.settings import CurriculumSettings, RewardSettings, RunConfig, SettingError, setting
+from rlcore.settings import CurriculumSettings, ExportSettings, RewardSettings, RunConfig, SettingError, setting
 from rlcore_torch import ActionDistributionSpec, EncoderSpec, NetworkSettings
 
 
@@ -99,6 +100,13 @@ class DepthLike:
 class AcmeSection:
     project: str | None = setting(None, "Project.")
     ratio: float = setting(0.5, "Ratio.", minimum=0, maximum=1)
+    teams: dict[str, int] = setting(factory=dict, description="Teams by name.")
+    token: str | None = setting(None, "A secret.", secret=True)
+
+
+@attrs.frozen(kw_only=True)
+class ChipLike(ExportSettings):
+    bits: int = setting(8, "Bits of a weight.", minimum=1, maximum=32)
 
 
 @attrs.frozen(kw_only=True)
@@ -127,7 +135,7 @@ class WheelLike(CurriculumSettings):
 sys.modules["fake"] = fake = ModuleType("fake")
 for _cls in (PPOLike, OtherTrainer, BonusReward, FileWriter, GridOptions, GridRoute, DepthLike, AcmeSection):
     setattr(fake, _cls.__name__, _cls)
-fake.LessonsLike, fake.WheelLike = LessonsLike, WheelLike  # type: ignore[attr-defined]
+fake.ChipLike, fake.LessonsLike, fake.WheelLike = ChipLike, LessonsLike, WheelLike  # type: ignore[attr-defined]
 
 
 def _trainer(name: str, settings: str, **has: bool) -> TrainerSpec:
@@ -152,6 +160,9 @@ class FakePlugins(Plugins):
             EnvironmentSpec(name="grid", target="fake:Grid", settings="fake:GridOptions", parameters="fake:GridRoute"),
             CurriculumSpec(name="lessons", target="fake:Lessons", settings="fake:LessonsLike"),
             CurriculumSpec(name="wheel", target="fake:Wheel", settings="fake:WheelLike"),
+            ExporterSpec(name="chip", target="fake:Chip", settings="fake:ChipLike", suffix=".bin", summary="for chips"),
+            ExporterSpec(name="flash", target="fake:Flash", suffix=".bin", summary="for flash memories"),
+            ExporterSpec(name="lonely", target="fake:Lonely", settings="fake:AcmeSection", suffix=".lonely"),
             EncoderSpec(name="simple", target="fake:Simple", kinds={"image"}),
             EncoderSpec(name="deep", target="fake:Deep", settings="fake:DepthLike", kinds={"image", "vector"}),
             ActionDistributionSpec(name="gaussian", target="fake:Gaussian", initial_log_std=True),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlcore import ConfigError, ConfigErrors, EnvironmentSettings, Plugins, SettingError
+from rlcore import ConfigError, ConfigErrors, EnvironmentSettings, PluginError, Plugins, SettingError
 from rlcore.config.load import load_config, plugin_settings, used_references
 from rlcore.config.reading import document_from_mapping, parse_document
 from rlcore.plugins import core as builtin
@@ -117,6 +118,12 @@ def test_lessons_without_a_plugin_for_them_are_refused_where_they_are_written(pl
         "c.yaml:4: environment_parameters.wind.curriculum: unknown curriculum 'lessons'",
         "c.yaml:6: environment_parameters.gust: unknown curriculum 'lessons'",
     ]
+
+
+def test_settings_of_an_exporter_are_settings_of_exports(plugins: Any) -> None:
+    said = "c.yaml:2: export.lonely: exporter 'lonely' of plugin 'fake' (rlcore-fake 1.0): its settings class Acme"
+    with pytest.raises(PluginError, match=f"^{re.escape(said)}Section is not an ExportSettings$"):
+        load_config(parse_document("behaviors: {B: {}}\nexport: {lonely: {}}", "c.yaml"), plugins)
 
 
 def test_a_settings_error_carries_the_field_and_reads_alone() -> None:

@@ -155,3 +155,5 @@ def test_two_plugins_with_one_section_are_an_error_of_doctor_as_of_a_run(
     assert refused.exit_code == 4 and refused.stderr.startswith("error: ") and refused.stderr.endswith(f"{said}\n")
     assert (f"{file}:2: behaviors.B.coach: " in refused.stderr) == ("coach" in claimed)
     assert run_rlcore("validate", file, "-p", "no:twin").exit_code == 0
+    file.write_text("behaviors:\n  B: {trainer_type: walker}\nacme_tracker: {token: me}\n")
+    assert run_rlcore("validate", file).exit_code == (0 if "coach" in claimed else 4), "unless it is not used"

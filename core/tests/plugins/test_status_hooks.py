@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlcore import PluginError, Plugins, RunStateError, hookimpl, load_plugins, selection_from
-from rlcore_devkit.fixtures import InstallPlugin
+from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke
 
@@ -115,7 +115,9 @@ def test_a_wrapper_that_swallows_the_answer_is_told(plugins: Plugins, tmp_path: 
         plugins.write_status({}, tmp_path)
 
 
-def test_two_stores_of_the_status_refuse_to_start_and_a_mirror_may_wrap_one(installed_plugin: InstallPlugin) -> None:
+def test_two_stores_of_the_status_refuse_to_start_and_a_mirror_may_wrap_one(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
     read = "@hookimpl\ndef rlcore_read_status():\n    return None\n"
     store = "from rlcore import hookimpl\n{read}@hookimpl{how}\ndef rlcore_write_status(status):\n    {answer}\n"
     for name in ("one", "two"):
@@ -126,6 +128,11 @@ def test_two_stores_of_the_status_refuse_to_start_and_a_mirror_may_wrap_one(inst
     assert str(caught.value) == (
         "rlcore_write_status is answered by plugin 'two' (acme-two 1) and plugin 'one' (acme-one 1), and only one "
         "would store the status; turn one off, for example with -p no:acme-two/two or -p no:acme-one/one"
+    )
+    doctor = run_rlcore("plugins", "doctor", "two")
+    assert doctor.exit_code == 1
+    assert (
+        "  error: rlcore_write_status is answered by acme-two/two, acme-one/one and only one can win" in doctor.stdout
     )
     plugins = load_plugins(selection_from(None, {}, ["no:one"], False), strict=True)
     with pytest.raises(PluginError, match=r"plugin 'late' .* and only one would store the status"):

@@ -149,6 +149,7 @@ def test_inference_needs_an_environment_and_acts_in_it(offline: Any) -> None:
     run.close("interrupted")
 
 
+REFUSED = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text(encoding="utf-8"))["environments"]
 EVALUATION = {"interval": 60, "episodes": 3}
 
 
@@ -166,17 +167,7 @@ def test_the_environment_of_an_offline_run_is_for_evaluation_alone(
     assert run_rlcore("evaluate", files().path, "--episodes", "3", "--json").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("environment", "told"),
-    [
-        (
-            {"type": "corridor", "options": {"length": 4}},
-            "observation 'position' is [4] real numbers instead of [6] real numbers, which the policy",
-        ),
-        ({"type": "uneven"}, "observation 'position' is not there instead of [6] real numbers"),
-        ({"type": "pair"}, "has behaviors Left, Right, the policies are of Agent"),
-    ],
-)
+@pytest.mark.parametrize(("environment", "told"), REFUSED)
 def test_an_environment_that_does_not_fit_the_recorded_behavior_is_refused_before_training(
     offline: Any, files: Any, environment: dict[str, Any], told: str
 ) -> None:

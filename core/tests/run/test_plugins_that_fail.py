@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,18 @@ def with_cloud(tmp_path: Path) -> Any:
     return make
 
 
-def strict_run(configure: Any, changes: Mapping[str, Any] | None = None, **behavior: Any) -> Run:
-    config = configure(changes, **behavior)
-    return Run(config, load_plugins_for(document_from_mapping(config), strict=True))
+@pytest.fixture
+def strict(configure: Any) -> Callable[..., Run]:
+    """``strict(changes, plugin)``: a run whose plugins are strict, with that one as 'cloud' of acme-cloud 1.2."""
+
+    def make(changes: Mapping[str, Any] | None = None, plugin: object | None = None) -> Run:
+        config = configure(changes)
+        run = Run(config, load_plugins_for(document_from_mapping(config), strict=True))
+        if plugin is not None:
+            run.plugins.register(plugin, "cloud", "acme-cloud", "1.2")
+        return run
+
+    return make
 
 
 def assert_saved_whole(files: Any, make_run: Any, step: int, changes: Mapping[str, Any] | None = None) -> None:
@@ -98,15 +107,14 @@ def test_a_writer_that_fails_is_dropped_with_one_warning_and_the_run_goes_on(
 
 
 def test_a_writer_that_fails_ends_a_strict_run_with_a_checkpoint(
-    configure: Any, make_run: Any, files: Any, with_cloud: Any
+    strict: Any, make_run: Any, files: Any, with_cloud: Any
 ) -> None:
     changes = with_cloud("ConnectionError('no route')")
     with pytest.raises(PluginError) as caught:
-        strict_run(configure, changes).train()
+        strict(changes).train()
     assert str(caught.value) == f"{described(changes)} failed at step 100: ConnectionError: no route"
     assert [line["step"] for line in files().metrics] == [50, 100]
-    without = {**changes, "stats": {"cloud": False}}
-    assert_saved_whole(files, make_run, 100, without)
+    assert_saved_whole(files, make_run, 100, {**changes, "stats": {"cloud": False}})
 
 
 def test_strict_plugins_on_the_command_line_end_with_exit_code_4(
@@ -152,13 +160,11 @@ class Raises:
     ],
 )
 def test_a_notification_that_fails_where_plugins_are_strict_costs_nothing_that_was_learned(
-    configure: Any, make_run: Any, files: Any, hook: str, at: int, step: int
+    strict: Any, make_run: Any, files: Any, hook: str, at: int, step: int
 ) -> None:
     changes = {"evaluation": {"interval": 30, "episodes": 2}}
-    run = strict_run(configure, changes)
-    run.plugins.register(Raises(hook, at), "cloud", "acme-cloud", "1.2")
     with pytest.raises(PluginError) as caught:
-        run.train()
+        strict(changes, Raises(hook, at)).train()
     assert str(caught.value) == f"plugin 'cloud' (acme-cloud 1.2) failed in {hook}: OSError: no network"
     assert caught.value.exit_code == 4
     assert files().steps[-1] == step and files().result["outcome"] == "failed"
@@ -166,25 +172,21 @@ def test_a_notification_that_fails_where_plugins_are_strict_costs_nothing_that_w
         assert_saved_whole(files, make_run, step, changes)
 
 
-def test_a_change_of_lesson_that_cannot_be_told_ends_a_strict_run_with_a_checkpoint(
-    configure: Any, make_run: Any, files: Any
-) -> None:
+def test_a_change_of_lesson_that_cannot_be_told_ends_a_strict_run_with_a_checkpoint(strict: Any, files: Any) -> None:
     changes = {
         "plugins.local": [STUBS, str(Path(STUBS).parent / "stub_curriculum.py")],
         "environment.type": "paced",
         "environment_parameters.pace": {"curriculum": {"type": "stages"}},
     }
-    run = strict_run(configure, changes)
-    run.plugins.register(Raises("rlcore_lesson_changed", 1), "cloud", "acme-cloud", "1.2")
     with pytest.raises(PluginError, match="failed in rlcore_lesson_changed: OSError: no network"):
-        run.train()
+        strict(changes, Raises("rlcore_lesson_changed", 1)).train()
     step = files().steps[-1]
     assert 0 < step < 200 and step % 40, "of its own, between two regular ones"
     load_checkpoint(files().path / "checkpoints" / str(step))
     assert files().result["behaviors"]["Agent"]["steps"] == step
 
 
-def test_the_result_is_written_before_plugins_are_told_that_the_run_is_over(configure: Any, files: Any) -> None:
+def test_the_result_is_written_before_plugins_are_told_that_the_run_is_over(strict: Any, files: Any) -> None:
     seen: list[Any] = []
 
     class Reads:
@@ -193,10 +195,8 @@ def test_the_result_is_written_before_plugins_are_told_that_the_run_is_over(conf
             seen.append((outcome, files().result["outcome"]))
             raise OSError("no network")
 
-    run = strict_run(configure)
-    run.plugins.register(Reads(), "cloud", "acme-cloud", "1.2")
     with pytest.raises(PluginError, match="failed in rlcore_run_finished: OSError: no network"):
-        run.train()
+        strict(plugin=Reads()).train()
     assert seen == [("done", "done")] and files().result["outcome"] == "done"
 
 
@@ -220,11 +220,9 @@ def test_plugins_hear_that_a_run_failed_whose_result_cannot_be_written(
     assert heard == [("failed", str(caught.value))]
 
 
-def test_a_failure_in_run_finished_does_not_hide_what_ended_the_run(configure: Any) -> None:
-    run = strict_run(configure, {"environment.options": {"fault": "raise in step"}})
-    run.plugins.register(Raises("rlcore_run_finished", 1), "cloud", "acme-cloud", "1.2")
+def test_a_failure_in_run_finished_does_not_hide_what_ended_the_run(strict: Any) -> None:
     with pytest.raises(Exception, match="failed in step: ZeroDivisionError"):
-        run.train()
+        strict({"environment.options": {"fault": "raise in step"}}, Raises("rlcore_run_finished", 1)).train()
 
 
 # ---------------------------------------------------------------- the check of the configuration

@@ -18,9 +18,9 @@ from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 
 RESUME = {"checkpoint_settings.resume": True}
-PAIR = {"environment.type": "pair", "behaviors.Right": {"summary_freq": 48, "checkpoint_interval": 80}}
 WHOLE = {"checkpoint_settings.run_id": "whole"}
 CASES = yaml.safe_load((Path(__file__).parent / "data/resume.yaml").read_text(encoding="utf-8"))
+KINDS = CASES["kinds"]
 
 
 def stop_at(run: Run, step: int) -> None:
@@ -39,12 +39,11 @@ def stop_at(run: Run, step: int) -> None:
     assert run.outcome == "interrupted"
 
 
-@pytest.mark.parametrize("kind", CASES["kinds"], ids=lambda kind: kind["name"])
-@pytest.mark.parametrize("at", [1, 100, 140])
+@pytest.mark.parametrize(("kind", "at"), [(name, at) for name, kind in KINDS.items() for at in kind["killed_at"]])
 def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
-    make_run: Any, files: Any, kind: Any, at: int, kill_after: Any
+    make_run: Any, files: Any, kind: str, at: int, kill_after: Any
 ) -> None:
-    changes, keywords = kind["changes"], kind["behavior"]
+    changes, keywords = KINDS[kind]["changes"], KINDS[kind]["behavior"]
     with make_run({**changes, **WHOLE}, **keywords) as whole:
         whole.train()
     # A seed drawn at random is written down, and is what the other run takes.
@@ -83,20 +82,6 @@ def test_a_run_stopped_at_any_step_goes_on_exactly_where_its_environment_saves_i
     make_run(RESUME).train()
     for step in files("whole").steps[-2:]:
         assert files().checkpoint(step) == files("whole").checkpoint(step)
-
-
-@pytest.mark.parametrize("at", [160, 200, 230])
-def test_a_behavior_that_has_finished_goes_on_acting_exactly(
-    make_run: Any, files: Any, at: int, kill_after: Any
-) -> None:
-    keywords: dict[str, Any] = {"behaviors": ("Left", "Right"), "keep_checkpoints": 0}
-    changes = {**PAIR, "behaviors.Left.max_steps": 50, "behaviors.Right.max_steps": 240}
-    make_run({**changes, **WHOLE}, **keywords).train()
-    kill_after(make_run(changes, **keywords), at)
-    make_run({**changes, **RESUME}, **keywords).train()
-    assert files().steps == files("whole").steps
-    for step in files("whole").steps:
-        assert files().checkpoint(step) == files("whole").checkpoint(step), step
 
 
 def untimed(metrics: list[Any]) -> list[Any]:

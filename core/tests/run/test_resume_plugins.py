@@ -51,15 +51,26 @@ def with_plugin(run: Run, plugin: object, name: str = "lessons", version: str = 
     return run
 
 
-def test_sections_belong_to_the_checkpoint_the_run_goes_on_from(make_run: Any, files: Any, kill_after: Any) -> None:
+@pytest.mark.parametrize(
+    ("file", "damage", "restored"),
+    [
+        ("checkpoints/120/state.json", None, 1),
+        ("run_logs/training_status.json", None, 2),
+        ("run_logs/training_status.json", "{", 2),
+    ],
+)
+def test_sections_belong_to_the_checkpoint_the_run_goes_on_from_whatever_is_damaged(
+    make_run: Any, files: Any, kill_after: Any, caplog: Any, file: str, damage: str | None, restored: int
+) -> None:
     """The status file is of step 120. If 120 is damaged, plugins get back what they reported for step 80."""
     kill_after(with_plugin(make_run(), Lessons()), 150)
-    (files().path / "checkpoints" / "120" / "state.json").unlink()
+    path = files().path / file
+    path.unlink() if damage is None else path.write_text(damage)
     lessons = Lessons()
-    run = with_plugin(make_run(RESUME), lessons)
-    run.start()
-    assert lessons.restored == {"summaries": 1, "saved": 1}
-    run.close("interrupted")
+    with_plugin(make_run(RESUME), lessons).train()
+    assert lessons.restored == {"summaries": restored, "saved": restored}
+    saved = [entry["steps"] for entry in files().status["Agent"]["checkpoints"]]
+    assert saved == files().steps == [40, 80, 120, 160, 200] and (caplog.records == []) == (restored == 2)
 
 
 def test_a_kill_between_checkpoint_and_status_file_loses_no_section(
@@ -75,31 +86,22 @@ def test_a_kill_between_checkpoint_and_status_file_loses_no_section(
     resumed.close("interrupted")
 
 
-@pytest.mark.parametrize("damage", ["", "{"])
-def test_a_status_file_that_is_lost_or_damaged_costs_nothing(
-    make_run: Any, files: Any, damage: str, caplog: pytest.LogCaptureFixture, kill_after: Any
-) -> None:
-    kill_after(with_plugin(make_run(), Lessons()), 150)
-    path = files().path / "run_logs" / "training_status.json"
-    path.write_text(damage) if damage else path.unlink()
-    lessons = Lessons()
-    with_plugin(make_run(RESUME), lessons).train()
-    assert lessons.restored == {"summaries": 2, "saved": 2}
-    assert caplog.records == []
-    assert (
-        [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps == [40, 80, 120, 160, 200]
-    )
-
-
-def test_two_plugins_that_report_one_section_are_both_named(make_run: Any) -> None:
-    run = with_plugin(with_plugin(make_run(), Lessons(), "one"), Lessons(), "two")
-    with pytest.raises(PluginError, match=r"'two' \(acme-two 1.0\).*'one' \(acme-one 1.0\).*'lessons'|'one'.*'two'"):
+@pytest.mark.parametrize(
+    ("sections", "told"),
+    [
+        (
+            {"one": "lessons", "two": "lessons"},
+            r"'two' \(acme-two 1.0\).*'one' \(acme-one 1.0\).*'lessons'|'one'.*'two'",
+        ),
+        ({"one": "metadata"}, r"'one' \(acme-one 1.0\).*'metadata'"),  # rlcore's own
+    ],
+)
+def test_a_section_has_one_author(make_run: Any, sections: dict[str, str], told: str) -> None:
+    run = make_run()
+    for name, section in sections.items():
+        with_plugin(run, Lessons(section), name)
+    with pytest.raises(PluginError, match=told):
         run.train()
-
-
-def test_a_plugin_may_not_report_a_section_of_rlcores_own(make_run: Any) -> None:
-    with pytest.raises(PluginError, match=r"'lessons' \(acme-lessons 1.0\).*'metadata'"):
-        with_plugin(make_run(), Lessons("metadata")).train()
 
 
 def test_a_plugin_may_add_to_a_behaviors_section_but_not_replace_its_checkpoints(make_run: Any, files: Any) -> None:
@@ -161,19 +163,13 @@ def test_another_set_of_plugins_is_told(make_run: Any, caplog: pytest.LogCapture
 
 
 class Wraps:
-    """Puts something around environments, and leaves trainers as they are."""
+    """Puts something around what is created, and leaves it as it is."""
 
     @hookimpl(wrapper=True)
     def rlcore_create_environment(self) -> Any:
         return (yield)
 
-    @hookimpl(wrapper=True)
-    def rlcore_create_trainer(self) -> Any:
-        return (yield)
-
-    @hookimpl(wrapper=True)
-    def rlcore_create_stats_writer(self) -> Any:
-        return (yield)
+    rlcore_create_trainer = rlcore_create_stats_writer = rlcore_create_environment
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from rlcore_gymnasium.parameter_settings import ParameterRoute
 SEEDS = EpisodeSeeds(3)
 ARGUMENTS = "size, gain, offset, slots, max_episode_steps"
 REFUSED = yaml.safe_load((Path(__file__).parent / "data/refused_parameters.yaml").read_text("utf-8"))
+KINDS = yaml.safe_load((Path(__file__).parent / "data/kinds_of_numbers.yaml").read_text("utf-8"))
 NUMBERS = ", ".join(f"unwrapped.{name}" for name in ("gain", "level", "narrow", "offset", "pull", "size", "tilt"))
 
 
@@ -58,21 +59,7 @@ def test_an_attribute_is_set_before_the_reset_of_each_next_episode(make, dial) -
     assert given(environment, "pull") == [[1.5, 3.5], [2.5, 4.5]]
 
 
-@pytest.mark.parametrize(
-    ("how", "value", "arrives"),
-    [
-        ("attribute unwrapped.level", 7.0, 7),
-        ("attribute unwrapped.pull", 7.0, 7.0),
-        ("attribute unwrapped.narrow", 0.25, np.float32(0.25)),
-        ("attribute unwrapped.tilt", 2.0, 2.0),
-        ("attribute unwrapped.unset", 2.0, 2),  # the type is unknown
-        ("attribute unwrapped.unset", 2.5, 2.5),
-        ("constructor size", 6.0, 6),
-        ("constructor gain", 6.0, 6.0),
-        ("constructor offset", 6.0, 6),
-        ("constructor offset", 6.5, 6.5),
-    ],
-)
+@pytest.mark.parametrize(("how", "value", "arrives"), [*KINDS, ("attribute unwrapped.narrow", 0.25, np.float32(0.25))])
 def test_a_number_arrives_as_the_kind_that_the_attribute_or_the_annotation_has(make, dial, how, value, arrives) -> None:
     way, target = how.split()
     environment = make(dial, 1, parameters={"number": {way: target}})

@@ -24,7 +24,7 @@ from rlcore import (
     RunStateError,
     Transitions,
 )
-from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
+from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_torch import (
     ActionLayout,
     Actor,
@@ -102,9 +102,6 @@ class Curious(ExtrinsicReward):
         self.shown.append(transitions)
         return {"Losses/Curious": float(len(self.shown))}
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"updates": len(self.shown)}
-
 
 def watcher(
     recording: Recording | None,
@@ -114,9 +111,8 @@ def watcher(
     seed: int = 1,
     **hyperparameters: Any,
 ) -> Watcher:
-    def read_recording(path: str, behavior: str) -> Recording:
-        assert recording is not None, "the recording was read"
-        assert (path, behavior) == ("somewhere", "Agent")
+    def read_recording(*given: str) -> Recording:
+        assert recording is not None and given == ("somewhere", "Agent")
         return recording
 
     settings = BehaviorSettings(
@@ -245,12 +241,10 @@ def test_the_learning_rate_follows_its_schedule(recording: Recording) -> None:
 
 def test_it_acts_in_no_environment(recording: Recording) -> None:
     trainer = watcher(recording)
-    nothing: Any = None
-    for step in (lambda: trainer.begin(nothing), lambda: trainer.act(nothing)):
+    asked: list[tuple[Any, ...]] = [(trainer.begin, None), (trainer.act, None), (trainer.observe, None, None)]
+    for method, *nothing in asked:
         with pytest.raises(TypeError, match="Watcher learns from recorded data and acts in no environment"):
-            step()
-    with pytest.raises(TypeError, match="acts in no environment"):
-        trainer.observe(nothing, nothing)
+            method(*nothing)
 
 
 def test_under_inference_the_recording_need_not_be_there(recording: Recording) -> None:
@@ -264,22 +258,6 @@ def test_under_inference_the_recording_need_not_be_there(recording: Recording) -
 
 
 # ---------------------------------------------------------------- state
-
-
-def test_it_goes_on_from_its_state_as_if_never_stopped(recording: Recording) -> None:
-    trainer = watcher(recording, providers=[Curious()], normalize=True)
-    for _ in range(3):
-        trainer.update()
-    state = copied(trainer.state_dict())
-    check_storable(state)
-    resumed = watcher(recording, providers=[Curious()], normalize=True, seed=2)
-    resumed.load_state_dict(state)
-    for _ in range(3):
-        ours, theirs = trainer.update(), resumed.update()
-        assert ours["Losses/Reward"] == theirs["Losses/Reward"]
-    ours, theirs = trainer.state_dict(), resumed.state_dict()
-    del ours["providers"], theirs["providers"]
-    assert_equal(ours, theirs)
 
 
 def test_a_state_learned_from_other_data_is_refused(recording: Recording) -> None:

@@ -29,6 +29,17 @@ def loss(of: nn.Module, step: int) -> torch.Tensor:
     return of(x).square().sum()  # type: ignore[no-any-return]
 
 
+def alike(owned: nn.Module, plain: nn.Module, rtol: float = 1e-5, atol: float = 1e-6) -> None:
+    for mine, other in zip(owned.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=rtol, atol=atol)
+
+
+def judged(kind: Any) -> tuple[nn.Sequential, nn.Sequential, torch.optim.Adam, Any]:
+    """A model for PyTorch's own optimizer, one for ``kind``, and both optimizers."""
+    plain, owned = model(), model()
+    return plain, owned, torch.optim.Adam(plain.parameters(), lr=0.01, eps=1e-5), kind(owned.parameters(), 0.01, 1e-5)
+
+
 def steps(optimizer: Adam, of: nn.Module, first: int) -> None:
     for step in range(first, first + 5):
         optimizer.zero_grad()
@@ -39,9 +50,7 @@ def steps(optimizer: Adam, of: nn.Module, first: int) -> None:
 @BOTH
 @pytest.mark.parametrize("max_norm", [0.5, 1e6])
 def test_updates_are_those_of_torch_adam_with_gradient_clipping(kind: type[FlatAdam], max_norm: float) -> None:
-    plain, owned = model(), model()
-    theirs = torch.optim.Adam(plain.parameters(), lr=0.01, eps=1e-5)
-    ours = kind(owned.parameters(), 0.01, 1e-5)
+    plain, owned, theirs, ours = judged(kind)
     for step in range(20):
         if step == 10:
             ours.learning_rate = theirs.param_groups[0]["lr"] = 0.003
@@ -55,8 +64,7 @@ def test_updates_are_those_of_torch_adam_with_gradient_clipping(kind: type[FlatA
         clipped = torch.cat([p.grad.reshape(-1) for p in owned.parameters() if p.grad is not None])
         assert clipped.norm() <= max_norm * (1 + 1e-6)
         ours.step()
-    for mine, other in zip(owned.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+    alike(owned, plain)
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(KINDS, KINDS)))
@@ -70,15 +78,13 @@ def test_a_saved_optimizer_continues_in_either_implementation(first: type[FlatAd
     assert_equal(other.state_dict(), ours.state_dict())
     steps(ours, whole, 5)
     steps(other, restored, 5)
-    for mine, its in zip(whole.parameters(), restored.parameters(), strict=True):
-        torch.testing.assert_close(mine, its, rtol=0 if first is second else 1e-5, atol=0 if first is second else 1e-7)
+    alike(restored, whole, **({"rtol": 0, "atol": 0} if first is second else {"atol": 1e-7}))
 
 
 @BOTH
 def test_gradients_may_come_from_anywhere(kind: type[FlatAdam]) -> None:
     """Added up by two passes backward, set by hand, or absent: PyTorch's own optimizer is the judge."""
-    plain, owned = model(), model()
-    theirs, ours = torch.optim.Adam(plain.parameters(), lr=0.01, eps=1e-5), kind(owned.parameters(), 0.01, 1e-5)
+    plain, owned, theirs, ours = judged(kind)
     for step in range(6):
         for net, optimizer in ((plain, theirs), (owned, ours)):
             net.zero_grad() if step == 1 else optimizer.zero_grad()
@@ -93,8 +99,7 @@ def test_gradients_may_come_from_anywhere(kind: type[FlatAdam]) -> None:
                 loss(net, step + 10).backward()
                 net[2].weight.grad = torch.full_like(net[2].weight, 0.5)
             optimizer.step()
-    for mine, its in zip(owned.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-6)
+    alike(owned, plain)
 
 
 @BOTH
@@ -103,8 +108,7 @@ def test_parameters_that_lack_gradients_now_and_then_move_as_with_torch_adam(
     kind: type[FlatAdam], saved: type[FlatAdam] | None
 ) -> None:
     """Layers with gradients are drawn; the state goes through ``saved`` in the middle."""
-    plain, owned = model(), model()
-    theirs, ours = torch.optim.Adam(plain.parameters(), lr=0.01, eps=1e-5), kind(owned.parameters(), 0.01, 1e-5)
+    plain, owned, theirs, ours = judged(kind)
     draws = torch.rand(12, 4, generator=torch.Generator().manual_seed(3)) < 0.6
     draws[0], draws[1], draws[2] = False, True, torch.tensor([True, True, False, False])
     for step, drawn in enumerate(draws.tolist()):
@@ -123,8 +127,7 @@ def test_parameters_that_lack_gradients_now_and_then_move_as_with_torch_adam(
             assert norm > 0.5 or not any(drawn)
             optimizer.step()
         assert [not p.equal(old) for p, old in zip(owned.parameters(), before, strict=True)] == drawn
-        for mine, its in zip(owned.parameters(), plain.parameters(), strict=True):
-            torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-6)
+        alike(owned, plain)
 
 
 @BOTH
@@ -145,8 +148,7 @@ def test_two_optimizers_share_a_parameter(kind: type[FlatAdam]) -> None:
             (head(torch.tanh(both[0](x))) if step % 2 else both(x)).square().sum().backward()
             optimizer.step()
     for own, its in zip(ours, theirs, strict=True):
-        for p, q in zip(own.parameters(), its.parameters(), strict=True):
-            torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
+        alike(own, its)
 
 
 @BOTH
