@@ -124,11 +124,7 @@ def test_a_loss_survives_the_way_there_and_back() -> None:
     def function(x: Tensor) -> tuple[Loss, Tensor]:
         return Loss(*(x.sum() + number for number in range(4)), x * 2.0), x.max()
 
-    def record(step: Callable[[], Sequence[Tensor]]) -> tuple[Replay, Sequence[Tensor]]:
-        made = list(step())
-        return lambda: [mine.copy_(tensor) for mine, tensor in zip(made, step(), strict=True)] and None, made
-
-    step = CapturedStep(function, torch.device("cpu"), record)
+    step = CapturedStep(function, torch.device("cpu"), Accumulator().record)
     for number in range(WARM_UP + 3):
         loss, largest = step(torch.tensor([1.0, number]))
         assert isinstance(loss, Loss) and loss.entropy == 1.0 + number + 3
