@@ -29,43 +29,38 @@ from rlcore_devkit.fixtures import InstallPlugin, RunRlcore, installed_plugin, r
 __all__ = ["installed_plugin", "run_rlcore"]
 
 ACME = """
-import attrs
-from rlcore import BehaviorSection, ConfigSection, ExporterSpec, RewardProviderSpec
+from rlcore import BehaviorSection, ConfigSection, ExporterSpec, RewardProviderSpec, StatsWriterSpec, hookimpl
 from rlcore_torch import OptimizerSpec, ScheduleSpec
-from rlcore import StatsWriterSpec, hookimpl
 
 @hookimpl
 def rlcore_optimizers():
-    return [OptimizerSpec(name="adamw", target="{heavy}:adamw", settings="{heavy}:AdamW")]
+    return [OptimizerSpec(name="adamw", target="acme_heavy:adamw", settings="acme_heavy:AdamW")]
 
 @hookimpl
 def rlcore_schedules():
-    return [ScheduleSpec(name="squared", target="{heavy}:squared")]
+    return [ScheduleSpec(name="squared", target="acme_heavy:squared")]
 
 @hookimpl
 def rlcore_reward_providers():
-    return [RewardProviderSpec(name="bonus", target="{heavy}:Bonus", settings="{heavy}:BonusSettings")]
+    return [RewardProviderSpec(name="bonus", target="acme_heavy:Bonus", settings="acme_heavy:BonusSettings")]
 
 @hookimpl
 def rlcore_stats_writers():
-    return [StatsWriterSpec(name="tracker", target="{heavy}:make_tracker", settings="{heavy}:Tracker")]
+    return [StatsWriterSpec(name="tracker", target="acme_heavy:make_tracker", settings="acme_heavy:Tracker")]
 
 @hookimpl
 def rlcore_exporters():
-    return [ExporterSpec(name="chip", target="{heavy}:Chip", suffix=".chip")]
+    return [ExporterSpec(name="chip", target="acme_heavy:Chip", suffix=".chip")]
 
 @hookimpl
 def rlcore_config_sections():
-    return [
-        ConfigSection(name="acme", target="{heavy}:Section"),
-        BehaviorSection(name="rivals", target="{heavy}:SelfPlay"),
-    ]
-
+    section = ConfigSection(name="acme", target="acme_heavy:Section")
+    return [section, BehaviorSection(name="rivals", target="acme_heavy:SelfPlay")]
 """
 HEAVY = """
 import attrs
-from rlcore import ExtrinsicReward
-from rlcore import RewardSettings, setting
+import torch
+from rlcore import ExtrinsicReward, RewardSettings, setting
 from rlcore_torch import OptimizerSettings
 
 @attrs.frozen(kw_only=True)
@@ -73,7 +68,6 @@ class AdamW(OptimizerSettings):
     weight_decay: float = setting(0.01, "Weight decay.")
 
 def adamw(parameters, learning_rate, settings):
-    import torch
     return torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=settings.weight_decay)
 
 def squared(progress):
@@ -98,7 +92,7 @@ class make_tracker:
     def __init__(self, settings, run): pass
     def write(self, behavior, step, stats): pass
     def flush(self): pass
-    def close(self): pass
+    close = flush
 
 class Chip:
     def __init__(self, settings, run): pass
@@ -126,7 +120,7 @@ def trained(
     if block["trainer_type"] == "sac":
         block["hyperparameters"] = {"buffer_init_steps": 100, "batch_size": 16, "steps_per_update": 10}
     block["hyperparameters"] |= {"optimizer": {"type": "adamw"}, "learning_rate_schedule": "squared"}
-    installed = installed_plugin("acme", "acme-rl", "1.0", ACME.format(heavy="acme_heavy"))
+    installed = installed_plugin("acme", "acme-rl", "1.0", ACME)
     (installed.directory / "acme_heavy.py").write_text(HEAVY)
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     done = run_rlcore("run", tmp_path / "config.yaml", "-p", "acme")
@@ -135,12 +129,12 @@ def trained(
     return tmp_path / "working" / "results" / "run"
 
 
-def uninstall(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if "acme-rl" not in path])
+def uninstall(monkeypatch: pytest.MonkeyPatch, distribution: str = "acme-rl") -> None:
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if distribution not in path])
 
 
 @pytest.mark.parametrize("trained", ["ppo", "sac"], indirect=True)
-def test_a_run_is_measured_without_its_rewards_writers_sections_and_optimizer(
+def test_a_run_is_measured_and_read_without_its_rewards_writers_sections_and_optimizer(
     trained: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_all = run_rlcore("evaluate", trained, "--episodes", "3", "--json")
@@ -152,10 +146,6 @@ def test_a_run_is_measured_without_its_rewards_writers_sections_and_optimizer(
     for block in ("acme", "behaviors.Pole.rivals"):
         assert f"ignored, because no plugin that is on has these blocks: {block}" in off.stderr
     assert "warning: plugin 'acme-rl/acme' (asked for by config) is not installed" in absent.stderr
-
-
-def test_policies_and_data_of_a_run_are_read_without_them(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    uninstall(monkeypatch)
     assert load_policies(trained).keys() == {"Pole"}
     assert read_run(trained).status["metadata"]["run_steps"] == 200
 
@@ -217,9 +207,8 @@ from rlcore import RewardProviderSpec, TrainerSpec, hookimpl
 
 @hookimpl
 def rlcore_trainers():
-    settings = "rlcore_ppo.settings:PPOSettings"
-    target, network = "rlcore_ppo.trainer:PPOTrainer", "rlcore_torch:NetworkSettings"
-    return [TrainerSpec(name="globex", target=target, settings=settings, network=network)]
+    target, settings = "rlcore_ppo.trainer:PPOTrainer", "rlcore_ppo.settings:PPOSettings"
+    return [TrainerSpec(name="globex", target=target, settings=settings, network="rlcore_torch:NetworkSettings")]
 
 @hookimpl
 def rlcore_reward_providers():
@@ -233,17 +222,14 @@ def test_a_run_names_the_plugin_that_it_was_made_with_and_that_is_gone(
 ) -> None:
     """The plugin was on because it was installed: the configuration of the run does not name it."""
     installed_plugin("globex", "globex-rl", "0.1.0", GLOBEX)
-    config = copy.deepcopy({key: CONFIG[key] for key in ("environment", "behaviors", "checkpoint_settings")})
-    config["behaviors"]["Pole"] = {
-        "trainer_type": "globex",
-        "hyperparameters": {"buffer_size": 64, "batch_size": 32},
-        "reward_signals": {"globex": {}},
-        "max_steps": 100,
-    }
+    hyperparameters = CONFIG["behaviors"]["Pole"]["hyperparameters"]
+    block = {"trainer_type": "globex", "hyperparameters": hyperparameters, "reward_signals": {"globex": {}}}
+    config = {key: CONFIG[key] for key in ("environment", "checkpoint_settings")}
+    config["behaviors"] = {"Pole": {**block, "max_steps": 100}}
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(config, sort_keys=False))
     assert run_rlcore("run", file).exit_code == 0
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if "globex-rl" not in path])
+    uninstall(monkeypatch, "globex-rl")
     gone = "the run was made with plugin globex (globex-rl 0.1.0), which is not installed\n"
     for words in (("run", "--resume", "--run-id", "run"), ("run", file, "--resume"), ("evaluate", "results/run")):
         refused = run_rlcore(*words)

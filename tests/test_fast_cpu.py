@@ -223,9 +223,3 @@ def test_torch_compile_captures_each_loss_as_one_graph(make_trainer: MakeTrainer
     assert ours.keys() == theirs.keys() and ours
     for name, grad in ours.items():
         torch.testing.assert_close(grad, theirs[name], rtol=1e-4, atol=1e-6)
-
-
-# ---------------------------------------------------------------- threads
-
-
-# ---------------------------------------------------------------- what reading PPO takes

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from checked_workers import Checked, fault, make
+from ray_jobs import listening, runs, wait_until_gone
 from worker_runs import metrics, train, weights
 
 from rlcore import EnvironmentFailed
@@ -24,12 +25,11 @@ from rlcore_ray.session import connection
 from rlcore_ray.settings import RaySettings
 
 pytestmark = [pytest.mark.distributed, pytest.mark.xdist_group("ray")]
-ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 def children() -> list[psutil.Process]:
     """The processes that this one started, and those that they started."""
-    return [each for each in psutil.Process().children(recursive=True) if each.status() not in ENDED]
+    return [each for each in psutil.Process().children(recursive=True) if runs(each)]
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,7 @@ def own_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[psutil.Pr
     assert signal.getsignal(signal.SIGTERM) is handler
     yield started
     connection.close()
-    _, alive = psutil.wait_procs(started, timeout=60)
-    assert [each for each in alive if each.is_running() and each.status() not in ENDED] == []
+    wait_until_gone(started)
     assert [name for name in os.environ if name not in variables and ("RAY" in name or "BREAKPOINT" in name)] == []
 
 
@@ -114,12 +113,4 @@ def test_a_cluster_without_room_is_named_at_the_deadline(tmp_path: Path) -> None
 
 
 def test_an_own_ray_listens_on_this_machine_only(own_ray: list[psutil.Process], opened: list[Any]) -> None:
-    listening = [
-        found.laddr
-        for each in own_ray
-        if each.is_running()
-        for found in each.net_connections(kind="inet")
-        if found.status == psutil.CONN_LISTEN
-    ]
-    assert len(listening) >= 2
-    assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+    assert listening(own_ray) == {"127.0.0.1"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +68,10 @@ def mask_of(behavior: BehaviorSpec, generator: np.random.Generator) -> NDArray[n
 CASES = [(kind, "ppo", {}) for kind in SPECS]
 CASES += [(kind, "sac", {}) for kind in ("vector", "image", "uneven bounds", "hybrid")]
 CASES += [(kind, "ppo", {"memory": MEMORY}) for kind in ("hybrid", "image")]
-every_case = pytest.mark.parametrize(("kind", "trainer", "network"), CASES)
 
 
-@every_case
-def test_a_policy_from_a_checkpoint_alone_acts_as_before(
+@pytest.mark.parametrize(("kind", "trainer", "network"), CASES)
+def test_a_policy_from_a_checkpoint_alone_acts_as_before_and_is_one_function_of_tensors(
     trained: Trained, tmp_path: Path, kind: str, trainer: str, network: dict[str, Any]
 ) -> None:
     """Without the run, its configuration and its environment, whose plugin is not loaded."""
@@ -97,6 +96,31 @@ def test_a_policy_from_a_checkpoint_alone_acts_as_before(
         assert ours.dtype == theirs.dtype and ours.kind == theirs.kind
         np.testing.assert_equal((ours.low, ours.high), (theirs.low, theirs.high))
     np.testing.assert_array_equal(found.env_index, behavior.env_index)
+    assert_module_acts_as(policy, seen, mask)
+
+
+def assert_module_acts_as(policy: Any, seen: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None) -> None:
+    """With the same noise, or none, and with the same memory."""
+    module, behavior = policy.module(), policy.behavior
+    drawing = np.random.default_rng(2)
+    memory = drawing.standard_normal((ROWS, policy.memory_size)).astype(np.float32) if policy.memory_size else None
+    policy.seed(3)
+    drawing = np.random.default_rng(3)  # as the policy draws
+    noise = (
+        drawing.standard_normal((ROWS, behavior.continuous), dtype=np.float32),
+        gumbel_noise(drawing, (ROWS, behavior.mask_size)),
+    )
+    tensors = {name: torch.from_numpy(array) for name, array in seen.items()}
+    masks, memories = (None if array is None else torch.from_numpy(array) for array in (mask, memory))
+    for given in (None, tuple(map(torch.from_numpy, noise))):
+        own = None if memory is None else memory.copy()
+        expected = policy.act(seen, mask, given is None, *(() if own is None else (own,)))
+        with torch.no_grad():
+            output = module(tensors, masks, memories, given)
+        parts = [None if part is None else part.numpy() for part in output]
+        assert_equal(Actions(parts[0], parts[1]), expected, 2e-6)
+        if own is not None:
+            np.testing.assert_allclose(parts[2], own, atol=1e-6)
 
 
 def test_a_policy_takes_the_array_of_its_only_observation_and_says_what_does_not_fit(trained: Trained) -> None:
@@ -112,39 +136,6 @@ def test_a_policy_takes_the_array_of_its_only_observation_and_says_what_does_not
     ):
         with pytest.raises(ValueError, match=message):
             policy.act(wrong)
-
-
-@every_case
-def test_a_policy_is_one_function_of_tensors(
-    trained: Trained, kind: str, trainer: str, network: dict[str, Any]
-) -> None:
-    run = trained(kind, trainer, **network)
-    policy, behavior = run.behaviors["Agent"].policy, run.behaviors["Agent"].spec
-    module = policy.module()
-    generator = np.random.default_rng(1)
-    seen, mask = random_observations(behavior, ROWS, generator), mask_of(behavior, generator)
-    memory = generator.standard_normal((ROWS, policy.memory_size)).astype(np.float32) if policy.memory_size else None
-    policy.seed(3)
-    drawing = np.random.default_rng(3)  # as the policy draws
-    noise = (
-        drawing.standard_normal((ROWS, behavior.continuous), dtype=np.float32),
-        gumbel_noise(drawing, (ROWS, behavior.mask_size)),
-    )
-    tensors = {name: torch.from_numpy(array) for name, array in seen.items()}
-    for given in (None, tuple(map(torch.from_numpy, noise))):
-        own = None if memory is None else memory.copy()
-        expected = policy.act(seen, mask, given is None, *(() if own is None else (own,)))
-        with torch.no_grad():
-            output = module(
-                tensors,
-                None if mask is None else torch.from_numpy(mask),
-                None if memory is None else torch.from_numpy(memory),
-                given,
-            )
-        parts = [None if part is None else part.numpy() for part in output]
-        assert_equal(Actions(parts[0], parts[1]), expected, 2e-6)
-        if own is not None:
-            np.testing.assert_allclose(parts[2], own, atol=1e-6)
 
 
 class Parts(torch.nn.Module):

@@ -51,12 +51,12 @@ CONFIG: dict[str, Any] = {
 
 
 @attrs.define
-class Workplace:
+class Place:
     """A directory with ``config.yaml`` and ``results/run``, and the processes that work there."""
 
     path: Path
     results: Path
-    processes: list[ForkServerProcess] = attrs.field(factory=list)
+    processes: list[Any] = attrs.field(factory=list)
 
     @property
     def run(self) -> Path:
@@ -70,6 +70,25 @@ class Workplace:
     def steps(self) -> list[int]:
         return [checkpoint.step for checkpoint in find_checkpoints(self.checkpoints)]
 
+    def json(self, name: str) -> Any:
+        return json.loads((self.run / name).read_text())
+
+    @property
+    def result(self) -> Any:
+        return self.json("result.json")
+
+    def content(self, step: int) -> dict[str, Any]:
+        """All of a checkpoint that must be equal in equal runs."""
+        path = self.checkpoints / str(step)
+        state = json.loads((path / "state.json").read_text())
+        del state["run"]["wall_seconds"]
+        return {file.name: file.read_bytes() for file in path.glob("*.safetensors")} | {"state.json": state}
+
+
+@attrs.define
+class Workplace(Place):
+    """A place whose commands are forks of a server."""
+
     @property
     def stderr(self) -> str:
         return (self.path / "stderr").read_text()
@@ -77,9 +96,6 @@ class Workplace:
     @property
     def stdout(self) -> str:
         return (self.path / "stdout").read_text()
-
-    def json(self, name: str) -> Any:
-        return json.loads((self.run / name).read_text())
 
     def configure(self, **behavior: Any) -> None:
         """Writes ``config.yaml``; keywords are the behavior's, but for ``environment``, its id, and some blocks.
@@ -140,13 +156,6 @@ class Workplace:
         for line in lines:
             del line["time"], line["stats"]["Performance/Steps Per Second"]
         return lines
-
-    def content(self, step: int) -> dict[str, Any]:
-        """All of a checkpoint that must be equal in equal runs."""
-        path = self.checkpoints / str(step)
-        state = json.loads((path / "state.json").read_text())
-        del state["run"]["wall_seconds"]
-        return {file.name: file.read_bytes() for file in path.glob("*.safetensors")} | {"state.json": state}
 
     def shown(self, path: Path) -> Path:
         """``path`` as messages show it: what lies where the command was started, by its path from there."""
@@ -262,23 +271,8 @@ STUBS = Path(__file__).resolve().parents[2] / "core" / "tests" / "run" / "stub_p
 
 
 @attrs.define
-class Quick:
+class Quick(Place):
     """Runs of the numpy trainer, each a process started from nothing: what Python does at its exit counts too."""
-
-    path: Path
-    processes: list[subprocess.Popen[str]] = attrs.field(factory=list)
-
-    @property
-    def run(self) -> Path:
-        return self.path / "results" / "run"
-
-    @property
-    def result(self) -> Any:
-        return json.loads((self.run / "result.json").read_text())
-
-    @property
-    def steps(self) -> list[int]:
-        return [checkpoint.step for checkpoint in find_checkpoints(self.run / "checkpoints")]
 
     def configure(self, changes: dict[str, Any], **behavior: Any) -> None:
         behavior = {"trainer_type": "slow", "max_steps": 400, "summary_freq": 50, "checkpoint_interval": 40} | behavior
@@ -334,7 +328,7 @@ def quick(tmp_path: Path) -> Iterator[Callable[..., Quick]]:
     made: list[Quick] = []
 
     def make(changes: dict[str, Any] | None = None, **behavior: Any) -> Quick:
-        place = Quick(tmp_path)
+        place = Quick(tmp_path, tmp_path / "results")
         place.configure(changes or {}, **behavior)
         made.append(place)
         return place

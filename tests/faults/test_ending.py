@@ -46,24 +46,16 @@ def test_a_signal_during_a_long_evaluation_is_answered_at_once_and_costs_nothing
     assert place.result["stop"] == {"reason": signal.Signals(number).name, "exit_code": 128 + number}
     # The resumed run plays the evaluation that was abandoned.
     assert place.finish("--resume", "--set", "evaluation.environment.options.seconds=0")[0] == 0
-    ours = content(place), metrics(place), place.result["evaluation"]
+    ours = place.content(400), metrics(place), place.result["evaluation"]
     fast = EVALUATION | {"environment": {"num_envs": 1, "options": {"seconds": 0.0}}}
     place.configure({"evaluation": fast}, checkpoint_interval=1000)
     assert place.finish("--force")[0] == 0
-    assert ours == (content(place), metrics(place), place.result["evaluation"])
+    assert ours == (place.content(400), metrics(place), place.result["evaluation"])
 
 
 def metrics(place: Any) -> list[Any]:
     lines = [json.loads(line) for line in (place.run / "metrics.jsonl").read_text().splitlines()]
     return [(line["step"], line["stats"].get("Evaluation/Cumulative Reward")) for line in lines]
-
-
-def content(place: Any) -> Any:
-    """All of the last checkpoint but the time that the run took."""
-    path = place.run / "checkpoints" / "400"
-    state = json.loads((path / "state.json").read_text())
-    del state["run"]["wall_seconds"]
-    return state, {file.name: file.read_bytes() for file in path.glob("*.safetensors")}
 
 
 def test_a_second_signal_during_an_update_ends_the_process_at_once(quick: Any) -> None:
@@ -169,15 +161,8 @@ def test_a_progress_bar_is_ended_before_the_last_words_of_a_process_that_cannot_
 def test_a_close_that_hangs_does_not_keep_an_evaluation(quick: Any) -> None:
     place = quick()
     assert place.finish()[0] == 0
-    process = place.popen(
-        "evaluate",
-        "--allow-local",
-        str(place.run),
-        "--set",
-        "environment.options.close_seconds=600.0",
-        stdout=PIPE,
-        stderr=PIPE,
-    )
+    words = ("evaluate", "--allow-local", str(place.run), "--set", "environment.options.close_seconds=600.0")
+    process = place.popen(*words, stdout=PIPE, stderr=PIPE)
     output, errors = process.communicate(timeout=20)
     assert process.returncode == 0 and output.startswith("Agent: mean reward ")
     assert errors == "warning: closing the environment takes more than 5 s; the process ends without it\n"

@@ -8,14 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
-from ray_jobs import assert_equal_runs, begin, last_state, prepare, rlcore, wait_until
+from ray_jobs import assert_equal_runs, begin, ended, last_state, prepare, processes_of, rlcore, runs, wait_until
 from ray_nodes import Nodes, nodes
 
 pytestmark = [
@@ -25,7 +23,6 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed"),
 ]
 HERE = Path(__file__).parent
-DEADLINE = 240.0
 
 
 @pytest.mark.deep
@@ -57,37 +54,27 @@ def test_hosts_that_are_lost_cost_only_their_open_episodes(tmp_path: Path, kills
 def test_a_command_that_is_interrupted_leaves_no_process(
     tmp_path: Path, end: Callable[[subprocess.Popen[str]], None], code: int
 ) -> None:
+    workers = {"executor": "ray", "count": 2}
     config = {
-        "environment": {
-            "type": "gymnasium",
-            "id": "Pendulum-v1",
-            "num_envs": 4,
-            "workers": {"executor": "ray", "count": 2},
-        },
+        "environment": {"type": "gymnasium", "id": "Pendulum-v1", "num_envs": 4, "workers": workers},
         "behaviors": {"A": {"trainer_type": "ppo", "max_steps": 10**7, "summary_freq": 400}},
         "checkpoint_settings": {"run_id": "run"},
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    child = subprocess.Popen(
-        [sys.executable, "-c", "from rlcore.cli.main import process; process()", "run", "config.yaml"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
+    child = begin(tmp_path, "run", "config.yaml")
     assert child.stdout is not None
     for line in child.stdout:
         if "Step:" in line:
             break
-    started = psutil.Process(child.pid).children(recursive=True)
+    started = processes_of(child)
     assert sum("PartActor" in each.name() for each in started) == 2
     end(child)
-    output = child.communicate(timeout=DEADLINE)[0]
+    output = ended(child)
     assert child.returncode == code, output
     if code > 0:
         result = json.loads((tmp_path / "results/run/result.json").read_text())
         assert result["outcome"] == "interrupted" and result["behaviors"]["A"]["steps"] > 0
-    deadline = time.monotonic() + DEADLINE
-    while left := [each.name() for each in started if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
+    wait_until(lambda: not any(map(runs, started)), "processes are left")
 
 
 @pytest.mark.deep

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from checked_workers import FAULTY, SEED, Checked, descriptors, fault, left_processes, make
+from ray_jobs import begin, runs
 
 from rlcore import Actions, EnvironmentFailed, EpisodeSeeds, PluginError
 from rlcore_devkit.fixtures import RunRlcore
@@ -152,28 +154,17 @@ behaviors:
     trainer_type: ppo
     hyperparameters: {{batch_size: 32, buffer_size: 128}}
     network_settings: {{hidden_units: 8, num_layers: 1}}
-    max_steps: {steps}
+    max_steps: 10000000
     summary_freq: 200
 checkpoint_settings: {{run_id: run, results_dir: {results!r}}}
 """
 
 
-def run_command(tmp_path: Path, steps: int) -> subprocess.Popen[str]:
-    config, plugin = tmp_path / "config.yaml", str(FAULTY)
-    config.write_text(CONFIG.format(plugin=plugin, steps=steps, results=str(tmp_path)))
-    program = "from rlcore.cli.main import process; process()"
-    return subprocess.Popen(
-        [sys.executable, "-c", program, "run", str(config)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
 def test_a_run_learns_on_after_a_failure_and_ctrl_c_saves_it(tmp_path: Path, run_rlcore: RunRlcore) -> None:
     """Ctrl-C reaches every process of the terminal: the workers ignore it, and the run saves and ends them."""
-    run = run_command(tmp_path, 10_000_000)
+    text = CONFIG.format(plugin=str(FAULTY), results=str(tmp_path))
+    (tmp_path / "config.yaml").write_text(text)
+    run = begin(tmp_path, "run", "config.yaml")
     metrics, deadline = tmp_path / "run" / "metrics.jsonl", time.monotonic() + 120
     while not metrics.exists() or '"Environment/Aborted Episodes"' not in metrics.read_text():
         assert time.monotonic() < deadline and run.poll() is None, run.communicate(timeout=60)
@@ -233,18 +224,6 @@ if __name__ == "__main__":
 """
 
 
-def children(process: int) -> list[int]:
-    lists = Path(f"/proc/{process}/task").rglob("children")
-    return [int(word) for each in lists for word in each.read_text().split()]
-
-
-def runs(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 @pytest.mark.parametrize(
     "number", [pytest.param(number, marks=[pytest.mark.deep] if number >= 2 else []) for number in range(4)]
 )
@@ -256,11 +235,11 @@ def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path, number: int, d
     try:
         assert parent.stdout is not None and parent.stdout.readline() == "ready\n"
         parent.stdout.close()
-        workers = children(parent.pid)
-        every = [*workers, *(child for worker in workers for child in children(worker))]
+        workers = psutil.Process(parent.pid).children()
+        every = [*workers, *(child for worker in workers for child in worker.children())]
         assert len(every) == 4
         if number % 4 == 3:
-            os.kill(workers[0], signal.SIGSTOP)
+            workers[0].suspend()
     finally:
         parent.kill()
         parent.wait()

@@ -167,35 +167,13 @@ def test_fixed_opponents_that_two_behaviors_have_are_rated_apart(run_rlcore: Run
 
 # ---------------------------------------------------------------- resumed with another configuration
 
-BLOCK = f"    self_play:\n{SELF_PLAY}"
-WITHOUT = (
-    "results/run: behavior 'Player' learned with self_play, this configuration has no such block; resume with the "
-    "block of the run, or start a new run with initialize_from"
-)
-# Changes of the first file, changes of the resumed one, and the message.
-RESUMED: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]], str]] = {
-    "a snapshot of another shape": (
-        [], [("    max_steps", "    network_settings: {hidden_units: 16}\n    max_steps")],
-        "behavior 'Player': the saved network does not fit this configuration: actor.layers.0.bias is (128,) in the "
-        "checkpoint and (16,) in this run",
-    ),
-    "without the block, and as many agents": (
-        [(SELF_PLAY, f"{SELF_PLAY}      learn_from: all\n")], [(BLOCK, "")], WITHOUT,
-    ),
-    "with a new block": (
-        [(BLOCK, "")], [],
-        "checkpoint results/run/checkpoints/128: behavior 'Player': trainer 'ppo': the checkpoint was saved without "
-        "self_play; remove the block, or start a new run with initialize_from",
-    ),
-}  # fmt: skip
 
-
-@pytest.mark.parametrize("case", RESUMED)
+@pytest.mark.parametrize("case", RULES["resumed"])
 def test_a_run_resumed_with_another_block(run_rlcore: RunRlcore, file: File, case: str) -> None:
-    start, changes, message = RESUMED[case]
-    file(ONE, *start)
+    start, changes, message = RULES["resumed"][case]
+    file(ONE, *start.items())
     assert run_rlcore("run", "c.yaml").exit_code == 0
-    file(ONE, ("max_steps: 128", "max_steps: 256"), *changes)
+    file(ONE, ("max_steps: 128", "max_steps: 256"), *changes.items())
     result = run_rlcore("run", "c.yaml", "--resume")
     assert result.exit_code == 5 and result.stderr.count("\n") == 1
     assert result.stderr.startswith(f"error: {message}")

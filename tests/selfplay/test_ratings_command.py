@@ -10,12 +10,15 @@ from typing import Any
 import matplotlib.image
 import numpy as np
 import pytest
+import yaml
 from playing_bots import play, self_play
 
 from rlcore import save_checkpoint
 from rlcore.cli.main import main
 from rlcore_ghost.selfplay.elo import EloTable
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY, MatchLog
+
+MISTAKES = yaml.safe_load((Path(__file__).parent / "data/ratings_mistakes.yaml").read_text(encoding="utf-8"))
 
 
 def save_run(path: Path, step: int, log: MatchLog, elo: EloTable, changes: Mapping[str, Any] | None = None) -> None:
@@ -54,18 +57,17 @@ def test_the_table_shows_players_by_strength_with_all_ratings(run: Path, capsys:
     rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
     table = [[cell.strip() for cell in row] for row in rows if len(row) == 6]
     names = [row[0] for row in table]
-    assert {"Player@0", "Player@5000", "Player@5000+"} == {"Player@0", "Player@5000", "Player@5000+"} & set(names)
+    assert {"Player@0", "Player@5000", "Player@5000+"} <= set(names)
     fitted = [float(row[2]) for row in table]
     assert fitted == sorted(fitted, reverse=True)
     at = names.index("Player@0")
     assert table[at][2] == "1200"
     assert table[at][1] == f"{elo.rating(log.player('Player@0')):.0f}"
     assert "Bradley-Terry ratings: Player@0 is fixed at 1200" in out
-    assert "cycle" not in out
-    assert "not zero-sum" not in out
+    assert "cycle" not in out and "not zero-sum" not in out
 
 
-def test_json_has_everything(run: Path, capsys: Any) -> None:
+def test_json_has_everything_and_cycles_and_the_mixture_are_pointed_out(run: Path, capsys: Any) -> None:
     log, elo = rps()
     log.not_zero_sum = 4
     save_run(run, 100, log, elo)
@@ -79,17 +81,11 @@ def test_json_has_everything(run: Path, capsys: Any) -> None:
     shares = pytest.approx([0.9, 0.9, 0.9])
     assert report["cycles"] == [{"players": ["rock", "scissors", "paper"], "shares": shares}]
     assert report["nash"] == pytest.approx({"rock": 1 / 3, "scissors": 1 / 3, "paper": 1 / 3})
-    assert {each["name"]: each["elo"] for each in report["players"]} == dict.fromkeys(
-        ("rock", "scissors", "paper"), 1500
-    )
+    names = ("rock", "scissors", "paper")
+    assert {each["name"]: each["elo"] for each in report["players"]} == dict.fromkeys(names, 1500)
     assert all(each["games"] == 200 and each["share"] == 0.5 for each in report["players"])
 
-
-def test_cycles_the_mixture_and_games_that_are_not_zero_sum_are_pointed_out(run: Path, capsys: Any) -> None:
-    log, elo = rps()
-    log.not_zero_sum = 4
-    save_run(run, 100, log, elo)
-    assert main(["ratings", "duel", "--players", "2"]) == 0
+    assert main(["ratings", "duel", "--checkpoint", "100", "--players", "2"]) == 0
     out = capsys.readouterr().out
     for text in (
         "cycle: rock beats scissors (90%), scissors paper (90%), paper rock (90%)",
@@ -112,8 +108,7 @@ def test_the_matrix_has_the_newest_players_that_fit_the_terminal(
     lines = capsys.readouterr().out.splitlines()
     (title,) = (number for number, line in enumerate(lines) if line.startswith("wins/draws"))
     rows = [line for line in lines[title:] if line.startswith("│")]
-    assert all("…" not in row for row in rows)
-    assert len(rows) == shown
+    assert len(rows) == shown and all("…" not in row for row in rows)
     assert ("the newest" in lines[title]) == (shown < 12)
     assert "Player@11000 (12)" in rows[-1]
 
@@ -151,31 +146,15 @@ def test_the_picture_shows_the_matrix_in_color(run: Path, capsys: Any, players: 
     assert (np.ptp(right, axis=2) > 0.3).mean() > 0.01  # colored cells, not only black and white
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["none"], "none: neither a run directory nor the id of a run in results/"),
-        (["duel", "--checkpoint", "7"], "there is no checkpoint '7'; there are 10, 20, 30"),
-        (["duel", "--checkpoint", "20"], "duel: checkpoint 20 has no match log: no behavior of the run has self_play"),
-        (["duel", "--checkpoint", "30"], "checkpoint 30: the match log cannot be used: the entry 'elo' is 5"),
-        (["duel", "--checkpoint", "10", "--anchor", "rok"], "no player 'rok'; did you mean 'rock'?"),
-        (["duel", "--checkpoint", "10", "--plot", "picture.what"], "unknown format 'what'; use .png, .svg or .pdf"),
-        (
-            ["duel", "--checkpoint", "10", "--plot", "nowhere/picture.png"],
-            "there is no directory nowhere; create it",
-        ),
-    ],
-)
-def test_errors_are_one_line_that_says_what_to_do(run: Path, capsys: Any, arguments: list[str], message: str) -> None:
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES.items())
+def test_errors_are_one_line_that_says_what_to_do(run: Path, capsys: Any, arguments: str, message: str) -> None:
     log, elo = rps()
     save_run(run, 10, log, elo)
     save_checkpoint(run / "checkpoints", 20, {"run": {"seed": 1, "steps": {"A": 20}}, "A": {"model": {}}})
     save_run(run, 30, log, elo, {"elo": 5})
-    assert main(["ratings", *arguments]) != 0
+    assert main(["ratings", *arguments.split()]) != 0
     printed = capsys.readouterr()
-    assert message in printed.err
-    assert printed.err.count("\n") == 1
-    assert printed.out == ""
+    assert message in printed.err and printed.err.count("\n") == 1 and printed.out == ""
 
 
 def test_a_picture_without_matplotlib_names_the_extra(run: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

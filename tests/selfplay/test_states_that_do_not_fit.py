@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
+import yaml
 from resumed_games import Rules, difference, played
 
 from rlcore import RunStateError
@@ -92,56 +94,35 @@ def test_every_damaged_entry_raises_and_changes_nothing() -> None:
     assert tried > 400
 
 
-def entry(*path: str, value: Any) -> Any:
-    return lambda state: damaged(state, path, value)
-
-
 TWO = {"Agent": (0,), "Other": (1,)}
-SNAPSHOTS = (ENTRY, "snapshots")
-UNFIT: dict[str, tuple[Rules, Any, str]] = {
-    "without self-play": (RULES, entry(ENTRY, value=DELETED), "the checkpoint was saved without self_play; remove the"),
-    "without ratings": (RULES, entry(STATE_ENTRY, value=DELETED), "self_play in other behaviors; resume with the"),
-    "fewer environments": (attrs.evolve(RULES, envs=2), None, r"'team' is an array of int64 of shape \(3,\), not .*2"),
-    "another number of teams": (attrs.evolve(RULES, sizes=(1, 1, 1)), None, r"the teams \[0, 1\], and .* \[0, 1, 2\]"),
-    "other teams": (attrs.evolve(RULES, sizes=(1, 1)), None, r"'Agent' is an array of bool of shape \(9,\), not"),
-    "players in another order": (
-        RULES, entry(STATE_ENTRY, "log", "names", value=["rock", "Agent", *"abcdefghijklmnop"]), "players rock, Agent",
-    ),
-    "more behaviors": (attrs.evolve(RULES, behaviors=TWO), None, "behaviors Agent, this .* in Agent, Other; resume"),
-    "other opponents": (attrs.evolve(RULES, fixed=("paper",)), None, "fixed_opponents rock, this .* paper"),
-    "fewer opponents": (attrs.evolve(RULES, fixed=()), None, "fixed_opponents rock, this configuration has none"),
-    "learn_from": (
-        attrs.evolve(RULES, settings={**RULES.settings, "learn_from": "all"}), None,
-        "learned from 6 agents at a time, this configuration from 9; resume with the learn_from",
-    ),
-    "a place without a policy": (RULES, entry(ENTRY, "place", value=np.full(9, 77)), "'place' names place 77, where"),
-    "a window of nothing": (RULES, entry(ENTRY, "window", value=[77]), "'window' names places without a snapshot"),
-    "a snapshot without a place": (RULES, entry(*SNAPSHOTS, "x", value={}), "'snapshots' has the places .*x"),
-    "a snapshot of a fixed opponent": (RULES, entry(*SNAPSHOTS, "0", value={}), "'snapshots' has the places .*0"),
-    "a policy of another shape": (
-        RULES, entry(*SNAPSHOTS, "1", "policy", value={"number": np.zeros(2, np.int64)}), r"'number' is .* \(2,\)",
-    ),
-    "seats of others": (RULES, entry(ENTRY, "seats", value=np.full(6, 5)), "agents in seats that are not theirs"),
-    "a team that is not there": (RULES, entry(STATE_ENTRY, "learning_team", value=9), "names team 9 of 2"),
-    "a result of a stranger": (RULES, entry(STATE_ENTRY, "results", "99", value=[1.0, 1]), "for the player '99' of"),
-    "a result without a number": (RULES, entry(STATE_ENTRY, "results", "0", value=[1.0, 0.5]), "'number' is 0.5, not"),
-    "players without names": (RULES, entry(STATE_ENTRY, "players", value=np.full((3, 2), 99)), "player without a name"),
-    "fewer ratings": (
-        RULES, entry(STATE_ENTRY, "elo", value={"ratings": np.zeros(1), "advantages": np.zeros(0)}), "1 ratings for",
-    ),
-    "a generator of another kind": (
-        RULES, entry(ENTRY, "generator", "bit_generator", value="MT19937"), "is not the state of a generator",
-    ),
-}  # fmt: skip
+UNFIT = yaml.safe_load((Path(__file__).parent / "data/states.yaml").read_text(encoding="utf-8"))
+
+
+def other_rules(changes: Mapping[str, Any]) -> Rules:
+    settings = {**RULES.settings, **changes.get("settings", {})}
+    lists = {name: tuple(value) for name, value in changes.items() if isinstance(value, list)}
+    return attrs.evolve(RULES, **{**changes, **lists, "settings": settings})
+
+
+def with_entry(state: Mapping[str, Any], path: str, value: Any = DELETED) -> dict[str, Any]:
+    """The state with another entry; where it has an array, a number fills one like it and a list is another array."""
+    *way, last = path.split("/")
+    old: Any = state
+    for key in way:
+        old = old[key]
+    old = old.get(last)
+    if isinstance(old, np.ndarray) and value is not DELETED:
+        value = np.array(value, old.dtype) if isinstance(value, list) else np.full_like(old, value)
+    return damaged(state, (*way, last), value)
 
 
 @pytest.mark.parametrize("case", UNFIT)
 def test_a_state_of_another_run_raises_one_clear_error_and_changes_nothing(case: str) -> None:
-    rules, change, message = UNFIT[case]
-    state, play = played(60, RULES).state()["Agent"], played(47, rules)
+    state, play = played(60, RULES).state()["Agent"], played(47, other_rules(UNFIT[case].get("rules", {})))
+    message, change = UNFIT[case]["message"], UNFIT[case].get("change")
     before = play.state()
     with pytest.raises(RunStateError, match=message) as caught:
-        play.trainers["Agent"].load_state_dict(state if change is None else change(state))
+        play.trainers["Agent"].load_state_dict(with_entry(state, **change) if change else state)
     assert "\n" not in str(caught.value)
     assert difference(before, play.state()) is None
     play.run(10)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
 from rlcore import Actions, EpisodeSeeds, document_from_mapping, load_config, load_plugins_for
@@ -113,15 +115,9 @@ def fault(kind: str, env: int, episode: int, step: int) -> Fault:
 def left_processes() -> list[int]:
     """Processes of workers whose parent is this process."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                words = (entry / "cmdline").read_bytes()
-                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-            except OSError:
-                continue
-            if b"rlcore_workers.child" in words and int(parent) == os.getpid():
-                found.append(int(entry.name))
+    for each in psutil.Process().children():
+        with suppress(psutil.Error):  # it has ended
+            found += [each.pid] if "rlcore_workers.child" in " ".join(each.cmdline()) else []
     return found
 
 

@@ -86,13 +86,21 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 def processes_of(job: subprocess.Popen[str]) -> list[psutil.Process]:
     """The processes that a command started, and those that they started."""
-    return [each for each in psutil.Process(job.pid).children(recursive=True) if each.status() not in ENDED]
+    return [each for each in psutil.Process(job.pid).children(recursive=True) if runs(each)]
+
+
+def runs(process: psutil.Process) -> bool:
+    """Whether a process is there that has not ended."""
+    try:
+        return process.status() not in ENDED
+    except psutil.NoSuchProcess:
+        return False
 
 
 def wait_until_gone(processes: Sequence[psutil.Process]) -> None:
     """Wait until none of the processes is left."""
     _, alive = psutil.wait_procs(processes, timeout=DEADLINE)
-    assert [each for each in alive if each.is_running() and each.status() not in ENDED] == []
+    assert not any(map(runs, alive))
 
 
 def listening(processes: Sequence[psutil.Process]) -> set[str]:

@@ -14,13 +14,14 @@ import rlcore
 from rlcore import SavedRun
 
 CASES: dict[str, dict[str, Any]] = data("worker_runs")
+GAMES: dict[str, dict[str, Any]] = data("pettingzoo_runs")
 PPO, SAC = CASES["ppo"]["behavior"], CASES["sac"]["behavior"]
 
 
 def train(
     directory: Path, case: str, workers: Any, steps: int = 600, resume: bool = False, checkpoint: str | None = None
 ) -> None:
-    parts = CASES[case]
+    parts = (CASES | GAMES)[case]
     start = {"resume": resume, "checkpoint": checkpoint}
     rlcore.Run(
         {
@@ -49,8 +50,8 @@ def arrays(value: Any) -> list[np.ndarray]:
     return [value] if isinstance(value, np.ndarray) else []
 
 
-def weights(directory: Path) -> list[bytes]:
-    return [array.tobytes() for array in arrays(SavedRun.open(directory / "run").models)]
+def weights(directory: Path, checkpoint: str = "last") -> list[bytes]:
+    return [array.tobytes() for array in arrays(SavedRun.open(directory / "run", checkpoint).models)]
 
 
 def metrics(directory: Path) -> list[Any]:

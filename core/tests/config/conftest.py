@@ -100,6 +100,8 @@ class DepthLike:
 class AcmeSection:
     project: str | None = setting(None, "Project.")
     ratio: float = setting(0.5, "Ratio.", minimum=0, maximum=1)
+    teams: dict[str, int] = setting(factory=dict, description="Teams by name.")
+    token: str | None = setting(None, "A secret.", secret=True)
 
 
 @attrs.frozen(kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -78,6 +78,10 @@ class Files:
         state = self.json(f"checkpoints/{step}/state.json")
         del state["run"]["wall_seconds"]
         return content | {"state.json": state}
+
+    def checkpoints(self, after: int = -1) -> dict[int, Any]:
+        """Every checkpoint on disk of a step after that one."""
+        return {step: self.checkpoint(step) for step in self.steps if step > after}
 
     def everything(self) -> dict[str, bytes]:
         return {str(p.relative_to(self.path)): p.read_bytes() for p in sorted(self.path.rglob("*")) if p.is_file()}
@@ -187,16 +191,19 @@ def killed_before_status(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run, int]
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """``script(1, 3, 2)``: the scores that evaluations get, whatever is played."""
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """``script(1, 3, 2)``: the scores that evaluations get, whatever is played; the list of what played."""
 
-    def play(scores: Iterator[float], policies: Any) -> EvaluationResult:
-        score = float(next(scores))
-        return EvaluationResult({name: BehaviorEvaluation(score, 0.0, 1, 7.0, (score,)) for name in policies})
+    def make(*scores: float) -> list[Any]:
+        left, played = iter(scores), list[Any]()
 
-    def make(*scores: float) -> None:
-        iterator = iter(scores)
-        monkeypatch.setattr(rlcore.run.evaluation.evaluate, "play", lambda policies, *_: play(iterator, policies))
+        def play(policies: Mapping[str, Any], *_: Any) -> EvaluationResult:
+            played.append(copy.deepcopy(policies))
+            score = float(next(left))
+            return EvaluationResult({name: BehaviorEvaluation(score, 0.0, 1, 7.0, (score,)) for name in policies})
+
+        monkeypatch.setattr(rlcore.run.evaluation.evaluate, "play", play)
+        return played
 
     return make
 

@@ -49,19 +49,20 @@ def fraction(seed: int, name: str, env: int, episode: int) -> float:
     return float(block[episode % 256, 0])
 
 
-def test_every_episode_begins_with_what_was_drawn_for_it(make_run: Any) -> None:
-    run = make_run(PACED)
+@pytest.mark.parametrize("several", [False, True])
+def test_every_episode_begins_with_what_was_drawn_for_it(make_run: Any, several: bool) -> None:
+    """Also with curricula of several types side by side."""
+    run = make_run({**PACED, **BOTH, "environment_parameters.pay.curriculum.reset": False} if several else PACED)
     run.train()
     environment, curriculum = parts(run)
-    assert isinstance(curriculum, Curriculum)
-    assert len(environment.begun) > 40 and {stage for _, _, pace, _ in environment.begun for stage in [pace // 10]} == {
-        0.0, 1.0, 2.0, 3.0,
-    }  # fmt: skip
+    assert isinstance(curriculum, Curriculum) and list(curricula_of(run)) == ["stages", "lessons"][: 1 + several]
+    _, _, paces, pays = zip(*environment.begun, strict=True)
+    stages = [pace // 10 for pace in paces]
+    assert len(stages) > 40 and stages == sorted(stages) and set(stages) == {0.0, 1.0, 2.0, 3.0}
+    assert {pay // 10 for pay in pays} == ({0, 1, 2, 3} if several else {0})
     for env, episode, pace, pay in environment.begun:
         assert pace % 10 == pytest.approx(fraction(5, "pace", env, episode))
-        assert pay == 1.0  # not given, so the environment's own
-    stages = [pace // 10 for _, _, pace, _ in environment.begun]
-    assert stages == sorted(stages)
+        assert pay % 10 == pytest.approx(fraction(5, "pay", env, episode) if several else 1.0)  # the environment's own
 
 
 def test_a_new_stage_is_what_every_copy_plays_next(make_run: Any) -> None:
@@ -108,17 +109,6 @@ def test_a_behavior_that_has_finished_reports_no_episodes(make_run: Any) -> None
     run.close()
 
 
-def test_curricula_of_several_types_run_side_by_side(make_run: Any) -> None:
-    run = make_run({**PACED, **BOTH, "environment_parameters.pay.curriculum.reset": False})
-    run.train()
-    environment, _ = parts(run)
-    assert list(curricula_of(run)) == ["stages", "lessons"]
-    assert {int(pay // 10) for _, _, _, pay in environment.begun} == {0, 1, 2, 3}
-    for env, episode, pace, pay in environment.begun:
-        assert pace % 10 == pytest.approx(fraction(5, "pace", env, episode))
-        assert pay % 10 == pytest.approx(fraction(5, "pay", env, episode))
-
-
 # ---------------------------------------------------------------- state
 
 
@@ -134,10 +124,7 @@ def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
     before = files().steps[-1]
     resumed = make_run({**changes, **RESUME}, **keywords)
     resumed.train()
-    later = [step for step in files("whole").steps if step > before]
-    assert later
-    for step in later:
-        assert files().checkpoint(step) == files("whole").checkpoint(step), step
+    assert files().checkpoints(after=before) == files("whole").checkpoints(after=before) != {}
     played, all_played = parts(resumed)[0].begun, parts(whole)[0].begun
     assert played == all_played[-len(played) :]
 
@@ -195,37 +182,35 @@ def test_a_plugin_may_not_report_a_section_of_that_name(make_run: Any) -> None:
         run.train()
 
 
-def test_lessons_of_ml_agents_are_where_a_run_begins(make_run: Any, tmp_path: Path) -> None:
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """The training status of a run of ML-Agents, whose directory is ``theirs``; it is not yet written."""
     logs = tmp_path / "results" / "theirs" / "run_logs"
     logs.mkdir(parents=True)
-    (logs / "training_status.json").write_text(json.dumps(CASES["ml_agents"], indent=4))
-    for origin in ("theirs", str(logs.parent)):
-        run = make_run(
-            {**PACED, "checkpoint_settings": {"initialize_lessons_from": origin, "run_id": f"r{len(origin)}"}}
-        )
-        run.start()
-        environment, _ = parts(run)
-        assert [pace // 10 for _, _, pace, _ in environment.begun] == [2.0, 2.0]
-        run.close()
+    return logs / "training_status.json"
+
+
+def test_lessons_of_ml_agents_are_where_a_run_begins(make_run: Any, theirs: Path) -> None:
+    theirs.write_text(json.dumps(CASES["ml_agents"], indent=4))
+    for run_id, origin in (("by_name", "theirs"), ("by_path", str(theirs.parent.parent))):
+        with make_run({**PACED, "checkpoint_settings": {"initialize_lessons_from": origin, "run_id": run_id}}) as run:
+            run.start()
+            assert [pace // 10 for _, _, pace, _ in run.environment.begun] == [2.0, 2.0]
 
 
 def test_a_status_of_another_version_is_told_of_and_none_is_refused(
-    make_run: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_run: Any, theirs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     changes = {**PACED, "checkpoint_settings.initialize_lessons_from": "theirs"}
     with pytest.raises(RunStateError, match=r"initialize_lessons_from 'theirs': .*run_logs holds no training status"):
         make_run(changes).start()
-    logs = tmp_path / "results" / "theirs" / "run_logs"
-    logs.mkdir(parents=True)
-    status = logs / "training_status.json"
-    status.write_text(json.dumps({"pace": {"lesson_num": 2}}))
+    theirs.write_text(json.dumps({"pace": {"lesson_num": 2}}))
     with pytest.raises(RunStateError, match=r"its training status has no metadata\.stats_format_version"):
         make_run(changes).start()
-    status.write_text(json.dumps({**CASES["ml_agents"], "metadata": {"stats_format_version": "0.1.0"}}))
-    run = make_run(changes)
-    run.start()
+    theirs.write_text(json.dumps({**CASES["ml_agents"], "metadata": {"stats_format_version": "0.1.0"}}))
+    with make_run(changes) as run:
+        run.start()
     assert "its training status is in version 0.1.0 of the format, rlcore reads 0.3.0" in caplog.text
-    run.close()
 
 
 # ---------------------------------------------------------------- evaluation and acting

@@ -27,6 +27,7 @@ from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.files.status_file import read_status_file, write_status_file
 
 ENVIRONMENT = "environment 'corridor' of plugin 'stub_plugin' (local)"
+FAILING = {"fault": "raise in step", "at": 1, "env": 0}
 RESUME = {"checkpoint_settings.resume": True}
 REFUSED = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text(encoding="utf-8"))
 
@@ -65,31 +66,23 @@ def test_a_value_that_is_huge_and_finite_is_no_error(make_run: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("changes", "message"),
     [
-        ("raise in step", f"{ENVIRONMENT} failed in step: ZeroDivisionError: division by zero"),
-        ("raise in reset", f"{ENVIRONMENT} failed in reset: OSError: the port is in use"),
+        (faulty("raise in step"), f"{ENVIRONMENT} failed in step: ZeroDivisionError: division by zero"),
+        (faulty("raise in reset"), f"{ENVIRONMENT} failed in reset: OSError: the port is in use"),
+        (  # training has another environment, or the same one with other options
+            {"evaluation": {"interval": 30, "episodes": 2, "environment": {"id": "hard", "options": FAILING}}},
+            f"evaluation: {ENVIRONMENT}, id 'hard', failed in step: ZeroDivisionError: division by zero",
+        ),
     ],
 )
-def test_an_environment_that_raises_is_named(make_run: Any, files: Any, fault: str, message: str) -> None:
+def test_an_environment_that_raises_is_named(make_run: Any, files: Any, changes: Any, message: str) -> None:
     with pytest.raises(EnvironmentFailed) as caught:
-        make_run(faulty(fault)).train()
+        make_run(changes).train()
     assert str(caught.value) == message and caught.value.exit_code == 3
     assert isinstance(caught.value.__cause__, (ZeroDivisionError, OSError))  # --debug shows where
-    if fault == "raise in step":
+    if changes == faulty("raise in step"):
         check_what_is_left(files(), make_run)
-
-
-def test_an_environment_that_raises_while_evaluating_is_named(make_run: Any) -> None:
-    """Training has another environment, or the same one with other options."""
-    options = {"fault": "raise in step", "at": 1, "env": 0}
-    run = make_run({"evaluation": {"interval": 30, "episodes": 2, "environment": {"id": "hard", "options": options}}})
-    with pytest.raises(EnvironmentFailed) as caught:
-        run.train()
-    assert str(caught.value) == (
-        f"evaluation: {ENVIRONMENT}, id 'hard', failed in step: ZeroDivisionError: division by zero"
-    )
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 @pytest.mark.parametrize("what", ["reward", "group reward"])

@@ -19,56 +19,46 @@ FORCE = {"checkpoint_settings": {"force": True}}
 RESUME = {"checkpoint_settings": {"resume": True}}
 
 
-class NoNetwork:
-    """A plugin that cannot do its part of a start."""
+class Refuses:
+    """A plugin whose ``hook`` raises; ``note`` is a file that it writes before."""
 
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
+    def __init__(self, hook: str, error: BaseException, note: str = "") -> None:
+        self.notes = {note: b"of the new run"} if note else {}
 
-    @hookimpl
-    def rlcore_create_stats_writer(self, spec: Any) -> None:
-        raise self.error
+        def refuse(run: Any) -> None:
+            for name, text in self.notes.items():
+                (run.directory / name).write_bytes(text)
+            raise error
 
-
-class Refuses(NoNetwork):
-    rlcore_create_stats_writer = None  # type: ignore[assignment]
-
-    @hookimpl
-    def rlcore_run_started(self, run: Any) -> None:
-        (run.directory / "notes.txt").write_text("of the new run")
-        raise self.error
+        setattr(self, hook, hookimpl(refuse))
 
 
 @pytest.mark.parametrize(
     ("plugin", "error"),
     [
-        (NoNetwork(OSError("no network")), PluginError),
-        (Refuses(OSError("no network")), PluginError),
-        (Refuses(KeyboardInterrupt()), KeyboardInterrupt),
+        (Refuses("rlcore_create_stats_writer", OSError("no network")), PluginError),
+        (Refuses("rlcore_run_started", OSError("no network"), "notes.txt"), PluginError),
+        (Refuses("rlcore_run_started", KeyboardInterrupt(), "notes.txt"), KeyboardInterrupt),
     ],
 )
-def test_a_forced_start_that_fails_after_it_wrote_costs_no_old_run(
+def test_a_start_that_fails_after_it_wrote_costs_no_old_run_and_takes_no_name(
     make_run: Any, files: Any, plugin: Any, error: type[BaseException]
 ) -> None:
+    def fail(changes: Any = None) -> None:
+        run = make_run(changes, plugins={"cloud": plugin})
+        run.plugins._manager._strict = True
+        with pytest.raises(error):
+            run.train()
+
+    if not plugin.notes:
+        fail()
+        assert not files().path.exists()
     make_run().train()
     before = files().everything()
-    run = make_run({**FORCE, "env_settings.seed": 6})
-    run.plugins._manager._strict = True
-    run.plugins.register(plugin, "cloud")
-    with pytest.raises(error):
-        run.train()
-    notes = {"notes.txt": b"of the new run"} if isinstance(plugin, Refuses) else {}
-    assert files().everything() == before | notes, "what a plugin does not declare could be a user's"
+    fail({**FORCE, "env_settings.seed": 6})
+    assert files().everything() == before | plugin.notes, "what a plugin does not declare could be a user's"
     assert [path.name for path in files().path.parent.iterdir()] == ["run"]
     make_run(RESUME).train()  # the lock is free
-
-
-def test_a_first_start_that_fails_after_it_wrote_leaves_the_name_free(make_run: Any, files: Any) -> None:
-    run = make_run(plugins={"cloud": NoNetwork(OSError("no network"))})
-    with pytest.raises(PluginError, match="no network"):
-        run.train()
-    assert not files().path.exists()
-    make_run().train()
 
 
 def test_a_run_that_fails_before_its_first_checkpoint_costs_no_old_run(
@@ -161,7 +151,7 @@ def test_a_resume_that_cannot_start_changes_neither_result_nor_configuration(mak
     before = files().everything()
     run = make_run(RESUME, max_steps=400)
     run.plugins._manager._strict = True
-    run.plugins.register(Refuses(OSError("no network")), "cloud")
+    run.plugins.register(Refuses("rlcore_run_started", OSError("no network"), "notes.txt"), "cloud")
     with pytest.raises(PluginError):
         run.train()
     for name in ("result.json", "configuration.yaml", "metrics.jsonl"):

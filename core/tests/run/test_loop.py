@@ -398,22 +398,15 @@ def test_the_current_score_stops_the_run_never_the_best(make_run: Any, script: A
     assert found == [(3.0, 9.0), (6.0, 9.0)] and run.steps == 150
 
 
-def test_the_best_model_is_always_the_one_that_was_scored(make_run: Any, files: Any, monkeypatch: Any) -> None:
+def test_the_best_model_is_always_the_one_that_was_scored(make_run: Any, files: Any, script: Any) -> None:
     """The saved weights are those that played, not older or newer ones, also if the run stops there."""
-    played = []
-
-    def play(policies: Mapping[str, Any], *_: Any) -> EvaluationResult:
-        played.append(policies["Agent"].trainer.weights.copy())
-        score = float(len(played))
-        return EvaluationResult({"Agent": BehaviorEvaluation(score, 0.0, 1, 7.0, (score,))})
-
-    monkeypatch.setattr(rlcore.run.evaluation.evaluate, "play", play)
+    played = script(1.0, 2.0, 3.0)
     run = make_run({"evaluation": {"interval": 30, "stop_at": 3.0}})
     run.train()
-    assert run.steps == 90 == run.scores.best_step and len(played) == 3
+    assert run.steps == 90 == run.scores.best_step
+    _, second, third = (policies["Agent"].trainer.weights for policies in played)
     saved = load_checkpoint(files().path / "checkpoints" / "best" / "90")
-    assert np.array_equal(saved["Agent"]["model"]["weights"], played[2])
-    assert not np.array_equal(played[1], played[2])
+    assert np.array_equal(saved["Agent"]["model"]["weights"], third) and not np.array_equal(second, third)
 
 
 def test_an_epoch_tells_its_own_evaluation_and_the_best_of_all(make_run: Any, script: Any) -> None:
@@ -436,9 +429,7 @@ def test_evaluating_disturbs_nothing(make_run: Any, files: Any) -> None:
     for _ in run:
         run.evaluate(3, seed=run.steps, deterministic=False)
     assert first.behaviors["Left"].episodes == 3 and first.behaviors["Right"].episodes == 6
-    assert files().steps == files("whole").steps
-    for step in files().steps:
-        assert files().checkpoint(step) == files("whole").checkpoint(step)
+    assert files().checkpoints() == files("whole").checkpoints()
 
 
 def test_each_copy_plays_a_fixed_share_however_long_its_episodes_are(make_run: Any) -> None:

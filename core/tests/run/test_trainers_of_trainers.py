@@ -142,17 +142,8 @@ def test_a_trainer_may_play_on_after_its_last_step(make_run: Any) -> None:
             made[behavior.name] = PlayingOn(inner, behavior.slots)
             return made[behavior.name]
 
-    run: Run = make_run(
-        {
-            "environment.type": "pair",
-            "environment.num_envs": 2,
-            "behaviors.Left.max_steps": 32,
-            "behaviors.Right.max_steps": 128,
-        },
-        behaviors=("Left", "Right"),
-        checkpoint_interval=10_000,
-    )
-    run.plugins.register(Wrap(), "wrap")
+    changes = {"environment.type": "pair", "behaviors.Left.max_steps": 32, "behaviors.Right.max_steps": 128}
+    run: Run = make_run(changes, {"wrap": Wrap()}, behaviors=("Left", "Right"), checkpoint_interval=10_000)
     run.train()
     calls = made["Left"].calls
     stopped = calls.index("stop_learning")

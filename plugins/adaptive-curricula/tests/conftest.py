@@ -29,6 +29,14 @@ def what_ends(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
     return (generator.random(NUM_ENVS) < 0.4).nonzero()[0], generator.random(NUM_ENVS)
 
 
+def ended_episodes(rows: Any, returns: Any, numbers: Any, settled: int, draw_id: Any, **more: Any) -> EndedEpisodes:
+    """Episodes of the environments ``rows`` [K] that ended in one step, of a length of 1 and without group rewards."""
+    others = {"values": np.zeros(draw_id.shape), "group_returns": np.zeros(len(rows)), "behavior": BEHAVIOR, **more}
+    lengths = np.array(others.pop("lengths", np.ones(len(rows))), np.int64)
+    told = {"numbers": numbers, "settled": settled, "returns": returns, "draw_id": draw_id}
+    return EndedEpisodes(slots=rows, env_index=rows, lengths=lengths, **told, **others)
+
+
 @attrs.define
 class RunAsTold:
     """The attributes of a run that the factory of a curriculum reads."""
@@ -51,10 +59,7 @@ class Loop:
     def __attrs_post_init__(self) -> None:
         self.episodes = np.zeros(NUM_ENVS, np.int64)
         env_index = np.arange(NUM_ENVS)
-        first, second = (
-            self.curriculum.draw(env_index, self.episodes),
-            self.curriculum.draw(env_index, self.episodes + 1),
-        )
+        first, second = (self.curriculum.draw(env_index, self.episodes + ahead) for ahead in (0, 1))
         self.values, self.draw_id = first.values.copy(), first.draw_id.copy()
         self.next_values, self.next_draw_id = second.values.copy(), second.draw_id.copy()
 
@@ -68,21 +73,10 @@ class Loop:
         if not ended.size:
             return
         returns = np.array([self.outcome(self.values[env], float(noise[env])) for env in ended])
-        self.curriculum.episodes_ended(
-            EndedEpisodes(
-                behavior=BEHAVIOR,
-                slots=ended,
-                env_index=ended,
-                numbers=np.arange(self.told, self.told + len(ended)),  # as if they started in this order
-                settled=self.told + len(ended),
-                returns=returns,
-                group_returns=np.zeros(len(ended)),
-                lengths=np.ones(len(ended), np.int64),
-                values=self.values[ended],
-                draw_id=self.draw_id[ended],
-            )
-        )
+        numbers = np.arange(self.told, self.told + len(ended))  # as if they started in this order
         self.told += len(ended)
+        values, draw_id = self.values[ended], self.draw_id[ended]
+        self.curriculum.episodes_ended(ended_episodes(ended, returns, numbers, self.told, draw_id, values=values))
         self.episodes[ended] += 1
         self.values[ended], self.draw_id[ended] = self.next_values[ended], self.next_draw_id[ended]
         self.begun += [(int(c), int(self.episodes[c]), tuple(self.values[c].tolist())) for c in ended]
@@ -135,6 +129,7 @@ class Simulation:
     """The contents of this file, for tests that cannot import it."""
 
     run: RunAsTold = attrs.field(factory=RunAsTold)
+    ended_episodes: Callable[..., EndedEpisodes] = ended_episodes
     loop: Callable[..., Loop] = Loop
     plain_loop: Callable[..., list[Begun]] = plain_loop
     uniform_of: Callable[..., list[float]] = uniform_of
@@ -151,21 +146,11 @@ def told() -> Callable[..., EndedEpisodes]:
 
     count = itertools.count()
 
-    def make(draw_id: Any, returns: Any, behavior: str = BEHAVIOR, **more: Any) -> EndedEpisodes:
-        draw_id, returns = np.array(draw_id, np.int64), np.array(returns, np.float64)
-        slots, begun = np.arange(len(returns)), next(count) * 1000
-        return EndedEpisodes(
-            behavior=behavior,
-            slots=slots,
-            env_index=slots,
-            numbers=begun + slots,
-            settled=begun + 1000,
-            returns=returns,
-            group_returns=np.array(more.get("group_returns", [0.0] * len(returns)), np.float64),
-            lengths=np.array(more.get("lengths", [1] * len(returns)), np.int64),
-            values=np.zeros(draw_id.shape),
-            draw_id=draw_id,
-        )
+    def make(draw_id: Any, returns: Any, **more: Any) -> EndedEpisodes:
+        more = {key: np.array(each) if isinstance(each, list) else each for key, each in more.items()}
+        rows, begun = np.arange(len(returns)), next(count) * 1000
+        draws = np.array(draw_id, np.int64)
+        return ended_episodes(rows, np.array(returns, np.float64), begun + rows, begun + 1000, draws, **more)
 
     return make
 

@@ -133,22 +133,19 @@ def test_an_action_an_environment_keeps_is_not_overwritten_by_the_next(make, rec
     assert [action.tolist() for action in kept] == [[0.25, 0.25], [0.5, 0.5]]
 
 
-def test_an_error_in_step_names_id_environment_episode_and_cause(make, recorder) -> None:
-    environment = make(recorder, 2, ends=["", "raise"])
+@pytest.mark.parametrize(
+    ("faults", "doing", "error"),
+    [
+        ({"ends": ["", "raise"]}, "episode 5: step", "ZeroDivisionError: division by zero"),
+        ({"ends": ["", "terminated"], "fail_reset_at": 1}, "episode 6: reset", "OSError: the port is in use"),
+    ],
+)
+def test_an_error_names_id_environment_episode_and_cause(make, recorder, faults, doing, error) -> None:
+    environment = make(recorder, 2, **faults)
     environment.reset(SEEDS, np.array([5, 6]))
     act = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
     environment.step(act)
     with pytest.raises(EnvironmentFailed) as caught:
         environment.step(act)
-    assert (
-        str(caught.value) == f"{recorder}: environment 0, episode 5: step failed: ZeroDivisionError: division by zero"
-    )
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
-
-
-def test_an_error_in_reset_names_id_environment_episode_and_cause(make, recorder) -> None:
-    environment = make(recorder, 2, ends=["terminated"], fail_reset_at=1)
-    environment.reset(SEEDS, np.array([5, 6]))
-    with pytest.raises(EnvironmentFailed) as caught:
-        environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})
-    assert str(caught.value) == f"{recorder}: environment 0, episode 6: reset failed: OSError: the port is in use"
+    assert str(caught.value) == f"{recorder}: environment 0, {doing} failed: {error}"
+    assert type(caught.value.__cause__).__name__ == error.partition(":")[0]

@@ -146,32 +146,26 @@ def test_an_error_while_stepping_names_environment_episodes_and_cause(recorder) 
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED], ids=lambda mode: mode.name)
-def test_masks_are_those_of_the_state_that_acts_next(mode) -> None:
-    environment = native(mode, "Taxi-v4", max_episode_steps=5)
-    batch = environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))["Agent"]
-    for _ in range(17):
-        for index, env in enumerate(environment.vector.envs):
-            state = int(batch.observations["observation"][index].argmax())
-            np.testing.assert_array_equal(batch.action_mask[index], env.unwrapped.action_mask(state).astype(np.bool_))
-        actions = Actions(discrete=batch.action_mask.argmax(axis=1)[:, None])
-        batch = environment.step({"Agent": actions})["Agent"]
-
-
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_final_masks_are_those_of_the_final_states(mode) -> None:
+def test_masks_are_those_of_the_states_that_act_next_and_of_the_final_ones(mode) -> None:
     environment = native(mode, "Taxi-v4", max_episode_steps=5)
     taxi = environment.vector.envs[0].unwrapped
+
+    def allowed(batch_observations) -> list[list[bool]]:
+        states = batch_observations["observation"].argmax(axis=1).tolist()
+        return [taxi.action_mask(state).astype(np.bool_).tolist() for state in states]
+
     batch = environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))["Agent"]
     masks = []
     for _ in range(20):
+        if mode is not AutoresetMode.NEXT_STEP:
+            assert batch.action_mask.tolist() == allowed(batch.observations)
         batch = environment.step({"Agent": Actions(discrete=batch.action_mask.argmax(axis=1)[:, None])})["Agent"]
-        if not batch.ended.size:
+        if batch.ended.size:
+            assert batch.final_action_mask.tolist() == allowed(batch.final_observations)
+            masks += batch.final_action_mask.tolist()
+        else:
             assert batch.final_action_mask is None
-            continue
-        for row, state in enumerate(batch.final_observations["observation"].argmax(axis=1).tolist()):
-            masks.append(batch.final_action_mask[row].tolist())
-            assert masks[-1] == taxi.action_mask(state).astype(np.bool_).tolist()
     assert len(masks) >= 3 * NUM_ENVS and not all(map(all, masks))
 
 

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 
-from rlcore import Actions, EnvironmentFailed, EnvironmentSettings, EpisodeSeeds, Run, RunStateError
+from rlcore import Actions, EnvironmentFailed, EpisodeSeeds, Run, RunStateError
 from rlcore_devkit.fixtures import run_rlcore
-from rlcore_gymnasium.environment import make_environment
 from rlcore_gymnasium.in_process import InProcessEnvironment
 
 imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="films need the extra 'video'")
 
 __all__ = ["run_rlcore"]
 
-NO_PARAMETERS = SimpleNamespace(environment_parameters={})
-
-
-def filmed(env_id: str, directory: Path, num_envs: int = 1, **options: Any) -> Any:
-    run = SimpleNamespace(behavior_names=("Agent",), num_envs=num_envs, video=directory, config=NO_PARAMETERS)
-    return make_environment(EnvironmentSettings(id=env_id, options=options), run)  # type: ignore[arg-type]
-
-
-def frames(path: Path) -> int:
-    count, _ = imageio_ffmpeg.count_frames_and_secs(path)
-    return int(count)
+Make = Callable[..., Any]
 
 
 def play(environment: Any, steps: int) -> list[int]:
@@ -46,8 +34,8 @@ def play(environment: Any, steps: int) -> list[int]:
     return lengths
 
 
-def test_every_whole_episode_has_a_film_and_the_open_one_has_none(tmp_path: Path) -> None:
-    environment = filmed("CartPole-v1", tmp_path / "films")
+def test_every_whole_episode_has_a_film_and_the_open_one_has_none(make: Make, tmp_path: Path) -> None:
+    environment = make("CartPole-v1", 1, video=tmp_path / "films")
     assert isinstance(environment, InProcessEnvironment)
     lengths = play(environment, 25)
     environment.close()
@@ -55,14 +43,13 @@ def test_every_whole_episode_has_a_film_and_the_open_one_has_none(tmp_path: Path
     films = sorted((tmp_path / "films").iterdir())
     assert [film.name for film in films] == [f"CartPole-v1-env-0-episode-{episode}.mp4" for episode in (0, 1)]
     for film, length in zip(films, lengths, strict=True):
-        assert length <= frames(film) <= length + 1, (
-            "the first picture is of the reset; moviepy may lose one by rounding"
-        )
+        # The first picture is of the reset; moviepy may lose one by rounding.
+        assert length <= imageio_ffmpeg.count_frames_and_secs(film)[0] <= length + 1
 
 
 @pytest.mark.parametrize("fault", ["raises", "cuts"])
 def test_a_film_that_the_disk_has_no_room_for_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     """moviepy raises, or leaves a file without its end and says nothing."""
 
@@ -72,7 +59,7 @@ def test_a_film_that_the_disk_has_no_room_for_is_an_error(
             raise OSError("Broken pipe")
 
     monkeypatch.setattr("moviepy.video.io.ImageSequenceClip.ImageSequenceClip.write_videofile", write)
-    environment = filmed("CartPole-v1", tmp_path / "films")
+    environment = make("CartPole-v1", 1, video=tmp_path / "films")
     with pytest.raises(RunStateError, match=r"episode-0.mp4: the film cannot be written: OSError: (Broken|its end)"):
         play(environment, 25)
     environment.close()
@@ -104,11 +91,11 @@ def blind() -> Any:
 
 
 def test_an_environment_without_pictures_is_refused(
-    blind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, blind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Blind, "metadata", {"render_modes": ["ansi"]})
     with pytest.raises(EnvironmentFailed, match=r"Blind-v0: has no render mode 'rgb_array', and cannot record video$"):
-        filmed(blind, tmp_path)
+        make(blind, 1, video=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -127,9 +114,9 @@ def test_an_environment_without_pictures_is_refused(
     ],
 )
 def test_a_rendering_error_is_one_line_with_the_fix(
-    blind: str, tmp_path: Path, fault: Exception | None, told: str
+    make: Make, blind: str, tmp_path: Path, fault: Exception | None, told: str
 ) -> None:
-    environment = filmed(blind, tmp_path, fault=fault)
+    environment = make(blind, 1, video=tmp_path, fault=fault)
     with pytest.raises(EnvironmentFailed) as failed:
         environment.reset(EpisodeSeeds(3), np.zeros(1, np.int64))
     assert str(failed.value).startswith(f"{blind}: {told}") and "\n" not in str(failed.value)

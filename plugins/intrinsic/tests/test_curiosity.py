@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore import Actions, BehaviorSpec, Transitions
+from rlcore_devkit.conformance.rewards import evaluate
 from rlcore_devkit.environments import identity_hybrid, identity_multi_branch
 
 FORWARD, INVERSE = "Losses/Curiosity Forward Loss", "Losses/Curiosity Inverse Loss"
@@ -47,12 +48,6 @@ def rollout(behavior: BehaviorSpec, transitions_of: Any) -> Callable[[int], Tran
         return attrs.evolve(given, actions=actions)
 
     return rollout
-
-
-def evaluated(reward: Any, given: Transitions) -> NDArray[np.float32]:
-    with torch.no_grad():
-        rewards: NDArray[np.float32] = reward.evaluate(given)
-    return rewards
 
 
 class ByHand:
@@ -107,10 +102,10 @@ def test_the_reward_is_the_forward_error_after_the_first_update(
     make_curiosity: Any, behavior: BehaviorSpec, rollout: Any
 ) -> None:
     reward = make_curiosity()
-    assert not evaluated(reward, rollout(1)).any()
+    assert not evaluate(reward, rollout(1)).any()
     reward.update(rollout(1))
     expected = ByHand(reward.state_dict(), behavior, rollout(2)).errors.reshape(5, 3)
-    np.testing.assert_allclose(evaluated(reward, rollout(2)), expected, rtol=1e-4)
+    np.testing.assert_allclose(evaluate(reward, rollout(2)), expected, rtol=1e-4)
 
 
 def test_without_normalization_rewards_are_at_most_one_after_strength_as_in_ml_agents(
@@ -118,11 +113,11 @@ def test_without_normalization_rewards_are_at_most_one_after_strength_as_in_ml_a
 ) -> None:
     free = make_curiosity(strength=0.0)
     free.update(rollout(1))
-    errors = evaluated(free, rollout(2))
+    errors = evaluate(free, rollout(2))
     strength = float(1 / np.median(errors))
     limited = make_curiosity(strength=strength)
     limited.update(rollout(1))
-    np.testing.assert_allclose(evaluated(limited, rollout(2)), np.minimum(errors, 1 / strength), rtol=1e-5)
+    np.testing.assert_allclose(evaluate(limited, rollout(2)), np.minimum(errors, 1 / strength), rtol=1e-5)
 
 
 def test_normalized_rewards_have_the_spread_of_discounted_sums_as_unit(
@@ -134,7 +129,7 @@ def test_normalized_rewards_have_the_spread_of_discounted_sums_as_unit(
         returns.append(sums)
     reward.update(rollout(1))
     expected = ByHand(reward.state_dict(), behavior, rollout(2)).errors.reshape(5, 3) / np.std(returns)
-    np.testing.assert_allclose(evaluated(reward, rollout(2)), expected, rtol=1e-3)
+    np.testing.assert_allclose(evaluate(reward, rollout(2)), expected, rtol=1e-3)
 
 
 def test_the_encoder_learns_from_the_inverse_model_alone(make_curiosity: Any, rollout: Any) -> None:

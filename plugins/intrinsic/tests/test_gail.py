@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch.distributions import Normal, kl_divergence
 
 from rlcore import BehaviorSpec, Recording, RunStateError, TrainingDiverged, Transitions
+from rlcore_devkit.conformance.rewards import evaluate
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import ImageIdentity, identity_hybrid
 
@@ -42,12 +43,6 @@ Rollout = Callable[[int], Transitions]
 @pytest.fixture
 def rollout(behavior: BehaviorSpec, transitions_of: Any) -> Rollout:
     return lambda seed: transitions_of(behavior, (5, 3), seed)
-
-
-def evaluated(reward: Any, given: Transitions) -> NDArray[np.float32]:
-    with torch.no_grad():
-        rewards: NDArray[np.float32] = reward.evaluate(given)
-    return rewards
 
 
 def rows_of(given: Transitions, actions: bool) -> NDArray[np.float64]:
@@ -83,7 +78,7 @@ def test_loss_penalty_and_reward_of_a_linear_discriminator(make_gail: Any, rollo
     weight, bias = model["estimate.weight"][0].astype(np.float64), float(model["estimate.bias"][0])
     ours = rows_of(given, use_actions) @ weight + bias
     probability = 1 / (1 + np.exp(-ours))
-    np.testing.assert_allclose(evaluated(reward, given), -np.log(1 - probability).reshape(5, 3), rtol=1e-5)
+    np.testing.assert_allclose(evaluate(reward, given), -np.log(1 - probability).reshape(5, 3), rtol=1e-5)
     drawn = Drawn(reward)
     stats = reward.update(given)
     theirs = 1 / (1 + np.exp(-(rows_of(drawn.given[0], use_actions) @ weight + bias)))
@@ -100,12 +95,9 @@ def test_loss_penalty_and_reward_of_a_linear_discriminator(make_gail: Any, rollo
 def test_the_reward_has_the_limit_of_ml_agents(make_gail: Any, rollout: Rollout) -> None:
     reward = make_gail()
     assert not reward.ignore_done
-    with torch.no_grad():
-        reward.model.estimate.bias.fill_(50.0)
-    assert evaluated(reward, rollout(1)) == pytest.approx(-np.log(1e-7))
-    with torch.no_grad():
-        reward.model.estimate.bias.fill_(-50.0)
-    assert evaluated(reward, rollout(1)) == pytest.approx(0.0, abs=1e-6)
+    for bias, expected in ((50.0, -np.log(1e-7)), (-50.0, 0.0)):
+        torch.nn.init.constant_(reward.model.estimate.bias, bias)
+        assert evaluate(reward, rollout(1)) == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 def test_the_gradient_penalty_is_that_of_all_inputs_between_expert_and_policy(make_gail: Any) -> None:
@@ -146,15 +138,11 @@ def test_the_gradient_penalty_of_images_is_in_units_of_what_the_encoder_sees(
 
 def test_the_information_of_vail_is_a_divergence_from_the_standard_normal(make_gail: Any) -> None:
     model = make_gail(use_vail=True).model
-    expert, policy = torch.randn(2, 4, 128, generator=torch.Generator().manual_seed(1))
+    means = torch.randn(2, 4, 128, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         model.z_log_std.copy_(torch.linspace(-1.0, 0.5, 128))
-        deviation = model.z_log_std.exp()
-        expected = sum(
-            kl_divergence(Normal(mean, deviation.expand_as(mean)), Normal(0.0, 1.0)).sum(1).mean()
-            for mean in (expert, policy)
-        )
-        torch.testing.assert_close(model.information(expert, policy), expected)
+        divergence = kl_divergence(Normal(means, model.z_log_std.exp().expand_as(means)), Normal(0.0, 1.0))
+        torch.testing.assert_close(model.information(*means), divergence.sum(2).mean(1).sum())
 
 
 def test_beta_of_vail_follows_the_information(make_gail: Any, rollout: Rollout) -> None:
@@ -163,8 +151,7 @@ def test_beta_of_vail_follows_the_information(make_gail: Any, rollout: Rollout) 
     for information, beta in ((10.5, 0.005), (0.5, 0.005), (0.0, 0.00475), (-30.0, 0.0)):
         model.adapt_beta(torch.tensor(information))
         assert model.beta.item() == pytest.approx(beta, abs=1e-8)
-    with torch.no_grad():
-        model.z_log_std.fill_(1.0)  # a bottleneck that lets much through
+    torch.nn.init.ones_(model.z_log_std)  # a bottleneck that lets much through
     stats = reward.update(rollout(1))
     assert stats["Losses/GAIL KL Loss"] > 100.0 and stats["Policy/GAIL Beta"] == 0.0  # the weight in this step
     expected = 5e-4 * (stats["Losses/GAIL KL Loss"] - 0.5)
@@ -207,7 +194,6 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(
 
 def test_a_loss_that_is_not_finite_names_the_reward_and_the_remedy(make_gail: Any, rollout: Rollout) -> None:
     reward = make_gail()
-    with torch.no_grad():
-        reward.model.estimate.weight.fill_(float("nan"))
+    torch.nn.init.constant_(reward.model.estimate.weight, torch.nan)
     with pytest.raises(TrainingDiverged, match=r"loss of reward 'gail' became nan; lower .*gail\.learning_rate"):
         reward.update(rollout(1))

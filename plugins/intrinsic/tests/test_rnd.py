@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, Transitions
+from rlcore_devkit.conformance.rewards import evaluate
 from rlcore_devkit.environments import identity_hybrid
 
 SLOTS, ROWS, GAMMA = 3, 5, 0.9
@@ -35,12 +36,6 @@ Rollout = Callable[[int], Transitions]
 @pytest.fixture
 def rollout(behavior: BehaviorSpec, transitions_of: Any) -> Rollout:
     return lambda seed: transitions_of(behavior, (ROWS, SLOTS), seed)
-
-
-def evaluated(reward: Any, given: Transitions) -> NDArray[np.float32]:
-    with torch.no_grad():
-        rewards: NDArray[np.float32] = reward.evaluate(given)
-    return rewards
 
 
 def silu(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -70,38 +65,38 @@ def errors(state: dict[str, Any], given: Transitions, columns: NDArray[np.bool_]
     return summed.reshape(given.reward.shape)
 
 
+def updated(reward: Any, given: Transitions) -> dict[str, Any]:
+    """Update the reward. Returns what errors were measured with: the new normalizer and the old predictor."""
+    before: dict[str, Any] = reward.state_dict()
+    reward.update(given)
+    after = reward.state_dict()["model"]
+    before["model"].update({name: after[name] for name in after if name.startswith("inputs.normalizer.")})
+    return before
+
+
 def test_rewards_are_errors_in_units_of_the_spread_of_their_discounted_sums(make_rnd: Any, rollout: Rollout) -> None:
     reward = make_rnd()
     first, second = rollout(1), rollout(2)
-    assert not evaluated(reward, first).any(), "nothing to normalize by"
+    assert not evaluate(reward, first).any(), "nothing to normalize by"
     columns = reward.model.inputs.normalized_columns.numpy()
     assert columns.any() and not columns.all()
     sums, returns = np.zeros(SLOTS), []
     for given in (first, second):
-        before = reward.state_dict()
-        reward.update(given)
-        after = reward.state_dict()
-        for name in ("mean", "m2", "count"):  # errors are measured with the new mean and the old predictor
-            before["model"][f"inputs.normalizer.{name}"] = after["model"][f"inputs.normalizer.{name}"]
-        for row in errors(before, given, columns):
+        for row in errors(updated(reward, given), given, columns):
             sums = GAMMA * sums + row
             returns.append(sums)
     expected = errors(reward.state_dict(), second, columns) / np.std(returns)
-    np.testing.assert_allclose(evaluated(reward, second), expected, rtol=1e-4)
+    np.testing.assert_allclose(evaluate(reward, second), expected, rtol=1e-4)
 
 
 def test_transitions_in_no_order_are_scaled_as_if_errors_were_independent(
     make_rnd: Any, behavior: BehaviorSpec, transitions_of: Any
 ) -> None:
     reward, given = make_rnd(), transitions_of(behavior, (12,), 1)
-    before = reward.state_dict()
-    reward.update(given)
-    after = reward.state_dict()
-    for name in ("mean", "m2", "count"):
-        before["model"][f"inputs.normalizer.{name}"] = after["model"][f"inputs.normalizer.{name}"]
+    before = updated(reward, given)
     columns = reward.model.inputs.normalized_columns.numpy()
     spread = np.std(errors(before, given, columns)) / np.sqrt(1 - GAMMA**2)
-    np.testing.assert_allclose(evaluated(reward, given), errors(after, given, columns) / spread, rtol=1e-4)
+    np.testing.assert_allclose(evaluate(reward, given), errors(reward.state_dict(), given, columns) / spread, rtol=1e-4)
 
 
 def test_the_loss_is_the_mean_error_and_falls_where_the_agents_are(make_rnd: Any, rollout: Rollout) -> None:
@@ -112,7 +107,7 @@ def test_the_loss_is_the_mean_error_and_falls_where_the_agents_are(make_rnd: Any
         assert reward.update(given)[TAG] == pytest.approx(losses[-1], rel=1e-4)
         losses.append(errors(reward.state_dict(), given, None).mean())
     assert losses[-1] < losses[0]
-    np.testing.assert_allclose(evaluated(reward, rollout(2)), errors(reward.state_dict(), rollout(2), None), rtol=1e-4)
+    np.testing.assert_allclose(evaluate(reward, rollout(2)), errors(reward.state_dict(), rollout(2), None), rtol=1e-4)
     assert reward.ignore_done and not make_rnd(episodic=True).ignore_done
 
 
@@ -141,4 +136,4 @@ def test_the_target_stays_and_weights_depend_on_the_runs_seed_alone(make_rnd: An
 def test_one_transition_of_one_agent_is_enough(make: Any, transitions_of: Any) -> None:
     [behavior] = identity_hybrid(1).behaviors.values()
     reward, given = make("rnd", behavior), transitions_of(behavior, (1, 1), 1)
-    assert np.isfinite(list(reward.update(given).values())).all() and np.isfinite(evaluated(reward, given)).all()
+    assert np.isfinite(list(reward.update(given).values())).all() and np.isfinite(evaluate(reward, given)).all()

@@ -126,62 +126,46 @@ def test_a_broken_trainer_is_noticed(tmp_path: Path, broken: Any, rule: str) -> 
 # ---------------------------------------------------------------- formats broken on purpose
 
 
-class ForgetsTheLastReward(MinariFormat):
-    def read(self, path: Path, name: str) -> Recording:
-        whole = super().read(path, name)
-        whole.reward[-1] = 0.0
-        return whole
+def forgets_the_last_reward(self: Any, path: Path, name: str) -> Recording:
+    whole = MinariFormat().read(path, name)
+    whole.reward[-1] = 0.0
+    return whole
 
 
-class KeepsTheNameItWrote(MinariFormat):
-    def read(self, path: Path, name: str) -> Recording:
-        return super().read(path, "Walker")
+def overwrites(self: Any, path: Path, behavior: Any, about: RecordingAbout) -> Any:
+    if path.exists():
+        path.rename(path.with_name("older"))
+    return MinariFormat().writer(path, behavior, about)
 
 
-class ReadsAnything(MinariFormat):
-    def reads(self, path: Path) -> bool:
-        return path.exists()
+def leaves_its_work(self: Any, path: Path, behavior: Any, about: RecordingAbout) -> Any:
+    made = MinariFormat().writer(path, behavior, about)
+    path.with_name(".partial").touch()
+    return made
 
 
-class OpensAnything(MinariFormat):
-    def reads(self, path: Path) -> bool:
-        path.read_bytes()
-        return super().reads(path)
-
-
-class Overwrites(MinariFormat):
-    def writer(self, path: Path, behavior: Any, about: RecordingAbout) -> Any:
-        if path.exists():
-            path.rename(path.with_name("older"))
-        return super().writer(path, behavior, about)
-
-
-class LeavesItsWork(MinariFormat):
-    def writer(self, path: Path, behavior: Any, about: RecordingAbout) -> Any:
-        made = super().writer(path, behavior, about)
-        path.with_name(".partial").touch()
-        return made
+AS_WRITTEN = "test_a_recording_is_read_as_it_was_written"
 
 
 @pytest.mark.parametrize(
     ("broken", "rule", "arguments"),
     [
-        (ForgetsTheLastReward, "test_a_recording_is_read_as_it_was_written", ("discrete", (3, 1, 4))),
-        (KeepsTheNameItWrote, "test_a_recording_is_read_as_it_was_written", ("discrete", (1,))),
-        (ReadsAnything, "test_other_paths_are_not_recordings", ()),
-        (OpensAnything, "test_other_paths_are_not_recordings", ()),
-        (Overwrites, "test_an_existing_path_is_refused_and_kept", ()),
-        (LeavesItsWork, "test_a_path_names_a_recording_only_when_it_is_complete", ()),
+        ({"read": forgets_the_last_reward}, AS_WRITTEN, ("discrete", (3, 1, 4))),
+        ({"read": lambda self, path, name: MinariFormat().read(path, "Walker")}, AS_WRITTEN, ("discrete", (1,))),
+        ({"reads": lambda self, path: path.exists()}, "test_other_paths_are_not_recordings", ()),
+        ({"reads": lambda self, path: path.read_bytes() == b"x"}, "test_other_paths_are_not_recordings", ()),
+        ({"writer": overwrites}, "test_an_existing_path_is_refused_and_kept", ()),
+        ({"writer": leaves_its_work}, "test_a_path_names_a_recording_only_when_it_is_complete", ()),
     ],
 )
 def test_a_broken_format_is_noticed(
-    tmp_path: Path, broken: type[MinariFormat], rule: str, arguments: tuple[Any, ...]
+    tmp_path: Path, broken: dict[str, Any], rule: str, arguments: tuple[Any, ...]
 ) -> None:
     class Formats(RecordingFormatConformance):
         format = "minari"
 
         def make(self) -> Any:
-            return broken()
+            return type("Broken", (MinariFormat,), broken)()
 
     conformance = Formats()
     conformance.directory = tmp_path

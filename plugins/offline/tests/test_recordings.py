@@ -110,6 +110,17 @@ def counts() -> CountsFormat:
     return CountsFormat()
 
 
+Record = Callable[..., Any]
+
+
+@pytest.fixture
+def record(tmp_path: Path, brings_counts: Any) -> Record:
+    """``record("A", "B")``: the block in which these behaviors are recorded to the directory ``to``."""
+    return lambda *names: InstalledRecordings(brings_counts("counts")).record(
+        tmp_path / "to", dict.fromkeys(names, WALKER), ABOUT
+    )
+
+
 @pytest.fixture
 def brings_counts(plugins: Plugins, counts: CountsFormat, monkeypatch: Any) -> Callable[..., Plugins]:
     """``brings_counts("name", ...)``: plugins that bring the format, each under a name of its own."""
@@ -140,13 +151,7 @@ def test_rows_are_where_transitions_begin_and_the_row_after_is_where_they_led() 
 
 HYBRID = BehaviorSpec("Walker", (ObservationSpec("observation", (1,), np.float32),), 2, (3,))
 DATA = yaml.safe_load((Path(__file__).parent / "data/recordings.yaml").read_text(encoding="utf-8"))
-TYPES = {
-    "reward": np.float32,
-    "terminated": np.bool_,
-    "truncated": np.bool_,
-    "lengths": np.int64,
-    "action_mask": np.bool_,
-}
+TYPES: dict[str, Any] = {"reward": np.float32, "lengths": np.int64}  # others are of truth values
 
 
 def from_data(field: str, value: Any) -> Any:
@@ -251,11 +256,9 @@ def hand_over(recorder: SlotRecorder, *lengths: int) -> None:
 
 
 def test_every_behavior_has_a_recording_when_the_block_ends(
-    tmp_path: Path, counts: CountsFormat, brings_counts: Any
+    tmp_path: Path, counts: CountsFormat, record: Record
 ) -> None:
-    with InstalledRecordings(brings_counts("counts")).record(
-        tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT
-    ) as recorders:
+    with record("A", "B") as recorders:
         hand_over(recorders["A"], 3)
         hand_over(recorders["B"], 2, 1)
         assert not (tmp_path / "to").exists()
@@ -265,64 +268,48 @@ def test_every_behavior_has_a_recording_when_the_block_ends(
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError], ids=lambda error: error.__name__)
 def test_a_block_that_fails_leaves_nothing(
-    tmp_path: Path, counts: CountsFormat, brings_counts: Any, error: type[BaseException]
+    tmp_path: Path, counts: CountsFormat, record: Record, error: type[BaseException]
 ) -> None:
-    def fail(recorder: SlotRecorder) -> None:
-        hand_over(recorder, 3)
+    with pytest.raises(error), record("A", "B") as recorders:  # noqa: PT012
+        hand_over(recorders["A"], 3)
         raise error
-
-    plugins = brings_counts("counts")
-    with (
-        pytest.raises(error),
-        InstalledRecordings(plugins).record(tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as recorders,
-    ):
-        fail(recorders["A"])
     assert counts.calls == ["write", "discard", "discard"] and not os.listdir(tmp_path)
 
 
 def test_a_behavior_in_which_nobody_acted_is_told_and_not_written(
-    tmp_path: Path, counts: CountsFormat, brings_counts: Any, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, counts: CountsFormat, record: Record, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with InstalledRecordings(brings_counts("counts")).record(
-        tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT
-    ) as recorders:
+    with record("A", "B") as recorders:
         hand_over(recorders["A"], 3)
     assert os.listdir(tmp_path / "to") == ["A"] and counts.calls == ["write", "close", "discard"]
     assert "behavior 'B': no agent acted in any of its episodes" in caplog.text
 
 
-def test_a_full_disk_is_one_line(tmp_path: Path, counts: CountsFormat, brings_counts: Any, monkeypatch: Any) -> None:
+def test_a_full_disk_is_one_line(counts: CountsFormat, record: Record, monkeypatch: Any) -> None:
     def full(self: CountsWriter, recording: Recording) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(CountsWriter, "write", full)
-    with (
-        pytest.raises(RunStateError, match=r"recording .*to/A cannot be written: No space left on device"),
-        InstalledRecordings(brings_counts("counts")).record(tmp_path / "to", {"A": WALKER}, ABOUT) as recorders,
-    ):
+    told = r"recording .*to/A cannot be written: No space left on device"
+    with pytest.raises(RunStateError, match=told), record("A") as recorders:
         hand_over(recorders["A"], 3)
     assert counts.calls == ["discard"]
 
 
 def test_the_format_is_named_where_there_are_several(tmp_path: Path, counts: CountsFormat, brings_counts: Any) -> None:
-    plugins = brings_counts("counts", "tallies")
-    with (
-        pytest.raises(
-            PluginError, match=r"choose one with --record-format: acme-counts/counts or acme-tallies/tallies"
-        ),
-        InstalledRecordings(plugins).record(tmp_path, {"A": WALKER}, ABOUT),
-    ):
+    recordings = InstalledRecordings(brings_counts("counts", "tallies"))
+    told = r"choose one with --record-format: acme-counts/counts or acme-tallies/tallies"
+    with pytest.raises(PluginError, match=told), recordings.record(tmp_path, {"A": WALKER}, ABOUT):
         pass
-    with InstalledRecordings(plugins).record(tmp_path, {"A": WALKER}, ABOUT, "tallies") as recorders:
+    with recordings.record(tmp_path, {"A": WALKER}, ABOUT, "tallies") as recorders:
         hand_over(recorders["A"], 3)
     assert os.listdir(tmp_path) == ["A"]
 
 
 def test_without_a_format_the_package_that_brings_one_is_named(tmp_path: Path, brings_counts: Any) -> None:
-    with (
-        pytest.raises(ConfigError, match=r"no recording format is installed; pip install rlcore-offline"),
-        InstalledRecordings(brings_counts()).record(tmp_path, {"A": WALKER}, ABOUT),
-    ):
+    recordings = InstalledRecordings(brings_counts())
+    told = r"no recording format is installed; pip install rlcore-offline"
+    with pytest.raises(ConfigError, match=told), recordings.record(tmp_path, {"A": WALKER}, ABOUT):
         pass
 
 

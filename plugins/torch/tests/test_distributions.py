@@ -176,12 +176,11 @@ def test_actions_without_continuous_parts_have_no_distribution() -> None:
     assert Actor(behavior(0, (2,)), network(Laplace)).policy_head.distribution is None
 
 
-def crashing(settings: Any, behavior: BehaviorSpec) -> ActionDistribution:
-    raise KeyError("alpha")
+def raising(error: Exception) -> Any:
+    def make(settings: Any, behavior: BehaviorSpec) -> ActionDistribution:
+        raise error
 
-
-def refusing(settings: Any, behavior: BehaviorSpec) -> ActionDistribution:
-    raise UnsupportedSpace("two parts are too many")
+    return make
 
 
 def changed(**attributes: Any) -> type[Laplace]:
@@ -191,7 +190,10 @@ def changed(**attributes: Any) -> type[Laplace]:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (crashing, "action_distribution 'acme' failed for 2 continuous parts of an action: KeyError.*alpha"),
+        (
+            raising(KeyError("alpha")),
+            "'acme' failed for 2 continuous parts of an action: KeyError.*alpha",
+        ),
         (lambda **_: nn.Identity(), "'acme': returned a Identity, not an ActionDistribution"),
         (changed(columns=0), "'acme': columns must be a whole number of at least 1, not 0"),
         (changed(noise_per_part=1.5), "'acme': noise_per_part must be a whole number of at least 1, not 1.5"),
@@ -209,7 +211,7 @@ def test_a_distribution_that_cannot_be_used_is_named(source: Any, message: str) 
 
 def test_a_distribution_may_refuse_actions() -> None:
     with pytest.raises(UnsupportedSpace, match=r"^two parts are too many$"):
-        make_distribution(network(refusing), behavior())
+        make_distribution(network(raising(UnsupportedSpace("two parts are too many"))), behavior())
 
 
 @pytest.mark.parametrize(("name", "hint"), [("gausian", "; did you mean 'gaussian'"), ("acme", "")])
@@ -230,41 +232,26 @@ class Broken(ActionDistributionConformance):
         return make_distribution(network(self.source), behavior(parts))
 
 
+FINITE = "everything_is_finite_for_large_columns_and_has_finite_gradients"
+
+
 @pytest.mark.parametrize(
     ("attributes", "rule"),
     [
-        (
-            {"log_prob": lambda s, c, r: -(r - c).abs().sum(1)},
-            "test_the_density_integrates_to_one_and_is_that_of_the_draws",
-        ),
-        (
-            {"entropy": lambda s, c: torch.ones(len(c))},
-            "test_the_entropy_is_minus_the_mean_log_probability_of_draws",
-        ),
-        (
-            {"deterministic": lambda s, c: c + 1},
-            "test_the_deterministic_action_is_the_mode_the_mean_or_the_median",
-        ),
-        (
-            {"sample": lambda s, c, n: c + torch.randn_like(c)},
-            "test_a_draw_is_a_function_of_its_row_and_its_noise",
-        ),
-        ({"sample": lambda s, c, n: c}, "test_a_draw_is_a_function_of_its_row_and_its_noise"),
-        ({"bounded": True}, "test_draws_of_a_bounded_distribution_lie_within_its_bounds"),
-        (
-            {"entropy": lambda s, c: c.abs().sum(1).sqrt()},
-            "test_everything_is_finite_for_large_columns_and_has_finite_gradients",
-        ),
-        (
-            {"sample": lambda s, c, n: c + n[:, : s.parts] if n.sum() > 0 else c},
-            "test_draws_can_be_exported",
-        ),
-        ({"numpy_draw": lambda s: lambda c, n: c}, "test_numpy_draws_are_those_of_the_module"),
+        ({"log_prob": lambda s, c, r: -(r - c).abs().sum(1)}, "the_density_integrates_to_one_and_is_that_of_the_draws"),
+        ({"entropy": lambda s, c: torch.ones(len(c))}, "the_entropy_is_minus_the_mean_log_probability_of_draws"),
+        ({"deterministic": lambda s, c: c + 1}, "the_deterministic_action_is_the_mode_the_mean_or_the_median"),
+        ({"sample": lambda s, c, n: c + torch.randn_like(c)}, "a_draw_is_a_function_of_its_row_and_its_noise"),
+        ({"sample": lambda s, c, n: c}, "a_draw_is_a_function_of_its_row_and_its_noise"),
+        ({"bounded": True}, "draws_of_a_bounded_distribution_lie_within_its_bounds"),
+        ({"entropy": lambda s, c: c.abs().sum(1).sqrt()}, FINITE),
+        ({"sample": lambda s, c, n: c + n[:, : s.parts] if n.sum() > 0 else c}, "draws_can_be_exported"),
+        ({"numpy_draw": lambda s: lambda c, n: c}, "numpy_draws_are_those_of_the_module"),
     ],
 )
 def test_a_broken_rule_is_noticed(attributes: dict[str, Any], rule: str) -> None:
     whole, broken = Broken(), Broken()
     broken.source = changed(**attributes)
-    getattr(whole, rule)()
+    getattr(whole, f"test_{rule}")()
     with pytest.raises((AssertionError, RuntimeError, TypeError)):
-        getattr(broken, rule)()
+        getattr(broken, f"test_{rule}")()

@@ -31,12 +31,10 @@ BRANCHES = (2, 3)
 Transition = dict[str, Any]
 
 
-class ObservationReward:
+class ObservationReward(ExtrinsicReward):
     """A reward of its own, whose value goes on past the end of an episode."""
 
     name = "seen"
-    gamma = 0.8
-    strength = 0.5
     ignore_done = True
     learned_from: NDArray[np.float32]  # [B, 3]
     followed_by: NDArray[np.float32]  # [B, 3]
@@ -48,12 +46,6 @@ class ObservationReward:
         self.learned_from = transitions.observations["seen"].reshape(-1, 3).copy()
         self.followed_by = transitions.next_observations["seen"].reshape(-1, 3).copy()
         return {}
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        return None
 
 
 class Recorder(OnPolicyTrainer):
@@ -98,7 +90,7 @@ def recorder(slots: int, gamma: float, lambd: float, time_horizon: int, buffer_s
         reward_signals={"extrinsic": None, "seen": None},
         time_horizon=time_horizon,
     )
-    run = run_of(ExtrinsicReward(gamma, strength=2.0), ObservationReward())
+    run = run_of(ExtrinsicReward(gamma, strength=2.0), ObservationReward(0.8, strength=0.5))
     return Recorder(behavior_settings, behavior_of(slots), run)
 
 
@@ -205,8 +197,9 @@ class History:
             ended = bool(batch.terminated[slot] or batch.truncated[slot])
             if one is None or not (ended or batch.needs_action is None or batch.needs_action[slot]):
                 continue
-            one["reward"] = float(batch.reward[slot])
-            one["group_reward"] = 0.0 if batch.group_reward is None else float(batch.group_reward[slot])
+            one["reward"] = float(batch.reward[slot]) + (
+                0.0 if batch.group_reward is None else float(batch.group_reward[slot])
+            )
             one["terminated"], one["truncated"] = bool(batch.terminated[slot]), bool(batch.truncated[slot])
             if ended:
                 assert batch.final_observations is not None
@@ -222,7 +215,7 @@ class History:
         finished = []
         for slot, transitions in enumerate(self.closed):
             for one in transitions:
-                self.sums[slot] += 2 * (one["reward"] + one["group_reward"])
+                self.sums[slot] += 2 * one["reward"]
                 if one["terminated"] or one["truncated"]:
                     if "cut" not in one:
                         finished.append(self.sums[slot])
@@ -260,7 +253,7 @@ def expected(history: History, gamma: float, lambd: float, time_horizon: int) ->
             following = 0.0
             for one in reversed(transitions):
                 one.setdefault("advantage", []).insert(head, 0.0)
-                reward = one["reward"] + one["group_reward"] if head == 0 else float(one["seen"].sum())
+                reward = one["reward"] if head == 0 else float(one["seen"].sum())
                 after = value(one["then" if head else "next"], head) if head or not one["terminated"] else 0.0
                 delta = strength * reward + discount * after - value(one["seen"], head)
                 following = delta + (0.0 if one["end"][head] else discount * lambd * following)

@@ -90,23 +90,6 @@ def test_importance_weights_are_those_of_the_paper(beta: float) -> None:
     assert weights.dtype == np.float32
 
 
-def test_a_new_transition_gets_the_largest_priority_seen() -> None:
-    flags = np.zeros(10, np.uint8)
-    priorities = Priorities(10, 1.0)
-
-    def arrives(row: int) -> float:
-        flags[row] = 1
-        priorities.change(np.array([row]), flags)
-        priorities.refresh(flags)
-        return float(priorities.tree.leaves[row])
-
-    assert arrives(0) == 1.0
-    priorities.set(np.array([0]), np.array([5.0]), flags)
-    assert arrives(1) == 5.0 + EPSILON
-    priorities.set(np.array([0, 1]), np.array([2.0, -3.0]), flags)
-    assert arrives(2) == 5.0 + EPSILON  # the largest so far, not of those present
-
-
 def test_a_row_that_was_overwritten_since_it_was_drawn_gets_no_priority() -> None:
     priorities = Priorities(3, 0.5)
     priorities.set(np.array([0, 1]), np.array([1.0, 1e9]), np.array([1, 0, 0], np.uint8))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -20,12 +19,9 @@ from rlcore_torch import ActionLayout, BatchReader, ObservationInputs, ReplayBuf
 Step = dict[str, Any]
 
 
-class EverythingReward:
+class EverythingReward(ExtrinsicReward):
     """Looks at all there is, and is worth something after the end."""
 
-    name = "everything"
-    gamma = 0.6
-    strength = 0.5
     ignore_done = True
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
@@ -42,15 +38,6 @@ class EverythingReward:
         raw = max(-1.0, min(1.0, float(step["raw"][0])))
         total += 7 * (2 + 2 * raw) + 11 * step["choices"][0] + 13 * step["choices"][1]  # in the environment's units
         return total + float(17 * step["terminated"] + 19 * step["truncated"])
-
-    def update(self, transitions: Transitions) -> Mapping[str, float]:
-        return {}
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        return None
 
 
 def reader_of(buffer: ReplayBuffer, rewards: list[RewardProvider], n_steps: int = 1) -> BatchReader:
@@ -72,7 +59,7 @@ def test_a_batch_is_what_a_walk_through_the_episodes_finds(history: History, n_s
     rows = np.flatnonzero(buffer.flags)
     if not len(rows):
         return
-    everything = EverythingReward()
+    everything = EverythingReward(0.6, strength=0.5)
     weight = np.linspace(0.1, 1.0, len(rows), dtype=np.float32)
     reader = reader_of(buffer, [ExtrinsicReward(0.9, strength=2.0), everything], n_steps)
     batch, actions, kept = reader.read(rows, weight), reader.actions(rows), plain.kept()
@@ -119,7 +106,7 @@ class CountedArray(np.ndarray):
 
 
 @pytest.mark.parametrize(
-    ("rewards", "copies"), [([ExtrinsicReward()], 2), ([ExtrinsicReward(), EverythingReward()], 9)]
+    ("rewards", "copies"), [([ExtrinsicReward()], 2), ([ExtrinsicReward(), EverythingReward(0.6, strength=0.5)], 9)]
 )
 def test_observations_in_between_are_gathered_for_rewards_that_look_at_them(
     monkeypatch: pytest.MonkeyPatch, rewards: list[Any], copies: int

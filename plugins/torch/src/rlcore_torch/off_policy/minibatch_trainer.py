@@ -26,7 +26,6 @@ from rlcore import (
     Transitions,
     derive_generator,
     generator_state,
-    recording_gradients,
     restore_generator,
     saved_count,
     saved_mapping,
@@ -173,7 +172,7 @@ class MinibatchTrainer(TorchTrainer):
     def update_providers(self, shown: Transitions) -> dict[str, float]:
         """Let the reward providers that learn do so; return their statistics."""
         stats: dict[str, float] = {}
-        with recording_gradients(True):
+        with torch.enable_grad():
             for provider in self.learning_providers:
                 stats |= provider.update(shown)
         return stats

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore import RewardProvider, Transitions, recording_gradients
+from rlcore import RewardProvider, Transitions
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.networks import Inputs, ObservationInputs
 from rlcore_torch.off_policy.replay import ReplayBuffer
@@ -211,7 +211,7 @@ class BatchReader:
         return self._evaluate(self.transitions(rows))
 
     def _evaluate(self, shown: Transitions) -> list[FloatArray]:
-        with recording_gradients(False):
+        with torch.no_grad():
             return [provider.evaluate(shown) * np.float32(provider.strength) for provider in self.providers]
 
     def _shown(self, steps: Steps) -> Transitions:

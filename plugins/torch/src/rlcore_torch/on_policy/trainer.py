@@ -32,7 +32,6 @@ from rlcore import (
     PluginError,
     RunContext,
     TrainingDiverged,
-    recording_gradients,
 )
 from rlcore_torch.distributed import gather_rows, sum_gradients
 from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
@@ -217,7 +216,7 @@ class OnPolicyTrainer(RolloutTrainer):
             episodes.append(self.episode_rewards[k].record(reward, trajectories.ended, buffer.cut_rows()))
             learned.append({})
             if type(provider).update is not ExtrinsicReward.update:
-                with recording_gradients(True):
+                with torch.enable_grad():
                     learned[k] = provider.update(transitions)
         of_all, values, targets = self._of_all(advantages, rollout.value, returns, lists=episodes)
         place = self._at(rollout)
