@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import selfplay_games
+import yaml
 
 from rlcore import Run
 
@@ -21,22 +22,9 @@ pytest.importorskip("rlcore_ppo", reason="a training needs a trainer")
 
 ENOUGH = 0.9
 NIGHTLY = {("simple_ghost", False), ("simple_asymm_ghost", True), ("simple_asymm_ghost_fails", False)}
-ONE, TWO = ("Player",), ("First", "Second")
 
 
-# ML-Agents' tests: names of the behaviors, ``max_steps``, whether both sides learn, and ``self_play``.
-LATEST = {"play_against_latest_model_ratio": 1.0}
-TRAININGS: dict[str, tuple[tuple[str, ...], int, bool, dict[str, Any]]] = {
-    "simple_ghost": (ONE, 2500, True, {**LATEST, "save_steps": 2000, "swap_steps": 2000}),
-    "simple_ghost_fails": (ONE, 2500, False, {**LATEST, "save_steps": 2000, "swap_steps": 4000}),
-    "simple_asymm_ghost": (
-        TWO, 4000, True, {**LATEST, "save_steps": 10_000, "swap_steps": 10_000, "team_change": 400},
-    ),
-    "simple_asymm_ghost_fails": (
-        TWO, 3000, False,
-        {"play_against_latest_model_ratio": 0.0, "save_steps": 5000, "swap_steps": 5000, "team_change": 2000},
-    ),
-}  # fmt: skip
+TRAININGS = yaml.safe_load((Path(__file__).parent / "data/mlagents_ghosts.yaml").read_text(encoding="utf-8"))
 
 
 class Recorded(selfplay_games.TwoSides):
@@ -63,7 +51,7 @@ def _recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sides(directory: Path, name: str, discrete: bool, seed: int, episodes: int = 5, max_steps: int = 0) -> list[float]:
     """The mean of the last returns of each side, ascending."""
-    names, steps, _, self_play = TRAININGS[name]
+    training = TRAININGS[name]
     block = {
         "trainer_type": "ppo",
         "hyperparameters": {
@@ -71,13 +59,13 @@ def sides(directory: Path, name: str, discrete: bool, seed: int, episodes: int =
         },
         "network_settings": {"num_layers": 1, "hidden_units": 32},
         "summary_freq": 500,
-        "max_steps": max_steps or steps,
-        "self_play": self_play,
+        "max_steps": max_steps or training["max_steps"],
+        "self_play": training["self_play"],
     }  # fmt: skip
-    game = {"names": list(names), "discrete": discrete}
+    game = {"names": training["behaviors"], "discrete": discrete}
     config = {
         "environment": {"type": "game", "id": "two_sides", "num_envs": 1, "options": game},
-        "behaviors": dict.fromkeys(names, block),
+        "behaviors": dict.fromkeys(training["behaviors"], block),
         "env_settings": {"seed": seed},
         "checkpoint_settings": {"results_dir": str(directory)},
         "stats": {"console": False},
@@ -104,7 +92,7 @@ def case(name: str, discrete: bool, seed: int) -> Any:
 def test_only_swapped_sides_get_better(tmp_path: Path, name: str, discrete: bool, seed: int) -> None:
     """Both sides end above 0.9, or only one of them, as ``name`` says."""
     worse, better = sides(tmp_path, name, discrete, seed)
-    assert better > ENOUGH and (worse > ENOUGH) == TRAININGS[name][2]
+    assert better > ENOUGH and (worse > ENOUGH) == TRAININGS[name]["both_learn"]
 
 
 @pytest.mark.parametrize("name", ["simple_ghost", "simple_asymm_ghost"])

@@ -92,17 +92,13 @@ def test_tic_tac_toe_has_the_published_figures() -> None:
 
 # ------------------------------------------------------------ policies of trainers
 
-HYPERPARAMETERS = {
-    "ppo": {"batch_size": 16, "buffer_size": 32, "learning_rate": 0.01},
-    "sac": {"batch_size": 16, "buffer_size": 100, "buffer_init_steps": 16, "learning_rate": 0.01},
-}
 
-
-def policies(trainer: str, game: str, behaviors: Sequence[str], directory: Path, **options: Any) -> list[Any]:
+def policies(trainer: str, game: str, behaviors: Sequence[str], directory: Path) -> list[Any]:
     """The policies that a trainer has after a few updates, for the ``behaviors``."""
-    behavior = {"trainer_type": trainer, "hyperparameters": HYPERPARAMETERS[trainer], "max_steps": 128}
+    hyperparameters = {"batch_size": 16, "buffer_size": 64, "learning_rate": 0.01}
+    behavior = {"trainer_type": trainer, "hyperparameters": hyperparameters, "max_steps": 128}
     run = Run({
-        "environment": {"type": "game", "id": game, "num_envs": 4, "options": options},
+        "environment": {"type": "game", "id": game, "num_envs": 4},
         "behaviors": dict.fromkeys(behaviors, behavior),
         "checkpoint_settings": {"results_dir": str(directory)},
         "env_settings": {"seed": 3},

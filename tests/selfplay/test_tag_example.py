@@ -17,8 +17,8 @@ from rlcore import Actions, EpisodeSeeds, Run
 from rlcore_devkit import EnvironmentConformance
 
 EXAMPLE = ROOT / "examples/tag"
-STAY, EAST, WEST = 0, 1, 2  # the second number of a cell grows to the east
-NORTH_EAST = 7
+MOVES = {"stay": 0, "east": 1, "west": 2, "north-east": 7}
+CASES = yaml.safe_load((Path(__file__).parent / "data/tag.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -51,20 +51,10 @@ def move(game: Any, first: int, second: int, runner: int) -> Any:
     return game.step({"Chaser": chasers, "Runner": runners})
 
 
-@pytest.mark.parametrize(
-    ("cells", "moves", "caught"),
-    [
-        ([(3, 3), (0, 0), (3, 4)], (EAST, STAY, STAY), True),
-        ([(0, 0), (3, 3), (3, 4)], (STAY, EAST, STAY), True),
-        ([(3, 3), (0, 0), (3, 4)], (EAST, STAY, WEST), True),  # they exchange their cells
-        ([(3, 3), (0, 0), (3, 4)], (EAST, STAY, EAST), False),
-        ([(3, 3), (0, 0), (3, 5)], (EAST, STAY, WEST), True),  # they meet half way
-        ([(3, 5), (0, 0), (3, 6)], (EAST, STAY, EAST), True),  # the runner runs against the wall
-        ([(3, 3), (0, 0), (3, 4)], (EAST, STAY, NORTH_EAST), False),
-    ],
-)
-def test_who_is_caught(cells: list[tuple[int, int]], moves: tuple[int, int, int], caught: bool) -> None:
-    batches = move(begun(cells), *moves)
+@pytest.mark.parametrize("case", CASES)
+def test_who_is_caught(case: str) -> None:
+    cells, moves, caught = CASES[case]
+    batches = move(begun(cells), *(MOVES[each] for each in moves))
     assert batches["Chaser"].terminated.tolist() == [caught] * 2 and batches["Runner"].terminated.tolist() == [caught]
     assert batches["Chaser"].reward.tolist() == [float(caught)] * 2
     assert batches["Runner"].reward.tolist() == [-float(caught)]

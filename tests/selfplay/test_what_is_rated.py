@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
+import yaml
 from worlds_of_games import World, ghost_trainer
 
 from rlcore import AgentBatch
 from rlcore_ghost.selfplay.trainer import GhostTrainer
 
 ONE_OPPONENT = {"save_steps": 10**6, "swap_steps": 10**6, "team_change": 10**6, "play_against_latest_model_ratio": 0.0}
-NONE = np.nan
+CASES = yaml.safe_load((Path(__file__).parent / "data/games.yaml").read_text(encoding="utf-8"))
 
 
 def made(envs: int = 1, sizes: tuple[int, ...] = (1, 1), **settings: Any) -> tuple[GhostTrainer, World]:
@@ -37,33 +39,13 @@ def end_games(trainer: GhostTrainer, world: World, batch: AgentBatch, **end: Any
     return trainer.controller.rated, stats.get("Self-play/Win Rate")
 
 
-@pytest.mark.parametrize(
-    ("numbers", "expected"),
-    [
-        ([3.0, 1.0, 1.0], (1, 1.0)),
-        ([1.0, 3.0, 1.0], (1, 0.0)),
-        ([2.0, NONE, 1.0], (1, 1.0)),  # of two agents, one has no number
-        ([1.0, NONE, 2.0], (1, 0.0)),
-        ([NONE, 1.0, 3.0], (0, None)),  # a team without any number
-        ([1.0, NONE, NONE], (0, None)),
-    ],
-)
-def test_agents_without_the_number_that_decides_are_left_out(
-    numbers: list[float], expected: tuple[int, float | None]
-) -> None:
-    trainer, world = made(1, (1, 2), result="info.points")
-    assert play_one_game(trainer, world, final_info={"points": np.array(numbers)}) == expected
+@pytest.mark.parametrize(("numbers", "rated", "result"), CASES["numbers"])
+def test_agents_without_the_number_that_decides_are_left_out(numbers: Any, rated: int, result: float | None) -> None:
+    points = {"points": np.array(numbers, np.float64)}
+    assert play_one_game(*made(1, (1, 2), result="info.points"), final_info=points) == (rated, result)
 
 
-@pytest.mark.parametrize(
-    ("rule", "own", "shared", "result"),
-    [
-        ("reward", [0, 0], [1, -1], 1.0),
-        ("return", [0, 0], [1, -1], 1.0),
-        ("reward", [3, 0], [-2, 2], 0.5),  # signs of 1 and 2
-        ("return", [3, 0], [-2, 2], 0.0),
-    ],
-)
+@pytest.mark.parametrize(("rule", "own", "shared", "result"), CASES["rewards"])
 def test_rewards_of_the_group_decide_too(rule: str, own: list[int], shared: list[int], result: float) -> None:
     rewards = {"reward": np.array(own, np.float32), "group_reward": np.array(shared, np.float32)}
     assert play_one_game(*made(result=rule), **rewards) == (1, result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
@@ -62,9 +62,66 @@ class Step:
     mask: NDArray[np.bool_]
     raw: NDArray[np.float32]
     choice: int
+    drawn_with: float  # the log-probability of the action when it was drawn
     reward: float = 0.0
     terminated: bool = False
     following: list[NDArray[np.float32]] = attrs.field(factory=list)  # what the next value depends on
+
+
+def rollouts_of(
+    trainer: Any, script: Script, count: int, resets: bool = False
+) -> Iterator[tuple[list[list[Step]], list[Step | None]]]:
+    """Before each update, the closed transitions of each slot, and the open ones. ``resets`` cut episodes at random."""
+    episodes: list[list[NDArray[np.float32]]] = [[] for _ in range(SLOTS)]
+    open_steps: list[Step | None] = [None] * SLOTS
+    closed: list[list[Step]] = [[] for _ in range(SLOTS)]
+    batch = script.batch(first=True)
+    trainer.begin(batch)
+    done = 0
+    while done < count:
+        memory = trainer.memory[:, : trainer.policy.memory_size].copy() if trainer.policy.memory_size else None
+        mean, logits = trainer.policy.parameters(batch.observations, batch.action_mask, memory)
+        acting = np.arange(SLOTS) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
+        at = trainer.buffer.lengths()
+        trainer.act(batch)
+        for slot in acting:
+            episodes[slot].append(batch.observations["seen"][slot])
+            raw, choice = trainer.buffer.raw[at[slot], slot].copy(), int(trainer.buffer.choices[at[slot], slot, 0])
+            std = trainer.model.policy_head.distribution.log_std.detach().exp()
+            normal = torch.distributions.Normal(torch.from_numpy(mean[slot]), std)
+            log_prob = normal.log_prob(torch.from_numpy(raw)).sum()  # type: ignore[no-untyped-call]
+            log_prob += torch.from_numpy(logits[slot]).log_softmax(0)[choice]
+            assert batch.action_mask is not None
+            open_steps[slot] = Step(list(episodes[slot]), batch.action_mask[slot], raw, choice, float(log_prob))
+        batch = script.batch()
+        for slot in range(SLOTS):
+            step, ends = open_steps[slot], slot in batch.ended
+            if step is not None and (ends or batch.needs_action is None or batch.needs_action[slot]):
+                assert batch.final_observations is not None
+                final = batch.final_observations["seen"][batch.ended.tolist().index(slot)] if ends else None
+                step.following = [*episodes[slot], batch.observations["seen"][slot] if final is None else final]
+                step.reward, step.terminated = float(batch.reward[slot]), bool(batch.terminated[slot])
+                closed[slot].append(step)
+                open_steps[slot] = None
+            if ends:
+                episodes[slot] = []
+        trainer.observe(None, batch)
+        reset = resets and script.generator.random() < 0.05
+        if trainer.ready():
+            yield closed, open_steps
+            trainer.update()
+            closed = [[] for _ in range(SLOTS)]
+            done += 1
+            reset = resets and done % 3 == 0  # where nothing is collected yet
+        if reset:
+            batch = script.batch(first=True)
+            trainer.begin(batch)
+            episodes, open_steps = [[] for _ in range(SLOTS)], [None] * SLOTS
+
+
+def in_order(closed: list[list[Step]]) -> list[Step]:
+    """The transitions in the order of a rollout's rows: the first of each slot, the second of each, and so on."""
+    return [steps[k] for k in range(max(map(len, closed))) for steps in closed if k < len(steps)]
 
 
 def through_lstm(body: Any, seen: list[NDArray[np.float32]]) -> torch.Tensor:
@@ -92,60 +149,19 @@ def test_every_rollout_has_the_values_and_probabilities_of_episodes_that_are_rea
         shared_critic=shared,
         advantage_normalization="none",
     )
-    episodes: list[list[NDArray[np.float32]]] = [[] for _ in range(SLOTS)]
-    open_steps: list[Step | None] = [None] * SLOTS
-    closed: list[list[Step]] = [[] for _ in range(SLOTS)]
-    batch = script.batch(first=True)
-    trainer.begin(batch)
-    rollouts = 0
-    while rollouts < 10:
-        trainer.act(batch)
-        acting = np.arange(SLOTS) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
-        at = trainer.buffer.lengths()
-        for slot in acting:
-            episodes[slot].append(batch.observations["seen"][slot])
-            raw, choice = trainer.buffer.raw[at[slot], slot], trainer.buffer.choices[at[slot], slot, 0]
-            assert batch.action_mask is not None
-            open_steps[slot] = Step(list(episodes[slot]), batch.action_mask[slot], raw.copy(), int(choice))
-        batch = script.batch()
-        for slot in range(SLOTS):
-            step, ends = open_steps[slot], slot in batch.ended
-            if step is not None and (ends or batch.needs_action is None or batch.needs_action[slot]):
-                assert batch.final_observations is not None
-                final = batch.final_observations["seen"][batch.ended.tolist().index(slot)] if ends else None
-                step.following = [*episodes[slot], batch.observations["seen"][slot] if final is None else final]
-                step.reward, step.terminated = float(batch.reward[slot]), bool(batch.terminated[slot])
-                closed[slot].append(step)
-                open_steps[slot] = None
-            if ends:
-                episodes[slot] = []
-        trainer.observe(None, batch)
-        if trainer.ready():
-            check(trainer, closed)
-            trainer.update()
-            closed = [[] for _ in range(SLOTS)]
-            rollouts += 1
-            reset = rollouts % 3 == 0  # where nothing is collected yet
-        else:
-            reset = script.generator.random() < 0.05
-        if reset:
-            batch = script.batch(first=True)
-            trainer.begin(batch)
-            episodes, open_steps = [[] for _ in range(SLOTS)], [None] * SLOTS
+    for closed, _ in rollouts_of(trainer, script, 10, resets=True):
+        check(trainer, in_order(closed))
 
 
-def check(trainer: Any, closed: list[list[Step]]) -> None:
+def check(trainer: Any, steps: list[Step]) -> None:
     model = trainer.model
     rollout = trainer.rollout()
     _, returns = trainer.advantages(rollout)
     at = np.flatnonzero(rollout.valid)
     log_probs, values, returns = rollout.log_prob[at], rollout.value[rollout.valid], returns.flatten(0, 1)[at]
-    in_order = [
-        (k, slot, steps[k]) for k in range(max(map(len, closed))) for slot, steps in enumerate(closed) if k < len(steps)
-    ]
-    assert len(in_order) == len(at)
+    assert len(steps) == len(at)
     gamma = trainer.providers[0].gamma
-    for row, (_, _, step) in enumerate(in_order):
+    for row, step in enumerate(steps):
         output = model.policy_head.linear(through_lstm(model.actor, step.seen))
         normal = torch.distributions.Normal(output[:1], model.policy_head.distribution.log_std.exp())
         logits = torch.where(torch.from_numpy(step.mask), output[1:], -1e8)
@@ -160,7 +176,7 @@ def check(trainer: Any, closed: list[list[Step]]) -> None:
 @pytest.mark.parametrize("memory", [None, {"memory_size": 8, "sequence_length": 4}], ids=["plain", "memory"])
 @pytest.mark.parametrize("turns", [False, True])
 def test_old_probabilities_are_those_the_actions_were_drawn_with(
-    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, turns: bool, memory: Any
+    make_trainer: MakeTrainer, turns: bool, memory: Any
 ) -> None:
     """In the first rollout too, which has no statistics to normalize by, and for actions open during an update."""
     script = Script(turns)
@@ -171,42 +187,11 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
         buffer_size=30,
         batch_size=15,
     )
-    policy, rollout_of = trainer.policy, trainer.rollout
-    prepared: list[Any] = []
-    monkeypatch.setattr(trainer, "rollout", lambda: prepared.append(rollout_of()) or prepared[-1])
-    drawn_with: list[float | None] = [None] * SLOTS
-    closed: list[list[float]] = [[] for _ in range(SLOTS)]
-    batch = script.batch(first=True)
-    trainer.begin(batch)
-    rollouts = open_over_an_update = 0
-    while rollouts < 6:
-        own = None if memory is None else trainer.memory[:, :8].copy()
-        mean, logits = policy.parameters(batch.observations, batch.action_mask, own)
-        acting = np.arange(SLOTS) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
-        at = trainer.buffer.lengths()
-        trainer.act(batch)
-        for slot in acting:
-            raw, choice = trainer.buffer.raw[at[slot], slot], trainer.buffer.choices[at[slot], slot, 0]
-            std = trainer.model.policy_head.distribution.log_std.detach().exp()
-            normal = torch.distributions.Normal(torch.from_numpy(mean[slot]), std)
-            log_prob = normal.log_prob(torch.from_numpy(raw)).sum()  # type: ignore[no-untyped-call]
-            log_prob += torch.from_numpy(logits[slot]).log_softmax(0)[choice]
-            drawn_with[slot] = float(log_prob)
-        batch = script.batch()
-        for slot in range(SLOTS):
-            ends = slot in batch.ended
-            if drawn_with[slot] is not None and (ends or batch.needs_action is None or batch.needs_action[slot]):
-                closed[slot].append(drawn_with[slot])
-                drawn_with[slot] = None
-        trainer.observe(None, batch)
-        if trainer.ready():
-            trainer.update()
-            rollout = prepared[-1]
-            rows = [steps[k] for k in range(max(map(len, closed))) for steps in closed if k < len(steps)]
-            np.testing.assert_allclose(rollout.log_prob[np.flatnonzero(rollout.valid)].numpy(), rows, atol=2e-4)
-            open_over_an_update += sum(each is not None for each in drawn_with)
-            closed = [[] for _ in range(SLOTS)]
-            rollouts += 1
+    open_over_an_update = 0
+    for closed, open_steps in rollouts_of(trainer, script, 6):
+        rollout, expected = trainer.rollout(), [step.drawn_with for step in in_order(closed)]
+        np.testing.assert_allclose(rollout.log_prob[np.flatnonzero(rollout.valid)].numpy(), expected, atol=2e-4)
+        open_over_an_update += sum(each is not None for each in open_steps)
     assert (open_over_an_update > 3) == turns
 
 

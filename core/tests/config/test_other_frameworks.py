@@ -28,12 +28,8 @@ def test_a_known_key_is_never_guessed(errors: Callable[..., list[str]], block: s
 @pytest.mark.parametrize(
     ("path", "value", "hint"),
     [
-        ("hyperparameters.init_entcoef", "auto", "; write 1.0, from which it is learned while learn_entcoef is true"),
-        (
-            "hyperparameters.init_entcoef",
-            "auto_0.1",
-            "; write 0.1, from which it is learned while learn_entcoef is true",
-        ),
+        ("hyperparameters.init_entcoef", "auto", f"; write 1.0{LEARNED}"),
+        ("hyperparameters.init_entcoef", "auto_0.1", f"; write 0.1{LEARNED}"),
         ("hyperparameters.learning_rate", "lin_3e-4", "; write 3e-4 with learning_rate_schedule: linear"),
         ("hyperparameters.learning_rate", "lin_fast", ""),
         ("hyperparameters.batch_size", "lin_5", ""),

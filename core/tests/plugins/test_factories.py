@@ -112,7 +112,7 @@ def making(plugins: Plugins, monkeypatch: pytest.MonkeyPatch, plugin_of: PluginO
     return make
 
 
-def test_the_answer_is_the_targets_a_plugins_or_a_wrappers(making: Any) -> None:
+def test_a_plugin_may_answer_and_a_wrapper_decorate_the_answer_of_the_target(making: Any) -> None:
     mine = FakeTrainer()
     assert making(raising(KeyError()), answering(lambda spec: mine if spec.name == "x" else None)) is mine
 
@@ -142,11 +142,7 @@ SAME = wrapping(lambda inner: inner)
         (FakeTrainer, [answering(lambda spec: 5)], ANSWERED),
         (FakeTrainer, [wrapping(lambda inner: 5)], ANSWERED),
         (lambda **_: 5, [answering(lambda spec: None)], f"{OWNER} returned a int, "),
-        (
-            FakeTrainer,
-            [wrapping(raising(KeyError("mine"))), SAME],
-            OTHER.format(0),
-        ),
+        (FakeTrainer, [wrapping(raising(KeyError("mine"))), SAME], OTHER.format(0)),
         (FakeTrainer, [SAME, answering(raising(KeyError("x")))], OTHER.format(1)),
     ],
 )

@@ -100,11 +100,7 @@ class TestTheConformanceClassOnCore(PluginConformance):
     [
         (SOURCE, ["rlcore"], "test_bounds_the_rlcore_it_was_made_for"),
         (SOURCE, ["rlcore<0.1"], "test_fits_the_running_rlcore"),
-        (
-            SOURCE.replace('summary="tiny"', ""),
-            ["rlcore>0"],
-            "test_every_record_has_a_summary",
-        ),
+        (SOURCE.replace('summary="tiny"', ""), ["rlcore>0"], "test_every_record_has_a_summary"),
         ("import numpy\n" + SOURCE, ["rlcore>0"], "test_importing_it_is_cheap"),
         (SOURCE.replace("json:loads", "json:absent"), ["rlcore>0"], "test_every_target_can_be_imported"),
         ("x = 1\n", ["rlcore>0"], "test_loads_and_implements_a_hook"),

@@ -79,6 +79,10 @@ class Files:
         del state["run"]["wall_seconds"]
         return content | {"state.json": state}
 
+    def checkpoints(self, after: int = -1) -> dict[int, Any]:
+        """Every checkpoint on disk of a step after that one."""
+        return {step: self.checkpoint(step) for step in self.steps if step > after}
+
     def everything(self) -> dict[str, bytes]:
         return {str(p.relative_to(self.path)): p.read_bytes() for p in sorted(self.path.rglob("*")) if p.is_file()}
 

@@ -31,17 +31,13 @@ from rlcore_torch import OfflineSettings
 
 @hookimpl
 def rlcore_trainers() -> list[TrainerSpec]:
+    numpy, recorded = "stub_plugin:NumpyTrainer", "stub_plugin:RecordedTrainer"
+    settings = "stub_plugin:NumpySettings"
     return [
-        TrainerSpec(name="numpy", target="stub_plugin:NumpyTrainer", settings="stub_plugin:NumpySettings"),
-        TrainerSpec(
-            name="together", target="stub_plugin:NumpyTrainer", settings="stub_plugin:NumpySettings", turns=False
-        ),
-        TrainerSpec(
-            name="recorded", target="stub_plugin:RecordedTrainer", settings="stub_plugin:RecordedSettings", offline=True
-        ),
-        TrainerSpec(
-            name="pathless", target="stub_plugin:RecordedTrainer", settings="stub_plugin:NumpySettings", offline=True
-        ),
+        TrainerSpec(name="numpy", target=numpy, settings=settings),
+        TrainerSpec(name="together", target=numpy, settings=settings, turns=False),
+        TrainerSpec(name="recorded", target=recorded, settings="stub_plugin:RecordedSettings", offline=True),
+        TrainerSpec(name="pathless", target=recorded, settings=settings, offline=True),
     ]
 
 

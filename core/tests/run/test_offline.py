@@ -95,8 +95,7 @@ def test_a_resumed_run_equals_the_run_never_stopped(offline: Any, files: Any, ab
     assert run.steps == stopped_at and run.outcome == "interrupted"
     resumed = Run(offline({"checkpoint_settings.resume": True}, keep_checkpoints=0))
     resumed.train()
-    for step in files("whole").steps:
-        assert files().checkpoint(step) == files("whole").checkpoint(step)
+    assert files().checkpoints().items() >= files("whole").checkpoints().items()
 
 
 def test_recorded_data_and_an_environment_in_one_run_are_refused(configure: Any) -> None:

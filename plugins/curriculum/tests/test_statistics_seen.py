@@ -37,11 +37,8 @@ def test_a_tag_that_a_complete_summary_lacks_is_refused_with_the_nearest(make: A
 
 
 @pytest.mark.parametrize("means", [EPISODES, UPDATE, {}, EPISODES | {"Performance/Steps Per Second": 3.0}])
-def test_a_summary_without_episodes_or_without_an_update_proves_nothing(make: Any, means: dict[str, float]) -> None:
+def test_a_summary_of_half_or_of_another_behavior_proves_nothing(make: Any, means: dict[str, float]) -> None:
     make(STAT).summarised("B", summary(**means))
-
-
-def test_a_summary_of_another_behavior_proves_nothing(make: Any) -> None:
     make(STAT).summarised("C", summary(**EPISODES, **UPDATE))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pytest
+import yaml
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from rlcore import Actions, ConfigError, EpisodeSeeds, SavesState
@@ -13,6 +16,7 @@ from rlcore_gymnasium.cartpole_physics import PARAMETERS
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
 
+NATIVE = yaml.safe_load((Path(__file__).parent / "data/native_parameters.yaml").read_text("utf-8"))
 NUM_ENVS = 5
 SEEDS = EpisodeSeeds(8)
 ALL = dict.fromkeys(PARAMETERS)
@@ -168,20 +172,10 @@ def test_a_restored_cartpole_has_the_numbers_of_open_and_of_next_episodes(make) 
     assert ours.episodes.min() > 2
 
 
-@pytest.mark.parametrize(
-    ("names", "routes", "attributes"),
-    [
-        (["length"], {}, {"length": "length"}),
-        (["pole"], {"pole": {"attribute": "unwrapped.length"}}, {"pole": "length"}),
-        (["length", "x_threshold"], {}, None),
-        (["length"], {"length": {"constructor": "length"}}, None),
-        (["low"], {"low": {"reset_option": "low"}}, None),
-        (["length"], {"length": {"whole": True}}, None),
-        (["length", "pole"], {"pole": {"attribute": "unwrapped.length"}}, None),
-    ],
-)
-def test_the_native_form_is_used_if_it_supports_all_parameters(names, routes, attributes) -> None:
-    found = native_parameters(names, {name: ParameterRoute(**how) for name, how in routes.items()})
+@pytest.mark.parametrize(("routes", "attributes"), NATIVE)
+def test_the_native_form_is_used_if_it_supports_all_parameters(routes, attributes) -> None:
+    names = list(routes)
+    found = native_parameters(names, {name: ParameterRoute(**how) for name, how in routes.items() if how})
     assert (None if found is None else {name: found[name] for name in names}) == attributes
 
 

@@ -16,6 +16,7 @@ from rlcore_gymnasium.parameter_settings import ParameterRoute
 SEEDS = EpisodeSeeds(3)
 ARGUMENTS = "size, gain, offset, slots, max_episode_steps"
 REFUSED = yaml.safe_load((Path(__file__).parent / "data/refused_parameters.yaml").read_text("utf-8"))
+BLOCKS = yaml.safe_load((Path(__file__).parent / "data/wrong_blocks.yaml").read_text("utf-8"))
 KINDS = yaml.safe_load((Path(__file__).parent / "data/kinds_of_numbers.yaml").read_text("utf-8"))
 NUMBERS = ", ".join(f"unwrapped.{name}" for name in ("gain", "level", "narrow", "offset", "pull", "size", "tilt"))
 
@@ -148,9 +149,8 @@ def test_recording_continues_if_an_environment_is_created_again(make, dial, tmp_
         step(environment, size)
     environment.close()
     films = sorted((tmp_path / "films").iterdir())
-    assert [film.name for film in films] == [
-        f"rlcore-tests-Dial-v0-env-0-episode-{episode}.mp4" for episode in range(3)
-    ]
+    names = [f"rlcore-tests-Dial-v0-env-0-episode-{episode}.mp4" for episode in range(3)]
+    assert [film.name for film in films] == names
     for film, length in zip(films, lengths, strict=True):
         count, _ = imageio_ffmpeg.count_frames_and_secs(film)
         assert length <= count <= length + 1  # the first image is of the reset; moviepy may lose one by rounding
@@ -228,22 +228,7 @@ def test_a_value_that_the_constructor_refuses_is_one_line(make) -> None:
     assert "cannot be made with options {'frame_skip': 0}" in str(failed.value) and "\n" not in str(failed.value)
 
 
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        ({}, "give one of attribute, reset_option and constructor"),
-        (
-            {"attribute": "a", "constructor": "b"},
-            "give one of attribute, reset_option and constructor, not attribute and constructor",
-        ),
-        (
-            {"attribute": "unwrapped..gain"},
-            "attribute: must be names joined by dots, with indices where one is needed, such as "
-            "unwrapped.model.opt.gravity[2], not 'unwrapped..gain'",
-        ),
-        ({"constructor": "a.b"}, "constructor: must be the name of an argument, not 'a.b'"),
-    ],
-)
+@pytest.mark.parametrize(("block", "message"), BLOCKS)
 def test_a_block_says_one_thing(block, message) -> None:
     with pytest.raises(ConfigError) as refused:
         ParameterRoute(**block)

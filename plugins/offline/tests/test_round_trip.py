@@ -27,10 +27,7 @@ VECTOR = ObservationSpec(OBSERVATION, (3,), np.float32)
 ONE_SIDED = np.array([-1.0, 0.1], np.float32), np.array([np.inf, 0.3], np.float32)
 
 BEHAVIORS = {
-    "continuous": BehaviorSpec("A", (VECTOR,), 2, (), *ONE_SIDED),
-    "discrete": BehaviorSpec("A", (VECTOR,), discrete=(4,)),
-    "branches": BehaviorSpec("A", (VECTOR,), discrete=(4, 2, 3)),
-    "hybrid": BehaviorSpec("A", (VECTOR,), 2, (4,), *ONE_SIDED),
+    "discrete": BehaviorSpec("A", (VECTOR,), discrete=(4,)),  # others, and masks, are in the conformance of formats
     "hybrid_branches": BehaviorSpec("A", (VECTOR,), 2, (4, 2), *ONE_SIDED),
     "several": BehaviorSpec(
         "A",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import yaml
 
 from rlcore import Environment
 from rlcore_devkit import EnvironmentConformance, PluginConformance
@@ -20,77 +22,18 @@ class TestPlugin(PluginConformance):
 
 
 class OfGame(EnvironmentConformance):
-    game = ""
-    options: ClassVar[dict[str, Any]] = {}
-    kind: type = TurnEnvironment
-    needs = "pettingzoo"  # the module without which the game cannot be made
+    case: ClassVar[dict[str, Any]]
 
     @pytest.fixture(autouse=True)
     def _maker(self, make: Callable[..., Environment]) -> None:
-        pytest.importorskip(self.needs)
+        pytest.importorskip(self.case.get("needs", "pettingzoo"))
         self._make = make
 
     def make(self, num_envs: int) -> Environment:
-        environment = self._make(self.game, num_envs, **self.options)
-        assert isinstance(environment, self.kind)
+        environment = self._make(self.case["game"], num_envs, **self.case.get("options", {}))
+        assert isinstance(environment, ParallelEnvironment if self.case.get("at_once") else TurnEnvironment)
         return environment
 
 
-class TestTurnsWithMasksInObservations(OfGame):
-    game = "zoo_games:circle"
-
-
-class TestTurnsWithMasksInInfos(OfGame):
-    game = "zoo_games:circle"
-    options: ClassVar = {"arguments": {"masks": "info", "players": 5}, "final_info": ["place", "missing"]}
-
-
-class TestTurnsWithoutMasks(OfGame):
-    game = "zoo_games:circle"
-    options: ClassVar = {"arguments": {"masks": "", "players": 2}}
-
-
-class TestEarlyDeathsOfTwoBehaviors(OfGame):
-    game = "zoo_games:fading"
-    kind = ParallelEnvironment
-    options: ClassVar = {
-        "arguments": {"agents": 4},
-        "behaviors": {"Odd": {"agents": ["*_1", "*_3"], "team": "each"}, "Even": {"agents": ["*_0", "*_2"]}},
-        "final_info": ["age"],
-    }
-
-
-class TestLateArrivals(OfGame):
-    game = "zoo_games:fading"
-    kind = ParallelEnvironment
-    options: ClassVar = {"arguments": {"agents": 3, "late": 2}}
-
-
-class TestParallelRockPaperScissors(OfGame):
-    game = "rps_v2"
-    needs = "pygame"
-    kind = ParallelEnvironment
-
-
-class TestTicTacToe(OfGame):
-    game = "classic/tictactoe-v3"
-    needs = "pygame"
-
-
-class TestSpread(OfGame):
-    """Real actions of several agents."""
-
-    game = "mpe2.simple_spread_v3:parallel_env"
-    kind = ParallelEnvironment
-    needs = "mpe2"
-    options: ClassVar = {"arguments": {"continuous_actions": True}}
-
-
-class TestKuhnPoker(OfGame):
-    game = "openspiel/kuhn_poker"
-    needs = "pyspiel"
-
-
-class TestSimultaneousGoofspiel(TestKuhnPoker):
-    game = "openspiel/goofspiel"
-    options: ClassVar = {"arguments": {"num_cards": 4, "players": 3}}
+for name, case in yaml.safe_load((Path(__file__).parent / "data/conformance.yaml").read_text("utf-8")).items():
+    globals()[f"Test{name}"] = type(f"Test{name}", (OfGame,), {"case": case})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,16 @@ def rlcore_exporters():
 """
 
 
+BESIDES: dict[str, Callable[[Any, Path], Any]] = {
+    "makes folders": lambda policy, path: path.parent.mkdir(exist_ok=True),
+    "draws": lambda policy, path: random.random(),
+    "draws with torch": lambda policy, path: torch.rand(1),
+    "writes elsewhere": lambda policy, path: Path("log.txt").write_text("exported"),
+    "leaves a file": lambda policy, path: path.with_suffix(".log").write_text("exported"),
+    "changes the policy": lambda policy, path: policy.model.policy_head.linear.bias.data.add_(1.0),
+}
+
+
 class Pickled:
     """Saves the module of a policy, or goes wrong in one way."""
 
@@ -35,16 +46,7 @@ class Pickled:
     def export(self, policy: Any, behavior: BehaviorSpec, path: Path, about: ExportAbout) -> None:
         if self.wrong == "is silent" and not path.parent.is_dir():
             return
-        if self.wrong == "makes folders":
-            path.parent.mkdir(exist_ok=True)
-        if self.wrong == "draws":
-            random.random()
-        if self.wrong == "draws with torch":
-            torch.rand(1)
-        if self.wrong == "writes elsewhere":
-            Path("log.txt").write_text("exported")
-        if self.wrong == "changes the policy":
-            policy.model.policy_head.linear.bias.data.add_(1.0)
+        BESIDES.get(self.wrong, lambda *_: None)(policy, path)
         module = policy_module(policy)
         if self.wrong == "forgets the normalizer":
             module.model.inputs.normalizer = None
@@ -52,8 +54,6 @@ class Pickled:
             module.low[:], module.high[:] = -torch.inf, torch.inf
             module.middle[:], module.half_range[:] = 0.0, 1.0
         torch.save(module, path if self.wrong != "overwrites" else path.with_name("Walker.pt"))
-        if self.wrong == "leaves a file":
-            path.with_suffix(".log").write_text("exported")
         if self.wrong == "refuses too late":
             raise UnsupportedExport("not this one")
 

@@ -173,43 +173,45 @@ def test_imitation_has_an_optimizer_of_its_own_of_the_type_of_the_trainer() -> N
         trainer.require_optimizer_fit(imitation.optimizer, state)
 
 
-class Counted:
-    """Stands in for the reader: which rows each minibatch was of."""
+def counted(imitation: BehavioralCloning) -> list[list[int]]:
+    """Which rows each minibatch is of, from now on."""
+    batches: list[list[int]] = []
+    read = imitation.reader.actions
 
-    def __init__(self, imitation: BehavioralCloning) -> None:
-        self.batches: list[list[int]] = []
-        self._actions = imitation.reader.actions
-        imitation.reader.actions = self.actions  # type: ignore[method-assign]
+    def actions(rows: Any) -> Any:
+        batches.append(rows.tolist())
+        return read(rows)
 
-    def actions(self, rows: Any) -> Any:
-        self.batches.append(rows.tolist())
-        return self._actions(rows)
+    imitation.reader.actions = actions  # type: ignore[method-assign]
+    return batches
+
+
+def batches_of_an_update(imitation: BehavioralCloning) -> list[list[int]]:
+    batches = counted(imitation)
+    imitation.update(0)
+    return batches
 
 
 def test_an_update_passes_over_all_demonstrations_in_another_order_each_time() -> None:
     imitation = cloning(ENVIRONMENTS["masked"], num_epoch=3, batch_size=20)
     demonstrated = imitation.rows.tolist()
     batches = round(len(demonstrated) / 20)
-    counted = Counted(imitation)
-    imitation.update(0)
-    assert len(counted.batches) == 3 * batches
-    passes = [[*chain(*counted.batches[k * batches : (k + 1) * batches])] for k in range(3)]
+    taken = batches_of_an_update(imitation)
+    assert len(taken) == 3 * batches
+    passes = [[*chain(*taken[k * batches : (k + 1) * batches])] for k in range(3)]
     assert all(sorted(each) == demonstrated for each in passes)
     assert len({tuple(each) for each in passes}) == 3
 
 
 def test_samples_per_update_limits_each_pass_and_draws_none_twice() -> None:
     imitation = cloning(ENVIRONMENTS["masked"], samples_per_update=30, batch_size=10)
-    counted = Counted(imitation)
-    imitation.update(0)
-    assert [len(batch) for batch in counted.batches] == [10] * 3 * 2
-    passes = [[*chain(*counted.batches[:3])], [*chain(*counted.batches[3:])]]
+    taken = batches_of_an_update(imitation)
+    assert [len(batch) for batch in taken] == [10] * 3 * 2
+    passes = [[*chain(*taken[:3])], [*chain(*taken[3:])]]
     assert all(len(set(each)) == 30 and set(each) <= set(imitation.rows.tolist()) for each in passes)
     assert passes[0] != passes[1]
     imitation = cloning(ENVIRONMENTS["masked"], samples_per_update=10_000, num_epoch=1)
-    counted = Counted(imitation)
-    imitation.update(0)
-    assert sorted(chain(*counted.batches)) == imitation.rows.tolist(), "more samples than demonstrations"
+    assert sorted(chain(*batches_of_an_update(imitation))) == imitation.rows.tolist(), "more than demonstrations"
 
 
 def test_the_learning_rate_is_the_trainers_times_strength_and_falls_over_steps() -> None:
@@ -309,7 +311,7 @@ def test_an_update_is_followed_by_these_minibatches(
     kind: type[Any], block: dict[str, Any], count: int, samples: int, demonstrations: Recording
 ) -> None:
     trainer = trainer_of(kind, demonstrations, block)
-    batches = Counted(trainer.cloning).batches
+    batches = counted(trainer.cloning)
     updates = learn(trainer, identity_hybrid(2), 100)
     steps = len(updates) if kind is OnPolicy else trainer.gradient_steps
     assert steps > 2 and len(batches) == count * steps
