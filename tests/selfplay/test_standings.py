@@ -1,9 +1,11 @@
 """Standings: who is stronger, the curve of the learner, cycles, Nash averaging, and results that are not zero-sum."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from playing_bots import chance, play, random_pairs, rows, self_play
 
 from rlcore_ghost.ratings.fits import bradley_terry
@@ -41,18 +43,7 @@ def test_strength_that_adds_up_has_no_cycle_and_the_best_player_alone_in_the_mix
     assert [(each.name, each.elo) for each in standings.players] == [(name, None) for name in "dcba"]
 
 
-@pytest.mark.parametrize(
-    ("results", "share"),
-    [
-        ((55, 45), None),  # 55%, but half is within two standard errors
-        ((350, 250), 350 / 600),
-        ((27, 13), None),  # clearly better, but only 40 games
-        ((5400, 4600), None),  # certainly better, but only 54%
-        ((1100, 900), 0.55),
-        ((40, 10), 0.8),  # of just enough games
-        ((400, 200, 400), 0.6),  # draws are half wins
-    ],
-)
+@pytest.mark.parametrize(("results", "share"), yaml.safe_load((Path(__file__).parent / "data/cycles.yaml").read_text()))
 def test_a_cycle_needs_clear_results_of_enough_games(results, share):
     cycles = Standings.of(cycle_log(*results)).pay_off.cycles
     assert [each.players for each in cycles] == ([] if share is None else [("a", "b", "c")])

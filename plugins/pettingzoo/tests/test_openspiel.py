@@ -17,17 +17,8 @@ pyspiel = pytest.importorskip("pyspiel")
 
 from rlcore_pettingzoo.openspiel import OpenSpielGame, game_names  # noqa: E402
 
-GAMES: dict[str, dict[str, Any]] = {
-    "kuhn_poker": {"players": 3},
-    "leduc_poker": {},
-    "tic_tac_toe": {},
-    "liars_dice": {"numdice": 1},
-    "goofspiel": {"num_cards": 4, "players": 3, "points_order": "random"},  # simultaneous, with chance moves
-    "matching_pennies_3p": {},
-    "pig": {"winscore": 15},  # chance moves inside a turn
-    "blackjack": {},  # one player
-    "oshi_zumo": {"coins": 8},  # simultaneous, several rounds
-}
+CASES = yaml.safe_load((Path(__file__).parent / "data/openspiel.yaml").read_text(encoding="utf-8"))
+GAMES, WRONG = CASES["games"], CASES["refusals"]
 
 
 def play(game: Any, seed: int) -> dict[str, float]:
@@ -93,9 +84,6 @@ def test_players_of_a_simultaneous_state_do_not_see_the_choices_of_others() -> N
     assert (game.observe("player_1") == before).all()
     assert set(np.flatnonzero(game.infos["player_1"]["action_mask"])) == {0, 1, 2, 3}
     assert game.rewards == {"player_0": 0.0, "player_1": 0.0}
-
-
-WRONG = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text(encoding="utf-8"))["openspiel"]
 
 
 @pytest.mark.parametrize("case", WRONG)
