@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from recorded import recorded
 from small_runs import data
 from torch import Tensor
 
-from rlcore import Environment, RecordingAbout
+from rlcore import Environment
 from rlcore_devkit import SmallTrainings
-from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
-from rlcore_offline.minari_format import MinariFormat
 from rlcore_torch import Minibatch, TorchAdam, backend, template
 from rlcore_torch.cpu import FlatAdam, fused_dense
 from rlcore_torch.networks.networks import dense
@@ -46,15 +45,6 @@ def settings_choose(monkeypatch: pytest.MonkeyPatch) -> None:
 def make_trainer(tmp_path: Path) -> MakeTrainer:
     """``make_trainer("ppo", environment, fast=False, imitate=True)``"""
 
-    def demonstrations(environment: Environment) -> str:
-        recording = record(environment, 60)
-        path = tmp_path / "recorded" / recording.behavior.name
-        if not path.exists():
-            writer = MinariFormat().writer(path, recording.behavior, RecordingAbout())
-            writer.write(recording)
-            writer.close()
-        return str(path.parent)
-
     def make(
         name: str,
         environment: Environment,
@@ -64,7 +54,10 @@ def make_trainer(tmp_path: Path) -> MakeTrainer:
     ) -> Any:
         network = {"hidden_units": 24, "num_layers": 2, "normalize": name != "iql"}
         trainings = SmallTrainings(name, tmp_path, HYPERPARAMETERS[name], network)
-        demo = {"demo_path": demonstrations(environment)} if imitate or name in OFFLINE else {}
+        demo = {}
+        if imitate or name in OFFLINE:
+            (behavior,) = environment.behaviors
+            demo = {"demo_path": recorded(tmp_path / "recorded" / behavior, environment, 60)}
         block = {"max_steps": 5000, **({"behavioral_cloning": {**demo, "steps": 4000}} if imitate else {})}
         return trainings.trainer(
             environment,

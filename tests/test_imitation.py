@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recorded import recorded
 from small_runs import small_run
 
-from rlcore import Actions, AgentBatch, BehaviorSpec, ConfigError, ObservationSpec, RecordingAbout, Run, load_checkpoint
+from rlcore import Actions, AgentBatch, BehaviorSpec, ConfigError, ObservationSpec, Run, load_checkpoint
 from rlcore_devkit import environments
-from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import SavingEnvironment
-from rlcore_offline.minari_format import MinariFormat
 
 KEY = np.array([2, 0, 1, 1, 2, 0, 2, 1])  # the option that opens each dial
 BEST = 1.0
@@ -68,12 +67,7 @@ TRAINERS = pytest.mark.parametrize("trainer", HYPERPARAMETERS)
 @pytest.fixture(scope="module")
 def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The lock opened 10 times, 80 steps."""
-    recording = record(CombinationLock(2), 40, knowing)
-    path = tmp_path_factory.mktemp("demonstrations")
-    writer = MinariFormat().writer(path / "Agent", recording.behavior, RecordingAbout())
-    writer.write(recording)
-    writer.close()
-    return str(path)
+    return recorded(tmp_path_factory.mktemp("demonstrations") / "Agent", CombinationLock(2), 40, knowing)
 
 
 MakeRun = Callable[..., Run]

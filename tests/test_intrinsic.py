@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded import recorded
 from small_runs import small_run
 
-from rlcore import ConfigError, Environment, RecordingAbout, Run, load_checkpoint
-from rlcore_devkit.conformance.recordings import record
+from rlcore import ConfigError, Environment, Run, load_checkpoint
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
-from rlcore_offline.minari_format import MinariFormat
 
 __all__ = ["run_rlcore"]
 
@@ -50,12 +49,7 @@ def make_run(tmp_path: Path) -> MakeRun:
 
     def make(trainer: str, kind: str, run_id: str = "run", resume: bool = False, gail: Any = None, **block: Any) -> Run:
         environment, options, create = ENVIRONMENTS[kind]
-        path = tmp_path / kind
-        if not path.exists():
-            recording = record(create(), 40)
-            writer = MinariFormat().writer(path / NAME, recording.behavior, RecordingAbout())
-            writer.write(recording)
-            writer.close()
+        path = recorded(tmp_path / kind / NAME, create(), 40)
         settings = {
             "trainer_type": trainer,
             "hyperparameters": {"learning_rate": 3e-3, **HYPERPARAMETERS[trainer]},
@@ -63,7 +57,7 @@ def make_run(tmp_path: Path) -> MakeRun:
             "reward_signals": {
                 "extrinsic": {},
                 "curiosity": SMALL,
-                "gail": {**SMALL, "demo_path": str(path), "use_actions": True, "use_vail": True, **(gail or {})},
+                "gail": {**SMALL, "demo_path": path, "use_actions": True, "use_vail": True, **(gail or {})},
                 "rnd": SMALL,
             },
             "max_steps": 512,

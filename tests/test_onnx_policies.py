@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded import recorded
 from worlds import World
 
-from rlcore import RecordingAbout, Run
-from rlcore_devkit.conformance.recordings import record
-from rlcore_offline.minari_format import MinariFormat
+from rlcore import Run
 
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {
     "ppo": {"buffer_size": 40, "batch_size": 20},
@@ -56,10 +55,7 @@ def test_a_trained_policy(tmp_path: Path, trainer: str, kind: str, network: dict
 
 @pytest.mark.parametrize(("trainer", "kind"), [("bc", "hybrid"), ("iql", "uneven bounds")])
 def test_a_policy_of_recorded_episodes(tmp_path: Path, trainer: str, kind: str) -> None:
-    recording = record(World(kind, 2), 40)
-    writer = MinariFormat().writer(tmp_path / "recordings/Agent", recording.behavior, RecordingAbout())
-    writer.write(recording)
-    writer.close()
-    hyperparameters = {"demo_path": str(tmp_path / "recordings"), "batch_size": 32}
+    recordings = recorded(tmp_path / "recordings/Agent", World(kind, 2), 40)
+    hyperparameters = {"demo_path": recordings, "batch_size": 32}
     behavior = {"trainer_type": trainer, "max_steps": 20, "hyperparameters": hyperparameters}
     assert exported(tmp_path, behavior) == [("Agent.onnx", None)]

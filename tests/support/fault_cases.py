@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from recorded import recorded
 from small_runs import data
 
-from rlcore import RecordingAbout, RunContext, config_from_mapping, load_plugins
-from rlcore_devkit.conformance.recordings import record
-from rlcore_offline import InstalledRecordings
+from rlcore import RunContext, config_from_mapping, load_plugins
 
 RUNS = data("fault_runs")
 DUELS = {"local": [str(Path(__file__).with_name("duels.py"))]}
@@ -36,7 +35,4 @@ def record_cartpole(path: Path) -> None:
     assert config.environment is not None
     context = RunContext(config, plugins, path.parent, seed=1, num_envs=1)
     environment = plugins.create_environment(plugins.environment("gymnasium"), config.environment, context)
-    recording = record(environment, 1500)
-    writer = InstalledRecordings(plugins).format().resolve()().writer(path, recording.behavior, RecordingAbout())
-    writer.write(recording)
-    writer.close()
+    recorded(path, environment, 1500)

@@ -21,7 +21,7 @@ LEARNED, OTHER = 1, 0  # the options that the two policies always take
 
 
 def measure(
-    table: Table, episodes: int, learned: Any = None, opponent: Any = None, seed: int = 1, **keywords: Any
+    table: Table, episodes: int, learned: Any = None, opponent: Any = None, *, seed: int = 1, **keywords: Any
 ) -> Any:
     """The result of the learned policy, which always takes option 1, against one that takes option 0."""
     learned = learned or {name: Always(LEARNED) for name in table.behaviors}
@@ -203,7 +203,8 @@ def test_policies_with_memory_remember_an_episode_and_no_more(learned: Any, oppo
 def test_equal_seeds_play_equal_games() -> None:
     def games(seed: int) -> Any:
         table = Table(4, DUEL)
-        return measure(table, 40, *({"A": RandomPolicy(table.behaviors["A"])} for _ in range(2)), seed=seed)
+        one, other = ({"A": RandomPolicy(table.behaviors["A"])} for _ in range(2))
+        return measure(table, 40, one, other, seed=seed)
 
     assert games(1) == games(1) != games(2)
 

@@ -4,7 +4,7 @@ A subclass provides a network (:meth:`OnPolicyTrainer.build_model`), a loss (:me
 (:meth:`OnPolicyTrainer.update`) from these parts, in their usual order:
 
 1. :meth:`~OnPolicyTrainer.rollout`: what was collected, with the log-probabilities and values of acting;
-2. :meth:`~OnPolicyTrainer.advantages`: for each reward provider, which learns first, by GAE; it bootstraps from the
+2. :meth:`~OnPolicyTrainer.advantages`: the rewards of each provider, and advantages by GAE, which bootstraps from the
    final observation of a truncated episode, after every ``time_horizon`` rows, and at the end of the rollout;
 3. :meth:`~OnPolicyTrainer.minibatches`: one pass over the shuffled rollout;
 4. :meth:`~OnPolicyTrainer.minimize`: one gradient step;
@@ -194,8 +194,8 @@ class OnPolicyTrainer(RolloutTrainer):
     def advantages(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
         """Return the advantages [T, S], summed over the providers, and the value targets [T, S, R].
 
-        Advantages are standardized if ``advantage_normalization`` is ``rollout``. Reward providers that learn do so
-        now. Statistics are added to those of the rollout.
+        Advantages are standardized if ``advantage_normalization`` is ``rollout``. A reward provider that learns does
+        so after its rewards were computed. Statistics are added to those of the rollout.
         """
         buffer, rows = self.buffer, len(rollout.valid)
         at: Any = rollout.valid if buffer.ragged else slice(None)
@@ -238,7 +238,8 @@ class OnPolicyTrainer(RolloutTrainer):
     def minibatches(self, rollout: Rollout, advantages: Tensor, returns: Tensor) -> Iterator[Minibatch]:
         """Yield the minibatches of one pass over the rollout in random order, of which a rank has its own rows.
 
-        ``advantages`` are [T, S], ``returns`` [T, S, R]. Advantages are standardized within each minibatch if
+        ``advantages`` are [T, S], ``returns`` [T, S, R]. Minibatches have equal sizes of about ``batch_size``: some
+        rows come twice if these do not divide the rollout. Advantages are standardized within each minibatch if
         ``advantage_normalization`` is ``minibatch``.
         """
         drawn, sequences = rollout.draw(self.hyperparameters.batch_size, self._minibatch_generator)
@@ -263,17 +264,18 @@ class OnPolicyTrainer(RolloutTrainer):
     def minimize(self, loss: LossFunction, batch: Minibatch) -> Loss:
         """Move the parameters along the clipped gradient of ``loss`` of ``batch``, of all ranks; return the loss.
 
-        With ``target_kl``, no step is taken if the KL divergence of the minibatch exceeds 1.5 times as much.
+        With ``target_kl``, no step is taken if the KL divergence of the minibatch exceeds 1.5 times as much. A GPU
+        repeats a recorded :meth:`gradient_step` where it can.
         """
         found = self._captured_step(loss)(batch) if self._captures else self.gradient_step(loss, batch)
         found.share = batch.share
         return found
 
     def gradient_step(self, loss: LossFunction, batch: Minibatch) -> Loss:
-        """Do what :meth:`minimize` does. Without ``target_kl``, a function of tensors.
+        """Compute the gradient, sum it over the ranks, clip it, and step unless the KL divergence is too large.
 
-        Nothing in it depends on their values or waits for a device then, so it can be compiled, or captured in a CUDA
-        graph.
+        Without ``target_kl``, nothing in it depends on the values of tensors or waits for a device, so it can be
+        compiled, or captured in a CUDA graph.
         """
         self.optimizer.zero_grad()
         found = self._backward(loss, batch)
@@ -287,8 +289,9 @@ class OnPolicyTrainer(RolloutTrainer):
         return found
 
     def finish(self, rollout: Rollout, losses: Sequence[Loss]) -> Mapping[str, Statistic]:
-        """Begin another rollout; return the statistics of the update, means over its ``losses`` among them.
+        """Add the rollout to the statistics of the observation normalizer, and begin another rollout.
 
+        Returns the statistics of the update, means over its ``losses`` among them.
         Raises TrainingDiverged if a loss is not finite.
         """
         learned = self._means(losses)
