@@ -72,7 +72,7 @@ def test_ranks_end_with_the_command_and_resume_exactly_and_a_signal_that_can_be_
     os.killpg(job.pid, number) if number == signal.SIGINT else job.send_signal(number)
     if number == signal.SIGKILL:
         job.wait()
-        wait_until_gone(started)  # while the ranks are held: nobody tells them to go on
+        wait_until_gone(started)  # while the ranks are held: no one tells them to go on
     (stopped / "hold-run").unlink()
     output = ended(job)
     assert job.returncode == code, output

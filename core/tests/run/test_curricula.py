@@ -51,7 +51,7 @@ def fraction(seed: int, name: str, env: int, episode: int) -> float:
 
 @pytest.mark.parametrize("several", [False, True])
 def test_every_episode_begins_with_what_was_drawn_for_it(make_run: Any, several: bool) -> None:
-    """Also with curricula of several types side by side."""
+    """The rule holds also with curricula of several types side by side."""
     run = make_run({**PACED, **BOTH, "environment_parameters.pay.curriculum.reset": False} if several else PACED)
     run.train()
     environment, curriculum = parts(run)

@@ -24,7 +24,7 @@ def start(*words: object) -> subprocess.Popen[str]:
 
 
 def ended(*words: object) -> str:
-    """What the command prints. It must exit with 0 and report no error or warning."""
+    """Return what the command prints. It must exit with 0 and report no error or warning."""
     process = start(*words)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0 and "warning" not in err.lower() and "error" not in err, (words, out, err)

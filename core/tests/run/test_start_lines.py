@@ -215,7 +215,7 @@ def test_a_run_without_the_console_writer_shows_no_sign_of_life(spoken: Any) -> 
 
 @pytest.mark.parametrize("case", CASES["speed"], ids=str)
 def test_measured_times_say_whether_ranks_and_workers_pay(case: Any) -> None:
-    """Of one second."""
+    """The times are shares of one second."""
     steps, rest = case["environment_steps"], 1 - case["stepping"] - case["updating"]
     times = PhaseTimes(rest, case["stepping"], 0.0, case["updating"], environment_steps=steps, updates=3)
     line = speed_advice(times, case["elsewhere"], Setting(**case["setting"]))

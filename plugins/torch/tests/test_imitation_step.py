@@ -174,7 +174,7 @@ def test_imitation_has_an_optimizer_of_its_own_of_the_type_of_the_trainer() -> N
 
 
 def counted(imitation: BehavioralCloning) -> list[list[int]]:
-    """Which rows each minibatch is of, from now on."""
+    """Return the rows of each minibatch, from now on."""
     batches: list[list[int]] = []
     read = imitation.reader.actions
 

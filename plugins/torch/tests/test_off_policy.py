@@ -277,7 +277,7 @@ def test_the_exponent_of_the_weights_grows_linearly_until_max_steps(monkeypatch:
 
 
 def test_the_normalizer_has_the_mean_and_variance_of_every_observation_once() -> None:
-    """Of each that an agent is asked to act on, the last ones included."""
+    """Count each that an agent is asked to act on, the last ones included."""
     environment = IdentityEnvironment(5, continuous=3, episode_length=2)
     trainer = counter(environment, network={"normalize": True}, batch_size=4, steps_per_update=0.5)
     [name], random, batch = environment.behaviors, np.random.default_rng(0), first_batch(environment)

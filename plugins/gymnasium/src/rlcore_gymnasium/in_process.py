@@ -154,7 +154,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
 
     @property
     def delivery(self) -> ParameterDelivery:
-        """What sets environment parameters; made for the first of them, because most runs have none."""
+        """The object that sets environment parameters; made for the first of them, because most runs have none."""
         if self._delivery is None:
             self._delivery = ParameterDelivery(self._finder, self.vector.envs, self._remake)
         return self._delivery
