@@ -6,6 +6,11 @@ from .distributed import gather_rows as gather_rows
 from .distributed import start_store as start_store
 from .distributed import sum_gradients as sum_gradients
 from .distributed import sum_over_ranks as sum_over_ranks
+from .hookspecs import ActionDistributionSpec as ActionDistributionSpec
+from .hookspecs import EncoderSpec as EncoderSpec
+from .hookspecs import OptimizerSpec as OptimizerSpec
+from .hookspecs import ReplaySamplerSpec as ReplaySamplerSpec
+from .hookspecs import ScheduleSpec as ScheduleSpec
 from .networks.actions import LARGEST_LOGIT as LARGEST_LOGIT
 from .networks.actions import LEAST_LOGIT as LEAST_LOGIT
 from .networks.actions import MASKED_LOGIT as MASKED_LOGIT
@@ -78,11 +83,6 @@ from .optimization.schedules import constant as constant
 from .optimization.schedules import cosine as cosine
 from .optimization.schedules import create_schedule as create_schedule
 from .optimization.schedules import linear as linear
-from .plugin import ActionDistributionSpec as ActionDistributionSpec
-from .plugin import EncoderSpec as EncoderSpec
-from .plugin import OptimizerSpec as OptimizerSpec
-from .plugin import ReplaySamplerSpec as ReplaySamplerSpec
-from .plugin import ScheduleSpec as ScheduleSpec
 from .policy.policy import ActorPolicy as ActorPolicy
 from .policy.policy import ActorSnapshot as ActorSnapshot
 from .policy.policy import RawActions as RawActions

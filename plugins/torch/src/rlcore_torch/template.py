@@ -23,6 +23,7 @@ from rlcore import (
     share_slots,
 )
 from rlcore_torch.backend import choose_backend
+from rlcore_torch.hookspecs import OptimizerSpec
 from rlcore_torch.networks.actions import require_bounds
 from rlcore_torch.networks.distributions import DEFAULT
 from rlcore_torch.networks.networks import Actor
@@ -31,7 +32,6 @@ from rlcore_torch.optimization.captured import CapturedStep, require_capturable
 from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 from rlcore_torch.optimization.schedules import create_schedule
-from rlcore_torch.plugin import OptimizerSpec
 from rlcore_torch.policy.policy import ActorPolicy, ActorSnapshot
 from rlcore_torch.settings import NetworkSettings
 

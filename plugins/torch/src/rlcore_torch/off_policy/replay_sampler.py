@@ -29,10 +29,10 @@ from rlcore import (
     call_target,
     require_protocol,
 )
+from rlcore_torch.hookspecs import ReplaySamplerSpec
 from rlcore_torch.off_policy.priorities import importance_exponent
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import Rows, Steps, sample_rows
-from rlcore_torch.plugin import ReplaySamplerSpec
 from rlcore_torch.settings import OffPolicySettings, PrioritizedSamplerSettings, ReplaySamplerSettings
 
 __all__ = ["PrioritizedSampler", "ReplaySampler", "Sample", "UniformSampler"]

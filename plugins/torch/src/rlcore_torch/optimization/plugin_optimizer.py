@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from rlcore import PluginError, RunStateError, blame, blamed, call_target, first_non_finite, saved_mapping
+from rlcore_torch.hookspecs import OptimizerSpec
 from rlcore_torch.optimization.optimizer import TorchOptimizer
-from rlcore_torch.plugin import OptimizerSpec
 
 RESUME_ADVICE = "use the network_settings and the optimizer settings the checkpoint was made with"
 

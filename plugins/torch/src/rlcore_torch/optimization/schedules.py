@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from rlcore import PluginError, RunContext, blamed, saved_count, saved_entry
-from rlcore_torch.plugin import ScheduleSpec
+from rlcore_torch.hookspecs import ScheduleSpec
 
 __all__ = ["Schedule", "UpdateRatio", "constant", "cosine", "create_schedule", "linear"]
 
