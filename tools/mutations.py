@@ -27,6 +27,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 SOURCES = ("core/src", "builtin_trainers/*/src", "plugins/*/src")
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "is": "is not", "is not": "is"}
 COMPARISONS |= {"in": "not in", "not in": "in"}
@@ -194,12 +196,23 @@ def statement_of(text: str, line: int) -> int:
     return best
 
 
-def tests_of(mutation: dict[str, Any], hits: Path) -> list[str]:
-    """The tests that run the line: those first that run the fewest other lines with mutations."""
-    noted = {file.name: {note.rpartition(" (")[0] for note in file.read_text().splitlines()} for file in hits.iterdir()}
+def tests_of(mutation: dict[str, Any], hits: Path, checkout: Path) -> list[str]:
+    """The tests that run the line: those first that run the fewest other lines with mutations.
+
+    A test may run tests of another folder, in a process of its own: only those of the checkout are named.
+    """
+    noted = {file.name: {*map(test_id, file.read_text().splitlines())} for file in hits.iterdir()}
     lines_of = Counter(test for tests in noted.values() for test in tests)
-    tests = noted.get(str(mutation["number"]), set()) - {""}
+    noted_here = noted.get(str(mutation["number"]), set())
+    tests = {test for test in noted_here if test and (checkout / test.partition("::")[0]).is_file()}
     return sorted(tests, key=lambda test: (lines_of[test], test))[:MOST_TESTS]
+
+
+def test_id(note: str) -> str:
+    """The id of a test in a note: without the phase that ends it, and the group that pytest-xdist adds."""
+    test = note.rpartition(" (")[0]
+    before, _, group = test.rpartition("@")
+    return before if before and "]" not in group else test
 
 
 def try_one(checkout: Path, mutation: dict[str, Any], tests: list[str]) -> str:
@@ -215,6 +228,8 @@ def try_one(checkout: Path, mutation: dict[str, Any], tests: list[str]) -> str:
             done = subprocess.run(command, cwd=checkout, capture_output=True, timeout=SECONDS)
         except subprocess.TimeoutExpired:
             return True
+        if done.returncode in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
+            raise SystemExit(done.stderr.decode())
         return done.returncode != 0
 
     try:
@@ -286,7 +301,7 @@ def main() -> None:
         done = {entry["number"] for entry in results}
         for mutation in read[0]:
             if mutation["number"] not in done:
-                tests = tests_of(mutation, given.hits)
+                tests = tests_of(mutation, given.hits, given.checkout)
                 results.append({**mutation, "tests": len(tests), "result": try_one(given.checkout, mutation, tests)})
                 given.results.write_text(json.dumps(results, indent=1))
                 print(f"{mutation['number']}: {results[-1]['result']} ({len(tests)} tests)", flush=True)
