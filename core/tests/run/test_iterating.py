@@ -1,0 +1,258 @@
+"""What iterating over a run means, and what its results say."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.progress import Progress
+
+from rlcore.cli.progress import _follow
+from rlcore.contracts.results import BehaviorResult
+from rlcore.run.run import Run
+from rlcore.storage.checkpoint import load_checkpoint
+
+IDENTITY: dict[str, Any] = {"environment.type": "identity"}  # every episode has eight steps; it cannot save itself
+RESUME = {"checkpoint_settings.resume": True}
+
+
+def named(run_id: str, **changes: Any) -> dict[str, Any]:
+    return {"checkpoint_settings.run_id": run_id, **changes}
+
+
+def returning(run: Run, losses: Any, tag: str = "Losses/Policy Loss") -> list[float]:
+    """Has the trainer's updates return these values, one after the other; the list of those that it did."""
+    run.start()
+    trainer, given = run.behaviors["Agent"].trainer, []
+    update = trainer.update
+    values = iter(losses)
+
+    def replaced() -> dict[str, float]:
+        update()
+        given.append(next(values))
+        return {tag: given[-1]}
+
+    trainer.update = replaced  # type: ignore[method-assign]
+    return given
+
+
+# ---------------------------------------------------------------- iterating
+
+
+def test_iterating_again_goes_on_and_never_resets(make_run: Any, files: Any) -> None:
+    make_run(named("whole")).train()
+    run, seen = make_run(), []
+    for epoch in run:
+        seen.append((epoch.epoch, epoch.behaviors["Agent"].steps))
+        break
+    environment, trainer = run.environment, run.behaviors["Agent"].trainer
+    for epoch in run:
+        seen.append((epoch.epoch, epoch.behaviors["Agent"].steps))
+    assert seen == [(1, 50), (2, 100), (3, 150), (4, 200)]
+    assert run.environment is environment and run.behaviors["Agent"].trainer is trainer
+    assert files().checkpoint(200) == files("whole").checkpoint(200)
+    assert run.outcome == "done" and list(run) == []
+    again = make_run(RESUME)  # at max_steps already
+    assert list(again) == [] and list(again) == [] and again.steps == 200 and again.outcome == "done"
+
+
+def test_two_runs_in_one_process_do_not_touch_one_another(make_run: Any, files: Any) -> None:
+    for seed in (1, 2):
+        make_run(named(f"alone{seed}", **{"env_settings.seed": seed})).train()
+    runs = [make_run(named(f"both{seed}", **{"env_settings.seed": seed})) for seed in (1, 2)]
+    with runs[0], runs[1]:
+        assert sum(1 for _ in zip(*runs, strict=True)) == 4
+    for seed in (1, 2):
+        assert files(f"both{seed}").checkpoint(200) == files(f"alone{seed}").checkpoint(200)
+    assert files("both1").checkpoint(200) != files("both2").checkpoint(200)
+
+
+def test_steps_beyond_a_boundary_are_carried_and_epochs_do_not_drift(make_run: Any) -> None:
+    """Three copies cross 50 at 51: the next epoch ends where 100 is crossed, at 102, not at 51 + 50."""
+    run = make_run({"environment.num_envs": 3}, max_steps=1000)
+    crossed = [epoch.behaviors["Agent"].steps for epoch in run]
+    assert crossed == [math.ceil(boundary / 3) * 3 for boundary in range(50, 1001, 50)]
+
+
+def test_leaving_the_block_saves_where_the_run_is(make_run: Any, files: Any) -> None:
+    with make_run() as run:
+        next(run)
+    assert run.outcome == "interrupted" and files().steps == [40, 50]
+    assert files().result["outcome"] == "interrupted" and "final_checkpoint" not in files().status["Agent"]
+    with make_run(RESUME) as run:
+        run.train()
+    assert files().result["outcome"] == "done" and "final_checkpoint" in files().status["Agent"]
+    failing = make_run(named("failing"))
+    next(failing)
+    with pytest.raises(ValueError, match="mine"), failing:
+        raise ValueError("mine")
+    assert failing.outcome == files("failing").result["outcome"] == "failed" and files("failing").steps == [40]
+
+
+@pytest.mark.parametrize(("steps", "outcome"), [(0, "interrupted"), (50, "interrupted"), (200, "done")])
+@pytest.mark.parametrize("requested", [False, True])
+def test_a_run_that_is_ended_by_hand_is_done_only_if_it_reached_its_end(
+    make_run: Any, files: Any, steps: int, outcome: str, requested: bool
+) -> None:
+    run = make_run()
+    run.start()
+    while run.steps < steps:
+        next(run)
+    run.request_stop() if requested else run.close()
+    assert list(run) == [] and run.outcome == outcome == files().result["outcome"]
+    assert files().steps[-1] == steps
+
+
+def test_a_run_that_is_closed_before_its_start_is_interrupted_and_leaves_nothing(make_run: Any, files: Any) -> None:
+    with make_run():
+        pass
+    run = make_run()
+    run.close()
+    assert run.outcome == "interrupted" and list(run) == [] and not files().path.exists()
+
+
+def test_the_progress_display_only_reads_and_never_shows_a_tick_too_many(make_run: Any) -> None:
+    """Three copies go past max_steps, to 201; the display ends at 200, however often it looks or whether it does."""
+    run, progress, over = make_run({"environment.num_envs": 3}), Progress(disable=True), threading.Event()
+    over.set()  # one look at the run
+    for _ in run:
+        for _ in range(5):
+            _follow(run, progress, over)
+    _follow(run, progress, over)
+    completed = [task.completed for task in progress.tasks]
+    assert run.steps == 201 and run.epoch == 4
+    assert max(completed) == progress.tasks[0].total == 200 and sorted(completed) == completed
+
+
+# ---------------------------------------------------------------- results
+
+
+def test_results_of_an_epoch_are_those_of_its_summary_and_episodes(make_run: Any, files: Any) -> None:
+    run = make_run(IDENTITY, checkpoint_interval=32)  # checkpoints cut episodes, and take nothing from the epoch
+    run.start()
+    episodes, ended = run.behaviors["Agent"].episodes, []
+    record = episodes.record
+
+    def noting(batch: Any, learned: Any) -> Any:
+        finished = record(batch, learned)
+        ended.extend([] if finished is None else finished.returns.tolist())
+        return finished
+
+    episodes.record = noting
+    epochs = []
+    for epoch in run:
+        result = epoch.behaviors["Agent"]
+        assert result.returns.count == result.lengths.count == len(ended) == 6
+        assert (result.returns.min, result.returns.max) == (min(ended), max(ended))
+        assert (result.returns.mean, result.returns.std) == pytest.approx((np.mean(ended), np.std(ended)))
+        assert (result.lengths.mean, result.lengths.std) == (8.0, 0.0)
+        ended.clear()
+        epochs.append(epoch)
+    assert [epoch.behaviors["Agent"].episodes for epoch in epochs] == [6, 12, 18, 24]
+    assert run.results()["Agent"].mean_reward == epochs[-1].behaviors["Agent"].mean_reward
+    for epoch, line in zip(epochs, files().metrics, strict=True):
+        stats = {tag: summary.mean for tag, summary in epoch.behaviors["Agent"].stats.items()}
+        assert stats == line["stats"] and stats["Is Training"] == 1.0 and stats["Environment/Episode Length"] == 8.0
+        assert stats["Environment/Cumulative Reward"] == pytest.approx(epoch.behaviors["Agent"].returns.mean)
+        assert epoch.seconds >= epoch.collect_seconds + epoch.update_seconds > 0
+
+
+def test_no_return_of_an_earlier_epoch_is_told_again_where_none_ended(make_run: Any) -> None:
+    """Episodes of eight steps in epochs of three; checkpoints in between do not bring them back."""
+    run = make_run({**IDENTITY, "environment.num_envs": 1}, summary_freq=3, max_steps=24, checkpoint_interval=12)
+    results = [epoch.behaviors["Agent"] for epoch in run]
+    # Episodes end at 8; the checkpoint at 12 begins new ones, which end at 20.
+    assert [result.returns and result.returns.count for result in results] == [None, None, 1, None, None, None, 1, None]
+    assert [result.lengths is None for result in results] == [result.returns is None for result in results]
+    assert results[3].mean_reward == results[2].mean_reward is not None, "the mean of the latest episodes stays"
+
+
+def test_stopping_in_the_first_collect_yields_a_whole_result(make_run: Any) -> None:
+    run = make_run({**IDENTITY, "evaluation": {"interval": 50}})
+    run.start()
+    step = run.environment.step
+    run.environment.step = lambda actions: run.request_stop() or step(actions)
+    (epoch,) = run
+    assert epoch.behaviors == {"Agent": BehaviorResult(2, 0, 0, None, {}, None, None, {}, {})}
+    assert epoch.evaluation is epoch.best_score is epoch.best_step is None
+    assert epoch.steps_per_second > 0 and run.outcome == "interrupted"
+
+
+def test_update_scalars_are_the_mean_over_the_updates_of_the_epoch(make_run: Any) -> None:
+    """An update per 16 agent steps, each counted once, over epochs and a resume."""
+    run = make_run()
+    given = returning(run, range(1, 100))
+    before = 0
+    for epoch in run:
+        result = epoch.behaviors["Agent"]
+        assert result.updates == result.steps // 16 == len(given)
+        assert result.update_stats == {"Losses/Policy Loss": np.mean(given[before:])}
+        assert result.moving_averages == {"Losses/Policy Loss": np.mean(given)}
+        before = len(given)
+    assert given == list(range(1, 13))
+    assert make_run(RESUME, max_steps=400).train()["Agent"].updates == 400 // 16
+
+
+def test_a_moving_average_is_that_of_the_latest_hundred_also_after_a_resume(make_run: Any, abandon: Any) -> None:
+    settings: dict[str, Any] = {"hyperparameters": {"buffer_size": 2}, "max_steps": 1000, "checkpoint_interval": 100}
+    run = make_run(**settings)
+    returning(run, range(1000))
+    epochs = iter(run)
+    for _ in range(6):
+        epoch = next(epochs)
+    assert epoch.behaviors["Agent"].moving_averages["Losses/Policy Loss"] == np.mean(range(50, 150))
+    abandon(run)
+    resumed = make_run(RESUME, **settings)
+    returning(resumed, range(150, 1000))
+    epoch = next(resumed)
+    assert epoch.behaviors["Agent"].moving_averages["Losses/Policy Loss"] == np.mean(range(75, 175))
+    resumed.close("interrupted")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_never_enters_a_moving_average(make_run: Any, value: float) -> None:
+    for run_id, given, averages in (
+        ("some", [1.0, value, 3.0, value] + [2.0] * 100, {"Policy/Entropy": 2.0}),
+        ("only", [value] * 100, {}),
+    ):
+        run = make_run(named(run_id), summary_freq=200)
+        returning(run, given, "Policy/Entropy")
+        (epoch,) = run
+        assert epoch.behaviors["Agent"].moving_averages == averages
+
+
+# ---------------------------------------------------------------- evaluations within the run
+
+
+def test_the_current_score_stops_the_run_never_the_best(make_run: Any, script: Any) -> None:
+    """The best, 9, was scored while stop_at was off; what is scored now is below it."""
+    script(9.0, 3.0, 6.0)
+    first = make_run({"evaluation": {"interval": 50}})
+    next(first)
+    first.close("interrupted")
+    run = make_run({"evaluation": {"interval": 50, "stop_at": 5.0}, **RESUME})
+    found = [(epoch.evaluation.score, epoch.best_score) for epoch in run if epoch.evaluation]
+    assert found == [(3.0, 9.0), (6.0, 9.0)] and run.steps == 150
+
+
+def test_the_best_model_is_always_the_one_that_was_scored(make_run: Any, files: Any, script: Any) -> None:
+    """The saved weights are those that played, not older or newer ones, also if the run stops there."""
+    played = script(1.0, 2.0, 3.0)
+    run = make_run({"evaluation": {"interval": 30, "stop_at": 3.0}})
+    run.train()
+    assert run.steps == 90 == run.scores.best_step
+    _, second, third = (policies["Agent"].trainer.weights for policies in played)
+    saved = load_checkpoint(files().path / "checkpoints" / "best" / "90")
+    assert np.array_equal(saved["Agent"]["model"]["weights"], third) and not np.array_equal(second, third)
+
+
+def test_an_epoch_tells_its_own_evaluation_and_the_best_of_all(make_run: Any, script: Any) -> None:
+    script(4.0, 2.0, 3.0)
+    epochs = list(make_run({"evaluation": {"interval": 80}}))
+    assert [epoch.evaluation and epoch.evaluation.score for epoch in epochs] == [None, 4.0, None, 3.0]
+    assert [epoch.best_score for epoch in epochs] == [None, 4.0, 4.0, 4.0]
+    assert [epoch.best_step for epoch in epochs] == [None, 80, 80, 80]
+    assert [epoch.evaluate_seconds > 0 for epoch in epochs] == [False, True, False, True]
