@@ -15,9 +15,10 @@ import attrs
 from workspace import ROOT
 
 PIP = (sys.executable, "-m", "pip", "-q", "--disable-pip-version-check")
-PYTEST_INI = """\
+PYTEST_INI = f"""\
 [pytest]
 addopts = --import-mode=importlib -p no:cacheprovider
+pythonpath = {Path(__file__).parent}
 markers =
     smoke: run here
     deep: run here, with all the others

@@ -1,4 +1,4 @@
-"""What iterating over a run means, and what its results say."""
+"""Iterating over a run, and the results of each epoch."""
 
 from __future__ import annotations
 

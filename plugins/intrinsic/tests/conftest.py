@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,9 +27,8 @@ from rlcore import (
     load_plugins,
     selection_from,
 )
-from rlcore_devkit.conformance.recording_formats import random_recording
 from rlcore_devkit.conformance.rewards import random_transitions
-from rlcore_offline import RecordingFormatSpec
+from rlcore_devkit.playing import random_recording
 
 DISTRIBUTION = "rlcore-intrinsic"
 NAMES = ("curiosity", "gail", "rnd")
@@ -62,9 +62,15 @@ class Beside:
     def rlcore_trainers(self) -> list[TrainerSpec]:
         return [TrainerSpec(name="none", target="kept_recordings:none", settings="rlcore.settings:RewardSettings")]
 
-    @hookimpl
-    def rlcore_recording_formats(self) -> list[RecordingFormatSpec]:
-        return [RecordingFormatSpec(name="kept", target="kept_recordings:KeptFormat", summary="recordings of tests")]
+    if find_spec("rlcore_offline"):  # only some tests need it
+
+        @hookimpl
+        def rlcore_recording_formats(self) -> list[Any]:
+            from rlcore_offline import RecordingFormatSpec
+
+            return [
+                RecordingFormatSpec(name="kept", target="kept_recordings:KeptFormat", summary="recordings of tests")
+            ]
 
 
 @pytest.fixture(autouse=True)

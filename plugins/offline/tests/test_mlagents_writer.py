@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Recording, RecordingAbout, load_plugins
-from rlcore_devkit.conformance.recording_formats import random_recording
 from rlcore_devkit.fixtures import RunRlcore
+from rlcore_devkit.playing import random_recording
 from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline import read_recording, recording_problem
 from rlcore_offline.mlagents_file import BRAIN_START, DemonstrationFile

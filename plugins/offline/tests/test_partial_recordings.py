@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, RecordingAbout
-from rlcore_devkit.conformance.recording_formats import random_recording
+from rlcore_devkit.playing import random_recording
 from rlcore_offline.minari_format import MinariFormat
 from rlcore_offline.partial_recordings import PartialRecording
 

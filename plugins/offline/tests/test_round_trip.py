@@ -15,8 +15,9 @@ from minari.dataset.minari_storage import MinariStorage
 
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Recording, RecordingAbout
 from rlcore_devkit.conformance.offline_trainers import arrays
-from rlcore_devkit.conformance.recording_formats import random_recording, same_behavior
+from rlcore_devkit.conformance.recording_formats import same_behavior
 from rlcore_devkit.conformance.states import assert_equal
+from rlcore_devkit.playing import random_recording
 from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline import recording_problem
 from rlcore_offline.minari_format import MinariFormat

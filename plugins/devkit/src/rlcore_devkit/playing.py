@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import Actions, AgentBatch, BehaviorSpec, Environment, EpisodeSeeds, ObservationSpec, outside_bounds
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    Environment,
+    EpisodeSeeds,
+    ObservationSpec,
+    Recording,
+    outside_bounds,
+)
 
 Batches = Mapping[str, AgentBatch]
 Observations = dict[str, NDArray[Any]]
@@ -206,3 +215,35 @@ def snapshot(batches: Batches) -> dict[str, AgentBatch]:
         name: AgentBatch(**{field: copied(getattr(batch, field)) for field in fields})
         for name, batch in batches.items()
     }
+
+
+def random_recording(
+    behavior: BehaviorSpec, lengths: Sequence[int], seed: int = 1, *, masked: bool = False
+) -> Recording:
+    """Return random episodes with these numbers of transitions; the last one is truncated, the others terminated."""
+    generator = np.random.default_rng(seed)
+    transitions, rows = sum(lengths), sum(lengths) + len(lengths)
+    terminated, truncated = np.zeros((2, transitions), np.bool_)
+    terminated[np.cumsum(lengths)[:-1] - 1] = True
+    truncated[-1] = True
+    continuous = discrete = None
+    if behavior.continuous:
+        low = np.where(np.isfinite(behavior.low), behavior.low, -3.0)
+        high = np.where(np.isfinite(behavior.high), behavior.high, 3.0)
+        continuous = generator.uniform(low, high, (transitions, behavior.continuous)).astype(np.float32)
+    mask = random_mask(behavior, rows, generator)
+    if mask is not None:  # an option that the mask of its row allows
+        begins = np.arange(transitions) + np.repeat(np.arange(len(lengths)), lengths)
+        scores = generator.random((transitions, behavior.mask_size)) * mask[begins]
+        branches = np.split(scores, np.cumsum(behavior.discrete)[:-1], axis=1)
+        discrete = np.stack([branch.argmax(axis=1) for branch in branches], axis=1)
+    return Recording(
+        behavior,
+        random_observations(behavior, rows, generator),
+        Actions(continuous, discrete),
+        generator.normal(size=transitions).astype(np.float32),
+        terminated,
+        truncated,
+        np.array(lengths, np.int64),
+        mask if masked else None,
+    )

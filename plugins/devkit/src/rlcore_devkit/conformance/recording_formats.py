@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 from rlcore import (
-    Actions,
     BehaviorSpec,
     ConfigError,
     ObservationSpec,
@@ -29,7 +28,7 @@ from rlcore import (
 from rlcore_devkit.conformance.offline_trainers import arrays
 from rlcore_devkit.conformance.rules import Rules, installed
 from rlcore_devkit.conformance.states import assert_equal
-from rlcore_devkit.playing import random_mask, random_observations
+from rlcore_devkit.playing import random_recording
 from rlcore_offline import RecordingFormat, RecordingFormatSpec, recording_problem
 
 __all__ = ["RecordingFormatConformance"]
@@ -164,38 +163,6 @@ class RecordingFormatConformance(Rules):
 def recorded(kind: str, lengths: Sequence[int], seed: int = 1) -> Recording:
     """Return random episodes of the behavior ``kind``, with masks if it is ``masked``."""
     return random_recording(BEHAVIORS[kind], lengths, seed, masked=kind == "masked")
-
-
-def random_recording(
-    behavior: BehaviorSpec, lengths: Sequence[int], seed: int = 1, *, masked: bool = False
-) -> Recording:
-    """Return random episodes with these numbers of transitions; the last one is truncated, the others terminated."""
-    generator = np.random.default_rng(seed)
-    transitions, rows = sum(lengths), sum(lengths) + len(lengths)
-    terminated, truncated = np.zeros((2, transitions), np.bool_)
-    terminated[np.cumsum(lengths)[:-1] - 1] = True
-    truncated[-1] = True
-    continuous = discrete = None
-    if behavior.continuous:
-        low = np.where(np.isfinite(behavior.low), behavior.low, -3.0)
-        high = np.where(np.isfinite(behavior.high), behavior.high, 3.0)
-        continuous = generator.uniform(low, high, (transitions, behavior.continuous)).astype(np.float32)
-    mask = random_mask(behavior, rows, generator)
-    if mask is not None:  # an option that the mask of its row allows
-        begins = np.arange(transitions) + np.repeat(np.arange(len(lengths)), lengths)
-        scores = generator.random((transitions, behavior.mask_size)) * mask[begins]
-        branches = np.split(scores, np.cumsum(behavior.discrete)[:-1], axis=1)
-        discrete = np.stack([branch.argmax(axis=1) for branch in branches], axis=1)
-    return Recording(
-        behavior,
-        random_observations(behavior, rows, generator),
-        Actions(continuous, discrete),
-        generator.normal(size=transitions).astype(np.float32),
-        terminated,
-        truncated,
-        np.array(lengths, np.int64),
-        mask if masked else None,
-    )
 
 
 def same_behavior(one: BehaviorSpec, other: BehaviorSpec) -> None:
