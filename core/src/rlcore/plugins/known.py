@@ -25,6 +25,7 @@ for _package, _records in {
     "rlcore-ray": "executor: ray; command: ray",
     "rlcore-migrate": "hints: migrate",
     "rlcore-report": "command: report",
+    "rlcore-checkpoints": "command: checkpoints",
     "rlcore-curriculum": "curriculum: lessons",
     "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",
 }.items():

@@ -204,7 +204,7 @@ def settings_fields(cls: type) -> dict[str, attrs.Attribute[Any]]:
 
 @lru_cache(maxsize=256)
 def field_types(cls: type) -> Mapping[str, Any]:
-    """Return the types of a settings class by attribute. Raises PluginError for an annotation that cannot be resolved."""
+    """Return the types of a settings class by attribute. Raises PluginError for one that cannot be resolved."""
     try:
         return typing.get_type_hints(cls)
     except NameError as error:
