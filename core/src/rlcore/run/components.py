@@ -192,7 +192,7 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
         state.updates_ahead = state.in_workers and isinstance(environment, SendsSteps)
         if state.updates_ahead and not context.inference:
             _require_updates_ahead(behaviors)
-        if len(behaviors) > 1:
+        if len(behaviors) > 1 and not context.inference:
             state.acting = IdleGroups(context.ranks, len(behaviors))
         if context.ranks.size > 1:
             state.exchange = RankExchange(context.ranks, environment, behaviors, context.first_env, config.num_envs)
@@ -207,6 +207,7 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
                 lambda change: lesson_changed(state.steps, change),
                 name,
             )
+            state.curricula.frozen = context.inference
             if whole is not None:
                 whole.report = state.curricula.episodes_finished
     except BaseException:

@@ -63,6 +63,7 @@ class RunCurricula:
         self._curricula = {kind: CheckedCurriculum.of(curriculum, kind) for kind, curriculum in curricula.items()}
         self._behaviors = behaviors
         self._lesson_changed = lesson_changed
+        self.frozen = False  # nothing learns: the curricula only draw
         self._columns: dict[str, slice] = {}
         names: list[str] = []
         for kind, curriculum in self._curricula.items():
@@ -104,6 +105,9 @@ class RunCurricula:
         Returns whether all environments are to start their next episode now.
         """
         began = self._feed.after_step()
+        if self.frozen:
+            self._feed.restage(began)
+            return False
         any_began = False
         for behavior, agents in self._pairs:
             batch = behavior.batch
@@ -120,12 +124,6 @@ class RunCurricula:
                 self._report(behavior, finished, beginnings)
             self._finished = []
         return self._advance(began)
-
-    def after_frozen_step(self) -> None:
-        """Draw what the next episodes start with after an environment step in which nothing learned."""
-        began = self._feed.after_step()
-        if began.size:
-            self._feed.restage(began)
 
     def _report(self, behavior: CurriculumBehavior, finished: FinishedEpisodes, of: Beginnings) -> None:
         slots, shared, agents = finished.slots, finished.group_returns, self._agents[behavior.name]
