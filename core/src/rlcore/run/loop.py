@@ -21,7 +21,7 @@ from rlcore.contracts.trainer import Trainer
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
 from rlcore.plugins.failures import blame, blamed
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
-from rlcore.run.behaviors.checks import check_actions, no_batch
+from rlcore.run.behaviors.checks import check_actions
 from rlcore.run.state import RunState
 from rlcore.run.timers import PhaseTimes
 
@@ -171,14 +171,11 @@ def _observe(
     curricula, exchange = state.curricula, state.exchange
     for behavior in behaviors:
         try:
-            batch = behavior.batch = batches[behavior.name]
-        except (LookupError, TypeError):
-            raise no_batch(batches, behavior.name, state.environment_name, "step") from None
-        try:
-            behavior.checks.check(batch)
-        except NonFiniteError as error:
+            batch = behavior.checks.batch_in(batches, "step")
+        except NonFiniteError:
             _check_actions(behaviors, actions)
-            raise state.with_parameters(error) from None
+            raise
+        behavior.batch = batch
         if behavior.playing:
             finished = behavior.record(batch)
             if finished is not None:

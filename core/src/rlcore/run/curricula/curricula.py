@@ -201,12 +201,9 @@ class RunCurricula:
         means = self._feed.values.mean(axis=0).tolist()
         return tags | {f"{PARAMETER}{name}": mean for name, mean in zip(self._feed.names, means, strict=True)}
 
-    def episode_of(self, env: int, latest: bool) -> str:
-        """Describe the values of an environment's episode for messages: ``length 0.5, gravity 9.8``.
-
-        Within the step that ends an episode, that is the one which has just started if ``latest``, else the one before.
-        """
-        return self._feed.described(env, latest)
+    def described_in_rank(self, first_env: int, env: int, latest: bool) -> str:
+        """:meth:`ParameterFeed.described` of an environment of the rank whose environments begin with ``first_env``."""
+        return self._feed.described(first_env + env, latest)
 
     def summarised(self, behavior: str, stats: dict[str, StatSummary]) -> None:
         """Report the statistics of a behavior to all curricula after a summary."""
