@@ -189,9 +189,12 @@ from .run.run import Run as Run
 from .run.saved.data import CheckpointData as CheckpointData
 from .run.saved.data import RunData as RunData
 from .run.saved.data import SavedSummary as SavedSummary
+from .run.saved.data import find_run as find_run
 from .run.saved.data import read_checkpoint as read_checkpoint
 from .run.saved.data import read_run as read_run
 from .run.saved.export import export_policies as export_policies
+from .run.saved.pruning import held_checkpoints as held_checkpoints
+from .run.saved.pruning import pruning as pruning
 from .run.saved.run import PolicySource as PolicySource
 from .run.saved.run import SavedRun as SavedRun
 from .run.saved.run import load_policies as load_policies
@@ -217,6 +220,8 @@ from .settings.fields import SettingError as SettingError
 from .settings.fields import field_info as field_info
 from .settings.fields import setting as setting
 from .storage.checkpoint import load_checkpoint as load_checkpoint
+from .storage.checkpoints import Checkpoint as Checkpoint
+from .storage.checkpoints import find_checkpoints as find_checkpoints
 from .storage.checkpoints import save_checkpoint as save_checkpoint
 from .storage.files.access import DamagedFile as DamagedFile
 from .storage.files.access import WatchedDirectory as WatchedDirectory

@@ -42,9 +42,6 @@ COMMANDS = {
     "export": LazyCommand("rlcore.cli.export:export_command", "Write the policies of a run for other programs."),
     "validate": LazyCommand("rlcore.cli.validate:validate_command", "Check a configuration file, or print its schema."),
     "status": LazyCommand("rlcore.cli.status:status_command", "Show how far a run is."),
-    "checkpoints": LazyCommand(
-        "rlcore.cli.checkpoints:checkpoints_command", "List, verify and prune the checkpoints of a run."
-    ),
     "plugins": LazyCommand("rlcore.cli.plugins:plugins_command", "List, inspect, check and create plugins."),
 }
 

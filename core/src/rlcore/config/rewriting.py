@@ -77,16 +77,14 @@ def apply_overrides(
     sets: Sequence[str] = (),
     flags: Mapping[tuple[str, ...], Any] | None = None,
     options: Mapping[str, str] | None = None,
-    places: Mapping[str, str] | None = None,
 ) -> Document:
     """The document as the command line changes it; ``document`` itself stays as it is.
 
     ``sets`` are ``"a.b=value"`` with the value in YAML; a key that contains a dot is quoted: ``a."b.c"=1``. ``flags``
     maps paths to typed values; None means that the flag was not given. ``options`` are those of plugins, by their names
-    with dashes, with a text as in ``sets``. A flag or an option beats a ``--set`` of the same key. ``places`` are the
-    places of texts in ``sets`` that a file has, such as ``"sweep.yaml:7"``; errors name them instead of ``--set``.
+    with dashes, with a text as in ``sets``. A flag or an option beats a ``--set`` of the same key.
     """
-    overrides = [_parse_set(text, place=(places or {}).get(text)) for text in sets]
+    overrides = [_parse_set(text) for text in sets]
     for override in overrides:
         _check_behavior(document.data.get("behaviors"), override)
     overrides += [
@@ -107,8 +105,8 @@ def apply_overrides(
     return attrs.evolve(document, data=data)
 
 
-def _parse_set(text: str, option: str = "--set", place: str | None = None) -> _Override:
-    """The override of ``--set a.b=value``, or of an option of a plugin or a line of a file that stands for it."""
+def _parse_set(text: str, option: str = "--set") -> _Override:
+    """The override of ``--set a.b=value``, or of an option of a plugin that stands for it."""
     keys, equals, value = text.partition("=")
     text = " ".join(text.encode("utf-8", "replace").decode().split())  # as the error shows it
     text = text if len(text) <= 200 else f"{text[:197]}..."
@@ -124,7 +122,7 @@ def _parse_set(text: str, option: str = "--set", place: str | None = None) -> _O
         raise ConfigError(f"{option} {text}: the value must be plain YAML: {error.problems[0].message}") from None
     if set(parsed.data) != {"value"}:
         raise ConfigError(f"{option} {text}: the value must be one YAML value")
-    place = place or (f"--set {dotted(path)}" if option == "--set" else option)
+    place = f"--set {dotted(path)}" if option == "--set" else option
     return _Override(path, without_origins(parsed.data["value"]), place)
 
 
@@ -135,8 +133,9 @@ def _check_behavior(listed: Any, override: _Override) -> None:
         folded = {str(name).casefold(): str(name) for name in listed}
         name = folded.get(path[1].casefold())
         hint = f"; did you mean {name!r}?" if name else did_you_mean(path[1], map(str, listed))
-        where = override.place if override.place.endswith(dotted(path)) else f"{override.place}: {dotted(path)}"
-        raise ConfigError(f"{where}: the file has no behavior {path[1]!r}; it has {', '.join(map(str, listed))}{hint}")
+        raise ConfigError(
+            f"{override.place}: the file has no behavior {path[1]!r}; it has {', '.join(map(str, listed))}{hint}"
+        )
 
 
 def _split(keys: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ for _package, _records in {
     "rlcore-workers": "executor: processes",
     "rlcore-ray": "executor: ray; command: ray",
     "rlcore-report": "command: report",
+    "rlcore-checkpoints": "command: checkpoints",
     "rlcore-curriculum": "curriculum: lessons",
     "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",
 }.items():
