@@ -52,7 +52,6 @@ class PluginOptimizer(TorchOptimizer):
         # One step on copies shows mistakes before the training, and which state a checkpoint must have.
         copies = [nn.Parameter(p.detach().clone(), p.requires_grad) for p in parameters]
         tried = TorchOptimizer(copies, learning_rate, _create(spec, settings, copies, learning_rate))
-        self._at_first = [set(tried._optimizer.state.get(p, {})) for p in copies]
         for p in copies:
             p.grad = torch.zeros_like(p)
         with blamed(spec.described, "in a step on copies of the parameters, with gradients of 0"):
@@ -93,8 +92,8 @@ class PluginOptimizer(TorchOptimizer):
             if str(index) not in parameters:
                 continue
             saved, kinds, where = saved_mapping(parameters, str(index)), self._kinds[index], f"of parameter {index}"
-            # A parameter that never had a gradient has nothing of what a step adds.
-            if (missing := kinds.keys() - saved.keys()) and saved.keys() != self._at_first[index]:
+            # A parameter that never had a gradient may have nothing of what a step needs.
+            if (missing := kinds.keys() - saved.keys()) and not kinds.keys().isdisjoint(saved):
                 raise RunStateError(f"the saved optimizer has no {min(missing)} {where}; {RESUME_ADVICE}")
             for name, value in saved.items():
                 _require_value(name, value, kinds.get(name), tuple(p.shape), where)
