@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -21,7 +22,6 @@ from rlcore.run.boundaries import Boundaries
 from rlcore.run.description import ResumePromise
 from rlcore.run.loop import StepWatch, infer, learn
 from rlcore.run.prepare import PreparedRun
-from rlcore.run.ranks.exchange import StopAgreement
 from rlcore.run.state import RunState
 from rlcore.run.timers import PhaseTimes, Setting, SpeedAdvice
 
@@ -52,9 +52,6 @@ class Training:
         self._warned_of_endless = False
         self._watch = StepWatch(self._progress)
         self._advice = _speed_advice(context, state)
-        self._agreement: StopAgreement | None = None  # of all ranks, if there are several
-        if state.exchange is not None:
-            self._agreement = StopAgreement(context.ranks, state.exchange, boundaries.stopping, run.stops)
         self._steps_at_start = 0
 
     def started(self) -> None:
@@ -87,7 +84,7 @@ class Training:
 
     def agreed_to_stop(self) -> bool:
         """Whether any rank is to stop. All ranks ask between the same epochs, and get the same answer."""
-        return self.boundaries.stopping() if self._agreement is None else self._agreement.now()
+        return self.context.ranks.agree_to_stop(self.boundaries.stopping, now=True)
 
     # ------------------------------------------------------------ the loop
 
@@ -103,7 +100,7 @@ class Training:
             elif evaluation.overdue is None or not self._boundary_reached():
                 if evaluation.settings is not None:
                     evaluation.watch(state.behaviors, state.steps)
-                stopping = boundaries.stopping if self._agreement is None else self._agreement.after_step
+                stopping = partial(self.context.ranks.agree_to_stop, boundaries.stopping)
                 with self._watch.watching():
                     learn(state, stopping, self._boundary_reached, times, None if self._advice.done else self._updated)
         finally:
@@ -137,10 +134,10 @@ class Training:
 
     def _progress(self) -> tuple[tuple[int, ...], str]:
         """What changes with each step or update of the trainers, and the place in the run, for messages."""
-        times, behaviors, exchange = self.boundaries.times, self.behaviors.values(), self.state.exchange
-        steps = 0 if exchange is None else exchange.steps  # because the ranks count agent steps now and then
+        times = self.boundaries.times
         where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
-        return (*(behavior.steps + behavior.inferred for behavior in behaviors), steps, times.updates), where
+        taken = (behavior.episodes.steps + behavior.inferred for behavior in self.behaviors.values())
+        return (*taken, times.updates), where
 
     def _updated(self, times: PhaseTimes) -> bool:
         ranks, environment = self.context.ranks, self.state.environment

@@ -41,8 +41,6 @@ from rlcore import (
     saved_bool,
     saved_count,
     saved_mapping,
-    share_slots,
-    total_of,
 )
 from rlcore_ghost.selfplay.controller import Controller
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY
@@ -133,7 +131,7 @@ class GhostTrainer(TrainerWrapper):
         self._team_indices = np.unique(self._team)
         self._own_team = np.searchsorted(self.teams, behavior.team)  # [S] index among those of the behavior
         exchange = controller.exchange
-        self._share: SlotShare = share_slots(self._env, controller.first_env, exchange)
+        self._share: SlotShare = exchange.share_slots(self._env, controller.first_env)
         self._own = slice(controller.first_env, controller.first_env + envs)  # of the N* environments
         self._player = controller.join(self.name, self._env, self._team, lambda: self.trainer.steps)
         self.pool = Pool(
@@ -143,7 +141,7 @@ class GhostTrainer(TrainerWrapper):
         )
         self.place = np.full(slots, LEARNER)
         # [T, N*] place of each team of the behavior in games that begin from now on
-        self._assigned = np.full((len(self.teams), total_of(exchange, envs)), LEARNER)
+        self._assigned = np.full((len(self.teams), exchange.total(envs)), LEARNER)
         self._agents = np.bincount(self._env, minlength=envs)  # [N]
         self._playing = self._agents.copy()  # [N] agents that have not ended their episode of this game
         self._done = np.zeros(slots, np.bool_)  # those that have
@@ -436,7 +434,7 @@ class GhostTrainer(TrainerWrapper):
 
     def _share_ghost_steps(self) -> None:
         """Add up the ghost steps of all ranks."""
-        self._ghost_steps += total_of(self.controller.exchange, self._unshared)
+        self._ghost_steps += self.controller.exchange.total(self._unshared)
         self._unshared = 0
 
     def _look_again(self) -> None:
