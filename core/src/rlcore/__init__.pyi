@@ -12,9 +12,10 @@ from .config.load import load_config as load_config
 from .config.load import load_plugins_for as load_plugins_for
 from .config.reading import document_from_mapping as document_from_mapping
 from .config.reading import read_document as read_document
+from .config.rewriting import NOT_SUPPORTED as NOT_SUPPORTED
 from .config.rewriting import apply_overrides as apply_overrides
+from .config.rules import NAME_PATTERN as NAME_PATTERN
 from .config.rules import name_problem as name_problem
-from .config.schema import json_schema as json_schema
 from .config.structure import read_settings as read_settings
 from .contracts.curriculum import NO_CHANGES as NO_CHANGES
 from .contracts.curriculum import Changes as Changes
@@ -175,6 +176,7 @@ from .records import EnvironmentSpec as EnvironmentSpec
 from .records import EvaluationSection as EvaluationSection
 from .records import ExecutorSpec as ExecutorSpec
 from .records import ExporterSpec as ExporterSpec
+from .records import KeyHints as KeyHints
 from .records import Record as Record
 from .records import RewardProviderSpec as RewardProviderSpec
 from .records import RunOptionSpec as RunOptionSpec
@@ -218,8 +220,12 @@ from .settings.fields import METADATA_KEY as METADATA_KEY
 from .settings.fields import Choice as Choice
 from .settings.fields import FieldInfo as FieldInfo
 from .settings.fields import SettingError as SettingError
+from .settings.fields import chosen_by as chosen_by
+from .settings.fields import default_of as default_of
 from .settings.fields import field_info as field_info
+from .settings.fields import field_types as field_types
 from .settings.fields import setting as setting
+from .settings.fields import settings_fields as settings_fields
 from .storage.checkpoint import load_checkpoint as load_checkpoint
 from .storage.checkpoints import Checkpoint as Checkpoint
 from .storage.checkpoints import find_checkpoints as find_checkpoints

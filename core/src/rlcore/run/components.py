@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, cast
 
@@ -182,12 +183,12 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
         behaviors = make_behavior_runs(config, plugins, context, environment.behaviors)
         state = RunState(context, environment, behaviors, name)
         for behavior in behaviors.values():
-            behavior.restarts = not isinstance(environment, SavesState)
+            behavior.restarts, behavior.checks.environment = not isinstance(environment, SavesState), name
         state.in_workers = environment_settings(config).executor is not None
         state.updates_ahead = state.in_workers and isinstance(environment, SendsSteps)
         if state.updates_ahead and not context.inference:
             _require_updates_ahead(behaviors)
-        if len(behaviors) > 1:
+        if len(behaviors) > 1 and not context.inference:
             state.acting = IdleGroups(context.ranks, len(behaviors))
         environments, state.everywhere = context.ranks.join(environment, behaviors, config.num_envs, context.first_env)
         if config.environment_parameters:
@@ -200,6 +201,9 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
                 lambda change: lesson_changed(state.steps, change),
                 name,
             )
+            state.curricula.frozen = context.inference
+            for behavior in behaviors.values():
+                behavior.checks.began = partial(state.curricula.described_in_rank, context.first_env)
             context.ranks.report = state.curricula.episodes_finished
     except BaseException:
         with suppress(Exception, SystemExit):  # the first error is the one to report
