@@ -89,11 +89,9 @@ def _name(runs: Sequence[ReportedRun]) -> str:
     """The run's own name, or the beginning that the names of several runs share."""
     if len(runs) == 1:
         return runs[0].name
-    first, last = min(run.name for run in runs), max(run.name for run in runs)
-    equal = takewhile(
-        lambda pair: pair[0] == pair[1], zip(first, last, strict=False)
-    )  # all names lie between these two
-    shared = "".join(letter for letter, _ in equal).rstrip("-_./0123456789 ")
+    letters = zip(*[run.name for run in runs], strict=False)
+    equal = takewhile(lambda each: len(set(each)) == 1, letters)
+    shared = "".join(each[0] for each in equal).rstrip("-_./0123456789 ")
     return shared or f"{runs[0].name} and {len(runs) - 1} more"
 
 
