@@ -1,0 +1,203 @@
+"""A policy as a model of ONNX: a PyTorch module with the inputs and outputs of a profile, traced by torch.onnx."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import onnx
+import torch
+from onnx import helper, numpy_helper
+from torch import Tensor, nn
+from torch.jit._trace import TracerWarning
+
+from rlcore import BehaviorSpec, ExportAbout, UnsupportedExport, one_line
+from rlcore_onnx.metadata import KEY, Metadata
+from rlcore_onnx.profiles import PROFILES, Profile
+from rlcore_torch import PolicyModule, Recurrent
+
+__all__ = ["BATCH", "LOGITS", "SMALLEST", "Converted", "convert", "gumbel"]
+
+BATCH = "batch"
+"""The name of the first axis of every input and output, whose size is not fixed."""
+LOGITS = "rlcore_logits"
+"""The tensor of masked logits [B, logits], which the check reads."""
+ROWS = 3  # of the examples
+# Uniform numbers are kept this far from 0 and 1, whose logarithms are infinite: the distance of 1 to the next smaller
+# float32.
+SMALLEST = 2.0**-24
+RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+
+
+@attrs.frozen(eq=False)
+class Converted:
+    """A policy as a model of ONNX.
+
+    Attributes:
+        model: The model.
+        metadata: The metadata in the model.
+        logits: Whether the model has a tensor :data:`LOGITS`. It is not an output.
+    """
+
+    model: onnx.ModelProto
+    metadata: Metadata
+    logits: bool
+
+
+def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profile_name: str) -> Converted:
+    """Convert the module of a policy. Raises UnsupportedExport if the profile or ONNX cannot have it."""
+    memory_size, noise_size = (getattr(module, name, None) for name in ("memory_size", "noise_size"))
+    if not isinstance(memory_size, int) or not isinstance(noise_size, int):
+        raise UnsupportedExport(
+            f"the policy's module {type(module).__name__} does not have the sizes memory_size and noise_size, as "
+            "rlcore_torch.PolicyModule has"
+        )
+    profile = PROFILES[profile_name](behavior, memory_size, noise_size)
+    if isinstance(module, PolicyModule):
+        for each in module.modules():
+            if isinstance(each, Recurrent):
+                each.use_plain_operations()  # engines differ in how they read the operator LSTM
+    model = traced(PolicyProgram(module, profile).eval(), profile)
+    logits = model.graph.output[-1].name == LOGITS
+    if logits:
+        del model.graph.output[-1]
+    for name, value in profile.constants().items():
+        model.graph.initializer.append(numpy_helper.from_array(value, name))
+        model.graph.output.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, value.shape))
+    metadata = Metadata(
+        profile=profile.name, behavior=profile.behavior, inputs=profile.inputs, outputs=profile.outputs,
+        continuous_units=profile.units, action_order=profile.action_order, **attrs.asdict(about),
+    )  # fmt: skip
+    model.graph.name = behavior.name
+    model.producer_name, model.producer_version = "rlcore", about.rlcore_version
+    helper.set_model_props(model, {KEY: metadata.to_json()})
+    return Converted(model, metadata, logits)
+
+
+def gumbel(normal: Tensor) -> Tensor:
+    """Turn standard normal numbers into standard Gumbel numbers: -log(-log(u)) for u = (1 + erf(e / sqrt 2)) / 2."""
+    u = (torch.erf(normal * math.sqrt(0.5)) + 1.0) * 0.5
+    return -torch.log(-torch.log(u.clamp(SMALLEST, 1.0 - SMALLEST)))
+
+
+class PolicyProgram(nn.Module):
+    """A policy with the inputs and outputs of a profile, both in order.
+
+    The module of the policy may be called twice: torch.onnx computes what is equal once.
+    """
+
+    def __init__(self, module: nn.Module, profile: Profile) -> None:
+        super().__init__()
+        self.module, self.profile = module, profile
+        layout = profile.layout
+        self.middle, self.half_range = torch.from_numpy(layout.middle), torch.from_numpy(layout.half_range)
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self.outputs(dict(zip(self.profile.input_types(), tensors, strict=True))).values())
+
+    def outputs(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the outputs by name, and the masked logits if the module shows them, for inputs by name."""
+        profile = self.profile
+        inputs, names = profile.inputs, profile.outputs
+        mask = None if inputs.action_mask is None else given[inputs.action_mask]
+        if mask is not None and mask.dtype != torch.bool:
+            mask = mask > 0.5
+        memory = None if inputs.memory is None else given[inputs.memory].flatten(1)
+        arguments = (self._observations(given), mask, memory)
+        greedy = self.module(*arguments)
+        logits = None
+        if isinstance(self.module, PolicyModule):
+            _, logits, _ = self.module.distribution_parameters(*arguments)
+        made: dict[str | None, Tensor | None] = {
+            names.deterministic_continuous: self._in_units(greedy.continuous),
+            names.deterministic_discrete: greedy.discrete,
+        }
+        if inputs.epsilon is not None:
+            noise_size = inputs.epsilon_size - profile.layout.logits
+            epsilon = given[inputs.epsilon]
+            drawn = self.module(*arguments, (epsilon[:, :noise_size], gumbel(epsilon[:, noise_size:])))
+            made[names.continuous] = self._in_units(drawn.continuous)
+            made[names.discrete] = drawn.discrete
+        if names.memory is not None:
+            made[names.memory] = greedy.memory[(slice(None), *[None] * profile.memory_axes)]
+        if names.actions is not None:
+            made[names.actions] = self._side_by_side(greedy.continuous, logits)
+        made |= {output: given[name] for output, name in profile.echoes.items()}
+        made[LOGITS] = logits
+        return {name: tensor for name, tensor in made.items() if name is not None and tensor is not None}
+
+    def _observations(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The observations in the layout and units of the environment, and in its types unless the module converts."""
+        made = {}
+        for o in self.profile.behavior.observations:
+            x = given[o.input]
+            if o.channels_first:
+                x = x.permute(0, 2, 3, 1)
+            elif o.input_shape != o.shape:
+                x = x.reshape(-1, *o.shape)
+            if o.scale != 1.0:
+                x = x * (1.0 / o.scale)
+            dtype = getattr(torch, o.dtype)
+            if x.dtype != dtype and not isinstance(self.module, PolicyModule):
+                x = x.to(dtype) if dtype.is_floating_point else x.round().to(dtype)
+            made[o.name] = x
+        return made
+
+    def _in_units(self, actions: Tensor | None) -> Tensor | None:
+        """Continuous actions [B, continuous] of the environment in the units of the profile."""
+        if actions is None or self.profile.units == "environment":
+            return actions
+        sizes = torch.where(self.half_range > 0, self.half_range, 1.0)
+        return ((actions - self.middle) / sizes).clamp(-1.0, 1.0)
+
+    def _side_by_side(self, continuous: Tensor | None, logits: Tensor | None) -> Tensor:
+        """The continuous actions, and the probabilities of the options of each branch."""
+        units = self._in_units(continuous)
+        parts = [] if units is None else [units]
+        branches = self.profile.layout.branches
+        if branches and logits is None:
+            name = type(self.module).__name__
+            raise self.profile.refused(f"it has the probabilities of options, and the module {name} shows only choices")
+        if logits is not None:
+            parts += [branch.softmax(1) for branch in logits.split(branches, dim=1)]  # type: ignore[no-untyped-call]
+        return torch.cat(parts, dim=1)
+
+
+@torch.no_grad()
+def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
+    """Record the operators of ``program`` for an example.
+
+    The exporter of TorchScript writes the operator set that a reader has, also an older one, and needs no other
+    package; the exporter of torch.export, its successor, has neither.
+    """
+    types = profile.input_types()
+    examples = {name: torch.ones(ROWS, *shape, dtype=getattr(torch, dtype)) for name, (dtype, shape) in types.items()}
+    outputs = program.outputs(examples)
+    file: Any = io.BytesIO()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # A branch that depends on values; PyTorch itself branches on sizes that are known.
+            warnings.filterwarnings("error", category=TracerWarning, module=r"(?!torch\.)")
+            torch.onnx.export(
+                program, tuple(examples.values()), file, dynamo=False, opset_version=profile.opset,
+                input_names=list(examples), output_names=list(outputs),
+                dynamic_axes={name: {0: BATCH} for name in (*examples, *outputs)},
+            )  # fmt: skip
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise UnsupportedExport(f"torch.onnx cannot convert it: {type(cause).__name__}: {one_line(cause)}") from error
+    model = onnx.load_model_from_string(file.getvalue())
+    for value, tensor in zip(model.graph.output, outputs.values(), strict=True):
+        axes = [BATCH, *tensor.shape[1:]]
+        value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, axes))
+    random = {node.op_type for node in model.graph.node} & RANDOM
+    if random:
+        raise UnsupportedExport(f"it draws random numbers by itself ({', '.join(sorted(random))})")
+    return model
