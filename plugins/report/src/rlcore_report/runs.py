@@ -12,7 +12,7 @@ import attrs
 from rlcore import ConfigError, PluginError, RunData, is_whole, read_run
 from rlcore_report.curves import Series, read_series
 
-__all__ = ["ReportedRun", "read_runs"]
+__all__ = ["ReportedRun", "at_path", "read_runs"]
 
 SHOWN_LINES = 5  # numbers of unreadable lines in a note
 
@@ -50,7 +50,7 @@ class ReportedRun:
     @property
     def seed(self) -> int | None:
         """The seed; None if the configuration does not say it."""
-        seed = _at(self.data.configuration, "env_settings", "seed")
+        seed = at_path(self.data.configuration, "env_settings", "seed")
         return seed if isinstance(seed, int) else None
 
     @property
@@ -82,7 +82,7 @@ class ReportedRun:
         entries = self.listed(behavior)
         return _number(entries[-1].get("reward")) if entries else None
 
-    def return_at(self, behavior: str, step: int) -> float | None:
+    def returnat_path(self, behavior: str, step: int) -> float | None:
         """Mean return of the latest 100 training episodes at the checkpoint of ``step``; None if it is not listed."""
         found = [each for each in self.listed(behavior) if each["run_steps"] == step]
         return _number(found[-1].get("reward")) if found else None
@@ -90,13 +90,13 @@ class ReportedRun:
     def listed(self, behavior: str) -> list[Mapping[str, Any]]:
         """The checkpoints of a behavior as the training status lists them."""
         listed = _list(self.data.status, behavior, "checkpoints")
-        return [each for each in listed if is_whole(_at(each, "run_steps")) and is_whole(_at(each, "steps"))]
+        return [each for each in listed if is_whole(at_path(each, "run_steps")) and is_whole(at_path(each, "steps"))]
 
     @property
     def scores(self) -> Mapping[str, Any]:
         """The last and the best score of evaluations; empty without one."""
-        found = _at(self.data.result, "evaluation") or _at(self.data.status, "metadata", "evaluation")
-        return found if _number(_at(found, "best_score")) is not None else {}
+        found = at_path(self.data.result, "evaluation") or at_path(self.data.status, "metadata", "evaluation")
+        return found if _number(at_path(found, "best_score")) is not None else {}
 
     @property
     def best_score(self) -> float | None:
@@ -112,23 +112,23 @@ class ReportedRun:
     def versions(self) -> str:
         """The versions of rlcore and libraries at the newest checkpoint, such as ``rlcore 0.1.0, torch 2.13.0``."""
         names = ("rlcore", "torch", "numpy")
-        found = {name: _at(self.data.status, "metadata", f"{name}_version") for name in names}
+        found = {name: at_path(self.data.status, "metadata", f"{name}_version") for name in names}
         return ", ".join(f"{name} {version}" for name, version in found.items() if version is not None)
 
     @property
     def wall_seconds(self) -> float | None:
         """Duration of all processes of the run; None without a result."""
-        return _number(_at(self.data.result, "wall_seconds"))
+        return _number(at_path(self.data.result, "wall_seconds"))
 
     @property
     def steps_per_second(self) -> float | None:
         """Speed of the last process of the run; None without a result."""
-        return _number(_at(self.data.result, "steps_per_second"))
+        return _number(at_path(self.data.result, "steps_per_second"))
 
     @cached_property
     def seconds(self) -> dict[str, float]:
         """Seconds of the last process by part, the rest as ``other``; empty without ``timers.json``."""
-        total = _number(_at(self.data.timers, "total")) or 0.0
+        total = _number(at_path(self.data.timers, "total")) or 0.0
         if total <= 0:
             return {}
         known = dict(_timers(self.data.timers))
@@ -149,7 +149,7 @@ class ReportedRun:
             yield "has no result: its process was killed, or its machine stopped; rlcore run --resume continues it"
         elif data.result["outcome"] == "failed":
             yield "failed; its console, or the log of its job, has the error"
-        elif (reason := _at(data.result, "stop", "reason")) is not None:
+        elif (reason := at_path(data.result, "stop", "reason")) is not None:
             yield f"was stopped: {reason}"
         if not data.metrics:
             yield "has no summary yet, so it has no curves"
@@ -160,8 +160,8 @@ class ReportedRun:
             yield f"metrics.jsonl: line {numbers}{more} cannot be read and is left out"
         yield from (each.problem for each in data.checkpoints if each.problem)
         for export in _list(data.result, "exports"):
-            if problem := _at(export, "problem"):
-                yield f"export of {_at(export, 'behavior')} failed: {problem}"
+            if problem := at_path(export, "problem"):
+                yield f"export of {at_path(export, 'behavior')} failed: {problem}"
 
     @property
     def _results(self) -> Mapping[str, Mapping[str, Any]]:
@@ -194,7 +194,7 @@ def _timers(node: Any, depth: int = 0) -> Iterator[tuple[str, float]]:
     """The known timers in a tree, each with its seconds. What is inside a known timer belongs to it."""
     for name, child in _items(node, "children") if depth <= 10 else ():
         if name in TIMERS:
-            yield name, _number(_at(child, "total")) or 0.0
+            yield name, _number(at_path(child, "total")) or 0.0
         else:
             yield from _timers(child, depth + 1)
 
@@ -202,7 +202,7 @@ def _timers(node: Any, depth: int = 0) -> Iterator[tuple[str, float]]:
 # ------------------------------------------------------------ documents that another program may have written
 
 
-def _at(document: Any, *path: str) -> Any:
+def at_path(document: Any, *path: str) -> Any:
     """The value at ``path`` in a tree of mappings; None if there is none."""
     for key in path:
         document = document.get(key) if isinstance(document, Mapping) else None
@@ -210,12 +210,12 @@ def _at(document: Any, *path: str) -> Any:
 
 
 def _items(document: Any, *path: str) -> Iterable[tuple[str, Any]]:
-    found = _at(document, *path)
+    found = at_path(document, *path)
     return found.items() if isinstance(found, Mapping) else ()
 
 
 def _list(document: Any, *path: str) -> list[Any]:
-    found = _at(document, *path)
+    found = at_path(document, *path)
     return found if isinstance(found, list) else []
 
 
