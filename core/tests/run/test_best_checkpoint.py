@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlcore.errors import PluginError
-from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint, read_manifest
 from rlcore.storage.checkpoints import find_checkpoints, save_best, settle_best
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -30,7 +30,12 @@ def test_the_best_policies_are_those_that_were_scored(make_run: Any, files: Any,
     assert files().best == [100] and files().steps == [200]
     assert [checkpoint.step for checkpoint in find_checkpoints(files().path / "checkpoints")] == [200]
     path = files().path / "checkpoints" / "best" / "100"
-    assert set(verify_checkpoint(path)) == {"state.json", "Agent.safetensors", "run.safetensors", "configuration.yaml"}
+    assert set(read_manifest(path)["files"]) == {
+        "state.json",
+        "Agent.safetensors",
+        "run.safetensors",
+        "configuration.yaml",
+    }
     state = load_checkpoint(path)
     assert np.array_equal(state["Agent"]["model"]["weights"], weights[100])
     assert state["Agent"].keys() == {"model"}

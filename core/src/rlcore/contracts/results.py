@@ -199,26 +199,21 @@ class Lineup(Protocol):
     @property
     def unfinished(self) -> bool:
         """Whether an episode is still to be counted."""
-        ...
 
     @property
     def playing(self) -> bool:
         """Whether an episode to be counted is open."""
-        ...
 
     def policies(self, measured: Mapping[str, Policy]) -> Mapping[str, Policy]:
         """Return the policy that acts for all slots of each behavior, given the ``measured`` policies."""
-        ...
 
     def begin(self, episodes: NDArray[np.int64]) -> None:
         """All environments were reset, to the episodes with these numbers [N]."""
-        ...
 
     def observe(
         self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64], max_steps: int | None = None
     ) -> None:
         """Add a step. ``episodes`` [N] are the numbers after it; an episode is cut after ``max_steps`` steps."""
-        ...
 
 
 class EvaluationPlan(Protocol):
@@ -233,11 +228,9 @@ class EvaluationPlan(Protocol):
         ``share`` [N] is the number of episodes of each environment that count. Also called before the first step of a
         run, so that what is wrong with the environment is reported then. Raises ConfigError.
         """
-        ...
 
     def result(self, lineups: Sequence[Lineup], measured: Sequence[EvaluationResult]) -> EvaluationResult:
         """Return the result of the evaluation from what was ``measured`` with each of the ``lineups``."""
-        ...
 
 
 @attrs.frozen
