@@ -6,6 +6,7 @@ import io
 import math
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -14,6 +15,7 @@ import torch
 from onnx import helper, numpy_helper
 from torch import Tensor, nn
 from torch.jit._trace import TracerWarning
+from torch.nn.functional import linear
 
 from rlcore import BehaviorSpec, ExportAbout, UnsupportedExport, one_line
 from rlcore_onnx.metadata import KEY, Metadata
@@ -60,7 +62,7 @@ def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profi
     if isinstance(module, PolicyModule):
         for each in module.modules():
             if isinstance(each, Recurrent):
-                each.use_plain_operations()  # engines differ in how they read the operator LSTM
+                each.step = partial(lstm_step, each)  # type: ignore[method-assign]
     model = traced(PolicyProgram(module, profile).eval(), profile)
     logits = model.graph.output[-1].name == LOGITS
     if logits:
@@ -82,6 +84,18 @@ def gumbel(normal: Tensor) -> Tensor:
     """Turn standard normal numbers into standard Gumbel numbers: -log(-log(u)) for u = (1 + erf(e / sqrt 2)) / 2."""
     u = (torch.erf(normal * math.sqrt(0.5)) + 1.0) * 0.5
     return -torch.log(-torch.log(u.clamp(SMALLEST, 1.0 - SMALLEST)))
+
+
+def lstm_step(layer: Recurrent, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute :meth:`Recurrent.step` without the operator LSTM, which engines read in different ways."""
+    lstm: Any = layer.lstm
+    units = layer.features
+    h, c = memory.split(units, dim=1)  # type: ignore[no-untyped-call]
+    gates = linear(x, lstm.weight_ih_l0, lstm.bias_ih_l0) + linear(h, lstm.weight_hh_l0, lstm.bias_hh_l0)
+    into, kept, new, out = gates.split(units, dim=1)  # type: ignore[no-untyped-call]
+    c = kept.sigmoid() * c + into.sigmoid() * new.tanh()
+    h = out.sigmoid() * c.tanh()
+    return h, torch.cat([h, c], dim=1)
 
 
 class PolicyProgram(nn.Module):
