@@ -318,9 +318,6 @@ class Boundaries:
             except KeyboardInterrupt:
                 self._saving = saving
                 raise
-            except BaseException:
-                self._run.store.not_saved()
-                raise
             self._saved(saving.pending, saving.regular, timer)
 
     def _saved(self, pending: PendingSave, regular: bool, timer: Timer) -> None:
@@ -330,7 +327,7 @@ class Boundaries:
             self._run.directory.regular_checkpoint_written()
         self._export(self.exports.at_checkpoint, pending.step, timer)
         self.notifications.notify(plugins.checkpoint_saved, pending.step, path)
-        for removed in self._run.store.removed:
+        for removed in pending.removed:
             self.notifications.notify(plugins.checkpoint_removed, removed.step, removed.path)
 
     # ------------------------------------------------------------ exports, failures
