@@ -138,6 +138,23 @@ class OpponentEvaluation:
         return {name: getattr(self, name) for name in ("mean_reward", "win_rate", "draw_rate", "loss_rate")}
 
 
+@attrs.define(eq=False)
+class FinishedEpisodes:
+    """K episodes of a behavior that ended in the same environment step, in the order of their slots.
+
+    Attributes:
+        slots: [K] the slots.
+        returns: [K] sums of the agents' own rewards.
+        lengths: [K] agent steps.
+        group_returns: [K] sums of the rewards of their groups; None if no batch had such a reward so far.
+    """
+
+    slots: NDArray[np.intp]
+    returns: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    group_returns: NDArray[np.float64] | None
+
+
 @attrs.frozen
 class EvaluationResult:
     """The result of one evaluation.

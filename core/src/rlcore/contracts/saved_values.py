@@ -20,8 +20,9 @@ from numpy.typing import DTypeLike, NDArray
 from rlcore.errors import RlcoreError, RunStateError, one_line, repeating
 from rlcore.storage.files.access import MAX_DEPTH, is_number, is_whole
 
-# Entries of a trainer's state that hold learned numbers. If a number in them is not finite, the training has diverged.
 LEARNED = ("model", "optimizer", "optimizers")
+"""Entries of a trainer's state that hold learned numbers. If one of them is not finite, the training has diverged."""
+
 # The errors of code that reads a missing or wrong entry without checking it.
 BAD_STATE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 

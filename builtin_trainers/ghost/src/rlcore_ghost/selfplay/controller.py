@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from rlcore import (
     IdleGroups,
-    OneRank,
     Ranks,
     SavedValueError,
     StashKey,
@@ -87,7 +86,7 @@ class Controller:
         ``exchange`` has the other processes of the run, None without any; ``first_env`` is the number, in the run, of
         the first environment.
         """
-        self.exchange: Ranks = exchange or OneRank()
+        self.exchange: Ranks = exchange or Ranks()
         self.first_env = first_env
         self.teams = tuple(sorted(teams))
         self.learning_team = 0
