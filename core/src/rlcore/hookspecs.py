@@ -44,6 +44,7 @@ from rlcore.records import (
     EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
+    KeyHints,
     Record,
     RewardProviderSpec,
     RunOptionSpec,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatSummary, StatsWriter
     from rlcore.contracts.trainer import Trainer
-    from rlcore.plugins.context import RunContext, RunPlugins
+    from rlcore.plugins.context import RunContext, RunPlugins, StopRequests
     from rlcore.settings.blocks import BehaviorSettings, EnvironmentSettings, RunConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -202,13 +203,14 @@ def rlcore_commands() -> Iterable[CommandSpec | RunOptionSpec]:
     """
 
 
-@_registry(ConfigSection, BehaviorSection, EvaluationSection)
-def rlcore_config_sections() -> Iterable[ConfigSection | BehaviorSection | EvaluationSection]:
+@_registry(ConfigSection, BehaviorSection, EvaluationSection, KeyHints)
+def rlcore_config_sections() -> Iterable[ConfigSection | BehaviorSection | EvaluationSection | KeyHints]:
     """The parts of the configuration file that belong to this plugin.
 
     A :class:`rlcore.ConfigSection` is a top-level block, a :class:`rlcore.BehaviorSection` a key of a behavior, such as
     ``self_play``, a :class:`rlcore.EvaluationSection` keys of the ``evaluation`` block, such as ``opponents``. A plugin
-    cannot take a block or a key of core's. Called once per loading of plugins, before the configuration is checked.
+    cannot take a block or a key of core's. :class:`rlcore.KeyHints` say what to write instead of keys that belong to
+    no plugin. Called once per loading of plugins, before the configuration is checked.
     """
 
 
@@ -266,11 +268,12 @@ def rlcore_create_environment(
 
 
 @_hook("factory")
-def rlcore_create_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+def rlcore_create_ranks(launch: Launch, config: RunConfig, plugins: RunPlugins, stops: StopRequests) -> Ranks | None:
     """Meet the other processes of a run that ``torchrun`` started, and return the exchange between them.
 
     Called once per run in each of several processes, before anything is created. ``launch`` says which of them this one
-    is. Raise :class:`rlcore.RanksFailed` if another one does not come, or if ``stop_requested`` returns True meanwhile.
+    is. Raise :class:`rlcore.ConfigError` for a run that several processes do not support, and
+    :class:`rlcore.RanksFailed` if another one does not come, or if ``stops.first`` is not None meanwhile.
     Core has no answer of its own: without one of a plugin, the run is refused.
     """
 

@@ -311,6 +311,20 @@ class CommandSpec(Record):
     name: str = attrs.field(validator=_named(_COMMAND))
 
 
+@attrs.frozen(kw_only=True)
+class KeyHints(Record):
+    """What to write instead of keys that rlcore does not have, such as those of another framework.
+
+    ``target(data: Mapping, plugins: Plugins)``, called by keyword after a configuration or an option of ``rlcore run``
+    was refused, returns an object for this configuration. Its method ``message(path: KeyPath, problem: str, unknown:
+    bool) -> str`` returns what to say about the value at ``path`` instead of ``problem``, which it may return too. The
+    ``path`` of an option is ``("--name",)``. An empty text leaves the problem out, because the message about another
+    one says it. ``unknown``: the key is unknown.
+    """
+
+    kind: ClassVar[str] = "hints"
+
+
 def _check_path(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
     if not isinstance(value, str) or not _PATH.fullmatch(value):
         raise ValueError(f"{type(record).__name__} {record.name!r}: sets {value!r} must be a key such as 'acme.team'")

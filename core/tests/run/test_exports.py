@@ -17,7 +17,8 @@ import yaml
 from rlcore.errors import EXIT_PLUGIN, EXIT_RUN_STATE, ConfigError, PluginError, RunStateError
 from rlcore.run.run import Run
 from rlcore.run.saved.data import read_run
-from rlcore.storage.run_files import ExportedFiles, read_mark
+from rlcore.storage.run_files import read_mark
+from rlcore.storage.status import of_end
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -130,8 +131,8 @@ def test_without_checkpoints_the_last_policies_of_all_behaviors_are_exported(mak
     for name in ("Left", "Right"):
         found = recorded(files(), name)
         assert found[last] == f"checkpoints/{last}/{name}.safetensors" and found["final"] == f"{name}.json"
-    listed = ExportedFiles({"Left.json.onnx": 5, "Left.onnx": 5, "Left-5.onnx": 5, "Right.onnx": 4})
-    assert [listed.of_end(name, 5, names) for name in names] == [["Left.onnx"], ["Left.json.onnx"], []]
+    listed = {"Left.json.onnx": 5, "Left.onnx": 5, "Left-5.onnx": 5, "Right.onnx": 4}
+    assert [of_end(name, 5, names, listed) for name in names] == [["Left.onnx"], ["Left.json.onnx"], []]
 
 
 def test_exports_do_not_change_what_is_learned(make_run: Any, files: Any) -> None:
@@ -150,6 +151,8 @@ def test_a_failing_export_does_not_stop_the_run_and_is_named_in_the_log_the_resu
     wrong: str, make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     run: Run = make_run(always(wrong=wrong))
+    run.start()
+    (opened,) = run._started.exports.exporters
     with caplog.at_level(logging.WARNING, "rlcore"):
         run.train()
     assert run.outcome == files().result["outcome"] == "done" and run.steps == 200
@@ -159,6 +162,8 @@ def test_a_failing_export_does_not_stop_the_run_and_is_named_in_the_log_the_resu
     assert [each["step"] for each in files().result["exports"]] == [40, 80, 120, 160, 200, 200]
     assert [record.getMessage() for record in caplog.records].count(problem) == 1  # not at every checkpoint
     assert run.failures == [f"{problem} (6 times)"]
+    tried = opened.exporter.tried  # type: ignore[attr-defined]
+    assert tried == ([40] if wrong == "refuses" else [40, 80, 120, 160, 200, 200]), "what is refused is not tried again"
 
 
 def test_an_export_that_failed_once_leaves_the_earlier_and_the_later_ones(make_run: Any, files: Any) -> None:

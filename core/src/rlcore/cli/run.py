@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlcore.cli.commands import PluginFlags, before_double_dash, options_of_plugins, plugin_options, taken
+from rlcore.cli.commands import PluginFlags, options_of_plugins, plugin_options, taken
 from rlcore.cli.terminal import ShownPaths, UserPath, echo, lasting_console, show_log
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.storage.files.access import user_path
@@ -30,23 +30,20 @@ _ADDED = "rlcore.cli.run.options_of_plugins"
 
 
 class RunCommand(click.Command):
-    """Has the options of plugins, and refuses flags of other programs before click suggests similar ones."""
+    """Has the options of plugins, and says what to write instead of options of other programs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        options = options_of_plugins(args, self.params)
-        known = {option for each in (*self.params, *options) for option in each.opts}
-        for word in before_double_dash(args):
-            flag = word.partition("=")[0]
-            if flag.startswith("--") and flag not in known:
-                from rlcore.config.hints import foreign_keys
-
-                said = foreign_keys()["flags"].get(flag.removeprefix("--"))
-                if said is not None:
-                    raise ConfigError(f"{flag}: {said}")
-        ctx.meta[_ADDED] = options
+        ctx.meta[_ADDED], plugins = options_of_plugins(args, self.params)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
+            if plugins is None:
+                raise
+            from rlcore.config.choices import Hints
+
+            said = Hints(plugins, {}).message((error.option_name,), "", True)
+            if said:
+                raise ConfigError(f"{error.option_name}: {said}") from None
             if error.possibilities:
                 raise
             advice = "keys of CONFIG are set with --set, such as --set behaviors.NAME.time_horizon=128"
@@ -101,7 +98,7 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
     launch = launched()
     leads = launch is None or launch.leads
     show_log(leads=leads)
-    with first_rank_reports(launch):
+    with first_rank_reports(launch, RlcoreError):
         run = make()
     if run.config.checkpoint_settings.inference:  # it has no other end
         when_output_is_lost.append(partial(run.request_stop, "the output is lost"))
@@ -123,7 +120,8 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
     own_process = bool(click.get_current_context().obj)
     progress = show_progress(run) if leads else nullcontext(lambda: None)
     with interrupts(run, own_process), progress as end_progress:
-        run.start()
+        with first_rank_reports(launch, ConfigError):
+            run.start()
         if not leads:
             run.train()
             return exit_code(run)
@@ -181,11 +179,11 @@ SECONDS_TO_REPORT = 10.0
 
 
 @contextmanager
-def first_rank_reports(launch: Launch | None) -> Iterator[None]:
-    """Leave an error of the block, which all ranks of a machine have, to the first of them."""
+def first_rank_reports(launch: Launch | None, kind: type[RlcoreError]) -> Iterator[None]:
+    """Leave an error of this kind in the block, which all ranks of a machine have, to the first of them."""
     try:
         yield
-    except RlcoreError as error:
+    except kind as error:
         if launch is not None and launch.local_rank:
             sleep(SECONDS_TO_REPORT)
             os._exit(error.exit_code)

@@ -130,6 +130,8 @@ class RunExports:
     _directory: RunDirectory
     _store: RunStore
     exporters: list[OpenExporter] = attrs.field(init=False, factory=list)  # set before the first step
+    # By exporter and behavior: trying again would change nothing.
+    _refused: dict[tuple[str, str], str] = attrs.field(init=False, factory=dict)
     results: list[ExportResult] = attrs.field(init=False, factory=list)  # of the end, and the failures before it
 
     @property
@@ -182,12 +184,15 @@ class RunExports:
             for opened in exporters:
                 reference, name = opened.spec.reference, behavior.name
                 file = f"{name}{opened.spec.suffix}" if at_end else f"{name}/{name}-{step}{opened.spec.suffix}"
-                problem, report = None, None
+                problem, report = self._refused.get((reference, name)), None
                 try:
-                    report = self._export(opened, behavior, step, file, None if at_end else step)
+                    if problem is None:
+                        report = self._export(opened, behavior, step, file, None if at_end else step)
                 except RlcoreError as error:
                     problem = str(error)
-                    if isinstance(error, PluginError) and not isinstance(error, UnsupportedExport):
+                    if isinstance(error, UnsupportedExport):
+                        self._refused[reference, name] = problem
+                    elif isinstance(error, PluginError):
                         failure = failure or error
                     known = any(each.problem == problem for each in self.results)
                     log.log(logging.DEBUG if known else logging.WARNING, "%s", problem)
