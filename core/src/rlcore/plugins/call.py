@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.recordings import Recordings
     from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.stats import StatSummary
-    from rlcore.plugins.context import RunContext
+    from rlcore.plugins.context import RunContext, StopRequests
     from rlcore.settings.blocks import RunConfig
 
 PROCESS_SUMMARY = "rlcore_process_summary"
@@ -228,12 +228,10 @@ class Plugins(Registry):
                 f"stored it, None to leave that to others, a wrapper what it was given{self._answered_by(hook)}"
             )
 
-    def create_ranks(self, launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+    def create_ranks(self, launch: Launch, config: RunConfig, stops: StopRequests) -> Ranks | None:
         """Meet the other processes of the run through ``rlcore_create_ranks``; None if no plugin does so."""
         hook = "rlcore_create_ranks"
-        joined = self._manager.first(
-            hook, lambda **_: None, launch=launch, config=config, stop_requested=stop_requested
-        )
+        joined = self._manager.first(hook, lambda **_: None, launch=launch, config=config, plugins=self, stops=stops)
         return cast("Ranks | None", joined)
 
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:
