@@ -188,5 +188,5 @@ def test_missing_packages_are_found_when_the_exporter_is_created(
     for name in missing:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ConfigError, match=r"exporter 'onnx' needs .*; pip install rlcore-onnx$") as caught:
-        run_context.plugins.create_exporter(_record(run_context), OnnxSettings(), run_context)  # type: ignore[attr-defined]
+        run_context.plugins.create(_record(run_context), settings=OnnxSettings(), run=run_context)
     assert all(f"{name} (" in str(caught.value) for name in missing)

@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from rlcore import Choice, ConfigError, NotInstalled, PluginError, SettingError, did_you_mean, read_settings, setting
+from rlcore import (
+    Choice,
+    ConfigError,
+    NotInstalled,
+    PluginError,
+    SettingError,
+    TrainerSpec,
+    did_you_mean,
+    read_settings,
+    setting,
+)
 from rlcore_ghost.records import OpponentSamplerSpec
 
 if TYPE_CHECKING:
-    from rlcore import BehaviorSettings, Plugins, RunConfig, RunPlugins
+    from rlcore import BehaviorSettings, Plugins, Registry, RunConfig
 
 __all__ = [
     "AgainstSettings",
@@ -173,18 +183,18 @@ class SelfPlaySettings:
         """``team_change``, or its default."""
         return 5 * self.save_steps if self.team_change is None else self.team_change
 
-    def sampler_spec(self, plugins: RunPlugins) -> OpponentSamplerSpec:
+    def sampler_spec(self, plugins: Registry) -> OpponentSamplerSpec:
         """Return the record of the sampler. Raises NotInstalled or PluginError if ``opponents`` names none."""
         return plugins.record(OpponentSamplerSpec, self.opponents)
 
-    def sampler_settings(self, plugins: RunPlugins) -> Any:
+    def sampler_settings(self, plugins: Registry) -> Any:
         """Return the sampler's own settings. Raises ConfigError if they are wrong, with the key within the block."""
         settings, problems = self._read_sampler(plugins)
         for path, message in problems:
             raise ConfigError(message, key=("opponents_parameters", *path))
         return settings
 
-    def _read_sampler(self, plugins: RunPlugins) -> tuple[Any, Any]:
+    def _read_sampler(self, plugins: Registry) -> tuple[Any, Any]:
         return read_settings(self.sampler_spec(plugins).resolve("settings"), dict(self.opponents_parameters))
 
     def shared_problem(self, key: str, name: str, other: SelfPlaySettings) -> str | None:
@@ -198,7 +208,7 @@ class SelfPlaySettings:
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield the mistakes that show without the environment: the path within the block, and a message."""
-        if plugins.trainer(behavior.trainer_type).offline:
+        if plugins.record(TrainerSpec, behavior.trainer_type).offline:
             yield (
                 (),
                 f"trainer {behavior.trainer_type!r} learns from recorded data and plays no games; remove the block",

@@ -14,7 +14,7 @@ from rlcore.config.structure import NO_KEY, Refused, converter, each_of, own_hoo
 from rlcore.errors import KeyPath, NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import NOT_BUILT, PACKAGES
-from rlcore.plugins.registry import section_clash
+from rlcore.records import ConfigSection
 from rlcore.settings import (
     BehaviorSettings,
     EnvironmentParameter,
@@ -46,11 +46,8 @@ class Choices:
     def __init__(self, plugins: Plugins, document: Document, measuring: bool = False) -> None:
         self.plugins, self.measuring = plugins, measuring
         self.data = document.data
-        self.sections = {record.name: record for record in plugins.records("section")}
-        for name in self.sections:
-            rivals = [record for record in plugins.records("section") if record.name == name]
-            if len(rivals) > 1:
-                raise PluginError(section_clash(rivals))
+        names = [record.name for record in plugins.records("section")]
+        self.sections = {name: plugins.record(ConfigSection, name) for name in names}
 
     @cached_property
     def hints(self) -> Hints:

@@ -17,6 +17,7 @@ import attrs
 
 from rlcore.config.document import value_at
 from rlcore.errors import ConfigError, KeyPath, PluginError, dotted
+from rlcore.records import TrainerSpec
 from rlcore.settings import (
     BehaviorSettings,
     CheckpointSettings,
@@ -120,7 +121,11 @@ class Hints:
         name = attrs.fields(BehaviorSettings).trainer_type.default
         name = behavior.get("trainer_type", name) if isinstance(behavior, Mapping) else name
         with suppress(ConfigError, PluginError):
-            return settings_fields(self._plugins.trainer(name).resolve("settings")) if isinstance(name, str) else ()
+            return (
+                settings_fields(self._plugins.record(TrainerSpec, name).resolve("settings"))
+                if isinstance(name, str)
+                else ()
+            )
         return ()
 
     def _messages_in(self, path: KeyPath, behavior: KeyPath, below: KeyPath) -> Mapping[str, str]:

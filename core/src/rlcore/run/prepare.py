@@ -25,7 +25,7 @@ from rlcore.errors import ConfigError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext, StopRequests
 from rlcore.plugins.known import RANKS_ADVICE
-from rlcore.records import BehaviorSection
+from rlcore.records import BehaviorSection, RewardProviderSpec, TrainerSpec
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.saved.provenance import directory_to_continue, raise_with_absent_plugins
 from rlcore.run.timers import Timers
@@ -243,9 +243,9 @@ def refuse_in_ranks(config: RunConfig, plugins: Plugins, offline: bool, size: in
 
 def _records_of(settings: BehaviorSettings, plugins: Plugins) -> Iterator[tuple[Any, ...]]:
     """The records of what learns in a behavior, each with the keys that name it in the behavior's block."""
-    yield plugins.trainer(settings.trainer_type), "trainer_type"
+    yield plugins.record(TrainerSpec, settings.trainer_type), "trainer_type"
     for reference in settings.reward_signals:
-        yield plugins.reward_provider(reference), "reward_signals", reference
+        yield plugins.record(RewardProviderSpec, reference), "reward_signals", reference
     sampler = getattr(settings.hyperparameters, "replay_sampler", None)
     if sampler is not None:
         record = plugins.record_of_kind("replay_sampler", sampler.type)

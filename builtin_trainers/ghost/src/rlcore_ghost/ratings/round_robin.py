@@ -32,6 +32,7 @@ from rlcore import (
     SavedRun,
     SavedValueError,
     Trainer,
+    TrainerSpec,
     derive_generator,
     derive_seed,
     saved_mapping,
@@ -247,8 +248,8 @@ def _settings(context: RunContext, spec: BehaviorSpec) -> BehaviorSettings:
 
 def _trainer(saved: SavedRun, context: RunContext, spec: BehaviorSpec) -> Trainer:
     settings = _settings(context, spec)
-    record = saved.plugins.trainer(settings.trainer_type)
-    return saved.plugins.create_trainer(record, settings, spec, context, without=NAME)
+    record = saved.plugins.record(TrainerSpec, settings.trainer_type)
+    return saved.plugins.create(record, settings=settings, behavior=spec, run=context, without=NAME)
 
 
 def _others(saved: SavedRun, context: RunContext, blocks: Mapping[str, Any], seed: int) -> dict[str, Player]:

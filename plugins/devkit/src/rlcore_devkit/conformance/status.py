@@ -78,7 +78,7 @@ class StatusSectionConformance(Rules):
 
         Override it if the state depends on other hooks: call them, such as ``plugins.evaluated(run, step, result)``.
         """
-        plugins.run_started(run)
+        plugins.notify("rlcore_run_started", run=run)
 
     # ------------------------------------------------------------ rules
 
