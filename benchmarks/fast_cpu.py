@@ -4,8 +4,7 @@ Four trainings: PPO on CartPole with 8 environments and with 4096, PPO on a cont
 on Pendulum, with the hyperparameters of the other speed benchmarks. The control task returns made-up observations, so
 the time of a simulator does not hide that of the trainer. Each measurement is one training in a process of its own. A
 round measures every entrant once, in turn, and a share is taken within a round, by the wall clock and by the
-processor's. Pinned trainings may use one core; free ones may use two, and SAC has ``num_threads: 2`` there. The piece
-``pair`` exists only in those.
+processor's. Pinned trainings may use one core; free ones may use two, and SAC has ``num_threads: 2`` there.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ TRAININGS = {
     "sac pendulum": ("sac", PENDULUM, 0.25),
 }
 EVERYTHING, NOTHING = "all pieces", "plain PyTorch"
-PIECES = ("dense", "acting", "flat_adam", "pieces", "pair")
+PIECES = ("dense", "acting", "flat_adam", "pieces")
 
 
 def switch_off(piece: str) -> None:
@@ -48,7 +47,6 @@ def switch_off(piece: str) -> None:
         "acting": {"numpy_actor": None},
         "flat_adam": {"adam": TorchAdam},
         "pieces": {"most_rows": lambda model: None},
-        "pair": {"pair": False},
     }
     chosen = backend.choose_backend
     template.choose_backend = lambda *arguments: attrs.evolve(chosen(*arguments), **changes[piece])
@@ -96,8 +94,6 @@ def measure(training: str, piece: str, pinned: bool, scale: float, seed: int) ->
 
 
 def compare(training: str, pinned: bool, rounds: int, scale: float, console: Console) -> dict[str, list[list[float]]]:
-    algorithm = TRAININGS[training][0]
-    pieces = [piece for piece in PIECES if piece != "pair" or (algorithm == "sac" and not pinned)]
 
     def one(piece: str) -> list[float]:
         arguments = {"training": training, "piece": piece, "pinned": pinned, "scale": scale, "seed": 1}
@@ -106,7 +102,7 @@ def compare(training: str, pinned: bool, rounds: int, scale: float, console: Con
         console.print(f"{training}, {core}, {piece}: {wall:,.0f} steps/s, {processor:,.0f} by CPU time")
         return list(figures)
 
-    return alternate([EVERYTHING, *pieces, NOTHING], rounds, one)
+    return alternate([EVERYTHING, *PIECES, NOTHING], rounds, one)
 
 
 @click.command(help=__doc__)
@@ -132,9 +128,6 @@ def main(rounds: int, scale: float, trainings: tuple[str, ...], json_file: Path 
             results[f"{training}, {core}"] = speeds
             row = [training, core, f"{median(wall for wall, _ in speeds[EVERYTHING]):,.0f}"]
             for entrant in (*PIECES, NOTHING):
-                if entrant not in speeds:
-                    row.append("-")
-                    continue
                 turns = list(zip(speeds[EVERYTHING], speeds[entrant], strict=True))
                 wall, processor = (median(a[clock] / b[clock] for a, b in turns) - 1 for clock in (0, 1))
                 row.append(f"{wall:+.0%}\n{processor:+.0%}")

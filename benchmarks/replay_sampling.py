@@ -98,7 +98,7 @@ def writing(slots: int, steps: int) -> float:
 def memory_ratio(slots: int) -> float:
     """Bytes of a buffer over those of one copy of what is in it."""
     one_copy = ROWS * (4 * OBSERVATIONS + 4 * ACTIONS + 4 + 1)
-    return made_buffer(slots, ROWS).nbytes / one_copy
+    return ROWS * made_buffer(slots, ROWS).nbytes_of_row / one_copy
 
 
 @click.command(help=__doc__)

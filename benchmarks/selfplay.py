@@ -139,14 +139,14 @@ def training(copies: int, units: int, steps: int, **self_play: Any) -> Iterator[
 
 def overhead(steps: int) -> dict[str, float]:
     """Seconds of processor time of a training with 1M parameters, and of its snapshots and swaps."""
-    from rlcore_ghost.selfplay.trainer import GhostTrainer
+    from rlcore_ghost.selfplay.ghosts import Ghosts
 
     spent = {"saves": 0.0, "swaps": 0.0, "acts": 0.0, "number of saves": 0, "number of swaps": 0}
     usual: list[float] = []
     swapped = [False]
 
     def timed(name: str, part: str) -> None:
-        inner = getattr(GhostTrainer, name)
+        inner = getattr(Ghosts, name)
 
         def measured(self: Any, *arguments: Any) -> Any:
             started = process_time()
@@ -156,11 +156,11 @@ def overhead(steps: int) -> dict[str, float]:
             swapped[0] = True
             return result
 
-        setattr(GhostTrainer, name, measured)
+        setattr(Ghosts, name, measured)
 
-    timed("_save", "saves")
-    timed("_swap", "swaps")
-    act = GhostTrainer._act_as_ghosts
+    timed("save", "saves")
+    timed("swap", "swaps")
+    act = Ghosts._act
 
     def act_timed(self: Any, *arguments: Any) -> None:
         started = process_time()
@@ -172,7 +172,7 @@ def overhead(steps: int) -> dict[str, float]:
             usual.append(taken)
         swapped[0] = False
 
-    GhostTrainer._act_as_ghosts = act_timed  # type: ignore[method-assign]
+    Ghosts._act = act_timed  # type: ignore[method-assign]
     with training(64, MILLION, steps, play_against_latest_model_ratio=0.0) as run:
         run.start()
         started = process_time()
@@ -190,14 +190,14 @@ def growth(swaps: int, fill: int = 50) -> dict[str, float]:
     settings = {"save_steps": per_swap, "swap_steps": per_swap, "team_change": 10 * per_swap}
     with training(8, 256, per_swap * (fill + swaps), play_against_latest_model_ratio=0.0, **settings) as run:
         run.start()
-        trainer: Any = run.behaviors["Player"].trainer
-        swap = trainer._swap
+        ghosts: Any = run.behaviors["Player"].trainer.ghosts  # type: ignore[attr-defined]
+        swap = ghosts.swap
 
         def measured() -> None:
             swap()
             sizes.append(resident())
 
-        trainer._swap = measured
+        ghosts.swap = measured
         run.train()
     after = sizes[fill:]
     return {"swaps": len(after), "before": after[0], "growth": max(after[-10:]) - after[0]}
@@ -217,7 +217,7 @@ def speed(copies: int, steps: int) -> dict[str, float]:
         run.train()
         wall, used = perf_counter() - started, process_time() - used
         trainer: Any = run.behaviors["Player"].trainer
-        acted = trainer.steps + trainer._ghost_steps
+        acted = trainer.steps + trainer.ghosts.ghost_steps
     return {"wall": acted / wall, "processor": acted / used}
 
 

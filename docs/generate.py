@@ -294,8 +294,8 @@ def settings_page() -> str:
         "# Settings",
         "",
         "This page lists every key of a configuration file. Keys of ML-Agents keep their names, defaults and meanings.",
-        "Numbers may be written as `5e5`. `rlcore validate --schema` prints a JSON Schema that includes the settings",
-        "of all installed plugins, so that an editor can complete and check a file.",
+        "Numbers may be written as `5e5`. `rlcore schema` of `rlcore-devkit` prints a JSON Schema that includes the",
+        "settings of all installed plugins, so that an editor can complete and check a file.",
     ]
     for title, cls in CORE_BLOCKS:
         lines += _table(title, cls)

@@ -17,11 +17,12 @@ import pytest
 import yaml
 from workspace import ROOT
 
-from rlcore import json_schema, load_plugins
+from rlcore import load_plugins
 from rlcore.cli.commands import plugin_command
 from rlcore.cli.main import rlcore as command_line
-from rlcore.config.hints import foreign_keys
 from rlcore.plugins.contract import contracts
+from rlcore_devkit import json_schema
+from rlcore_migrate.hints import foreign_keys
 
 pytestmark = pytest.mark.documentation
 
@@ -106,7 +107,7 @@ def test_commands_in_blocks_can_be_parsed() -> None:
 
 
 def test_options_in_sentences_exist() -> None:
-    ours = (plugin_command(name)[0] for name in ("play", "plugins new", "ratings", "ray", "report"))
+    ours = (plugin_command(name)[0] for name in ("play", "plugins new", "ratings", "ray", "report", "schema"))
     written = re.findall(r'"(--[a-z-]+)"', code())  # by conftest.py, benchmarks and tools
     foreign = {f"--{flag}" for flag in foreign_keys()["flags"]}
     every = options_of(command_line).union(OF_OTHERS, foreign, written, *map(options_of, filter(None, ours)))

@@ -11,8 +11,8 @@ from pages import RunPage, run_python_of
 from workspace import ROOT
 
 from rlcore import load_config, load_plugins, read_document
-from rlcore.config.hints import ZOO_FILE, foreign_keys
 from rlcore.settings.fields import settings_fields
+from rlcore_migrate.hints import ZOO_FILE, foreign_keys
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
 from rlcore_torch import NetworkSettings

@@ -150,7 +150,7 @@ def round_robin(trainer: GhostTrainer, games: int, seed: int) -> MatchLog:
 
 def prediction_errors(log: MatchLog, anchor: str) -> Any:
     """By how much win rates that Bradley-Terry ratings predict differ from those of the games, for each pair."""
-    matches, fit = log.matches(), bradley_terry(log, anchor)
+    matches, fit = log.matches(), bradley_terry(log.matches(), anchor)
     points = np.array([fit.ratings[name] for name in matches.names])
     lead = fit.advantages[0] - fit.advantages[1]
     predicted = np.mean([1 / (1 + 10 ** ((points - points[:, None] - each) / 400)) for each in (lead, -lead)], axis=0)
@@ -167,7 +167,7 @@ def test_ratings_predict_games_and_move_away_from_the_first_snapshot(tmp_path: P
     errors = prediction_errors(log, names[0])
     spread, spread_of_run = (
         [fit.ratings[name] - fit.ratings[names[0]] for name in names if name in fit.ratings]
-        for fit in (bradley_terry(log, names[0]), bradley_terry(trainer.controller.log, names[0]))
+        for fit in (bradley_terry(log.matches(), names[0]), bradley_terry(trainer.controller.log.matches(), names[0]))
     )
     print(f"seed {seed}: {errors.mean():.3f} in the mean, {errors.max():.3f} at most")
     print(f"round robin {np.round(spread)}, match log of the run {np.round(spread_of_run)}")

@@ -66,7 +66,8 @@ def test_exploiters_play_whom_their_names_say_and_start_again(tmp_path: Path) ->
     met: dict[str, set[str]] = {each: set() for each in ("main", *league.exploiters)}
     for _ in range(200):
         for each, trainer in zip(met, league._trainers, strict=True):
-            met[each] |= {trainer.pool.member(place).name for place in trainer.place[trainer.place >= 0].tolist()}
+            ghosts = trainer.ghosts
+            met[each] |= {ghosts.pool.member(place).name for place in ghosts.place[ghosts.slots].tolist()}
         actions = league.act(batch)
         batch = environment.step({name: actions})[name]
         league.observe(actions, batch)
@@ -120,13 +121,11 @@ def test_results_of_a_leagues_policies_are_told_apart(tmp_path: Path) -> None:
     ghost = controller.player(f"{main}@0")
     for behavior, value in ((main, 1.0), (weak, 0.0)):  # the main policy wins against its snapshot, the exploiter loses
         trainer = league.trainer if behavior == main else league.exploiters["main_exploiter_1"].trainer
-        slots = np.arange(len(trainer.place))
+        slots = np.arange(len(trainer.ghosts.place))
         team, players = slots % 2, np.where(slots % 2, ghost, controller.player(behavior))
-        controller.report(
-            behavior, slots, team, players, np.where(team, 0.5, value), *np.zeros((2, len(slots)), np.bool_)
-        )
+        controller.report(behavior, slots, players, np.where(team, 0.5, value), *np.zeros((2, len(slots)), np.bool_))
     controller.settle()
     results = {behavior: controller.results_against(behavior, [ghost]) for behavior in (main, weak)}
     assert {behavior: score.tolist() for behavior, (_, score) in results.items()} == {main: [1.0], weak: [0.0]}
     assert [games.tolist() for games, _ in results.values()] == [[8.0], [2.0]]
-    assert league.trainer._candidates().score.tolist()[0] == 1.0
+    assert league.trainer.ghosts.candidates().score.tolist()[0] == 1.0

@@ -23,8 +23,8 @@ def textbook(ratings, player, opponent, result, k):
 
 def table(ratings, k=16.0, sides=()):
     elo = EloTable(1200.0, k, sides)
-    for index, rating in enumerate(ratings):
-        elo.add(index, rating)
+    for rating in ratings:
+        elo.add(rating)
     return elo
 
 
@@ -114,17 +114,13 @@ def test_a_match_of_many_teams_is_a_game_of_each_pair_with_a_share_of_k(teams):
     assert ratings_of(elo) == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_resumed_table_rates_on_bit_for_bit_and_players_are_added_in_order():
+def test_a_resumed_table_rates_on_bit_for_bit():
     elo, other = table([1200.0, 1300.0, 1250.0], sides=(0, 0)), table([], sides=(0, 0))
     elo.update(np.array([[0, 1], [1, 2]]), np.array([[0, 1], [0, 1]]))
     other.load_state_dict(elo.state_dict())
     for each in (elo, other):
         each.update(np.array([[2, 0], [1, 2]]), np.array([[0, 1], [0, 1]]))
     assert ratings_of(other) == ratings_of(elo) and other.advantages.tolist() == elo.advantages.tolist()
-    with pytest.raises(ValueError, match="the next player is 3, not 4"):
-        elo.add(4)
-    with pytest.raises(IndexError, match="player 3 has no rating"):
-        elo.rating(3)
 
 
 # ------------------------------------------------------------ advantages of teams
@@ -181,7 +177,7 @@ def test_the_fit_is_that_of_hunters_algorithm():
     for _ in range(5000):
         strengths = wins / (games / (strengths[:, None] + strengths)).sum(1)
     expected = 400 * np.log10(strengths / strengths[0]) + 1200
-    fit = bradley_terry(log, "a")
+    fit = bradley_terry(log.matches(), "a")
     assert fit.ratings == pytest.approx(dict(zip("abc", expected, strict=True)), abs=1e-6)
     assert fit.advantages == pytest.approx((0.0, 0.0), abs=1e-6)
 
@@ -195,7 +191,7 @@ def test_the_advantage_of_a_team_is_not_taken_for_the_strength_of_its_players():
         wins = round(size * chance(strengths[one] + move, strengths[other]) - drawn / 2)
         ranks = [[0, 1]] * wins + [[0, 0]] * drawn + [[1, 0]] * (size - drawn - wins)
         log.add(1, np.array([[one, other]] * size), np.array(ranks))
-    fit = bradley_terry(log, "0")
+    fit = bradley_terry(log.matches(), "0")
     assert fit.ratings == pytest.approx({"0": 1200.0, "1": 1250.0, "2": 1300.0}, abs=0.5)
     assert fit.advantages == pytest.approx((100.0, -100.0), abs=0.5)
 
@@ -203,7 +199,7 @@ def test_the_advantage_of_a_team_is_not_taken_for_the_strength_of_its_players():
 def test_teams_that_cannot_be_told_from_their_players_have_no_advantage():
     """Two behaviors that never change sides."""
     log = log_of(["striker", "goalie"], ([[0, 1]] * 1000, [[0, 1]] * 750 + [[1, 0]] * 250))
-    fit = bradley_terry(log, "goalie")
+    fit = bradley_terry(log.matches(), "goalie")
     assert fit.ratings["striker"] == pytest.approx(1200 + 400 * np.log10(3), abs=1)
     assert fit.advantages == pytest.approx((0.0, 0.0), abs=0.5)
 
@@ -212,21 +208,22 @@ def test_other_anchors_only_shift_the_scale():
     points = np.array([1200.0 + 150 * index for index in range(8)])
     names = [f"bot{index}" for index in range(8)]
     log = random_pairs(names, 2000, 0, lambda a, b, rng: rng.random(len(a)) < chance(points[a], points[b]))
-    first, last = bradley_terry(log, "bot0").ratings, bradley_terry(log, "bot7", initial=500.0).ratings
+    first, last = (
+        bradley_terry(log.matches(), "bot0").ratings,
+        bradley_terry(log.matches(), "bot7", initial=500.0).ratings,
+    )
     assert (first["bot0"], last["bot7"]) == (1200.0, 500.0)
     shift = first["bot7"] - last["bot7"]
     assert {name: rating + shift for name, rating in last.items()} == pytest.approx(first, abs=1e-3)
-    with pytest.raises(ValueError, match="the log has no player 'bot9'"):
-        bradley_terry(log, "bot9")
 
 
 def test_unbeaten_players_stay_finite_and_unconnected_ones_have_no_rating():
     matches = [[1, 0]] * 50 + [[0, 2]] * 5 + [[3, 4]] * 5
     log = log_of(("anchor", "best", "worst", "far", "away", "idle"), (matches, [[0, 1]] * 60))
-    fit = bradley_terry(log, "anchor").ratings
+    fit = bradley_terry(log.matches(), "anchor").ratings
     assert fit.keys() == {"anchor", "best", "worst"} and fit["anchor"] == 1200.0
     assert fit["worst"] < 1100 < 1500 < fit["best"] < 2500
-    assert bradley_terry(log, "idle").ratings == {"idle": 1200.0}
+    assert bradley_terry(log.matches(), "idle").ratings == {"idle": 1200.0}
 
 
 def test_weng_lin_is_openskill_in_the_order_of_the_log():
@@ -239,18 +236,17 @@ def test_weng_lin_is_openskill_in_the_order_of_the_log():
     played = [((0, 1, 3), (0, 1, 2)), ((1, 2, 0), (0, 0, 1)), ((2, 0, 3), (0, 2, 1)), ((2, 1, 3), (1, 0, 1))]
     for step, (players, ranks) in enumerate(played):
         log.add(step, np.array([players]), np.array([ranks]))
-        log.flush()
         rated = model.rate([ratings[each] for each in players], ranks=list(ranks))
         for player, rating in zip(players, rated, strict=True):
             ratings[player] = rating
-    for index, skill in enumerate(weng_lin(log).values()):
+    for index, skill in enumerate(weng_lin(log.matches()).values()):
         assert (skill.mu, skill.sigma) == pytest.approx((ratings[index][0].mu, ratings[index][0].sigma))
 
 
 def test_weng_lin_leaves_out_matches_against_oneself_and_thins_long_logs():
     log = log_of(("alone", "a", "b"), ([[0, 0]] * 9, [[0, 1]] * 9))
-    assert weng_lin(log) == {}
+    assert weng_lin(log.matches()) == {}
     log.add(2, np.array([[1, 2]] * 100_000), np.array([[0, 1], [0, 1], [0, 1], [1, 0]] * 25_000))
-    skills = weng_lin(log, at_most=400)
+    skills = weng_lin(log.matches(), at_most=400)
     assert skills.keys() == {"a", "b"}
     assert 0.6 < expected_score((skills["a"].mu - skills["b"].mu) * 400 / 25) < 0.95

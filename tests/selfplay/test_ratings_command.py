@@ -35,7 +35,8 @@ def save_run(path: Path, step: int, log: MatchLog, elo: EloTable, changes: Mappi
 def rps() -> tuple[MatchLog, EloTable]:
     log, elo = MatchLog(2), EloTable(initial=1500.0)
     for name in ("rock", "scissors", "paper"):
-        elo.add(log.player(name))
+        log.player(name)
+        elo.add()
     for one, other in (("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")):
         play(log, one, other, 90, 10)
     return log, elo
@@ -134,7 +135,8 @@ def test_a_run_before_its_first_match(run: Path, capsys: Any) -> None:
 def test_the_picture_shows_the_matrix_in_color(run: Path, capsys: Any, players: int) -> None:
     log, elo = self_play([30.0] * players, games=100)
     play(log, "\x1b[31mred", "[bold]$x$ \\frac", 30, 10)  # names cannot control the terminal or the picture
-    elo.add(len(elo)), elo.add(len(elo))
+    elo.add()
+    elo.add()
     save_run(run, 10, log, elo)
     assert main(["ratings", "duel", "--plot", "picture.png", "--players", "99"]) == 0
     out = capsys.readouterr().out

@@ -17,7 +17,7 @@ def resumed_with(tmp_path: Path, play: Play, **settings: object) -> Play:
 
 
 def saved_steps(play: Play) -> list[int]:
-    pool = play.trainers["Agent"].pool
+    pool = play.trainers["Agent"].ghosts.pool
     return [pool.member(place).step for place in pool.window]
 
 
@@ -51,7 +51,7 @@ def test_the_newest_snapshots_stay_in_a_smaller_window_and_a_larger_one_fills(tm
 def test_another_sampler_of_opponents_goes_on_with_the_games_that_were_played(tmp_path: Path) -> None:
     play = played(100, sampler="uniform", settings={"play_against_latest_model_ratio": 0.0})
     resumed = play.resumed(tmp_path, attrs.evolve(play.rules, sampler="pfsp"))
-    before, after = (each.trainers["Agent"]._candidates() for each in (play, resumed))
+    before, after = (each.trainers["Agent"].ghosts.candidates() for each in (play, resumed))
     assert after.games.sum() > 0 and difference(before.score, after.score) is None
     resumed.run(100)
 

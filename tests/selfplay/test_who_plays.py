@@ -69,7 +69,7 @@ def test_the_first_snapshot_normalizes_by_the_first_observations(tmp_path: Path)
         run.start()
         behavior = run.behaviors["Player"]
         first = behavior.batch.observations["seen"][np.flatnonzero(behavior.spec.team == 0)]
-        snapshot: Any = behavior.trainer.pool.member(behavior.trainer.pool.window[0]).policy  # type: ignore[attr-defined]
+        snapshot: Any = behavior.trainer.ghosts.pool.member(behavior.trainer.ghosts.pool.window[0]).policy  # type: ignore[attr-defined]
         assert snapshot.model.inputs.normalizer.count > 0
         np.testing.assert_allclose(snapshot.model.inputs.normalizer.mean, first.mean(0), atol=1e-9)
 
@@ -132,16 +132,16 @@ def test_a_change_takes_effect_where_games_begin() -> None:
     batch = world.begin()
     trainer.begin(batch)
     trainer.controller.change_team()
-    before = trainer.place.copy()
+    before = trainer.ghosts.place.copy()
     for _ in range(30):
         actions = trainer.act(batch)
         batch = world.step()
         trainer.observe(actions, batch)
         over = np.zeros(len(before), np.bool_)
         over[batch.ended] = True
-        assert (trainer.place[~over] == before[~over]).all()
+        assert (trainer.ghosts.place[~over] == before[~over]).all()
         assert (trainer.learning_slots == (world.team == 1))[over].all()
-        before = trainer.place.copy()
+        before = trainer.ghosts.place.copy()
     assert (trainer.learning_slots == (world.team == 1)).all()
 
 
@@ -150,7 +150,7 @@ def test_opponents_differ_between_environments_or_not(per: str, different: int) 
     world = World("together", 40, (1, 1), seed=4)
     trainer = made(world, opponents_per=per, window=8, save_steps=40, swap_steps=400, team_change=10_000)
     play(world, trainer, 90)
-    found = len(set(trainer._assigned[1].tolist()))
+    found = len(set(trainer.ghosts.assigned[1].tolist()))
     assert found == 1 if different == 1 else found >= different
 
 
@@ -158,18 +158,18 @@ def test_swaps_count_the_steps_of_ghosts_and_snapshots_those_of_the_trainer() ->
     world = World("together", 4, (1, 3), seed=5)  # one agent learns against three
     trainer = made(world, save_steps=100, swap_steps=120, team_change=10_000, play_against_latest_model_ratio=0.0)
     play(world, trainer, 90)  # 360 steps learned, 1,080 by ghosts
-    assert trainer.trainer.steps == 360 and trainer._ghost_steps == 1_080
-    assert trainer._swaps == 1 + 1_080 // 120
-    assert [trainer.pool.member(place).step for place in trainer.pool.window] == [100, 200, 300]
+    assert trainer.trainer.steps == 360 and trainer.ghosts.ghost_steps == 1_080
+    assert trainer.ghosts.swaps == 1 + 1_080 // 120
+    assert [trainer.ghosts.pool.member(place).step for place in trainer.ghosts.pool.window] == [100, 200, 300]
 
 
 def test_snapshots_stay_while_anyone_plays_as_them_and_places_are_used_again() -> None:
     world = World("independent", 8, (1, 1), seed=6)
     trainer = made(world, save_steps=20, swap_steps=16, window=2)
     play(world, trainer, 2_000)
-    for place in np.unique(np.concatenate([trainer._assigned.ravel(), trainer.place])):
-        assert place == -1 or trainer.pool.members[place] is not None
-    assert len(trainer.pool.members) <= 12, "places are not used again"
+    for place in np.unique(np.concatenate([trainer.ghosts.assigned.ravel(), trainer.ghosts.place])):
+        assert place == -1 or trainer.ghosts.pool.members[place] is not None
+    assert len(trainer.ghosts.pool.members) <= 12, "places are not used again"
 
 
 def test_fixed_opponents_are_candidates_beside_the_window() -> None:
@@ -203,11 +203,11 @@ def test_what_is_due_where_the_trainer_learns_takes_the_policy_after_its_update(
         actions = trainer.act(batch)
         batch = world.step()
         trainer.observe(actions, batch)
-    assert len(trainer.pool.window) == 1 and trainer.controller.changes == 0
+    assert len(trainer.ghosts.pool.window) == 1 and trainer.controller.changes == 0
     trainer.update()
-    assert [trainer.pool.member(place).version for place in trainer.pool.window] == [0, 1]
+    assert [trainer.ghosts.pool.member(place).version for place in trainer.ghosts.pool.window] == [0, 1]
     assert trainer.controller.changes == 1
-    assert {trainer.pool.member(place).version for place in trainer._assigned.ravel()} == {1}
+    assert {trainer.ghosts.pool.member(place).version for place in trainer.ghosts.assigned.ravel()} == {1}
 
 
 @pytest.mark.parametrize("order", [[0, 1, 1], [1, 0, 1], [0, 1, 1, 0], [2, 0, 1, 1, 2, 2]])

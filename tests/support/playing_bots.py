@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore_ghost.selfplay.elo import EloTable
-from rlcore_ghost.selfplay.match_log import MatchLog, snapshot_name
+from rlcore_ghost.selfplay.match_log import MatchLog
 
 WINS, DRAWS, LOSSES = (0, 1), (0, 0), (1, 0)
 
@@ -44,9 +44,6 @@ def random_pairs(names: Sequence[str], games: int, seed: int, won: Callable[[Any
         players = np.array([rng.choice(len(names), 2, replace=False) for _ in range(8)])
         ranks = np.where(won(players[:, 0], players[:, 1], rng)[:, None], WINS, LOSSES)
         log.add(step, players, ranks)
-        if step % 10 == 0:
-            log.flush()
-    log.flush()
     return log
 
 
@@ -56,12 +53,13 @@ def self_play(gains: Sequence[float], games: int = 200, window: int = 10, seed: 
     ``gains`` are the rating points that the learner is above the snapshot while it plays.
     """
     rng, log, elo = np.random.default_rng(seed), MatchLog(2), EloTable()
-    elo.add(log.player("Player"))
+    log.player("Player")
+    elo.add()
     pool: list[tuple[int, float]] = []
     strength = 0.0
     for number, gain in enumerate(gains):
-        pool.append((log.player(snapshot_name("Player", number * 1000)), strength))
-        elo.add(pool[-1][0], elo.rating(0))
+        pool.append((log.player(f"Player@{number * 1000}"), strength))
+        elo.add(elo.rating(0))
         strength += gain
         index, strengths = (np.array(each) for each in zip(*pool[-window:], strict=True))
         for batch in range(games // 10):
@@ -70,5 +68,4 @@ def self_play(gains: Sequence[float], games: int = 200, window: int = 10, seed: 
             ranks = np.where((rng.random(10) < chance(strength, strengths[drawn]))[:, None], WINS, LOSSES)
             log.add(number * 1000 + batch, players, ranks)
             elo.update(players, ranks)
-        log.flush()
     return log, elo

@@ -154,7 +154,7 @@ class Play:
         self.batches = self.parts()
         for name, trainer in self.trainers.items():
             trainer.observe(acted[name], self.batches[name])
-            done.append((trainer.learning_slots.tolist(), trainer.place.tolist()))
+            done.append((trainer.learning_slots.tolist(), trainer.ghosts.place.tolist()))
         self.step_number += 1
         if self.step_number % self.rules.update_every == 0:
             done += [trainer.update() for name, trainer in self.trainers.items() if name not in self.stopped]

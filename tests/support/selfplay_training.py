@@ -100,7 +100,7 @@ def _window(run: Run) -> list[dict[str, Any]]:
     """The snapshots in the window of each behavior, the newest ones of all together."""
     stored = {}
     for name, behavior in run.behaviors.items():
-        pool = behavior.trainer.pool  # type: ignore[attr-defined]
+        pool = behavior.trainer.ghosts.pool  # type: ignore[attr-defined]
         stored[name] = [pool.member(place).policy for place in pool.window]
     count = min(map(len, stored.values()))
     return [{name: policies[-count:][k] for name, policies in stored.items()} for k in range(count)]

@@ -12,7 +12,7 @@ from table_game import Always, Table, odd_one_out
 
 from rlcore.contracts.environment import Actions, BehaviorSpec
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
-from rlcore.run.evaluation.episodes import Abandoned, play, shares
+from rlcore.run.evaluation.episodes import Abandoned, PlayedEnvironment, play, shares
 from rlcore_ghost import Match, RandomPolicy
 from rlcore_offline import SlotRecorder
 
@@ -27,7 +27,7 @@ def measure(
     learned = learned or {name: Always(LEARNED) for name in table.behaviors}
     opponent = opponent or {name: Always(OTHER) for name in table.behaviors}
     match = Match("it", opponent, table.behaviors, shares(table.num_envs, episodes))
-    result = play(learned, table, episodes, seed, True, {}, lineup=match, **keywords)
+    result = play(learned, PlayedEnvironment(table), episodes, seed, True, {}, lineup=match, **keywords)
     return EvaluationResult(result.behaviors, {"it": match.result()})
 
 
@@ -151,7 +151,7 @@ def test_only_the_episodes_of_learned_agents_are_recorded() -> None:
     table, written = Table(2, DUEL), []
     recorder = SlotRecorder(table.behaviors["A"], written.append)
     match = Match("it", {"A": Always(0)}, table.behaviors, shares(2, 6))
-    play({"A": Always(1)}, table, 6, 0, True, {"A": recorder}, lineup=match)
+    play({"A": Always(1)}, PlayedEnvironment(table), 6, 0, True, {"A": recorder}, lineup=match)
     assert len(written) == 6 and all((recording.actions.discrete == 1).all() for recording in written)
 
 

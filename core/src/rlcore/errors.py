@@ -137,17 +137,7 @@ class NonFiniteError(EnvironmentFailed):
     """A reward or an observation that is NaN, infinite, or beyond float32. Exit code 3.
 
     The message names behavior, slot and step.
-
-    Attributes:
-        env: Index of the environment.
-        latest: Whether the value belongs to the episode that the environment is in after the step; False: to the one
-            that ended.
     """
-
-    def __init__(self, message: str, env: int = 0, latest: bool = True) -> None:
-        super().__init__(message)
-        self.env = env
-        self.latest = latest
 
 
 class TrainingDiverged(RlcoreError):

@@ -44,6 +44,7 @@ from rlcore.records import (
     EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
+    KeyHints,
     Record,
     RewardProviderSpec,
     RunOptionSpec,
@@ -199,13 +200,14 @@ def rlcore_commands() -> Iterable[CommandSpec | RunOptionSpec]:
     """
 
 
-@_registry(ConfigSection, BehaviorSection, EvaluationSection)
-def rlcore_config_sections() -> Iterable[ConfigSection | BehaviorSection | EvaluationSection]:
+@_registry(ConfigSection, BehaviorSection, EvaluationSection, KeyHints)
+def rlcore_config_sections() -> Iterable[ConfigSection | BehaviorSection | EvaluationSection | KeyHints]:
     """The parts of the configuration file that belong to this plugin.
 
     A :class:`rlcore.ConfigSection` is a top-level block, a :class:`rlcore.BehaviorSection` a key of a behavior, such as
     ``self_play``, a :class:`rlcore.EvaluationSection` keys of the ``evaluation`` block, such as ``opponents``. A plugin
-    cannot take a block or a key of core's. Called once per loading of plugins, before the configuration is checked.
+    cannot take a block or a key of core's. :class:`rlcore.KeyHints` say what to write instead of keys that belong to
+    no plugin. Called once per loading of plugins, before the configuration is checked.
     """
 
 

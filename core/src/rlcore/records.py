@@ -340,6 +340,20 @@ class CommandSpec(Record):
 
 
 @attrs.frozen(kw_only=True)
+class KeyHints(Record):
+    """What to write instead of keys that rlcore does not have, such as those of another framework.
+
+    ``target(data: Mapping, plugins: Plugins)``, called by keyword after a configuration or an option of ``rlcore run``
+    was refused, returns an object for this configuration. Its method ``message(path: KeyPath, problem: str, unknown:
+    bool) -> str`` returns what to say about the value at ``path`` instead of ``problem``, which it may return too. The
+    ``path`` of an option is ``("--name",)``. An empty text leaves the problem out, because the message about another
+    one says it. ``unknown``: the key is unknown.
+    """
+
+    kind: ClassVar[str] = "hints"
+
+
+@attrs.frozen(kw_only=True)
 class RunOptionSpec(Record):
     """An extra option of ``rlcore run``: ``--NAME VALUE`` sets the key ``sets`` of the configuration.
 

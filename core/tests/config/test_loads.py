@@ -11,9 +11,10 @@ import jsonschema
 import pytest
 import yaml
 
-from rlcore import Document, RunConfig, config_from_mapping, json_schema, load_config, load_plugins
+from rlcore import Document, RunConfig, config_from_mapping, load_config, load_plugins
 from rlcore.config.dump import dump_config, plain
 from rlcore.config.reading import parse_document
+from rlcore_devkit import json_schema
 
 DATA = Path(__file__).parent / "data"
 RULES = yaml.safe_load((DATA / "loads.yaml").read_text(encoding="utf-8"))
@@ -87,8 +88,6 @@ def test_every_key_has_a_description_and_plugins_defaults_are_there(schema: dict
     settings = next(value for name, value in schema["$defs"].items() if name.endswith("PPOLike"))["properties"]
     assert settings["num_epoch"]["default"] == 3 and settings["num_epoch"]["minimum"] == 1
     assert settings["learning_rate_schedule"]["enum"] == ["linear", "constant"]
-    self_play = schema["$defs"]["BehaviorSettings"]["properties"]["self_play"]
-    assert self_play == {"type": "null", "description": "Needs a plugin: pip install rlcore-ghost"}
 
 
 def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

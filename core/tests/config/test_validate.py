@@ -72,14 +72,6 @@ def test_a_mistyped_distribution_ends_a_run_too_and_is_told_the_nearest(
     assert "; did you mean 'rlcore-ppo/ppo'?" in capsys.readouterr().err
 
 
-def test_validate_prints_a_schema_with_the_installed_plugins(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["validate", "--schema"]) == EXIT_DONE
-    schema = json.loads(capsys.readouterr().out)
-    assert "ppo" in schema["$defs"]["BehaviorSettings"]["properties"]["trainer_type"]["enum"]
-    assert any("num_epoch" in block["properties"] for block in schema["$defs"].values())
-    assert main(["validate"]) == EXIT_CONFIG
-
-
 def test_a_valid_file_is_checked_without_torch_and_settings_are_declared_without_yaml_or_numpy(write: Any) -> None:
     write(CASES["valid"]["file"])
     code = (

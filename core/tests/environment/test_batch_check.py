@@ -134,9 +134,11 @@ def test_a_value_that_is_not_finite_is_refused_whenever_it_comes(what: str, befo
     values = np.ones((1 if what.startswith("final") else SLOTS, 4), np.float32)
     values[-1] = np.nan
     values = values[:, 0].copy() if "reward" in what else values
-    with pytest.raises(NonFiniteError, match=r"of slot \d \(environment 1\) is .*nan.* at step 60") as caught:
-        check_after(before).check(replaced(what, values, 2))
-    assert caught.value.latest == (what == "place") and caught.value.env == 1
+    check = check_after(before)
+    check.began = lambda env, latest: f"{env} {latest}"
+    with pytest.raises(NonFiniteError, match=r"of slot \d \(environment 1\) is .*nan.* at step 60; .*") as caught:
+        check.check(replaced(what, values, 2))
+    assert str(caught.value).endswith(f" (its episode began with 1 {what == 'place'})")
 
 
 # ---------------------------------------------------------------- bounds

@@ -73,7 +73,7 @@ def test_ctrl_c_exits_with_130_and_an_exit_code_that_a_command_sets_is_kept(
 def test_an_unknown_command_is_a_usage_error_with_the_nearest_name(run_rlcore: RunRlcore) -> None:
     result = run_rlcore("rnu")
     assert result.exit_code == 2
-    assert "no command 'rnu'; commands: run, evaluate, export, validate, status, checkpoints, plugins" in result.stderr
+    assert "no command 'rnu'; commands: run, evaluate, export, validate, status, plugins" in result.stderr
     assert run_rlcore("train").stderr.endswith("; did you mean 'run'?\n")
     assert result.stderr.endswith("; did you mean 'run'?\n")
 

@@ -43,7 +43,7 @@ def test_commands_show_exporters_and_their_settings(run_rlcore: RunRlcore) -> No
     shown = run_rlcore("plugins", "info", "chip").stdout
     assert "exporter chip: for chips" in shown and "ending .bin" in shown
     assert "bits = 8  Bits of a weight." in shown and "checkpoints = False" in shown
-    schema = json.loads(run_rlcore("validate", "--schema").stdout)
+    schema = json.loads(run_rlcore("schema").stdout)
     block, names = schema["properties"]["export"]["anyOf"]
     assert names["type"] == "array" and names["uniqueItems"] and "chip" in names["items"]["enum"]
     assert block["additionalProperties"] is False

@@ -12,11 +12,12 @@ import attrs
 import pytest
 import yaml
 
-from rlcore import ConfigErrors, ConfigSection, EnvironmentSpec, Plugins, dump_config, hookimpl, json_schema
+from rlcore import ConfigErrors, ConfigSection, EnvironmentSpec, Plugins, dump_config, hookimpl
 from rlcore.config.load import config_from_mapping, load_config
 from rlcore.config.reading import parse_document
 from rlcore.errors import ConfigError, PluginError
 from rlcore.settings import RunConfig, setting
+from rlcore_devkit import json_schema
 
 FILE = "default_settings:\n  max_steps: 100\nbehaviors: {A: {}}\n"
 

@@ -12,7 +12,7 @@ import yaml
 
 from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording
-from rlcore.run.evaluation.episodes import play
+from rlcore.run.evaluation.episodes import PlayedEnvironment, play
 from rlcore_devkit.environments import ArrayEnvironment, IdentityEnvironment
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_offline import SlotRecorder, recording_problem
@@ -64,8 +64,8 @@ class Counting(ArrayEnvironment):
 
 def returns(lengths: list[list[int]], episodes: int, limit: int | None, recorders: Any = None) -> Any:
     environment = Counting(lengths)
-    result = play({"A": Guesses()}, environment, episodes, 0, True, recorders or {}, None, limit).behaviors["A"]
-    return result, environment
+    result = play({"A": Guesses()}, PlayedEnvironment(environment), episodes, 0, True, recorders or {}, limit)
+    return result.behaviors["A"], environment
 
 
 def test_an_episode_without_end_is_counted_up_to_the_limit_and_the_copy_goes_on_with_its_next_one() -> None:
@@ -90,11 +90,12 @@ def test_an_episode_that_was_cut_and_ends_by_itself_is_not_counted_again() -> No
 
 @pytest.mark.parametrize("limit", [None, 20, 8])
 def test_a_limit_that_no_episode_reaches_changes_nothing(limit: int | None) -> None:
-    result = play(
-        {"A": Guesses()}, IdentityEnvironment(3, "A", discrete=(2,), episode_length=8), 10, 0, True, {}, None, limit
-    ).behaviors["A"]
-    free = play({"A": Guesses()}, IdentityEnvironment(3, "A", discrete=(2,), episode_length=8), 10, 0, True, {})
-    assert result == free.behaviors["A"] and result.cut == 0
+    def measured(**limited: Any) -> Any:
+        environment = IdentityEnvironment(3, "A", discrete=(2,), episode_length=8)
+        return play({"A": Guesses()}, PlayedEnvironment(environment), 10, 0, True, {}, **limited).behaviors["A"]
+
+    result = measured(max_episode_steps=limit)
+    assert result == measured() and result.cut == 0
 
 
 def test_what_is_cut_is_recorded_as_truncated() -> None:

@@ -164,12 +164,12 @@ def test_the_environment_is_made_once_kept_open_and_closed_with_the_run(make_run
     run = make_run({"evaluation": {"interval": 20, "episodes": 4}})
     run.plugins.register(watched, "watched")
     first = run.evaluate(4).score
-    assert run.evaluate(3).behaviors["Agent"].episodes == 3, "in an environment for itself"
-    assert [environment.num_envs for environment in watched.made] == [2, 4, 3]
-    assert watched.closed == watched.made[2:] and run.evaluate(4).score == first
+    assert run.evaluate(3).behaviors["Agent"].episodes == 3 and run.evaluate(4).score == first
+    assert [environment.num_envs for environment in watched.made] == [2, 4, 3, 4], "again for another number of them"
+    assert watched.closed == watched.made[1:3]
     for _ in run:
         run.evaluate(4)
-        assert len(watched.made) == 3 and len(watched.closed) == 1
+        assert len(watched.made) == 4 and len(watched.closed) == 2
     assert sorted(map(id, watched.closed)) == sorted(map(id, watched.made))
 
 

@@ -9,19 +9,18 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import rlcore.run.behaviors.behavior
+import rlcore.run.boundaries
 import rlcore.run.training
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import NonFiniteError, PluginError, TrainingDiverged
 from rlcore.plugins.call import Plugins
-from rlcore.run.loop import StepWatch
+from rlcore.run.loop import watching
 from rlcore_devkit.environments import ArrayEnvironment
 
 RESUME = {"checkpoint_settings.resume": True}
@@ -241,7 +240,7 @@ def said(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str, int], thre
 def test_an_environment_that_hangs_is_shown_with_the_place_where_it_waits(
     train: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, said: Any
 ) -> None:
-    monkeypatch.setattr(rlcore.run.training, "StepWatch", partial(StepWatch, seconds=0.1))
+    monkeypatch.setattr(rlcore.run.training, "QUIET_SECONDS", 0.1)
     environment, steps, shown = Steering(), [], said("the run waits in wait (threading.py:", 1)
     before = threading.enumerate()
 
@@ -255,69 +254,48 @@ def test_an_environment_that_hangs_is_shown_with_the_place_where_it_waits(
     [found, *_] = [text for text in caplog.messages if "the run waits in wait (threading.py:" in text]
     assert re.match(r"no step has ended for \d+ s, at step 58: ", found)
     assert "called from hangs_once (test_guards.py:" in found and "\n" not in found
-    assert [thread for thread in threading.enumerate() if thread not in before] == [], "it ends with the run"
+    assert [thread for thread in threading.enumerate() if thread not in before] == [], "it ends with the epoch"
 
 
-@pytest.mark.parametrize("quiet", ["paused", "not watching", "moving"])
-def test_what_is_not_a_wait_is_not_warned_of(caplog: pytest.LogCaptureFixture, quiet: str) -> None:
-    looked: list[int] = []
-    still = threading.Event()
+@pytest.mark.parametrize("quiet", [True, False])
+def test_what_is_not_a_wait_is_not_warned_of(caplog: pytest.LogCaptureFixture, quiet: bool) -> None:
+    """Progress, and a boundary, where ``progress`` is None."""
+    looked, enough = [], threading.Event()
 
-    class Run:
-        def progress(self) -> tuple[int, str]:
-            looked.append(1)
-            return (0 if still.is_set() else len(looked)), "at step 0"
+    def progress() -> tuple[int, str] | None:
+        looked.append(1)
+        if len(looked) > 12:
+            enough.set()
+        return None if quiet else (len(looked), "at step 0")
 
-    run = Run()
-    watch = StepWatch(run.progress, seconds=0.02)
-    with ExitStack() as stack:
-        stack.callback(watch.close)
-        watching = stack.enter_context(ExitStack())
-        watching.enter_context(watch.watching())
-        if quiet == "paused":
-            stack.enter_context(watch.paused())
-        elif quiet == "not watching":
-            watching.close()
-        if quiet != "moving":
-            still.set()
-        looked.clear()
-        deadline = time.monotonic() + 60
-        while len(looked) <= 12:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+    with watching(progress, seconds=0.02):
+        assert enough.wait(60)
     assert caplog.messages == []
 
 
-class Still:
-    """A run that makes no progress."""
-
-    def progress(self) -> tuple[int, str]:
-        return 0, "at step 7, in an update"
-
-
 def test_a_wait_is_said_again_when_it_has_doubled(caplog: pytest.LogCaptureFixture, said: Any) -> None:
-    run, thrice = Still(), said("no step has ended", 3)
-    watch = StepWatch(run.progress, seconds=0.02)
-    with closing(watch), watch.watching():
+    thrice = said("no step has ended", 3)
+    with watching(lambda: (0, "at step 7, in an update"), seconds=0.02):
         assert thrice.wait(60)
     seconds = [record.args[0] for record in caplog.records]  # type: ignore[index]
     assert all(each >= 0.02 * 2**number for number, each in enumerate(seconds))
     assert "at step 7, in an update: the run waits in wait (threading.py" in caplog.messages[0]
 
 
-def test_a_forgotten_run_is_freed_and_no_longer_watched(make_run: Any) -> None:
-    """A program may drop a run without closing it; the thread that watches must not keep its lock."""
+def test_a_long_checkpoint_is_no_wait(
+    make_run: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rlcore.run.training, "QUIET_SECONDS", 0.02)
+    monkeypatch.setattr(rlcore.run.boundaries.Boundaries, "reached", lambda self: not time.sleep(0.2))
+    next(make_run())
+    assert not [text for text in caplog.messages if "no step has ended" in text]
+
+
+def test_a_forgotten_run_is_freed(make_run: Any) -> None:
+    """A program may drop a run without closing it; nothing must keep its lock."""
     run = make_run(summary_freq=20)
     next(run)
     forgotten = weakref.ref(run.directory)
     del run
     gc.collect()
     assert forgotten() is None
-    watched = Still()
-    watch = StepWatch(watched.progress, seconds=0.02)
-    with watch.watching():
-        [thread] = [each for each in threading.enumerate() if each is watch._thread]
-        del watched
-        thread.join(60)
-        assert not thread.is_alive()
-    watch.close()

@@ -17,7 +17,6 @@ import yaml
 
 import rlcore.run.boundaries
 import rlcore.run.evaluation.evaluate
-import rlcore.run.timers
 import rlcore.run.training
 from rlcore import hookimpl
 from rlcore.contracts.ranks import IdleGroups, OneRank
@@ -257,7 +256,6 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(make_run: Any,
         lines += event == "line"
         return trace
 
-    monkeypatch.setattr(rlcore.run.timers, "MEASURED_SECONDS", math.inf)  # the advice ends after this time
     run = make_run({**IDENTITY, "stats": {"jsonl": False}}, max_steps=1152, summary_freq=96, checkpoint_interval=10_000)
     while run.steps < FIRST_BATCHES * 2:  # slots; these are looked at more closely
         next(run)

@@ -13,7 +13,7 @@ from rlcore.contracts.environment import Actions, AgentBatch
 from rlcore.contracts.policy import MemoryPolicy, Player, Policy
 from rlcore.contracts.results import EvaluationResult
 from rlcore.errors import RunStateError
-from rlcore.run.evaluation.episodes import play
+from rlcore.run.evaluation.episodes import PlayedEnvironment, play
 from rlcore_devkit.environments import IdentityEnvironment
 
 
@@ -107,7 +107,7 @@ def played(environment: IdentityEnvironment, episodes: int, **more: Any) -> tupl
     """Return what an evaluation tells, and how often each row had acted in its episode before each step."""
     policy = Counting()
     policies: dict[str, Policy] = {"Identity": policy}
-    result = play(policies, environment, episodes, seed=1, deterministic=True, recorders={}, **more)
+    result = play(policies, PlayedEnvironment(environment), episodes, seed=1, deterministic=True, recorders={}, **more)
     return result, [before[:, 0].tolist() for before in policy.before]
 
 

@@ -21,7 +21,7 @@ from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.discover import Plugin
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.description import BehaviorDescription, EnvironmentDescription, ResumePromise, RunDescription
-from rlcore.run.timers import PhaseTimes, Setting, SpeedAdvice, speed_advice
+from rlcore.run.timers import PhaseTimes, speed_advice
 from rlcore.settings import BehaviorSettings
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -214,37 +214,29 @@ def test_a_run_without_the_console_writer_shows_no_sign_of_life(spoken: Any) -> 
 
 
 @pytest.mark.parametrize("case", CASES["speed"], ids=str)
-def test_measured_times_say_whether_ranks_and_workers_pay(case: Any) -> None:
+def test_measured_times_say_whether_ranks_and_workers_pay(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The times are shares of one second."""
+    monkeypatch.setattr("os.cpu_count", lambda: case.get("cores"))
     steps, rest = case["environment_steps"], 1 - case["stepping"] - case["updating"]
     times = PhaseTimes(rest, case["stepping"], 0.0, case["updating"], environment_steps=steps, updates=3)
-    line = speed_advice(times, case["elsewhere"], Setting(**case["setting"]))
+    line = speed_advice(times, case["elsewhere"], **case["setting"])
     assert line is None if case["said"] is None else line is not None and case["said"] in line
 
 
-def test_times_are_measured_after_the_first_update_and_over_epochs(caplog: pytest.LogCaptureFixture) -> None:
-    """The first update takes 9 s; then, each second has 0.9 s of steps, until one second is measured."""
-    caplog.set_level("INFO")
-    advice = SpeedAdvice(Setting(1, 0, 8, 4), leads=True)
-    assert not advice.updated(PhaseTimes(0.1, 0.9, updating=9.0, environment_steps=10), 0.0)
-    advice.epoch_over(PhaseTimes(0.1, 0.9, updating=9.0, environment_steps=10))
-    assert not advice.updated(PhaseTimes(0.05, 0.45, environment_steps=5), 0.0)
-    assert advice.updated(PhaseTimes(0.1, 0.9, environment_steps=10), 0.0)
-    assert advice.updated(PhaseTimes(0.2, 1.8, environment_steps=20), 0.0) and advice.done
-    assert SpeedAdvice(Setting(2, 0, 8), leads=False).done
-    [line] = caplog.messages
-    assert line == (
-        "speed: 90% of the time goes into steps of the environments, 90 ms for a step of all; environment.workers: 4 "
-        "may make the run up to 3.1 times as fast"
-    )
-
-
+@pytest.mark.parametrize(("seconds", "summary_freq", "said"), [(0.004, 40, 1), (0.0, 40, 0), (0.004, 120, 0)])
 def test_a_run_that_mostly_waits_for_its_environments_says_so_once(
-    make_run: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    make_run: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    seconds: float,
+    summary_freq: int,
+    said: int,
 ) -> None:
-    monkeypatch.setattr("rlcore.run.timers.MEASURED_SECONDS", 0.05)
+    """The epoch of the first update is not measured, nor is one that takes no time."""
+    monkeypatch.setattr("rlcore.run.training.MEASURED_SECONDS", 0.05)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     caplog.set_level("INFO")
-    make_run({"environment.options": {"seconds": 0.004}, "environment.num_envs": 2}, max_steps=120).train()
+    changes = {"environment.options": {"seconds": seconds}, "environment.num_envs": 2}
+    make_run(changes, max_steps=120, summary_freq=summary_freq).train()
     lines = [text for text in caplog.messages if text.startswith("speed: ")]
-    assert len(lines) == 1 and "environment.workers: 2 may make the run up to" in lines[0]
+    assert len(lines) == said and all("environment.workers: 2 may make the run up to" in line for line in lines)

@@ -37,20 +37,9 @@ def test_gauges_keep_last_and_extremes_without_what_json_cannot_say() -> None:
 
 
 def test_timers_json_has_the_shape_of_ml_agents() -> None:
-    timers = Timers({"rlcore_version": "0.1.0"})
+    timers = Timers()
     timers.root.child("run_training.setup").add(0.5)
     written = json.loads(json.dumps(timers.to_json()))
     assert list(written) == ["name", "gauges", "metadata", "total", "count", "self", "children"]
     assert (written["name"], written["count"]) == ("root", 1)
-    assert written["metadata"]["timer_format_version"] == written["metadata"]["rlcore_version"] == "0.1.0"
-
-
-def test_adding_is_cheap_enough_for_every_step() -> None:
-    timer = Timers().root.child("env_step")
-    best = float("inf")
-    for _ in range(5):
-        started = time.perf_counter()
-        for _ in range(10_000):
-            timer.add(1e-6)
-        best = min(best, (time.perf_counter() - started) / 10_000)
-    assert best < 2e-6
+    assert written["metadata"]["timer_format_version"] == "0.1.0"

@@ -279,8 +279,10 @@ def before_double_dash(args: Sequence[str]) -> Sequence[str]:
     return args[: args.index("--")] if "--" in args else args
 
 
-def options_of_plugins(args: Sequence[str], own: Iterable[click.Parameter]) -> list[click.Option]:
-    """The options that plugins add, if ``args`` have an option that is not in ``own``.
+def options_of_plugins(
+    args: Sequence[str], own: Iterable[click.Parameter]
+) -> tuple[list[click.Option], Plugins | None]:
+    """The options that plugins add, and the plugins, if ``args`` have an option that is not in ``own``.
 
     Help alone loads no plugin, so that it is fast. The plugins are those that environment variables and ``-p`` choose:
     the configuration is read later. Raises PluginError for an option that rlcore or another plugin has.
@@ -288,7 +290,7 @@ def options_of_plugins(args: Sequence[str], own: Iterable[click.Parameter]) -> l
     words = [word.partition("=")[0] for word in before_double_dash(args)]
     known = {word for parameter in own for word in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
     if not any(word.startswith("--") and word not in known for word in words):
-        return []
+        return [], None
     from rlcore.plugins.call import load_plugins
     from rlcore.plugins.select import selection_from
     from rlcore.records import RunOptionSpec
@@ -303,7 +305,7 @@ def options_of_plugins(args: Sequence[str], own: Iterable[click.Parameter]) -> l
             other = found[record.option].described
             raise PluginError(f"{record.described} clashes with {other}; turn one off with -p no:DIST/PLUGIN")
         found[record.option] = record
-    return [_option(record) for record in found.values()]
+    return [_option(record) for record in found.values()], plugins
 
 
 def _option(record: RunOptionSpec) -> click.Option:

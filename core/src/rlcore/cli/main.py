@@ -40,11 +40,8 @@ COMMANDS = {
     "run": LazyCommand("rlcore.cli.run:run_command", "Train agents as a configuration file describes."),
     "evaluate": LazyCommand("rlcore.cli.evaluate:evaluate_command", "Measure the agents of a run."),
     "export": LazyCommand("rlcore.cli.export:export_command", "Write the policies of a run for other programs."),
-    "validate": LazyCommand("rlcore.cli.validate:validate_command", "Check a configuration file, or print its schema."),
+    "validate": LazyCommand("rlcore.cli.validate:validate_command", "Check a configuration file."),
     "status": LazyCommand("rlcore.cli.status:status_command", "Show how far a run is."),
-    "checkpoints": LazyCommand(
-        "rlcore.cli.checkpoints:checkpoints_command", "List, verify and prune the checkpoints of a run."
-    ),
     "plugins": LazyCommand("rlcore.cli.plugins:plugins_command", "List, inspect, check and create plugins."),
 }
 

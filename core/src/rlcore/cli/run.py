@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlcore.cli.commands import PluginFlags, before_double_dash, options_of_plugins, plugin_options, taken
+from rlcore.cli.commands import PluginFlags, options_of_plugins, plugin_options, taken
 from rlcore.cli.terminal import ShownPaths, UserPath, echo, lasting_console, show_log
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.storage.files.access import user_path
@@ -30,23 +30,20 @@ _ADDED = "rlcore.cli.run.options_of_plugins"
 
 
 class RunCommand(click.Command):
-    """Has the options of plugins, and refuses flags of other programs before click suggests similar ones."""
+    """Has the options of plugins, and says what to write instead of options of other programs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        options = options_of_plugins(args, self.params)
-        known = {option for each in (*self.params, *options) for option in each.opts}
-        for word in before_double_dash(args):
-            flag = word.partition("=")[0]
-            if flag.startswith("--") and flag not in known:
-                from rlcore.config.hints import foreign_keys
-
-                said = foreign_keys()["flags"].get(flag.removeprefix("--"))
-                if said is not None:
-                    raise ConfigError(f"{flag}: {said}")
-        ctx.meta[_ADDED] = options
+        ctx.meta[_ADDED], plugins = options_of_plugins(args, self.params)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
+            if plugins is None:
+                raise
+            from rlcore.config.choices import Hints
+
+            said = Hints(plugins, {}).message((error.option_name,), "", True)
+            if said:
+                raise ConfigError(f"{error.option_name}: {said}") from None
             if error.possibilities:
                 raise
             advice = "keys of CONFIG are set with --set, such as --set behaviors.NAME.time_horizon=128"

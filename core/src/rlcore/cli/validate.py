@@ -1,4 +1,4 @@
-"""``rlcore validate``: shows every error of a configuration file, or prints the schema for editors."""
+"""``rlcore validate``: shows every error of a configuration file."""
 
 from __future__ import annotations
 
@@ -17,39 +17,24 @@ NO_ENVIRONMENT = f", but `rlcore run` needs an environment block: {ENVIRONMENT_E
 
 
 @click.command("validate")
-@click.argument("config", required=False, type=UserPath())
+@click.argument("config", type=UserPath())
 @click.option("--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change a key first. May be repeated.")
-@click.option(
-    "--schema", is_flag=True, help="Print the JSON Schema of configuration files, with the settings of the plugins."
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
 @debug_option
-def validate_command(
-    config: Path | None,
-    sets: tuple[str, ...],
-    schema: bool,
-    as_json: bool,
-    chosen: PluginFlags,
-) -> int:
+def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen: PluginFlags) -> int:
     """Check CONFIG and show all its errors at once, each with file and line.
 
-    Exit code 0 if it is valid, 2 if not. With --schema nothing is checked; CONFIG then only selects the plugins.
+    Exit code 0 if it is valid, 2 if not.
     """
     from rlcore.config.load import load_document, located
     from rlcore.config.reading import read_document
     from rlcore.config.rewriting import apply_overrides
     from rlcore.config.rules import learns_offline
-    from rlcore.config.schema import json_schema
 
-    if config is None and not schema:
-        raise click.UsageError("give a CONFIG to check, or --schema")
     try:
         document = apply_overrides(read_document(config), sets, {})
-        plugins = chosen.load(document, tolerate_errors=not schema)
-        if schema:
-            click.echo(json.dumps(json_schema(plugins), indent=4))
-            return EXIT_DONE
+        plugins = chosen.load(document, tolerate_errors=True)
         loaded, document = load_document(document, plugins)
         with located(document):
             plugins.check_config(loaded)

@@ -5,6 +5,5 @@ at once), :mod:`~rlcore.config.reading` (reads YAML), :mod:`~rlcore.config.rewri
 inherit, the one way in which each block is written), :mod:`~rlcore.config.load` (the plugins that a file chooses, then
 all steps in order), :mod:`~rlcore.config.structure` (data into settings classes, through cattrs),
 :mod:`~rlcore.config.choices` (the records whose classes blocks have) and :mod:`~rlcore.config.rules` (rules between
-blocks, and for names). :mod:`~rlcore.config.hints` says what to write instead; :mod:`~rlcore.config.dump` and
-:mod:`~rlcore.config.schema` write.
+blocks, and for names). :mod:`~rlcore.config.dump` writes a configuration.
 """

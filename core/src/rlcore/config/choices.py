@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore.config.document import shown
-from rlcore.config.hints import OLD_SAMPLER, Hints, foreign_keys, is_behavior, misplaced, outside_behaviors
 from rlcore.config.structure import NO_KEY, Refused, converter, each_of, own_hook, require_names
 from rlcore.errors import KeyPath, NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
@@ -20,7 +19,6 @@ from rlcore.settings import (
     EnvironmentParameter,
     EnvironmentSettings,
     EvaluationSettings,
-    RewardSettings,
     RunConfig,
 )
 from rlcore.settings.fields import Choice, chosen_by, default_of, field_info, settings_fields
@@ -50,9 +48,8 @@ class Choices:
         self.sections = {name: plugins.record(ConfigSection, name) for name in names}
 
     @cached_property
-    def hints(self) -> Hints:
-        """The hints about unknown keys and wrong texts of the document."""
-        return Hints(self.data, self.plugins)
+    def _hints(self) -> Hints:
+        return Hints(self.plugins, self.data)
 
     def named(self, kind: str, name: str) -> Any:
         """Return the record; None where it is absent and no measurement needs it. Raises Refused."""
@@ -89,8 +86,15 @@ class Choices:
         return record.described if record.plugin is None else record.plugin.described
 
     def completed(self, refused: Refused, path: KeyPath) -> tuple[str, str]:
-        """Return the message about what was refused at ``path``, and a note, which may be empty."""
-        return self.hints.completed(refused.problem, path, refused.unknown is not None, refused.text, refused.note)
+        """Return the message about what was refused at ``path``, and a note; both may be empty.
+
+        The note about an unknown key of the file or of a behavior names the plugins that may have claimed it.
+        """
+        message = self._hints.message(path, refused.problem, refused.unknown)
+        depth = {"behaviors": 3, "default_settings": 2}.get(str(path[0]), 1) if path else 0
+        if refused.unknown and message == refused.problem and len(path) == depth:
+            return message, self.plugins.absent
+        return message, refused.note
 
     # ------------------------------------------------------------ what is wrong with a block as a whole
 
@@ -138,13 +142,9 @@ class Choices:
         return data, []
 
     def _run_config(self, data: Mapping[str, Any]) -> tuple[Any, list[Refused]]:
-        known = {*settings_fields(RunConfig), *self.sections}
-        unknown = {key: data[key] for key in data if key not in known}
-        outside = outside_behaviors(unknown, "behaviors" in data, self.plugins) if unknown else []
-        refused = [Refused(message, keys[0]) for keys, message in outside]
-        leave_out = {key for keys, _ in outside for key in keys}
-        listed = data.get("default_settings") is not None or data.get("behaviors")
-        if not listed and not any(is_behavior(data[key], self.plugins) for key in leave_out):
+        refused: list[Refused] = []
+        leave_out: set[str] = set()
+        if data.get("default_settings") is None and not data.get("behaviors"):
             refused.append(Refused("missing; list a behavior, or give default_settings", "behaviors"))
         if "sections" in data:  # the attribute that holds plugins' blocks is not a key
             problem = "unknown key; write a plugin's block at the top level under its own name"
@@ -160,23 +160,10 @@ class Choices:
         if not isinstance(data, Mapping):
             raise Refused(f"must be a mapping of settings, not {shown(data)}; write {{}} for all defaults")
         refused: list[Refused] = []
-        moved: tuple[str, ...] = ()
-        if "trainer" in data:
-            moved, message = misplaced(data, self.hints.keys_of_trainer, self.plugins)
-            refused.append(Refused(message, moved[0]))
-        data = _without(data, moved)
         if data.get("hyperparameters") is not None and "trainer_type" not in data:
             refused.append(Refused("trainer_type must be given when hyperparameters are", "hyperparameters"))
             data = _without(data, ["hyperparameters"])
         rewards = data.get("reward_signals") or {"extrinsic": {}}
-        if isinstance(rewards, Mapping):
-            of_extrinsic = [
-                key
-                for key in rewards
-                if key in settings_fields(RewardSettings) and not isinstance(rewards[key], Mapping)
-            ]
-            refused += [Refused("unknown key", "reward_signals", key, unknown=()) for key in of_extrinsic]
-            rewards = _without(rewards, of_extrinsic)
         nothing = [key for key in self.claimed(_SECTIONS, data) if data.get(key, 1) is None]
         return {**_without(data, nothing), "reward_signals": rewards}, refused
 
@@ -317,6 +304,20 @@ class Choices:
         raise refused
 
 
+class Hints:
+    """What plugins say about the values that were refused in a configuration; see :class:`rlcore.KeyHints`."""
+
+    def __init__(self, plugins: Plugins, data: Mapping[str, Any]) -> None:
+        self._of_records = [(each, each.create(data=data, plugins=plugins)) for each in plugins.records("hints")]
+
+    def message(self, path: KeyPath, problem: str, unknown: bool) -> str:
+        """Return what to say instead of ``problem``; nothing if the message about another value says it."""
+        for record, hints in self._of_records:
+            with blamed(record.described, "in message() of its target"):
+                problem = hints.message(path, problem, unknown)
+        return problem
+
+
 @attrs.frozen
 class _Chosen:
     """A value whose class the record has."""
@@ -331,8 +332,6 @@ def _without(data: Mapping[str, Any], keys: Any) -> Mapping[str, Any]:
 
 def _require_parameter(data: Any) -> None:
     """Refuse what is not a block of an environment parameter. Shorter shapes of it were rewritten before."""
-    if isinstance(data, Mapping) and OLD_SAMPLER in data:
-        raise Refused(foreign_keys()["ml_agents"][OLD_SAMPLER], OLD_SAMPLER)
     if not isinstance(data, Mapping) or not isinstance(data.get("curriculum", {}), Mapping):
         raise Refused(
             "must be a number, a sampler ({sampler_type: ..., sampler_parameters: ...}), or curriculum: with a "

@@ -35,13 +35,12 @@ from rlcore.config.document import (
     without_origins,
 )
 from rlcore.config.dump import NOT_INHERITED, plain, same_type
-from rlcore.config.hints import not_supported_keys
 from rlcore.config.reading import MAX_DEPTH, document_from_mapping, parse_document
 from rlcore.config.structure import build, unknown_key
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, dotted
 from rlcore.plugins.failures import failure
 from rlcore.plugins.known import LESSONS
-from rlcore.settings import BehaviorSettings, CheckpointSettings, EnvironmentSettings, EnvSettings, RunConfig
+from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig
 from rlcore.settings.fields import settings_fields
 
 if TYPE_CHECKING:
@@ -56,6 +55,22 @@ NUM_ENVS = ("environment", "num_envs")
 ALIAS = ("env_settings", "num_envs")  # of ML-Agents
 PLACES: tuple[tuple[str, ...], ...] = (("environment_parameters",), ("evaluation", "environment_parameters"))
 HOOK = "rlcore_modify_config"
+
+NOT_SUPPORTED: Mapping[str, Mapping[str, Any]] = {
+    "env_settings": {"env_path": None, "env_args": None, "base_port": 5005, "num_areas": 1},
+    "engine_settings": {
+        "width": 84,
+        "height": 84,
+        "quality_level": 5,
+        "time_scale": 20,
+        "target_frame_rate": -1,
+        "capture_frame_rate": 60,
+        "no_graphics": False,
+        "no_graphics_monitor": False,
+    },
+    "checkpoint_settings": {"load_model": False, "train_model": False},
+}
+"""Keys of ML-Agents that a file may only have with these defaults, by block."""
 
 # An override of the key on the left also overrules what the file says under the key on the right.
 _OVERRULED: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -77,16 +92,14 @@ def apply_overrides(
     sets: Sequence[str] = (),
     flags: Mapping[tuple[str, ...], Any] | None = None,
     options: Mapping[str, str] | None = None,
-    places: Mapping[str, str] | None = None,
 ) -> Document:
     """The document as the command line changes it; ``document`` itself stays as it is.
 
     ``sets`` are ``"a.b=value"`` with the value in YAML; a key that contains a dot is quoted: ``a."b.c"=1``. ``flags``
     maps paths to typed values; None means that the flag was not given. ``options`` are those of plugins, by their names
-    with dashes, with a text as in ``sets``. A flag or an option beats a ``--set`` of the same key. ``places`` are the
-    places of texts in ``sets`` that a file has, such as ``"sweep.yaml:7"``; errors name them instead of ``--set``.
+    with dashes, with a text as in ``sets``. A flag or an option beats a ``--set`` of the same key.
     """
-    overrides = [_parse_set(text, place=(places or {}).get(text)) for text in sets]
+    overrides = [_parse_set(text) for text in sets]
     for override in overrides:
         _check_behavior(document.data.get("behaviors"), override)
     overrides += [
@@ -107,8 +120,8 @@ def apply_overrides(
     return attrs.evolve(document, data=data)
 
 
-def _parse_set(text: str, option: str = "--set", place: str | None = None) -> _Override:
-    """The override of ``--set a.b=value``, or of an option of a plugin or a line of a file that stands for it."""
+def _parse_set(text: str, option: str = "--set") -> _Override:
+    """The override of ``--set a.b=value``, or of an option of a plugin that stands for it."""
     keys, equals, value = text.partition("=")
     text = " ".join(text.encode("utf-8", "replace").decode().split())  # as the error shows it
     text = text if len(text) <= 200 else f"{text[:197]}..."
@@ -124,7 +137,7 @@ def _parse_set(text: str, option: str = "--set", place: str | None = None) -> _O
         raise ConfigError(f"{option} {text}: the value must be plain YAML: {error.problems[0].message}") from None
     if set(parsed.data) != {"value"}:
         raise ConfigError(f"{option} {text}: the value must be one YAML value")
-    place = place or (f"--set {dotted(path)}" if option == "--set" else option)
+    place = f"--set {dotted(path)}" if option == "--set" else option
     return _Override(path, without_origins(parsed.data["value"]), place)
 
 
@@ -135,8 +148,9 @@ def _check_behavior(listed: Any, override: _Override) -> None:
         folded = {str(name).casefold(): str(name) for name in listed}
         name = folded.get(path[1].casefold())
         hint = f"; did you mean {name!r}?" if name else did_you_mean(path[1], map(str, listed))
-        where = override.place if override.place.endswith(dotted(path)) else f"{override.place}: {dotted(path)}"
-        raise ConfigError(f"{where}: the file has no behavior {path[1]!r}; it has {', '.join(map(str, listed))}{hint}")
+        raise ConfigError(
+            f"{override.place}: the file has no behavior {path[1]!r}; it has {', '.join(map(str, listed))}{hint}"
+        )
 
 
 def _split(keys: str) -> tuple[str, ...]:
@@ -323,24 +337,20 @@ def with_num_envs(document: Document, problems: Problems) -> Document:
 def without_not_supported(document: Document, problems: Problems) -> Document:
     """The document without the keys of ML-Agents that may only have their defaults, and without their own block."""
     data = document.data
-    known = {"env_settings": settings_fields(EnvSettings), "checkpoint_settings": settings_fields(CheckpointSettings)}
-    for name in (*known, "engine_settings"):
-        block = data.get(name, Block())
+    for name, defaults in NOT_SUPPORTED.items():
+        block, own = data.get(name, Block()), name == "engine_settings"
         if not isinstance(block, Block):
-            if name not in known:
+            if own:
                 problems.add((name,), f"must be a mapping of settings, not {shown(block)}")
             continue
-        for key in [key for key in block if key not in known.get(name, ())]:
-            table = not_supported_keys()  # read here only: it takes 9 ms, and most files have no such key
-            default, missing = table.get((name, key), (None, None))
-            if missing is None and name not in known:
-                allowed = [key for of, key in table if of == name]
-                problems.add((name, key), unknown_key(key, allowed))
-            elif missing is not None:
-                value = block[key]
-                if shown(value) != shown(default) and (type(default) is not int or to_float(value) != default):
-                    problems.add((name, key), f"not supported yet: {missing}")
+        for key, value in block.items():
+            if key in defaults:
+                default = shown(defaults[key])
+                if shown(value) not in (default, f"{default}.0"):
+                    problems.add((name, key), f"not supported yet; only its default, {default}, is allowed")
                 data = with_value(data, (name,), partial(_without, key=key))
+            elif own:
+                problems.add((name, key), unknown_key(key, list(defaults)))
     return attrs.evolve(document, data=data.without("engine_settings"))
 
 

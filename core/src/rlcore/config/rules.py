@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rlcore.records import Record
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+"""What a name matches that becomes part of a path."""
 
 # Names beside a behavior's files in a run directory, and beside its entry in a checkpoint and in the status.
 _FILES = ("configuration.yaml", "metrics.jsonl", "metrics.jsonl.damaged", "result.json", "rlcore_run.json")

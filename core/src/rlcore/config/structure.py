@@ -42,8 +42,7 @@ class Refused(ConfigError):
 
     Attributes:
         below: The path of what is wrong within the value.
-        unknown: The keys that are allowed, if the problem is an unknown key.
-        text: A text that is not what its setting takes.
+        unknown: Whether the problem is an unknown key.
         fault: The error of a plugin, if the data is not wrong.
     """
 
@@ -53,13 +52,12 @@ class Refused(ConfigError):
         *below: str | int,
         package: str | None = None,
         note: str = "",
-        unknown: Iterable[str] | None = None,
-        text: str | None = None,
+        unknown: bool = False,
         fault: PluginError | None = None,
     ) -> None:
         super().__init__(problem)
         self.problem, self.below, self.package, self.note = problem, below, package, note
-        self.unknown, self.text, self.fault = unknown, text, fault
+        self.unknown, self.fault = unknown, fault
 
 
 # The :class:`rlcore.config.choices.Choices` of the configuration that is read: cattrs passes nothing to its hooks.
@@ -77,7 +75,8 @@ def build(cls: Any, data: Any, path: KeyPath, problems: Problems, records: Any =
         if isinstance(refused, PluginError):
             raise problems.plugin_error(at, str(refused)) from refused.__cause__ or refused
         message, note = (refused.problem, "") if records is None else records.completed(refused, at)
-        problems.add(at, f"{message}; section of {whose}" if whose else message, refused.package, note)
+        if message:
+            problems.add(at, f"{message}; section of {whose}" if whose else message, refused.package, note)
     return made
 
 
@@ -193,8 +192,7 @@ def _wrong(value: Any, expected: str, choices: Iterable[Any] = ()) -> Refused:
     hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
     if expected == "text" and isinstance(value, bool | int | float):
         hint = "; put it in quotes"
-    text = value if isinstance(value, str) and not hint else None
-    return Refused(f"must be {expected}, not {shown(value)}{hint}", text=text)
+    return Refused(f"must be {expected}, not {shown(value)}{hint}")
 
 
 def _one_of(members: Mapping[Any, Any], value: Any, _: Any) -> Any:
@@ -376,7 +374,7 @@ def _errors_of_class(
     for each in of_class:
         if isinstance(each, ForbiddenExtraKeysError):
             for key in (key for key in data if key in each.extra_fields):
-                yield Refused(unknown_key(key, allowed), key, unknown=allowed)
+                yield Refused(unknown_key(key, allowed), key, unknown=True)
                 wrong |= {key, nearest(key, allowed)}
     yield from (each for chosen, each in found if not chosen)
     refusals = [each for each in of_class if not isinstance(each, ForbiddenExtraKeysError)]

@@ -14,7 +14,7 @@ for _package, _records in {
     "rlcore-sac": "trainer: sac",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
     "rlcore-gymnasium": "environment: gymnasium",
-    "rlcore-devkit": "command: plugins new, plugins doctor",
+    "rlcore-devkit": "command: plugins new, plugins doctor, schema",
     "rlcore-pettingzoo": "environment: pettingzoo; command: play",
     "rlcore-ghost": "behavior: self_play; evaluation: opponents, score_against; opponent: random, run; "
     "command: ratings",
@@ -23,7 +23,9 @@ for _package, _records in {
     "rlcore-intrinsic": "reward: curiosity, gail, rnd",
     "rlcore-workers": "executor: processes",
     "rlcore-ray": "executor: ray; command: ray",
+    "rlcore-migrate": "hints: migrate",
     "rlcore-report": "command: report",
+    "rlcore-checkpoints": "command: checkpoints",
     "rlcore-curriculum": "curriculum: lessons",
     "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",
 }.items():

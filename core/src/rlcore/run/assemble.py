@@ -109,7 +109,8 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
     specs = {name: behavior.spec for name, behavior in state.behaviors.items()}
     evaluator = Evaluator(config, plugins, context, specs)
     close(evaluator, "the environment of evaluations")
-    evaluation = RunEvaluation(config.evaluation, evaluator, run.store, ranks)
+    settings = None if context.inference else config.evaluation
+    evaluation = RunEvaluation(settings, evaluator, run.store, ranks)
     return Training(run, context, state, Boundaries(run, context, state, evaluation, notifications))
 
 
@@ -150,7 +151,7 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
     if evaluation.overdue is not None:
         evaluation.restore_boundaries(state.behaviors, evaluation.overdue)
     training.nothing_left = training.resumed_from is not None and training.finished
-    if evaluation.settings is not None and not (context.inference or training.nothing_left):
+    if not training.nothing_left:
         evaluation.begin(state.steps)
     directory.begin(training.nothing_left)
     if saved is None:

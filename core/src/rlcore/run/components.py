@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -186,12 +187,12 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
         behaviors = make_behavior_runs(config, plugins, context, environment.behaviors)
         state = RunState(context, environment, behaviors, name)
         for behavior in behaviors.values():
-            behavior.restarts = not isinstance(environment, SavesState)
+            behavior.restarts, behavior.checks.environment = not isinstance(environment, SavesState), name
         state.in_workers = environment_settings(config).executor is not None
         state.updates_ahead = state.in_workers and isinstance(environment, SendsSteps)
         if state.updates_ahead and not context.inference:
             _require_updates_ahead(behaviors)
-        if len(behaviors) > 1:
+        if len(behaviors) > 1 and not context.inference:
             state.acting = IdleGroups(context.ranks, len(behaviors))
         if context.ranks.size > 1:
             state.exchange = RankExchange(context.ranks, environment, behaviors, context.first_env, config.num_envs)
@@ -206,6 +207,9 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
                 lambda change: lesson_changed(state.steps, change),
                 name,
             )
+            state.curricula.frozen = context.inference
+            for behavior in behaviors.values():
+                behavior.checks.began = partial(state.curricula.described_in_rank, context.first_env)
             if whole is not None:
                 whole.report = state.curricula.episodes_finished
     except BaseException:

@@ -15,18 +15,17 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import AgentBatch, Environment, SavesState
+from rlcore.contracts.environment import Environment, SavesState
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import BehaviorResult
 from rlcore.contracts.saved_values import loading_state, non_finite
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.trainer import PortableTrainer
-from rlcore.errors import EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
+from rlcore.errors import EnvironmentFailed, RunStateError, TrainingDiverged
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import PACKAGES
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
-from rlcore.run.behaviors.checks import batch_of
 from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.run.ranks.exchange import RankExchange
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
@@ -107,28 +106,9 @@ class RunState:
         if self.curricula is not None:
             self.curricula.after_reset(environment.episodes if self.exchange is None else everywhere)
         for behavior in self.behaviors.values():
-            batch = self.checked_batch(behavior, batches, "reset")
+            batch = behavior.checks.batch_in(batches, "reset")
             with blamed(trainer_named(behavior), "in begin"):
                 behavior.begin(batch)
-
-    def checked_batch(self, behavior: BehaviorRun, batches: Mapping[str, AgentBatch], doing: str) -> AgentBatch:
-        """Return the batch of ``behavior`` that ``doing``, a method of the environment, returned in ``batches``.
-
-        Raises EnvironmentFailed for a batch that breaks its contract, NonFiniteError for a NaN or an infinity.
-        """
-        batch = batch_of(batches, behavior.name, self.environment_name, doing)
-        try:
-            behavior.checks.check(batch)
-        except NonFiniteError as error:
-            raise self.with_parameters(error) from None
-        return batch
-
-    def with_parameters(self, error: NonFiniteError) -> NonFiniteError:
-        """``error``, with the environment parameters that its episode started with, if there are any."""
-        if self.curricula is None:
-            return error
-        began = self.curricula.episode_of(self.context.first_env + error.env, error.latest)
-        return NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest)
 
     def settle_episodes(self) -> list[BehaviorRun]:
         """Start new episodes before a checkpoint, unless the environment can save itself.
@@ -215,7 +195,7 @@ class RunState:
                 self.exchange.begin(environment.episodes)
             curricula.resume()
         for behavior in self.behaviors.values():
-            behavior.batch = self.checked_batch(behavior, batches, doing)
+            behavior.batch = behavior.checks.batch_in(batches, doing)
 
     def restore_learned(self, saved: Mapping[str, Any], where: Path, ranks: int) -> None:
         """Restore from a checkpoint of another number of ``ranks`` all but what belongs to environments and agents.

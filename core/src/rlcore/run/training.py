@@ -19,13 +19,16 @@ from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.boundaries import Boundaries
 from rlcore.run.description import ResumePromise
-from rlcore.run.loop import StepWatch, infer, learn
+from rlcore.run.loop import learn, watching
 from rlcore.run.prepare import PreparedRun
 from rlcore.run.ranks.exchange import StopAgreement
 from rlcore.run.state import RunState
-from rlcore.run.timers import PhaseTimes, Setting, SpeedAdvice
+from rlcore.run.timers import MEASURED_SECONDS, PhaseTimes, speed_advice
 
 log = logging.getLogger(__name__)
+
+# Without a step for this long, a run says where it waits.
+QUIET_SECONDS = 60.0
 
 Outcome = Literal["done", "interrupted", "failed"]
 
@@ -50,8 +53,9 @@ class Training:
         self.nothing_left = False  # to learn, already when this process resumed the run
         self.opened = ExitStack()  # closes environments, writers and the run directory
         self._warned_of_endless = False
-        self._watch = StepWatch(self._progress)
-        self._advice = _speed_advice(context, state)
+        self._at_boundary = False
+        self._advised = context.ranks.rank != 0  # about ranks and workers, or another rank is
+        self._measuring = False  # after the epoch of the first update, which waits for what is prepared only once
         self._agreement: StopAgreement | None = None  # of all ranks, if there are several
         if state.exchange is not None:
             self._agreement = StopAgreement(context.ranks, state.exchange, boundaries.stopping, run.stops)
@@ -94,26 +98,19 @@ class Training:
     def train_epoch(self) -> EpochResult:
         """Train until the next summary, or act for its length under ``--inference``."""
         state, evaluation, boundaries = self.state, self.evaluation, self.boundaries
-        started, steps_before = perf_counter(), state.steps
+        started, acted, elsewhere = perf_counter(), self._acted, self._seconds_elsewhere()
         times = boundaries.begin_epoch()
         try:
-            if self.context.inference:
-                with self._watch.watching():
-                    infer(state, boundaries.stopping, times)
-            elif evaluation.overdue is None or not self._boundary_reached():
-                if evaluation.settings is not None:
-                    evaluation.watch(state.behaviors, state.steps)
+            if evaluation.overdue is None or not boundaries.reached():
+                evaluation.watch(state.behaviors, state.steps)
                 stopping = boundaries.stopping if self._agreement is None else self._agreement.after_step
-                with self._watch.watching():
-                    learn(state, stopping, self._boundary_reached, times, None if self._advice.done else self._updated)
+                with watching(self._progress, QUIET_SECONDS):
+                    learn(state, stopping, self._boundary_reached, times)
         finally:
-            self._advice.epoch_over(times)
             times.add_to(self.run.timers.root.child("TrainerController.start_learning"))
         seconds = perf_counter() - started
-        taken = state.steps - steps_before
-        if self.context.inference:
-            taken = times.environment_steps * sum(behavior.spec.slots for behavior in self.behaviors.values())
-        speed = steps_per_second(taken, seconds - times.evaluating)
+        speed = steps_per_second(self._acted - acted, seconds - times.evaluating)
+        self._advise(times, self._seconds_elsewhere() - elsewhere)
         self.epoch += 1
         results = boundaries.end_epoch(speed)
         self._warn_of_endless()
@@ -131,21 +128,43 @@ class Training:
             best_step=evaluation.scores.best_step,
         )
 
-    def _boundary_reached(self) -> bool:
-        with self._watch.paused():
-            return self.boundaries.reached()
+    @property
+    def _acted(self) -> int:
+        """The agent steps of all behaviors, those under ``--inference`` included."""
+        return sum(behavior.steps + behavior.inferred for behavior in self.behaviors.values())
 
-    def _progress(self) -> tuple[tuple[int, ...], str]:
+    def _boundary_reached(self) -> bool:
+        self._at_boundary = True
+        over = self.boundaries.reached()
+        self._at_boundary = False
+        return over
+
+    def _progress(self) -> tuple[tuple[int, ...], str] | None:
         """What changes with each step or update of the trainers, and the place in the run, for messages."""
-        times, behaviors, exchange = self.boundaries.times, self.behaviors.values(), self.state.exchange
+        if self._at_boundary:  # a checkpoint or an evaluation may take long
+            return None
+        times, exchange = self.boundaries.times, self.state.exchange
         steps = 0 if exchange is None else exchange.steps  # because the ranks count agent steps now and then
         where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
-        return (*(behavior.steps + behavior.inferred for behavior in behaviors), steps, times.updates), where
+        return (self._acted, steps, times.updates), where
 
-    def _updated(self, times: PhaseTimes) -> bool:
-        ranks, environment = self.context.ranks, self.state.environment
-        elsewhere = ranks.exchange_seconds if ranks.size > 1 else getattr(environment, "busy_seconds", 0.0)
-        return self._advice.updated(times, elsewhere)
+    def _seconds_elsewhere(self) -> float:
+        """Seconds of this process so far: of exchanges with other ranks; in one rank, of steps within workers."""
+        ranks = self.context.ranks
+        return ranks.exchange_seconds if ranks.size > 1 else getattr(self.state.environment, "busy_seconds", 0.0)
+
+    def _advise(self, times: PhaseTimes, elsewhere: float) -> None:
+        """Log, once, what the first long epoch after the first update says about ranks and workers."""
+        if self._measuring and not self._advised and times.collecting + times.updating >= MEASURED_SECONDS:
+            self._advised = True
+            environment, settings = self.state.environment, self.context.config.environment
+            executor = None if settings is None else settings.executor
+            workers = None if environment is None else 0 if executor is None else executor.count
+            envs = 0 if environment is None else environment.num_envs
+            line = speed_advice(times, elsewhere, self.context.ranks.size, workers, envs)
+            if line is not None:
+                log.info("%s", line)
+        self._measuring = self._measuring or times.updates > 0
 
     def _warn_of_endless(self) -> None:
         endless = next((each for each in self.behaviors.values() if each.endless), None)
@@ -223,7 +242,6 @@ class Training:
             error = raised
             raise
         finally:
-            self._watch.close()
             reported = error or late
             self.context.ranks.close(reported)
             self.opened.__exit__(None if reported is None else type(reported), reported, None)
@@ -273,14 +291,6 @@ class Training:
                 for name, behavior in self.behaviors.items()
             },
         }
-
-
-def _speed_advice(context: RunContext, state: RunState) -> SpeedAdvice:
-    settings = context.config.environment
-    executor = None if settings is None else settings.executor
-    workers = None if state.environment is None else 0 if executor is None else executor.count
-    envs = 0 if state.environment is None else state.environment.num_envs
-    return SpeedAdvice(Setting(context.ranks.size, workers, envs), context.ranks.rank == 0)
 
 
 def outcome_of(error: BaseException) -> Outcome:

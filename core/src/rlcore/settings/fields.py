@@ -195,7 +195,7 @@ def chosen_by(cls: Any) -> Choice | None:
 
 
 def settings_fields(cls: type) -> dict[str, attrs.Attribute[Any]]:
-    """The fields of a settings class by the key they have in a file."""
+    """Return the fields of a settings class by the key they have in a file. Raises PluginError for another class."""
     if not attrs.has(cls):
         raise PluginError(f"{cls.__module__}.{cls.__qualname__}: a settings class must be an attrs class")
     own = (attribute for attribute in attrs.fields(cls) if attribute.init and field_info(attribute).key)
@@ -204,7 +204,7 @@ def settings_fields(cls: type) -> dict[str, attrs.Attribute[Any]]:
 
 @lru_cache(maxsize=256)
 def field_types(cls: type) -> Mapping[str, Any]:
-    """The types of a settings class by attribute, with string annotations resolved."""
+    """Return the types of a settings class by attribute. Raises PluginError for one that cannot be resolved."""
     try:
         return typing.get_type_hints(cls)
     except NameError as error:
@@ -215,7 +215,7 @@ def field_types(cls: type) -> Mapping[str, Any]:
 
 
 def default_of(attribute: attrs.Attribute[Any]) -> Any:
-    """The default of a field; attrs.NOTHING if the field has none."""
+    """Return the default of a field; attrs.NOTHING if the field has none."""
     default: Any = attribute.default
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
         return attrs.NOTHING if default.takes_self else default.factory()

@@ -5,7 +5,6 @@ the run directory), :mod:`~rlcore.storage.run_files` (which files belong to the 
 :mod:`~rlcore.storage.replaced_runs` (an earlier run of the same name, or the same run at a later checkpoint),
 :mod:`~rlcore.storage.checkpoint` (one checkpoint), :mod:`~rlcore.storage.frozen_files` (files that checkpoints share),
 :mod:`~rlcore.storage.checkpoint_state` (the entries that a checkpoint must have), :mod:`~rlcore.storage.checkpoints`
-(all of them: save, find, delete), :mod:`~rlcore.storage.pruning` (``rlcore checkpoints``),
-:mod:`~rlcore.storage.status` (the view of the newest checkpoint) and :mod:`~rlcore.storage.fingerprint` (what else the
-numbers of a run depend on, and how a resumed run differs in it).
+(all of them: save, find, delete), :mod:`~rlcore.storage.status` (the view of the newest checkpoint) and
+:mod:`~rlcore.storage.fingerprint` (what else the numbers of a run depend on, and how a resumed run differs in it).
 """

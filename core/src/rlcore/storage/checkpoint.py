@@ -276,11 +276,6 @@ def format_version(path: Path) -> int | None:
     return version if isinstance(version, int) and is_whole(version) else None
 
 
-def created_at(path: Path) -> float:
-    """When the checkpoint at ``path`` was written, in seconds since 1970. Raises OSError if it was deleted."""
-    return (path / MANIFEST).stat().st_mtime
-
-
 def require_format(path: Path) -> None:
     """Raises NewerFormat if the checkpoint at ``path`` was written by a newer rlcore; a damaged manifest passes."""
     version = format_version(path)

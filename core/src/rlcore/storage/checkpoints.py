@@ -32,6 +32,8 @@ from rlcore.storage.checkpoint import (
     STATE,
     Draft,
     NewerFormat,
+    damages,
+    format_version,
     is_checkpoint,
     load_checkpoint,
     load_without_arrays,
@@ -40,7 +42,7 @@ from rlcore.storage.checkpoint import (
     verify_checkpoint,
     write_checkpoint,
 )
-from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models
+from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models, require_run
 from rlcore.storage.files.access import failing_as, free_name, fsync_directory, temporary_path
 from rlcore.storage.frozen_files import FlushedFiles, FrozenFiles
 
@@ -54,10 +56,54 @@ _STEP_NAME = re.compile(r"[0-9]{1,18}")
 
 @attrs.frozen
 class Checkpoint:
-    """The step and the path of a checkpoint in a directory; its files may be damaged."""
+    """A checkpoint in the directory of a run; its files may be damaged.
+
+    Attributes:
+        step: Agent steps of all behaviors.
+        path: The directory of the checkpoint.
+    """
 
     step: int
     path: Path
+
+    @property
+    def best(self) -> bool:
+        """Whether it has the policies of an evaluation, and no run resumes from it."""
+        return self.path.parent.name == BEST
+
+    @property
+    def created(self) -> float:
+        """When it was written, in seconds since 1970. Raises FileNotFoundError if it was deleted."""
+        manifest = self.path / MANIFEST
+        return (manifest if manifest.exists() else self.path).stat().st_mtime
+
+    @property
+    def format_version(self) -> int | None:
+        """The version of the format that its manifest states; None if it states none."""
+        return format_version(self.path)
+
+    def values(self) -> dict[str, Any]:
+        """Return its JSON values, with a mark in the place of each array. Checksums are not compared.
+
+        Raises RunStateError if a run cannot use them: resume from a regular checkpoint, act with one of ``best``.
+        """
+        state = load_without_arrays(self.path)
+        (require_models if self.best else require_run)(self.path, state)
+        return state
+
+    def problems(self) -> list[str]:
+        """Return a line for each damaged file, or one that says why a run cannot use it; empty if it is intact."""
+        found = damages(self.path)
+        try:
+            if not found:
+                self.values()
+        except RunStateError as error:
+            found = [str(error)]
+        return found
+
+    def files(self) -> list[Path]:
+        """Return its files that rlcore wrote. Raises FileNotFoundError if it was deleted."""
+        return sorted(own_files(self.path))
 
 
 # ---------------------------------------------------------------- finding

@@ -16,8 +16,7 @@ import attrs
 import numpy as np
 
 from rlcore.errors import RunStateError
-from rlcore.storage.checkpoint import created_at, load_without_arrays
-from rlcore.storage.checkpoint_state import RUN, require_run
+from rlcore.storage.checkpoint_state import RUN
 from rlcore.storage.checkpoints import Checkpoint, find_checkpoints
 from rlcore.storage.files.access import is_number, is_whole
 from rlcore.storage.fingerprint import fingerprint_in
@@ -39,9 +38,8 @@ class ListedCheckpoint:
     @classmethod
     def of(cls, checkpoint: Checkpoint, run: Mapping[str, Any]) -> Self:
         """``run`` is the checkpoint's entry of the run."""
-        created = created_at(checkpoint.path)
         entries = {
-            name: _entry(name, checkpoint, int(steps), run["behaviors"][name]["recent"], created)
+            name: _entry(name, checkpoint, int(steps), run["behaviors"][name]["recent"], checkpoint.created)
             for name, steps in run["steps"].items()
         }
         return cls(checkpoint.step, entries)
@@ -57,9 +55,7 @@ def listed_before(step: int, checkpoints: Sequence[Checkpoint]) -> list[ListedCh
         if checkpoint.step >= step:
             continue
         try:
-            state = load_without_arrays(checkpoint.path)
-            require_run(checkpoint.path, state)
-            listed.append(ListedCheckpoint.of(checkpoint, state[RUN]))
+            listed.append(ListedCheckpoint.of(checkpoint, checkpoint.values()[RUN]))
         except (RunStateError, OSError) as error:  # OSError: the run is training, and has just deleted it
             log.debug("%s; the training status does not list it", error)
     return listed
@@ -101,14 +97,15 @@ def training_status(
     return status | {"metadata": metadata}
 
 
-def status_in_checkpoints(checkpoint: Checkpoint, state: Mapping[str, Any], final: bool = False) -> dict[str, Any]:
-    """The status of the run at ``checkpoint``, whose state is ``state``, with the checkpoints beside it listed.
+def status_in_checkpoints(checkpoint: Checkpoint, final: bool = False) -> dict[str, Any]:
+    """The status of the run at ``checkpoint``, with the checkpoints beside it listed.
 
-    ``final``: the training is done.
+    ``final``: the training is done. Raises RunStateError if the checkpoint cannot be used.
     """
+    run = checkpoint.values()[RUN]
     older = listed_before(checkpoint.step, find_checkpoints(checkpoint.path.parent))
     exported = ExportedFiles.read(checkpoint.path.parent.parent)
-    return training_status(state[RUN], ListedCheckpoint.of(checkpoint, state[RUN]), older, exported, final)
+    return training_status(run, ListedCheckpoint.of(checkpoint, run), older, exported, final)
 
 
 def _with_files(entry: Mapping[str, Any], exported: Sequence[str]) -> Mapping[str, Any]:

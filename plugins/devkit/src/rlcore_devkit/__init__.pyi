@@ -30,4 +30,5 @@ from .environments import TinyCorridor as TinyCorridor
 from .environments import tiny_env as tiny_env
 from .fixtures import CommandResult as CommandResult
 from .fixtures import RunRlcore as RunRlcore
+from .schema import json_schema as json_schema
 from .trainings import SmallTrainings as SmallTrainings

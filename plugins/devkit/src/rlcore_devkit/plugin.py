@@ -18,4 +18,9 @@ def rlcore_commands() -> list[CommandSpec]:
             target="rlcore_devkit.doctor:doctor_command",
             summary="Check plugins, and say how to fix them.",
         ),
+        CommandSpec(
+            name="schema",
+            target="rlcore_devkit.schema:schema_command",
+            summary="Print the JSON Schema of configuration files, for editors.",
+        ),
     ]

@@ -120,7 +120,7 @@ class _Steps:
 
     def __init__(self, file: DemonstrationFile, description: Description) -> None:
         count, behavior = file.steps, description.behavior
-        require_memory(behavior, count, masks=True, what=f"demonstration {file.path}")
+        require_memory(behavior, count, what=f"demonstration {file.path}")
         self.behavior = behavior
         self.observations = {o.name: np.empty((count, *o.shape), np.float32) for o in behavior.observations}
         self.continuous = np.zeros((count, behavior.continuous), np.float32)

@@ -23,6 +23,6 @@ def rlcore_commands() -> list[CommandSpec]:
         CommandSpec(
             name="ray",
             target="rlcore_ray.command:ray_command",
-            summary="Start the ranks of a run, or the trials of a sweep, on this machine or on a cluster.",
+            summary="Start the ranks of a run on this machine or on a cluster.",
         )
     ]

@@ -1,4 +1,4 @@
-"""A process of rlcore on a host of a cluster, in the care of a Ray actor."""
+"""A rank on a host of a cluster: a process of rlcore, in the care of a Ray actor."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
+from queue import SimpleQueue
+from threading import Thread
 from typing import IO, Any
 
 import attrs
 
+from rlcore import ConfigError
 from rlcore_workers import EndingProcess
 
 __all__ = ["Place", "ProcessActor"]
@@ -28,7 +28,7 @@ OF_RAY = ("PYTHONBREAKPOINT", "RAY_CLIENT_MODE", "RAY_JOB_ID", "RAY_LD_PRELOAD_O
 
 @attrs.frozen
 class Place:
-    """Where an actor is, and what is there.
+    """Where an actor is.
 
     Attributes:
         node: Ray's identifier of the node.
@@ -36,8 +36,6 @@ class Place:
         address: IP address of the node in the cluster.
         interface: Network interface that has the address; empty if it is unknown.
         gpus: Numbers of the GPUs that Ray gave to the actor.
-        rlcore: Version of rlcore that is installed.
-        problem: What the host lacks; empty if nothing is missing.
     """
 
     node: str
@@ -45,8 +43,6 @@ class Place:
     address: str
     interface: str
     gpus: tuple[str, ...]
-    rlcore: str
-    problem: str
 
 
 class ProcessActor:
@@ -54,46 +50,45 @@ class ProcessActor:
 
     def __init__(self) -> None:
         self._process: EndingProcess
-        self._output: deque[tuple[int, bytes]] = deque()
-        self._code: int | None = None
-        self._news = threading.Condition()
+        self._news: SimpleQueue[tuple[int, bytes] | int] = SimpleQueue()
         self._store: Any = None
 
-    def place(self, directory: str, proof: tuple[str, str] | None) -> Place:
-        """Enter ``directory`` and say where this actor is. ``proof`` is a file of the run, and its content."""
+    def place(self, directory: str, wanted: str) -> Place:
+        """Enter ``directory`` and say where this actor is. Raises ConfigError for a host that cannot run the rank."""
+        import psutil
         import ray
 
-        problem = ""
+        address, host = ray.util.get_node_ip_address(), socket.gethostname()
+        if wanted != version("rlcore"):
+            raise ConfigError(
+                f"rlcore {version('rlcore')} is installed on {host} ({address}), and {wanted} here; install the same "
+                "version of rlcore and of its plugins on every host"
+            )
         try:
             os.chdir(directory)
         except OSError as error:
-            problem = f"the directory {directory} cannot be entered: {error.strerror}"
-        else:
-            if proof is not None and _content(proof[0]) != proof[1]:
-                problem = f"{proof[0]} is not the file of the host that started the command"
-        address = ray.util.get_node_ip_address()
+            raise ConfigError(
+                f"{host} ({address}): the directory {directory} cannot be entered: {error.strerror}; the command, its "
+                "files and what it writes must have the same path on every host, such as on a shared file system"
+            ) from error
         context = ray.get_runtime_context()
+        interfaces = psutil.net_if_addrs().items()
         return Place(
             node=context.get_node_id(),
-            host=socket.gethostname(),
+            host=host,
             address=address,
-            interface=_interface(address),
+            interface=next((name for name, own in interfaces if any(one.address == address for one in own)), ""),
             gpus=tuple(context.get_accelerator_ids().get("GPU", ())),
-            rlcore=version("rlcore"),
-            problem=problem,
         )
 
     def store(self, address: str) -> int:
-        """Start the store in which ranks find each other, as torchrun does, and return its port.
-
-        The store listens at ``address`` only. PyTorch alone would listen on all network interfaces.
-        """
-        # By name: workers and sweeps need no PyTorch.
+        """Start the store in which ranks find each other, as torchrun does, at ``address`` only. Return its port."""
+        # By name: workers need no PyTorch.
         self._store, port = import_module("rlcore_torch.distributed").start_store(address)
         return int(port)
 
-    def start(self, arguments: Sequence[str], variables: Mapping[str, str | None], flags: Sequence[str]) -> int:
-        """Start ``python FLAGS -m rlcore ARGUMENTS`` and return the number of its process; None removes a variable."""
+    def start(self, arguments: Sequence[str], variables: Mapping[str, str | None], flags: Sequence[str]) -> None:
+        """Start ``python FLAGS -m rlcore ARGUMENTS``. None removes a variable."""
         environ = {name: value for name, value in os.environ.items() if name not in {*OF_RAY, *variables}}
         environ |= {name: value for name, value in variables.items() if value is not None}
         # Ray blocks SIGINT, which a process inherits from the thread; a run needs it to save a checkpoint.
@@ -108,55 +103,29 @@ class ProcessActor:
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        threading.Thread(target=self._follow, name="process", daemon=True).start()
-        return self._process.pid
+        Thread(target=self._follow, daemon=True).start()
 
-    def read(self) -> tuple[list[tuple[int, bytes]], int | None]:
+    def read(self) -> list[tuple[int, bytes] | int]:
         """Wait for output or the end. Return lines with the number of their stream, and the exit code at the end."""
-        with self._news:
-            self._news.wait_for(lambda: self._output or self._code is not None)
-            lines = list(self._output)
-            self._output.clear()
-            return lines, self._code
+        news = [self._news.get()]
+        while not self._news.empty():
+            news.append(self._news.get())
+        return news
 
     def send(self, number: int) -> None:
         """Send a signal to the process."""
-        if self._code is None:
-            with suppress(ProcessLookupError):
-                self._process.send_signal(signal.Signals(number))
+        self._process.send_signal(number)
 
     def _follow(self) -> None:
         streams = ((STDOUT, self._process.stdout), (STDERR, self._process.stderr))
-        readers = [
-            threading.Thread(target=self._copy, args=(number, stream), daemon=True) for number, stream in streams
-        ]
+        readers = [Thread(target=self._copy, args=each, daemon=True) for each in streams]
         for reader in readers:
             reader.start()
         code = self._process.wait()
         for reader in readers:
             reader.join(JOIN_SECONDS)
-        with self._news:
-            self._code = code
-            self._news.notify_all()
+        self._news.put(code)
 
     def _copy(self, number: int, stream: IO[bytes]) -> None:
         for line in stream:
-            with self._news:
-                self._output.append((number, line))
-                self._news.notify_all()
-
-
-def _content(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read(4096)
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _interface(address: str) -> str:
-    """The network interface that has ``address``; empty if none has."""
-    import psutil
-
-    found = psutil.net_if_addrs().items()
-    return next((name for name, each in found if any(one.address == address for one in each)), "")
+            self._news.put((number, line))

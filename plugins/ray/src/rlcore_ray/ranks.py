@@ -7,28 +7,64 @@ run directory.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from time import monotonic
+from types import FrameType
 from typing import Any
 from uuid import uuid4
 
 import attrs
 
-from rlcore import EXIT_CONFIG, EXIT_DONE, EXIT_INTERNAL, EXIT_PLUGIN, EXIT_RUN_STATE, EnvironmentFailed
-from rlcore_ray.remote import RemoteProcess, Reserved, Signals, print_line, wait_for_news
+from rlcore import (
+    EXIT_CONFIG,
+    EXIT_DONE,
+    EXIT_INTERNAL,
+    EXIT_PLUGIN,
+    EXIT_RUN_STATE,
+    EnvironmentFailed,
+    RlcoreError,
+    echo,
+    one_line,
+)
+from rlcore_ray.process_actor import STDERR, Place, ProcessActor
+from rlcore_ray.session import imports_from_here
 
 __all__ = ["RankJob"]
 
 LOOK_SECONDS = 0.5
 END_SECONDS = 15.0  # for ranks to report after one of them has failed with an error; they can save nothing without it
 WAIT_SECONDS = 10.0  # between two lines that say what the command waits for
+THREADS = 4  # of an actor: read, send, and one to spare
 SAME_AGAIN = (EXIT_CONFIG, EXIT_PLUGIN, EXIT_RUN_STATE)  # another attempt would end with the same error
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # Ray sets the first one
 
 
 class Stopped(Exception):
     """A signal ended the command before the ranks were started."""
+
+
+@attrs.define(eq=False)
+class Rank:
+    """A process of the run.
+
+    Attributes:
+        actor: The actor that has the process.
+        place: Where the actor is.
+        code: Exit code of the process, negative for a signal; None until it has ended. A process whose actor or host is
+            lost ended by SIGKILL.
+        lost: Whether the actor or its host was lost, other than by :attr:`killed`.
+        killed: Whether the command killed it because another rank had failed.
+    """
+
+    actor: Any
+    place: Place
+    code: int | None = None
+    lost: bool = False
+    killed: bool = False
 
 
 @attrs.frozen
@@ -37,13 +73,13 @@ class RankJob:
 
     Attributes:
         count: Number of ranks.
-        reserved: What Ray reserves for each rank.
+        reserved: Amounts that Ray reserves for each rank, by Ray's names.
         wait: Seconds to wait until the cluster has room for all ranks.
         max_restarts: How often all ranks are started again after one has failed.
     """
 
     count: int
-    reserved: Reserved
+    reserved: Mapping[str, float]
     wait: float
     max_restarts: int
     _job: str = attrs.field(factory=lambda: str(uuid4()), init=False)
@@ -53,77 +89,80 @@ class RankJob:
 
         Raises EnvironmentFailed if the cluster has no room, ConfigError for a host that cannot run a rank.
         """
-        with Signals() as signals:
+        with _noted_signals() as signals:
             for attempt in range(self.max_restarts + 1):
                 try:
                     ended = self._attempt(arguments, attempt, signals)
                 except Stopped:
-                    return signals.exit_code
+                    return 128 + signals[0]
                 code = exit_code(ended)
-                if code == EXIT_DONE or signals.first is not None:
-                    return code
-                if any(each.code in SAME_AGAIN for each in ended):
+                if code == EXIT_DONE or signals or any(each.code in SAME_AGAIN for each in ended):
                     return code
                 left = self.max_restarts - attempt
                 _say(_failures(ended) + (f"; all ranks start again (restarts left: {left - 1})" if left else ""))
         return code
 
-    def _attempt(self, arguments: Sequence[str], attempt: int, signals: Signals) -> list[RemoteProcess]:
+    def _attempt(self, arguments: Sequence[str], attempt: int, signals: list[int]) -> list[Rank]:
         """Start all ranks, and return them when all have ended."""
         with self._placed(signals) as ranks:
             variables = _variables(ranks, attempt, self._job)
             if attempt == 0:
                 _say(_described(ranks))
-            for rank, own in zip(ranks, variables, strict=True):
-                rank.start(arguments, own)
+            flags = [] if imports_from_here() else ["-P"]
+            _answers([
+                rank.actor.start.remote(list(arguments), own, flags)
+                for rank, own in zip(ranks, variables, strict=True)
+            ])  # fmt: skip
             _follow(ranks, signals)
             return ranks
 
     @contextmanager
-    def _placed(self, signals: Signals) -> Iterator[list[RemoteProcess]]:
-        """The actors in the order of their ranks; those of a host follow each other."""
+    def _placed(self, signals: list[int]) -> Iterator[list[Rank]]:
+        """The ranks in their order; those of a host follow each other."""
         import ray
         from ray.util.placement_group import placement_group, remove_placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         here = ray.get_runtime_context().get_node_id()
         group = placement_group(
-            [self.reserved.bundle or {"CPU": 0.001}] * self.count,
+            [dict(self.reserved) or {"CPU": 0.001}] * self.count,
             strategy="PACK",
             bundle_label_selector=[{"ray.io/node-id": here}, *({} for _ in range(self.count - 1))],
         )
-        actors: list[RemoteProcess] = []
+        resources = dict(self.reserved)
+        options = {"num_cpus": resources.pop("CPU", 0.0), "num_gpus": resources.pop("GPU", 0.0), "resources": resources}
+        actors: list[Any] = []
         try:
             self._wait_for_room(group, signals)
             for index in range(self.count):
-                strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index)
-                actors.append(RemoteProcess(self.reserved, scheduling_strategy=strategy))
-            waiting = list(actors)
-            while waiting:
-                for actor in wait_for_news(waiting, LOOK_SECONDS):
-                    actor.take()
-                    if actor.lost:
-                        raise EnvironmentFailed(f"an actor of the ranks ended before it was used: {actor.lost}")
-                waiting = [each for each in actors if each.place is None]
-                if signals.first is not None:
-                    raise Stopped
-            first, *others = actors
-            of_node = {each.place.node: number for number, each in reversed(list(enumerate(actors))) if each.place}
-            others.sort(key=lambda each: of_node[each.place.node] if each.place else 0)
-            yield [first, *others]
+                made = ray.remote(ProcessActor).options(
+                    **options,
+                    max_restarts=0,
+                    max_task_retries=0,
+                    max_concurrency=THREADS,
+                    enable_task_events=False,
+                    scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),
+                )
+                actors.append(made.remote())
+            places: list[Place] = _answers([each.place.remote(os.getcwd(), version("rlcore")) for each in actors])
+            if signals:
+                raise Stopped
+            nodes = [place.node for place in places]
+            order = sorted(range(self.count), key=lambda number: nodes.index(nodes[number]))
+            yield [Rank(actors[number], places[number]) for number in order]
         finally:
             for actor in actors:
-                actor.kill()
+                _kill(actor)
             remove_placement_group(group)
 
-    def _wait_for_room(self, group: Any, signals: Signals) -> None:
+    def _wait_for_room(self, group: Any, signals: list[int]) -> None:
         import ray
 
-        began = monotonic()
-        ready, said = group.ready(), began
+        began = said = monotonic()
+        ready = group.ready()
         while not ray.wait([ready], timeout=LOOK_SECONDS)[0]:
             now = monotonic()
-            if signals.first is not None:
+            if signals:
                 raise Stopped
             if now - began > self.wait:
                 raise EnvironmentFailed(f"{self._no_room()}, also after {self.wait:g} s (--wait)")
@@ -135,41 +174,99 @@ class RankJob:
         import ray
 
         free = {name: amount for name, amount in ray.available_resources().items() if _is_countable(name)}
-        has = ", ".join(f"{amount:g} {name}" for name, amount in free.items()) or "nothing"
-        ranks = f"{self.count} ranks of {self.reserved}, one of them on this host"
-        return f"the cluster has no room for {ranks}: {has} is free"
+        ranks = f"{self.count} ranks of {_amounts(self.reserved)}, one of them on this host"
+        return f"the cluster has no room for {ranks}: {_amounts(free)} is free"
 
 
-def exit_code(ranks: Sequence[RemoteProcess]) -> int:
+def exit_code(ranks: Sequence[Rank]) -> int:
     """The exit code of a run whose ranks have ended: that of rank 0, or of the first rank that failed by itself."""
     codes = [EXIT_INTERNAL if each.code is None else each.code for each in ranks]
     code = next((code for code in codes if code > 0), min(codes, default=EXIT_DONE))
     return code if code >= 0 else 128 - code
 
 
-def _follow(ranks: Sequence[RemoteProcess], signals: Signals) -> None:
+def _follow(ranks: Sequence[Rank], signals: list[int]) -> None:
     """Print the output of the ranks and pass signals on, until all have ended."""
-    deadline: float | None = None
-    while running := [each for each in ranks if each.code is None]:
-        for rank in wait_for_news(running, LOOK_SECONDS):
-            for stream, line in rank.take():
-                print_line(stream, line)
-        for number in signals.taken():
-            for rank in running:
-                rank.send(number)
+    import ray
+
+    reading = {rank.actor.read.remote(): rank for rank in ranks}
+    passed_on, deadline = 0, float("inf")
+    while reading:
+        for answer in ray.wait(list(reading), timeout=LOOK_SECONDS)[0]:
+            rank = reading.pop(answer)
+            try:
+                news = ray.get(answer)
+            except ray.exceptions.RayError:
+                rank.lost = not rank.killed
+                news = [-signal.SIGKILL]
+            for each in news:
+                if isinstance(each, int):
+                    rank.code = each
+                else:
+                    _print_line(*each)
+            if rank.code is None:
+                reading[rank.actor.read.remote()] = rank
+        for number in signals[passed_on:]:
+            passed_on += 1
+            for rank in reading.values():
+                rank.actor.send.remote(number)
         codes = [each.code for each in ranks if each.code]
-        if codes and deadline is None and signals.first is None:
-            deadline = monotonic() + (0.0 if min(codes) < 0 else END_SECONDS)
-        if deadline is not None and monotonic() >= deadline:
-            for rank in running:
-                rank.kill()
+        if codes and not signals:
+            deadline = min(deadline, monotonic() + (0.0 if min(codes) < 0 else END_SECONDS))
+        if monotonic() >= deadline:
+            for rank in reading.values():
+                rank.killed = True
+                _kill(rank.actor)
 
 
-def _variables(ranks: Sequence[RemoteProcess], attempt: int, job: str) -> list[dict[str, str]]:
-    """The variables that ``torchrun`` sets, for each rank. The store is in the actor of rank 0."""
-    places = [each.place for each in ranks if each.place is not None]
-    port = ranks[0].store() if len(ranks) > 1 else 0
-    shared = {
+def _kill(actor: Any) -> None:
+    """Kill an actor, and its process with it."""
+    import ray
+
+    with suppress(ray.exceptions.RayError, ValueError):
+        ray.kill(actor)
+
+
+def _answers(references: Sequence[Any]) -> list[Any]:
+    """What actors answer before their ranks run. Raises what they raised, or EnvironmentFailed."""
+    import ray
+
+    try:
+        return list(ray.get(list(references)))
+    except ray.exceptions.RayError as error:
+        cause = getattr(error, "cause", None) or error
+        if isinstance(cause, RlcoreError):
+            raise cause from error
+        raise EnvironmentFailed(f"the ranks cannot be started: {one_line(cause)}") from error
+
+
+@contextmanager
+def _noted_signals() -> Iterator[list[int]]:
+    """Note signals in the list, to pass them on to the ranks, which have rlcore's rules for them."""
+    noted: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, note) for number in numbers if signal.getsignal(number) != signal.SIG_IGN}
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _variables(ranks: Sequence[Rank], attempt: int, job: str) -> list[dict[str, str | None]]:
+    """The variables of each rank: those of rlcore that are set here, and those that ``torchrun`` sets.
+
+    The store of the ranks is in the actor of rank 0.
+    """
+    places = [each.place for each in ranks]
+    (port,) = _answers([ranks[0].actor.store.remote(places[0].address)]) if len(ranks) > 1 else (0,)
+    shared: dict[str, str | None] = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    shared |= {name: value for name, value in os.environ.items() if name.startswith("RLCORE_")}
+    shared |= {
         "WORLD_SIZE": str(len(ranks)),
         "MASTER_ADDR": places[0].address,
         "MASTER_PORT": str(port),
@@ -180,28 +277,22 @@ def _variables(ranks: Sequence[RemoteProcess], attempt: int, job: str) -> list[d
     found = []
     for rank, place in enumerate(places):
         same = [number for number, each in enumerate(places) if each.node == place.node]
-        gpus = list(dict.fromkeys(gpu for number in same for gpu in places[number].gpus))
         own = {"RANK": str(rank), "LOCAL_RANK": str(same.index(rank)), "LOCAL_WORLD_SIZE": str(len(same))}
+        gpus = dict.fromkeys(gpu for number in same for gpu in places[number].gpus)
         if gpus:
             own["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)  # the rank takes the one with its local number
-        if place.interface:
-            own |= _interfaces(place.interface)
+        if place.interface:  # for gloo and nccl to listen on it alone, unless the variables are set here
+            for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+                own[name] = os.environ.get(name, place.interface)
         found.append({**shared, **own})
     return found
 
 
-def _interfaces(name: str) -> Mapping[str, str]:
-    """The variables that let gloo and nccl listen on one network interface, unless they are set here."""
-    names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
-    return {variable: os.environ.get(variable, name) for variable in names}
-
-
-def _described(ranks: Sequence[RemoteProcess]) -> str:
+def _described(ranks: Sequence[Rank]) -> str:
     """``4 ranks: 0 to 1 on a.example, 2 to 3 on b.example``."""
     of_host: dict[tuple[str, str], list[int]] = {}
     for number, rank in enumerate(ranks):
-        if rank.place is not None:
-            of_host.setdefault((rank.place.node, rank.place.host), []).append(number)
+        of_host.setdefault((rank.place.node, rank.place.host), []).append(number)
     parts = []
     for (_, host), numbers in of_host.items():
         shown = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
@@ -209,31 +300,33 @@ def _described(ranks: Sequence[RemoteProcess]) -> str:
     return f"{len(ranks)} rank{'s' * (len(ranks) > 1)}: {', '.join(parts)}; rank 0 writes the run directory here"
 
 
-def _failures(ranks: Sequence[RemoteProcess]) -> str:
+def _failures(ranks: Sequence[Rank]) -> str:
     """What ended by itself: ranks that a signal ended or that were lost, or else those with an exit code."""
-    codes = {number: each.code for number, each in enumerate(ranks) if each.code and not (each.killed and each.lost)}
-    failed = [number for number, code in codes.items() if code < 0] or list(codes)
+    codes = {number: each.code for number, each in enumerate(ranks) if each.code and not each.killed}
+    failed = {number: code for number, code in codes.items() if code < 0} or codes
     parts = []
-    for number in failed:
-        code = ranks[number].code
-        assert code is not None
-        how = (
-            "its host or actor was lost"
-            if ranks[number].lost
-            else f"signal {-code}"
-            if code < 0
-            else f"exit code {code}"
-        )
-        parts.append(f"rank {number} ended ({how})")
+    for number, code in failed.items():
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        parts.append(f"rank {number} ended ({'its host or actor was lost' if ranks[number].lost else how})")
     return ", ".join(parts)
+
+
+def _amounts(resources: Mapping[str, float]) -> str:
+    return ", ".join(f"{amount:g} {name}" for name, amount in resources.items()) or "nothing"
 
 
 def _is_countable(name: str) -> bool:
     return "memory" not in name and not name.startswith("node:")
 
 
-def _say(text: str) -> None:
-    from rlcore import echo
+def _print_line(stream: int, line: bytes) -> None:
+    """Print a line of a rank to the stream of this process that it was written to."""
+    target = sys.stderr if stream == STDERR else sys.stdout
+    with suppress(OSError, ValueError):  # a closed terminal or pipe ends no run
+        target.write(line.decode("utf-8", "replace"))
+        target.flush()
 
+
+def _say(text: str) -> None:
     sys.stdout.flush()
     echo(text, err=True)

@@ -180,37 +180,16 @@ MOST_ROWS = 128  # above this PyTorch is faster
 def numpy_actor(model: Actor) -> NumpyActor | None:
     """:meth:`Actor.policy` in NumPy, normalization included.
 
-    None for images and encoders, for an actor that overrides any part, and for an activation that is not in
+    None for images, encoders and memory, for an actor that overrides any part, and for an activation that is not in
     :data:`NUMPY_FUNCTIONS`.
 
     The returned function reads the model's own weights, so updates in place need no other call. Call it again if the
     normalizer changes, or if parameters move to other memory.
     """
-    plain = _is_plain(model) and model.actor.activation in NUMPY_FUNCTIONS
-    if model.inputs.images or model.memory_size or not plain:
+    if not _is_plain(model):
         return None
-    activate = NUMPY_FUNCTIONS[model.actor.activation]
-    plain_layers = [layer for layer in model.actor.layers if is_plain_linear(layer)]
-    hidden = [(to_numpy(layer.weight).T, to_numpy(layer.bias)) for layer in plain_layers]
-    head = model.policy_head
-    weight, bias = to_numpy(head.linear.weight).T, to_numpy(head.linear.bias)
-    continuous = head.continuous
-    normalize = _normalizer(model.inputs)
-
-    def forward(x: FloatArray) -> tuple[FloatArray | None, FloatArray | None]:
-        if normalize is not None:
-            x = normalize(x)
-        for hidden_weight, hidden_bias in hidden:
-            x = x @ hidden_weight
-            x += hidden_bias
-            x = activate(x)
-        output = x @ weight
-        output += bias
-        if not head.logits:
-            return output, None
-        return (output[:, :continuous] if continuous else None), output[:, continuous:]
-
-    return forward
+    arrays, activation, split = numpy_layers(model), model.actor.activation, model.policy_head.split
+    return lambda x: split(numpy_network(x, arrays, activation))
 
 
 def _is_plain(model: Actor) -> bool:
@@ -220,22 +199,40 @@ def _is_plain(model: Actor) -> bool:
         and type(model.inputs) is ObservationInputs
         and type(model.actor) is Body
         and type(model.policy_head) is PolicyHead
-        and not model.actor.vector_encoders
+        and not (model.inputs.images or model.memory_size or model.actor.vector_encoders)
+        and model.actor.activation in NUMPY_FUNCTIONS
         and all(is_plain_linear(layer) for layer in (*model.actor.layers, model.policy_head.linear))
     )
 
 
-@torch.no_grad()
-def agrees(model: Actor, actor: NumpyActor) -> bool:
-    """Whether ``actor`` computes what the model does, on a few rows."""
-    x = np.random.default_rng(0).standard_normal((4, model.inputs.vector_size), np.float32)
-    expected = model.policy(model.inputs((torch.from_numpy(x),)))
-    for ours, theirs in zip(actor(x), expected, strict=True):
-        if (ours is None) != (theirs is None):
-            return False
-        if ours is not None and theirs is not None and not np.allclose(ours, to_numpy(theirs), 1e-3, 1e-3):
-            return False
-    return True
+def numpy_layers(model: Actor) -> list[FloatArray]:
+    """Shift, factor and limit of the normalization, if there is one; weight [in, out] and bias [out] of each layer."""
+    arrays: list[FloatArray] = []
+    if (normalizer := model.inputs.normalizer) is not None:
+        normalized = to_numpy(model.inputs.normalized_columns)  # the other columns pass unchanged
+        values = (to_numpy(normalizer.shift), to_numpy(normalizer.inverse_std), np.float32(normalizer.clip))
+        for value, unchanged in zip(values, (0, 1, np.inf), strict=True):
+            arrays.append(np.where(normalized, value, unchanged).astype(np.float32))
+    for layer in (*model.actor.layers, model.policy_head.linear):
+        arrays += [to_numpy(layer.weight).T, to_numpy(layer.bias)]
+    return arrays
+
+
+def numpy_network(x: FloatArray, arrays: Sequence[FloatArray], activation: str) -> FloatArray:
+    """Return the output [..., R, columns + logits] for x [..., R, size]; ``arrays`` are as :func:`numpy_layers` says.
+
+    Arrays of several networks may be stacked, [..., in, out] and [..., 1, out].
+    """
+    if len(arrays) % 2:  # three of the normalization
+        shift, factor, limit = arrays[:3]
+        x = np.clip((x - shift) * factor, -limit, limit)
+    layers = arrays[len(arrays) % 2 * 3 :]
+    for index in range(0, len(layers), 2):
+        if index:
+            x = NUMPY_FUNCTIONS[activation](x)
+        x = np.matmul(x, layers[index])
+        x += layers[index + 1]
+    return x
 
 
 @torch.no_grad()
@@ -251,30 +248,6 @@ def draws_agree(distribution: ActionDistribution, device: torch.device) -> bool:
     drawn = distribution.sample(at, torch.from_numpy(noise).to(device))
     pairs = ((draw(columns, noise), drawn), (draw(columns, None), distribution.deterministic(at)))
     return all(np.allclose(ours, to_numpy(theirs), 1e-3, 1e-3) for ours, theirs in pairs)
-
-
-def _normalizer(inputs: ObservationInputs) -> Callable[[FloatArray], FloatArray] | None:
-    if inputs.normalizer is None:
-        return None
-    shift, factor, limit = normalization(inputs)
-    return lambda x: np.clip((x - shift) * factor, -limit, limit)
-
-
-def normalization(inputs: ObservationInputs) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Shift, factor and limit of the normalization of vector observations, each [vector_size].
-
-    A column that is not normalized passes unchanged: 0, 1 and no limit.
-    """
-    normalizer = inputs.normalizer
-    if normalizer is None:
-        zeros = np.zeros(inputs.vector_size, np.float32)
-        return zeros, zeros + np.float32(1), zeros + np.float32(np.inf)
-    normalized = to_numpy(inputs.normalized_columns)
-    mean, inverse_std = (to_numpy(part) for part in normalizer.scale())
-    limit = np.where(normalized, np.float32(normalizer.clip), np.float32(np.inf))
-    shift = np.where(normalized, mean, 0).astype(np.float32)
-    factor = np.where(normalized, inverse_std, 1).astype(np.float32)
-    return shift, factor, limit
 
 
 def _numpy_tanh(x: FloatArray) -> FloatArray:

@@ -343,11 +343,7 @@ class _PartOfBehavior:
             row, text, fix = found
             slot = int(self._slots[row if rows is None else int(rows[row])])
             env = int(self._env_index[slot])
-            raise NonFiniteError(
-                f"behavior {self._name!r}: {what} of slot {slot} (environment {env}) is {text}; {fix}",
-                env,
-                latest=what.startswith("observation"),
-            )
+            raise NonFiniteError(f"behavior {self._name!r}: {what} of slot {slot} (environment {env}) is {text}; {fix}")
 
     def _check(self, what: str, whole: NDArray[Any], given: Any, rows: int) -> None:
         """Refuse an array of another shape or kind, which a copy would broadcast or round."""

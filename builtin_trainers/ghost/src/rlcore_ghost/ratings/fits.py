@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from math import log
 from typing import Any, Final, NamedTuple
 
@@ -10,9 +11,10 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore_ghost.selfplay.match_log import Matches, MatchLog
+from rlcore_ghost.selfplay.elo import pairs_that_met
+from rlcore_ghost.selfplay.match_log import Matches
 
-__all__ = ["BradleyTerry", "Skill", "bradley_terry", "seated_pairs", "weng_lin"]
+__all__ = ["BradleyTerry", "Skill", "bradley_terry", "weng_lin"]
 
 POINTS_PER_LOGIT: Final = 400.0 / log(10.0)  # Elo's scale
 
@@ -33,7 +35,7 @@ class BradleyTerry:
     advantages: tuple[float, ...]
 
 
-def bradley_terry(log: MatchLog | Matches, anchor: str, initial: float = 1200.0) -> BradleyTerry:
+def bradley_terry(matches: Matches, anchor: str, initial: float = 1200.0) -> BradleyTerry:
     """Fit ratings to all matches, whatever their order: the log-odds of a win are the difference of two strengths.
 
     The strength is the player's rating and the advantage of its team (Bradley and Terry, 1952, with order effects as in
@@ -41,90 +43,55 @@ def bradley_terry(log: MatchLog | Matches, anchor: str, initial: float = 1200.0)
     as half a win of both. The rating of ``anchor`` is ``initial``, so fits of different times can be compared. Each
     player has one more game, a draw, shared out over its opponents in proportion to their games: it keeps players
     finite that never lost or never won.
-
-    Raises ValueError if ``anchor`` is not a player.
     """
-    matches = log.matches() if isinstance(log, MatchLog) else log
-    if anchor not in matches.names:
-        raise ValueError(f"anchor: the log has no player {anchor!r}")
     pinned = matches.names.index(anchor)
-    teams = matches.players.shape[1]
-    one, other, first, second, points, games = seated_pairs(matches, _connected(matches.games, pinned))
-    size = len(matches.names)
-    played = np.bincount(one, games, size) + np.bincount(other, games, size)
+    rated = _connected(matches.games, pinned)
+    pairs = pairs_that_met(matches.players, matches.ranks, matches.count)
+    one, other, share, games, first, second = (each[np.isin(pairs[0], rated)] for each in pairs)
+    played = np.bincount(one, games, len(matches.names)) + np.bincount(other, games, len(matches.names))
     drawn = games * (1.0 / played[one] + 1.0 / played[other]) / 2.0
-    there, column = np.unique(np.concatenate((one, other, [pinned])), return_inverse=True)
-    size = len(there)
-    ours, theirs = column[: len(one)], column[len(one) : -1]
-    columns = np.stack((ours, theirs, size + first, size + second))  # [4, U]
-    # Advantages are held by a weak prior only; it decides where teams cannot be told from the players in them.
-    holds = np.concatenate((np.zeros(size), np.full(teams, 1e-3)))
-    strengths = _logistic_fit(columns, points + drawn / 2.0, games + drawn, holds, int(column[-1]))
-    scaled = strengths * POINTS_PER_LOGIT
+    size, teams = len(rated), matches.players.shape[1]
+    columns = np.stack((*np.searchsorted(rated, (one, other)), size + first, size + second))  # [4, U]
+    # Weak priors decide what the games leave open: the level of all ratings, which the anchor then shifts, and
+    # advantages where teams cannot be told from the players in them.
+    holds = np.concatenate((np.full(size, 1e-9), np.full(teams, 1e-3)))
+    scaled = POINTS_PER_LOGIT * _logistic_fit(columns, share * games + drawn / 2.0, games + drawn, holds)
+    ratings = initial + scaled[:size] - scaled[np.searchsorted(rated, pinned)]
     advantages = scaled[size:] - scaled[size:].mean()
     return BradleyTerry(
-        {matches.names[index]: initial + float(each) for index, each in zip(there, scaled, strict=False)},
-        tuple(float(each) for each in advantages),
+        {matches.names[index]: float(rating) for index, rating in zip(rated, ratings, strict=True)},
+        tuple(advantages.tolist()),
     )
-
-
-def seated_pairs(matches: Matches, among: NDArray[np.int64]) -> tuple[Any, ...]:
-    """The pairs of players in ``among`` that met, by their teams: six arrays [U].
-
-    They are both players, their teams, the points of the first one (draws are half a point), and the games.
-    """
-    size, teams = len(matches.names), matches.players.shape[1]
-    first, second = np.triu_indices(teams, 1)
-    one, other = matches.players[:, first].astype(np.int64), matches.players[:, second].astype(np.int64)
-    met = (one != other) & np.isin(one, among)
-    key = ((one * size + other) * teams + first) * teams + second
-    score = (np.sign(matches.ranks[:, second].astype(np.int64) - matches.ranks[:, first]) + 1) / 2.0
-    count = np.broadcast_to(matches.count[:, None], met.shape)[met].astype(np.float64)
-    keys, at = np.unique(key[met], return_inverse=True)
-    points, games = np.bincount(at, score[met] * count, len(keys)), np.bincount(at, count, len(keys))
-    players, seats = keys // teams**2, keys % teams**2
-    return players // size, players % size, seats // teams, seats % teams, points, games
 
 
 SIGNS = np.array([1.0, -1.0, 1.0, -1.0])  # of the weights that make the log-odds of a pair
 
 
-def _logistic_fit(columns: NDArray[np.int64], points: Floats, games: Floats, holds: Floats, zero: int) -> Floats:
-    """Newton's method for the W weights of a logistic regression; the weight ``zero`` stays 0.
+def _logistic_fit(columns: NDArray[np.int64], points: Floats, games: Floats, holds: Floats) -> Floats:
+    """Newton's method for the W weights of a logistic regression.
 
     ``columns`` [4, U] are the weights that make up the log-odds of each pair; ``holds`` [W] are the precisions of
     priors around 0.
     """
     size = len(holds)
-    free = np.arange(size) != zero
-
-    def logits(weights: Floats) -> Floats:
-        found: Floats = SIGNS @ weights[columns]
-        return found
+    signed = list(zip(SIGNS, columns, strict=True))
 
     def loss(weights: Floats) -> float:
-        odds = logits(weights)
+        odds = SIGNS @ weights[columns]
         return float(games @ np.logaddexp(0.0, odds) - points @ odds + 0.5 * holds @ weights**2)
 
-    weights = np.zeros(size)
-    if not len(points):
-        return weights
-    value = loss(weights)
+    weights, step = np.zeros(size), np.ones(size)
     for _ in range(100):
-        expected = 0.5 * (1.0 + np.tanh(0.5 * logits(weights)))
-        left = points - games * expected
-        gradient = sum(sign * np.bincount(at, left, size) for sign, at in zip(SIGNS, columns, strict=True))
-        spread = games * expected * (1.0 - expected)
+        expected = 0.5 * (1.0 + np.tanh(0.5 * (SIGNS @ weights[columns])))
+        left, spread = points - games * expected, games * expected * (1.0 - expected)
+        gradient = sum(sign * np.bincount(at, left, size) for sign, at in signed) - holds * weights
         curvature = np.diag(holds)
-        for sign, at in zip(SIGNS, columns, strict=True):
-            for other_sign, other in zip(SIGNS, columns, strict=True):
-                np.add.at(curvature, (at, other), sign * other_sign * spread)
-        step = np.zeros(size)
-        step[free] = np.linalg.solve(curvature[np.ix_(free, free)], (gradient - holds * weights)[free])
-        share = 1.0
-        while (reached := loss(weights + share * step)) > value and share > 1e-6:
-            share /= 2.0
-        weights, value = weights + share * step, min(value, reached)
+        for (sign, at), (other_sign, other) in product(signed, signed):
+            np.add.at(curvature, (at, other), sign * other_sign * spread)
+        step = np.linalg.solve(curvature, gradient)
+        while loss(weights + step) > loss(weights) and np.abs(step).max() > 1e-9:
+            step /= 2.0
+        weights += step
         if np.abs(step).max() < 1e-9:
             break
     return weights
@@ -153,16 +120,15 @@ class Skill(NamedTuple):
     sigma: float
 
 
-def weng_lin(log: MatchLog | Matches, at_most: int = 20_000) -> dict[str, Skill]:
+def weng_lin(matches: Matches, at_most: int = 20_000) -> dict[str, Skill]:
     """Rate all players of matches of any number of teams (Weng and Lin, JMLR 2011; OpenSkill's Plackett-Luce model).
 
-    Matches are rated in the order of their steps, those of one flush in an order drawn with a fixed seed. Of more than
+    Matches are rated in the order of their steps, those of one step in an order drawn with a fixed seed. Of more than
     ``at_most`` matches, that many are rated, spread evenly over the log. A player of several teams changes by what all
     of them change by. Matches of a player against itself alone are left out, as are players without other matches.
     """
     from openskill.models import PlackettLuce
 
-    matches = log.matches() if isinstance(log, MatchLog) else log
     model = PlackettLuce()
     new = Skill(model.mu, model.sigma)
     skills: dict[int, Skill] = {}

@@ -9,7 +9,6 @@ Shapes: N environments, T teams, G games.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import combinations, combinations_with_replacement, permutations, product
 from typing import Any
@@ -25,7 +24,6 @@ from rlcore import (
     ConfigError,
     Environment,
     EpisodeSeeds,
-    EvaluationSettings,
     Player,
     RunContext,
     RunStateError,
@@ -37,6 +35,7 @@ from rlcore import (
     derive_seed,
     saved_mapping,
 )
+from rlcore_ghost.matches import teams_in
 from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.records import NAME
 from rlcore_ghost.selfplay.controller import Controller
@@ -50,7 +49,6 @@ from rlcore_ghost.settings import NoParameters, SelfPlaySettings
 
 __all__ = ["RoundRobin", "add_round_robin", "lineups"]
 
-MOST_ENVS = 64  # environments that step together, unless the run trains in more
 FILLER = -1  # the player of games that fill up environments until the last game is over
 
 
@@ -99,82 +97,44 @@ def lineups(
     return np.array(rows, np.int64).reshape(len(rows), len(owners))
 
 
-class Schedule:
-    """Hands out the games: which lineup each environment plays, and which games are still to be played."""
-
-    def __init__(self, games: NDArray[np.int64], num_envs: int) -> None:
-        """``games`` [G, T] are the players of each game."""
-        self._left = deque(games)
-        self._filler = np.full(games.shape[1], FILLER)
-        self._lineups: list[dict[int, NDArray[np.int64]]] = [{} for _ in range(num_envs)]  # by number of the game
-        self.last = np.full(num_envs, -1)  # [N] number of the latest game that counts
-        self.began = np.zeros(num_envs, np.int64)  # [N] the step in which it began
-        self.steps = 0
-
-    @property
-    def left(self) -> bool:
-        """Whether there are games that no environment has begun."""
-        return bool(self._left)
-
-    def lineup(self, env: int, game: int) -> NDArray[np.int64]:
-        """The players [T] of the game numbered ``game`` of an environment; a new number is the next game to play."""
-        known = self._lineups[env]
-        if game not in known:
-            if self._left:
-                known[game] = self._left.popleft()
-                self.last[env], self.began[env] = game, self.steps
-            else:
-                known[game] = self._filler
-            known.pop(game - 2, None)
-        return known[game]
-
-
 class Contestants(GhostTrainer):
-    """A ghost trainer in which all agents are ghosts, chosen by a schedule.
+    """A ghost trainer in which all agents are ghosts: game r of each environment has the players in row r of a table.
 
     Attributes:
-        places: The place in the pool of each player of the log, by its index.
+        table: [rounds, N, T] the players of each game.
     """
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._stopped = True
-        self.places: dict[int, int] = {}
-        self._schedule: Schedule | None = None
-
-    @property
-    def game(self) -> NDArray[np.int64]:
-        """[N] number of the game that the behavior is in."""
-        return self._game
+    table: NDArray[np.int64]
 
     def take_up(self, state: Mapping[str, Any], model: Mapping[str, Any]) -> list[int]:
         """Take the policies of a checkpoint, and return their players. Raises RunStateError for a wrong ``state``."""
-        self.pool.load(*self.pool.saved(saved_mapping(state, ENTRY), self.trainer.snapshot))
+        self._stopped = True
+        pool, names = self.ghosts.pool, self.controller.log.names
+        pool.load_state_dict(saved_mapping(state, ENTRY), self.trainer.snapshot)
         self.trainer.load_model(model)
-        self.places = {self.pool.member(place).player: place for place in self.pool.candidates}
-        names = self.controller.log.names
-        for player, place in self.places.items():
-            if player >= len(names) or names[player] != self.pool.member(place).name:
-                raise SavedValueError(f"the snapshot {self.pool.member(place).name!r} is not in the match log")
+        self._places = {pool.member(place).player: place for place in pool.candidates}
+        for player, place in self._places.items():
+            if player >= len(names) or names[player] != pool.member(place).name:
+                raise SavedValueError(f"the snapshot {pool.member(place).name!r} is not in the match log")
         current = self.trainer.snapshot()
         for player in (self._player, FILLER):
-            self.places[player] = self.pool.add(Member(self.name, player, current))
-        return [player for player in self.places if player != FILLER]
+            self._places[player] = pool.add(Member(self.name, player, current))
+        return [player for player in self._places if player != FILLER]
 
-    def follow(self, schedule: Schedule) -> None:
-        """Play the games of ``schedule``."""
-        self._schedule = schedule
+    @property
+    def game(self) -> NDArray[np.int64]:
+        """[N] number of the row that each environment plays, from 0."""
+        return self._game - 1
 
     def _assign(self, slots: NDArray[np.intp]) -> None:
-        assert self._schedule is not None
-        own = np.searchsorted(self.controller.teams, self.teams)
-        for env in np.unique(self._env[slots]).tolist():
-            lineup = self._schedule.lineup(env, int(self._game[env]))
-            self._assigned[:, env] = [self.places[player] for player in lineup[own].tolist()]
+        envs = np.unique(self._env[slots])
+        rows = np.minimum(self.game[envs], len(self.table) - 1)  # the last row has fillers only
+        players = self.table[rows, envs][:, self.teams]
+        self.ghosts.assigned[:, envs] = np.vectorize(self._places.get)(players).T
         super()._assign(slots)
 
     def _void(self, over: NDArray[np.intp], batch: AgentBatch) -> NDArray[np.bool_]:
-        void: NDArray[np.bool_] = super()._void(over, batch) | (self.place[over] == self.places[FILLER])
+        void: NDArray[np.bool_] = super()._void(over, batch) | (self.ghosts.place[over] == self._places[FILLER])
         return void
 
     def _boundaries(self) -> None:
@@ -189,12 +149,13 @@ def add_round_robin(
     The players are the candidates of the pools in ``trainers``, the states in the checkpoint that ``saved`` is at, and
     the current policies. Equal seeds play equal games. Raises ConfigError or RunStateError if no games can be played.
     """
-    num_envs = min(max(MOST_ENVS, saved.context.num_envs), games * _most_pairs(trainers))
-    with saved.environment(num_envs, seed) as environment:
-        context = attrs.evolve(saved.context, num_envs=num_envs, behaviors=dict(environment.behaviors))
+    with saved.environment(saved.context.num_envs, seed) as environment:
+        context = attrs.evolve(saved.context, behaviors=dict(environment.behaviors))
         blocks = behaviors_with_self_play(context)
         controller = controller_of(context, blocks)
-        _require_all_teams(environment, controller, blocks)
+        if not teams_in({name: spec for name, (spec, _) in blocks.items()})[1]:
+            names = ", ".join(map(str, controller.teams))
+            raise ConfigError(f"not every environment has the teams {names}, so pairs cannot meet in each of them")
         controller.log = log
         contestants, players = {}, {}
         for name, (spec, block) in blocks.items():
@@ -203,25 +164,16 @@ def add_round_robin(
                 players[name] = contestants[name].take_up(saved_mapping(trainers, name), saved.models[name])
             except RunStateError as error:
                 raise RunStateError(f"{saved.checkpoint}: behavior {name!r}: {error}") from error
-        owners = [name for team in controller.teams for name, each in contestants.items() if team in each.teams]
+        owners = [name for team in range(log.teams) for name, each in contestants.items() if team in each.teams]
         drawn = lineups(owners, players, games, derive_generator(seed, "round_robin"))
-        others = _others(saved, context, blocks, seed)
-        rated = _play(saved, environment, contestants, others, drawn, log, derive_seed(seed, "round_robin"))
+        others = {}  # the agents without self-play, which act with their current policies
+        for name, spec in context.behaviors.items():
+            if name not in blocks:
+                trainer = _trainer(saved, context, spec)
+                trainer.load_model(saved.models[name])
+                others[name] = Player(trainer.policy, spec.slots, derive_seed(seed, name))
+        rated = _play(saved, environment, contestants, others, drawn, derive_seed(seed, "round_robin"))
     return RoundRobin(sum(map(len, players.values())), len(drawn), len(drawn) - rated)
-
-
-def _most_pairs(trainers: Mapping[str, Mapping[str, Any]]) -> int:
-    """No fewer than the pairs of players, at least one."""
-    pools = [saved_mapping(state, ENTRY) for state in trainers.values() if ENTRY in state]
-    players = sum(1 + sum(len(pool.get(part, ())) for part in ("fixed", "window", "guests")) for pool in pools)
-    return max(1, players * (players - 1) // 2)
-
-
-def _require_all_teams(environment: Environment, controller: Controller, blocks: Mapping[str, Any]) -> None:
-    teams = [np.stack([spec.env_index, spec.team], 1) for spec, _ in blocks.values()]
-    if len(np.unique(np.concatenate(teams), axis=0)) != environment.num_envs * len(controller.teams):
-        names = ", ".join(map(str, controller.teams))
-        raise ConfigError(f"not every environment has the teams {names}, so pairs cannot meet in each of them")
 
 
 def _contestants(
@@ -252,46 +204,38 @@ def _trainer(saved: SavedRun, context: RunContext, spec: BehaviorSpec) -> Traine
     return saved.plugins.create(record, settings=settings, behavior=spec, run=context, without=NAME)
 
 
-def _others(saved: SavedRun, context: RunContext, blocks: Mapping[str, Any], seed: int) -> dict[str, Player]:
-    """The agents without self-play, which act with their current policies."""
-    players = {}
-    for name, spec in context.behaviors.items():
-        if name not in blocks:
-            trainer = _trainer(saved, context, spec)
-            trainer.load_model(saved.models[name])
-            players[name] = Player(trainer.policy, spec.slots, derive_seed(seed, name))
-    return players
-
-
 def _play(
     saved: SavedRun,
     environment: Environment,
     contestants: Mapping[str, Contestants],
     others: Mapping[str, Player],
     games: NDArray[np.int64],
-    log: MatchLog,
     seed: int,
 ) -> int:
-    """Play the ``games`` [G, T], add those with a result to ``log``, and return their number."""
+    """Play the ``games`` [G, T], add those with a result to the log, and return their number."""
     controller = next(iter(contestants.values())).controller
-    evaluation = saved.config.evaluation
-    settings = EvaluationSettings(interval=None) if evaluation is None else evaluation
-    steps = settings.max_episode_steps
-    limit = np.inf if steps is None else steps
-    schedule = Schedule(games, environment.num_envs)
-    step, episodes, rated = max(saved.steps.values()), np.zeros(environment.num_envs, np.int64), 0
-    while schedule.left:
-        schedule.last[:] = -1
+    evaluation, envs = saved.config.evaluation, environment.num_envs
+    limit = np.inf if evaluation is None or evaluation.max_episode_steps is None else evaluation.max_episode_steps
+    table = np.full((len(games) // envs + 2, envs, games.shape[1]), FILLER)
+    table.reshape(-1, games.shape[1])[: len(games)] = games
+    last = (len(games) - 1 - np.arange(envs)) // envs  # [N] row of the last game that counts
+    for trainer in contestants.values():
+        trainer.table = table
+
+    def row() -> NDArray[np.int64]:
+        """[N] the row that each environment plays."""
+        least: NDArray[np.int64] = np.min([trainer.game for trainer in contestants.values()], axis=0)
+        return least
+
+    finished, episodes = [], np.zeros(envs, np.int64)
+    while (row() < last).any():
         batches = environment.reset(EpisodeSeeds(seed), episodes)
         for name, trainer in contestants.items():
-            trainer.follow(schedule)
             trainer.begin(batches[name])
         for player in others.values():
             player.begin()
-        while True:
-            open_games = np.any([trainer.game <= schedule.last for trainer in contestants.values()], 0)
-            if not (open_games & (schedule.steps - schedule.began < limit)).any():
-                break  # all games that are left go on and on, or there are none
+        played, steps = row(), np.zeros(envs, np.int64)  # of the open games
+        while ((played <= last) & (steps < limit)).any():  # else all games that are left go on and on
             actions = {name: trainer.act(batches[name]) for name, trainer in contestants.items()}
             actions |= {name: player.act(batches[name], deterministic=False) for name, player in others.items()}
             batches = environment.step(actions)
@@ -299,9 +243,10 @@ def _play(
                 trainer.observe(actions[name], batches[name])
             for name, player in others.items():
                 player.observe(batches[name])
-            schedule.steps += 1
-            finished = controller.take_games()
-            log.add(step, finished.players, finished.ranks)
-            rated += len(finished)
+            finished.append(controller.take_games())
+            before, played = played, row()
+            steps = np.where(played == before, steps + 1, 0)
         episodes = environment.episodes + 1
-    return rated
+    rated = np.concatenate(finished) if finished else controller.take_games()
+    controller.log.add(max(saved.steps.values()), rated["players"], rated["ranks"])
+    return len(rated)

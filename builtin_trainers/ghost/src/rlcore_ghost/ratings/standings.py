@@ -10,8 +10,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore_ghost.ratings.fits import BradleyTerry, Skill, bradley_terry, seated_pairs, weng_lin
-from rlcore_ghost.selfplay.elo import EloTable, expected_score
+from rlcore_ghost.ratings.fits import BradleyTerry, Skill, bradley_terry, weng_lin
+from rlcore_ghost.selfplay.elo import EloTable, expected_score, pairs_that_met
 from rlcore_ghost.selfplay.match_log import Matches, MatchLog, snapshot_parts
 
 __all__ = ["Cycle", "PayOff", "PlayerStanding", "RatingPoint", "Standings", "default_anchor", "nash_average"]
@@ -137,26 +137,22 @@ class Standings:
     pay_off: PayOff
 
     @classmethod
-    def of(
-        cls, log: MatchLog, elo: EloTable | None = None, anchor: str | None = None, initial: float | None = None
-    ) -> Standings:
+    def of(cls, log: MatchLog, elo: EloTable | None = None, anchor: str | None = None) -> Standings:
         """Compute the standings of a log, with its live ratings if there are any.
 
-        ``anchor`` is :func:`default_anchor` by default, and ``initial`` the initial rating of ``elo``. Raises
-        ValueError for an unknown anchor.
+        ``anchor`` is :func:`default_anchor` by default; its rating is the initial one of ``elo``.
         """
         matches = log.matches()
         anchor = default_anchor(matches) if anchor is None else anchor
-        initial = (1200.0 if elo is None else elo.initial) if initial is None else initial
+        initial = 1200.0 if elo is None else elo.initial
         fitted = BradleyTerry({}, ()) if anchor is None else bradley_terry(matches, anchor, initial)
-        fit = fitted.ratings
         alone = (matches.players == matches.players[:, :1]).all(axis=1)
         return cls(
             anchor=anchor,
             initial=initial,
             advantages=fitted.advantages,
-            players=_players(log, matches, elo, fit),
-            curve=_curve(log, elo, fit),
+            players=_players(log, matches, elo, fitted.ratings),
+            curve=_curve(log, elo, fitted.ratings),
             pay_off=_pay_off(matches, fitted),
             matches=int(matches.count.sum()),
             self_matches=int(matches.count[alone].sum()),
@@ -165,20 +161,14 @@ class Standings:
 
     def to_json(self) -> dict[str, Any]:
         """Return the standings as JSON values; a share of players that never met is None."""
-        pay_off = self.pay_off
-        shares = [[None if np.isnan(each) else float(each) for each in row] for row in pay_off.shares]
-        players = [
-            {**attrs.asdict(each, filter=lambda field, _: field.name != "skill"), **each.skill._asdict()}
-            for each in self.players
-        ]
-        tables = {name: getattr(pay_off, name).tolist() for name in ("games", "wins", "draws")}
-        return {
-            **attrs.asdict(self, filter=lambda field, _: field.name != "pay_off"),
-            "players": players,
-            "pay_off": {"names": pay_off.names, **tables, "shares": shares},
-            "cycles": [attrs.asdict(each) for each in pay_off.cycles],
-            "nash": pay_off.nash,
-        }
+        found = attrs.asdict(self)
+        pay_off = found["pay_off"]
+        for player in found["players"]:
+            player |= player.pop("skill")._asdict()
+        for name in ("games", "wins", "draws"):
+            pay_off[name] = pay_off[name].tolist()
+        pay_off["shares"] = [[None if np.isnan(each) else each for each in row] for row in self.pay_off.shares.tolist()]
+        return {**found, "cycles": pay_off.pop("cycles"), "nash": pay_off.pop("nash")}
 
 
 def default_anchor(matches: Matches) -> str | None:
@@ -201,10 +191,8 @@ def nash_average(advantages: NDArray[np.float64]) -> NDArray[np.float64]:
 
     size = len(advantages)
     cost = np.append(np.zeros(size), 1.0)  # the last variable is the largest probability
-    at_most = np.block(
-        [[advantages, np.zeros((size, 1))], [np.eye(size), -np.ones((size, 1))]]
-    )  # no row wins; no probability is larger
-    # The value of an antisymmetric game is 0; the slack is for rounding.
+    at_most = np.block([[advantages, np.zeros((size, 1))], [np.eye(size), -np.ones((size, 1))]])
+    # No row wins: the value of an antisymmetric game is 0, and the slack is for rounding. No probability is larger.
     limits = np.append(np.full(size, 1e-9), np.zeros(size))
     found = linprog(cost, at_most, limits, np.append(np.ones(size), 0.0)[None], [1.0], bounds=(0.0, 1.0))
     return np.clip(np.asarray(found.x[:size], np.float64), 0.0, 1.0)
@@ -213,28 +201,23 @@ def nash_average(advantages: NDArray[np.float64]) -> NDArray[np.float64]:
 def _players(
     log: MatchLog, matches: Matches, elo: EloTable | None, fit: Mapping[str, float]
 ) -> tuple[PlayerStanding, ...]:
-    skills = weng_lin(matches)
-    games = matches.games.sum(axis=1)
+    skills, games = weng_lin(matches), matches.games.sum(axis=1)
     points = (matches.wins + matches.draws / 2.0).sum(axis=1)
-    newest = {name: index for index, name in enumerate(matches.names[len(log.names) :], len(log.names))}
-    learners = {(snapshot_parts(name.removesuffix("+")) or ("", 0))[0]: (name, at) for name, at in newest.items()}
-    shown = [(name, index, index) for index, name in enumerate(log.names)]
-    shown += [(name, at, log.names.index(learner)) for learner, (name, at) in learners.items()]
+    shown = {name: (index, index) for index, name in enumerate(log.names)}  # with the places of results and live rating
+    newest = {}  # version of each learner
+    for index, name in enumerate(matches.names[len(log.names) :], len(log.names)):
+        learner, _ = snapshot_parts(name.removesuffix("+")) or ("", 0)
+        newest[learner] = (name, index)
+    for learner, (name, index) in newest.items():  # the learner before its first snapshot is left out
+        shown[name] = index, shown.pop(learner)[1]
     found = [
         PlayerStanding(
-            name,
-            int(games[at]),
-            float(points[at] / games[at]),
-            _live(elo, rated),
-            fit.get(name),
-            skills[name],
+            name, int(games[at]), float(points[at] / games[at]), _live(elo, live), fit.get(name), skills[name]
         )
-        for name, at, rated in shown
-        if games[at] and not (name in learners and at == rated)  # the learner before its first snapshot
+        for name, (at, live) in shown.items()
+        if games[at]
     ]
-    return tuple(
-        sorted(found, key=lambda each: -float("inf") if each.bradley_terry is None else each.bradley_terry)[::-1]
-    )
+    return tuple(sorted(found, key=lambda each: -np.inf if each.bradley_terry is None else each.bradley_terry)[::-1])
 
 
 def _curve(log: MatchLog, elo: EloTable | None, fit: Mapping[str, float]) -> tuple[RatingPoint, ...]:
@@ -254,34 +237,28 @@ def _pay_off(matches: Matches, fitted: BradleyTerry) -> PayOff:
     generations = matches.by_generation()
     played = np.flatnonzero(generations.games.any(axis=1))
     snapshots = [index for index in played if snapshot_parts(generations.names[index])]
-    fixed = [index for index in played if not snapshot_parts(generations.names[index])]
+    fixed = [index for index in played if index not in snapshots]
     kept = snapshots[-max(1, MOST_PLAYERS - len(fixed)) :] + fixed[:MOST_PLAYERS]
     names = tuple(generations.names[index] for index in kept)
     at = np.ix_(kept, kept)
     wins, draws, games = generations.wins[at], generations.draws[at], generations.games[at]
     points = wins + draws / 2.0 - _by_teams(generations, fitted)[at]
+    cycles = _cycles(names, np.clip(_shares(points, games), 0.0, 1.0), games)
     learners = {(snapshot_parts(name) or ("",))[0] for name in names} - {""}
-    return PayOff(
-        names,
-        games,
-        wins,
-        draws,
-        _cycles(names, np.clip(_shares(points, games), 0.0, 1.0), games),
-        {} if len(learners) > 1 else _nash(names, points, games, fitted.ratings),
-    )
+    nash = {} if len(learners) > 1 else _nash(names, points, games, fitted.ratings)
+    return PayOff(names, games, wins, draws, cycles, nash)
 
 
 def _by_teams(matches: Matches, fitted: BradleyTerry) -> NDArray[np.float64]:
     """[P, P] points that each player owes to the teams that it played against each other one, by the fit."""
     owed = np.zeros(matches.games.shape)
     if fitted.advantages:
-        one, other, first, second, _, games = seated_pairs(matches, np.arange(len(owed)))
+        one, other, _, games, first, second = pairs_that_met(matches.players, matches.ranks, matches.count)
         ratings = np.array([fitted.ratings.get(name, 0.0) for name in matches.names])
         difference, advantages = ratings[one] - ratings[other], np.array(fitted.advantages)
         more = expected_score(difference + advantages[first] - advantages[second]) - expected_score(difference)
         np.add.at(owed, (one, other), games * more)
-        np.add.at(owed, (other, one), -games * more)
-    return owed
+    return owed - owed.T
 
 
 def _shares(points: NDArray[np.float64], games: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -294,11 +271,11 @@ def _cycles(names: tuple[str, ...], shares: NDArray[np.float64], games: NDArray[
     certain = shares - 0.5 > 2.0 * 0.5 / np.sqrt(np.maximum(games, 1))
     beats = (shares >= BEATS_SHARE) & (games >= BEATS_GAMES) & certain
     found = np.argwhere(beats[:, :, None] & beats[None, :, :] & beats.T[:, None, :])
-    cycles = []
-    for first, second, third in found.tolist():
-        if first < min(second, third):  # each cycle is found from each of its players
-            won = float(shares[first, second]), float(shares[second, third]), float(shares[third, first])
-            cycles.append(Cycle((names[first], names[second], names[third]), won))
+    each_once = [cycle for cycle in found.tolist() if cycle[0] == min(cycle)]
+    cycles = [
+        Cycle((names[a], names[b], names[c]), (float(shares[a, b]), float(shares[b, c]), float(shares[c, a])))
+        for a, b, c in each_once
+    ]
     return tuple(sorted(cycles, key=lambda cycle: -min(cycle.shares))[:MOST_CYCLES])
 
 
@@ -315,8 +292,5 @@ def _nash(
     at = np.ix_(rated, rated)
     predicted = expected_score(ratings[:, None] - ratings)
     advantages = (points[at] + PRIOR_GAMES * predicted) / (games[at] + PRIOR_GAMES) - 0.5
-    return {
-        names[index]: float(each)
-        for index, each in zip(rated, nash_average((advantages - advantages.T) / 2.0), strict=True)
-        if each > 1e-6
-    }
+    mixture = nash_average((advantages - advantages.T) / 2.0)
+    return {names[index]: float(share) for index, share in zip(rated, mixture, strict=True) if share > 1e-6}

@@ -29,6 +29,7 @@ from rlcore import (
     Ranks,
     SavedValueError,
     StashKey,
+    fill,
     saved_array,
     saved_bool,
     saved_count,
@@ -37,7 +38,7 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_ghost.selfplay.elo import EloTable
-from rlcore_ghost.selfplay.finished_games import FinishedGames, Games
+from rlcore_ghost.selfplay.finished_games import FinishedGames
 from rlcore_ghost.selfplay.match_log import MatchLog
 
 __all__ = ["CONTROLLER", "Controller"]
@@ -90,7 +91,7 @@ class Controller:
         self.teams = tuple(sorted(teams))
         self.learning_team = 0
         self.changes = 0
-        self.retired: list[int] = []  # indices of teams whose trainers have reached max_steps
+        self.retired: set[int] = set()  # indices of teams whose trainers have reached max_steps
         envs, count = len(agents), len(self.teams)
         self.acting = IdleGroups(self.exchange, count)
         self._named_idle = np.zeros(count, np.bool_)  # in the log of this process
@@ -100,7 +101,6 @@ class Controller:
         self.resets = 0  # of all environments at once
         self.log = MatchLog(count)
         self.elo = EloTable(initial_elo, elo_k, sides)
-        self._sides = tuple(sides)
         self.games = np.zeros((0, 0))
         self.score = np.zeros((0, 0))
         self._agents = agents
@@ -136,13 +136,8 @@ class Controller:
         return player
 
     @property
-    def learners(self) -> tuple[str, ...]:
-        """The players that learn, by the names of their behaviors."""
-        return tuple(self.log.names[player] for player in self._steps)
-
-    @property
     def behaviors(self) -> list[str]:
-        """The B behaviors by name, sorted."""
+        """The B behaviors by name, sorted; each is a player that learns."""
         return sorted(self._reported)
 
     def player(self, name: str, like: int | None = None) -> int:
@@ -154,7 +149,7 @@ class Controller:
             return self.log.player(name)
         self.settle()
         index = self.log.player(name)
-        self.elo.add(index, None if like is None else self.elo.rating(like))
+        self.elo.add(None if like is None else self.elo.rating(like))
         self.games, self.score = (np.pad(counts, ((0, 0), (0, 1))) for counts in (self.games, self.score))
         return index
 
@@ -169,8 +164,8 @@ class Controller:
         self.changes += 1
 
     def retire(self, teams: Iterable[int]) -> None:
-        """Leave out the teams with these numbers, which learn nothing any more."""
-        self.retired = sorted({*self.retired, *(self.teams.index(team) for team in teams)})
+        """Leave out the teams with these indices, which learn nothing any more."""
+        self.retired.update(teams)
         if self.learning_team in self.retired:
             self.change_team()
 
@@ -221,7 +216,6 @@ class Controller:
         self,
         name: str,
         slots: NDArray[np.int64],
-        team: NDArray[np.int64],
         player: NDArray[np.int64],
         value: NDArray[np.float64],
         void: NDArray[np.bool_],
@@ -229,16 +223,14 @@ class Controller:
     ) -> None:
         """The episodes of these ``slots`` [K] of a behavior ended; all arguments are [K].
 
-        ``team`` is an index in :attr:`teams`, ``player`` an index in the log, ``value`` the result for the agent, NaN
-        for none. A game with an episode that is ``void``, or ``cut_off`` by a time limit, is not rated. Games that are
-        over wait for :meth:`settle`.
+        ``player`` is an index in the log, ``value`` the result for the agent, NaN for none. A game with an episode that
+        is ``void``, or ``cut_off`` by a time limit, is not rated. Games that are over wait for :meth:`settle`.
         """
         reported = self._reported[name]
         new = ~reported[slots]
-        slots, team, player, value = slots[new], team[new], player[new], value[new]
-        void, cut_off = void[new], cut_off[new]
+        slots, player, value, void, cut_off = slots[new], player[new], value[new], void[new], cut_off[new]
         reported[slots] = True
-        env = self._envs[name][slots]
+        env, team = self._envs[name][slots], self._teams[name][slots]
         number = ~np.isnan(value)
         np.add.at(self._value, (env[number], team[number]), value[number])
         np.add.at(self._counted, (env[number], team[number]), 1)
@@ -257,7 +249,7 @@ class Controller:
         if len(players):
             ranks = (values[:, None, :] > values[:, :, None]).sum(2)  # [M, T] teams that did better
             uneven = np.abs(values.sum(1)) > 1e-6 * np.maximum(1.0, np.abs(values).max(1))
-            self._finished.add(np.flatnonzero(rated), players, ranks, owners, uneven)
+            self._finished.add(np.flatnonzero(rated), players=players, ranks=ranks, owners=owners, uneven=uneven)
 
     def _clear(self, over: NDArray[np.bool_]) -> None:
         self._open[over] = self._agents[over]
@@ -303,8 +295,8 @@ class Controller:
         finished = self._finished.take_of_all()
         if not len(finished):
             return
-        players, ranks, owners = finished.players, finished.ranks, finished.owners
-        self._note_zero_sum(finished.uneven)
+        players, ranks, owners = finished["players"], finished["ranks"], finished["owners"]
+        self._note_zero_sum(finished["uneven"])
         self.elo.update(players, ranks)
         learns = np.isin(players, list(self._steps))  # [M, T]
         learner = players[np.arange(len(players)), learns.argmax(1)]  # the first one, where there is one
@@ -312,7 +304,6 @@ class Controller:
             of_player = learner == player
             learning = [self._steps[player]] if player in self._steps else self._steps.values()
             self.log.add(max(steps() for steps in learning), players[of_player], ranks[of_player])
-            self.log.flush()
         for us in range(players.shape[1]):
             for them in range(players.shape[1]):
                 chosen = learns[:, us] & ~learns[:, them]
@@ -320,7 +311,7 @@ class Controller:
                     result = 0.5 * (1 + np.sign(ranks[chosen, them] - ranks[chosen, us]))
                     self._note(players[chosen, us], players[chosen, them], owners[chosen, them], result)
 
-    def take_games(self) -> Games:
+    def take_games(self) -> NDArray[np.void]:
         """The games of these N environments that are over since :meth:`settle` or the last call."""
         return self._finished.take()
 
@@ -372,33 +363,22 @@ class Controller:
             "acting": self.acting.state_dict(),
         }
 
-    def saved(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The attributes that a :meth:`state_dict` describes, by name. Raises SavedValueError if it does not fit."""
-        learned, behaviors = self.saved_learned(state), saved_mapping(state, "reported")
-        players = len(learned["log"].names)
-        arrays = {
-            name: saved_array(state, name.lstrip("_"), array.dtype, array.shape).copy()
-            for name, array in ((name, getattr(self, name)) for name in ARRAYS)
-        }
-        acting = IdleGroups(self.exchange, len(self.teams))
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises SavedValueError if it does not fit, and is in no use then."""
+        self.load_learned(state)
+        behaviors, players = saved_mapping(state, "reported"), len(self.log.names)
+        self._finished.load_state_dict(saved_mapping(state, "pending"), len(self._reported), players)
+        for name in ARRAYS:
+            fill(getattr(self, name), state, name.lstrip("_"))
+        for name, reported in self._reported.items():
+            fill(reported, behaviors, name)
         if "acting" in state:  # of earlier versions without
-            acting.load_state_dict(saved_mapping(state, "acting"))
-        playing = arrays["_players"]
-        if playing.size and not 0 <= playing.min() <= playing.max() < players:
+            self.acting.load_state_dict(saved_mapping(state, "acting"))
+        if self._players.size and not 0 <= self._players.min() <= self._players.max() < players:
             raise SavedValueError("the entry 'players' has a player without a name")
-        return {
-            "finished": self._finished.saved(saved_mapping(state, "pending"), len(self._reported), players),
-            **learned,
-            **arrays,
-            "acting": acting,
-            "_reported": {
-                name: saved_array(behaviors, name, np.bool_, array.shape).copy()
-                for name, array in self._reported.items()
-            },
-        }
 
-    def saved_learned(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """As :meth:`saved`, of what does not belong to environments and agents."""
+    def load_learned(self, state: Mapping[str, Any]) -> None:
+        """As :meth:`load_state_dict`, of what does not belong to environments and agents."""
         teams = saved_entry(state, "teams")
         if teams != list(self.teams):
             raise SavedValueError(
@@ -410,36 +390,23 @@ class Controller:
                 f"the run had self_play in the behaviors {', '.join(sorted(behaviors))}, this configuration in "
                 f"{', '.join(sorted(self._reported))}; resume with the blocks of the run"
             )
-        log, elo = MatchLog(len(self.teams)), EloTable(self.elo.initial, self.elo.k, self._sides)
-        log.load_state_dict(saved_mapping(state, "log"))
-        elo.load_state_dict(saved_mapping(state, "elo"))
-        players = len(log.names)
-        if any(player >= players or log.names[player] != self.log.names[player] for player in self._steps):
-            raise SavedValueError(f"the players {', '.join(log.names)} are not those of this configuration")
-        if len(elo) != players:
-            raise SavedValueError(f"there are {len(elo)} ratings for {players} players")
-        learning_team = saved_count(state, "learning_team") - 1
-        if learning_team >= len(self.teams):
-            raise SavedValueError(f"the entry 'learning_team' names team {learning_team + 1} of {len(self.teams)}")
+        self.log.load_state_dict(saved_mapping(state, "log"))
+        self.elo.load_state_dict(saved_mapping(state, "elo"))
+        players = len(self.log.names)
+        learners = [self.log.names[player] for player in self._steps if player < players]
+        if learners != list(self._reported):
+            raise SavedValueError(f"the players {', '.join(self.log.names)} are not those of this configuration")
+        if len(self.elo) != players:
+            raise SavedValueError(f"there are {len(self.elo)} ratings for {players} players")
+        self.learning_team = saved_count(state, "learning_team") - 1
+        if self.learning_team >= len(self.teams):
+            raise SavedValueError(f"the entry 'learning_team' names team {self.learning_team + 1} of {len(self.teams)}")
+        for name in COUNTS:
+            setattr(self, name, saved_count(state, name))
         counts = (len(self._reported), players)
-        return {
-            "log": log,
-            "elo": elo,
-            "learning_team": learning_team,
-            **{name: saved_count(state, name) for name in COUNTS},
-            "games": saved_array(state, "games", np.float64, counts).copy(),
-            "score": saved_array(state, "score", np.float64, counts).copy(),
-            "_results": _saved_results(saved_mapping(state, "results"), players),
-            "_warned": saved_bool(state, "warned"),
-        }
-
-    def load(self, saved: Mapping[str, Any]) -> None:
-        """Take over what :meth:`saved` returned."""
-        for name, value in saved.items():
-            if name == "finished":
-                self._finished.load(*value)
-            else:
-                setattr(self, name, value)
+        self.games, self.score = (saved_array(state, name, np.float64, counts).copy() for name in ("games", "score"))
+        self._results = _saved_results(saved_mapping(state, "results"), players)
+        self._warned = saved_bool(state, "warned")
 
 
 def _saved_results(results: Mapping[str, Any], players: int) -> dict[int, tuple[float, int]]:

@@ -12,11 +12,12 @@ from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, Policy, RunConte
 from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.records import NAME
 from rlcore_ghost.selfplay.controller import CONTROLLER, Controller
+from rlcore_ghost.selfplay.ghosts import Role
 from rlcore_ghost.selfplay.league import League, MainExploiterSampler, main_exploiter_guests, shares
 from rlcore_ghost.selfplay.pool import Member
 from rlcore_ghost.selfplay.samplers import OpponentSampler, PrioritizedSampler
 from rlcore_ghost.selfplay.seats import Seats
-from rlcore_ghost.selfplay.trainer import ENTRY, GhostTrainer, Role
+from rlcore_ghost.selfplay.trainer import ENTRY, GhostTrainer
 from rlcore_ghost.settings import SHARED, PrioritizedParameters, SelfPlaySettings
 
 NEWEST = 20  # opponents in the training status
@@ -222,7 +223,7 @@ def status(run: RunContext) -> dict[str, Any] | None:
     if CONTROLLER not in run.stash:
         return None
     controller = run.stash[CONTROLLER]
-    team, learners = controller.learning_team, controller.learners
+    team, learners = controller.learning_team, controller.behaviors
     ratings = {name: round(controller.elo.rating(index), 1) for index, name in enumerate(controller.log.names)}
     opponents = [name for name in ratings if name not in learners][-NEWEST:]
     return {

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rlcore import SavedValueError, saved_array
 
-__all__ = ["EloTable", "expected_score"]
+__all__ = ["EloTable", "expected_score", "pairs_that_met"]
 
 # Most rating points that one player can be moved by in one step of an update with many matches.
 STEP_POINTS: Final = 32.0
@@ -61,18 +61,11 @@ class EloTable:
         return len(self._ratings)
 
     def rating(self, index: int) -> float:
-        """Return the rating of the player ``index``. Raises IndexError for a player that was not added."""
-        if not 0 <= index < len(self._ratings):
-            raise IndexError(f"player {index} has no rating; add it first")
+        """Return the rating of the player ``index``."""
         return float(self._ratings[index])
 
-    def add(self, index: int, rating: float | None = None) -> None:
-        """Add the player ``index``, the next one, with a rating; None is ``initial``.
-
-        Start a snapshot with the rating of its learner. Raises ValueError if ``index`` is not the next.
-        """
-        if index != len(self._ratings):
-            raise ValueError(f"the next player is {len(self._ratings)}, not {index}")
+    def add(self, rating: float | None = None) -> None:
+        """Add the next player, with a rating; None is ``initial``. Start a snapshot with the rating of its learner."""
         self._ratings = np.append(self._ratings, self.initial if rating is None else rating)
 
     def update(self, players: NDArray[Any], ranks: NDArray[Any]) -> None:
@@ -85,7 +78,8 @@ class EloTable:
         does not overshoot, and the order of the matches does not matter. Teams with one player do not count against
         each other.
         """
-        one, other, score, games, first, second = _pairs(players, ranks, bool(len(self._sides)))
+        count = np.ones(len(players))
+        one, other, score, games, first, second = pairs_that_met(players, ranks, count, bool(len(self._sides)))
         if not len(one):
             return
         busy = np.bincount(np.concatenate((one, other)), np.concatenate((games, games)))
@@ -133,10 +127,13 @@ class EloTable:
         self._ratings, self.advantages = ratings.copy(), advantages.copy()
 
 
-def _pairs(players: NDArray[Any], ranks: NDArray[Any], by_team: bool) -> tuple[Any, ...]:
+def pairs_that_met(
+    players: NDArray[Any], ranks: NDArray[Any], count: NDArray[Any], by_team: bool = True
+) -> tuple[Any, ...]:
     """The pairs of players that met, ``by_team`` apart for each pair of teams: six arrays [U].
 
-    They are both players, the mean result of the first one, the games, and the teams of both.
+    They are both players, the mean result of the first one, the games, and the teams of both. ``players`` and ``ranks``
+    are [M, T]; each of the M matches was played ``count`` [M] times.
     """
     teams = players.shape[1]
     first, second = np.triu_indices(teams, 1)
@@ -151,10 +148,11 @@ def _pairs(players: NDArray[Any], ranks: NDArray[Any], by_team: bool) -> tuple[A
             swapped, *(np.tile(each, len(players)) for each in (second * teams + first, first * teams + second))
         )
     met = low != high
+    played = np.repeat(count, len(first))[met]
     low, high, score, seats = low[met], high[met], score[met], seats[met]
     size = int(high.max()) + 1 if len(high) else 1
     pairs, at = np.unique((low * size + high) * teams**2 + seats, return_inverse=True)
-    games = np.bincount(at, minlength=len(pairs)).astype(np.float64)
+    games = np.bincount(at, played, len(pairs))
     seats, pairs = pairs % teams**2, pairs // teams**2
-    mean = np.bincount(at, score, len(games)) / games
+    mean = np.bincount(at, score * played, len(games)) / games
     return pairs // size, pairs % size, mean, games, seats // teams, seats % teams

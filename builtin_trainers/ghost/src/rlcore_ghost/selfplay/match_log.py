@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rlcore import RunStateError, SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
 
-__all__ = ["STATE_ENTRY", "MatchLog", "Matches", "snapshot_name", "snapshot_parts"]
+__all__ = ["STATE_ENTRY", "MatchLog", "Matches", "snapshot_parts"]
 
 # The entry of the state of the first self-play behavior (by name) that holds the log and the live ratings of a run:
 # {"log": MatchLog.state_dict(), "elo": EloTable.state_dict()}.
@@ -27,16 +27,11 @@ STATE_ENTRY: Final = "self_play_log"
 MAX_ROWS: Final = 2**17
 # Players of whom tables [P, P] are made, 0.3 GB each: snapshots, and the learner after each of them.
 MAX_RATED: Final = 6_000
-MAX_MATCHES: Final = 2**53  # which a float counts exactly
+MAX_MATCHES: Final = 2**53  # of a row; a float counts them exactly
 _SNAPSHOT: Final = re.compile(r"(?P<learner>.+)@(?P<step>[0-9]{1,18})(\.[0-9]{1,18})?", re.DOTALL)
 _COLUMNS: Final = {"step": np.int64, "players": np.int32, "ranks": np.int8, "count": np.int64, "known": np.int32}
 
 Ints = NDArray[Any]
-
-
-def snapshot_name(learner: str, step: int) -> str:
-    """Return the player name of the snapshot of ``learner`` at ``step``: ``"Player@20000"``."""
-    return f"{learner}@{step}"
 
 
 def snapshot_parts(name: str) -> tuple[str, int] | None:
@@ -54,7 +49,7 @@ class Matches:
 
     Attributes:
         names: The P players.
-        step: [rows] the learner's step at the flush, or at the last one of a window of steps.
+        step: [rows] the learner's step when they were added, or at the last one of a window of steps.
         players: [rows, T] index in ``names`` of the player of each team.
         ranks: [rows, T] rank of each team: 0 is best, equal ranks are a draw.
         count: [rows] number of such matches.
@@ -110,19 +105,20 @@ class Matches:
 
 
 class MatchLog:
-    """All matches of a run with ``teams`` teams. A match is added when it ends, and becomes part of a row at a flush.
+    """All matches of a run with ``teams`` teams.
 
     A learner changes, and keeps its name. :meth:`matches` therefore splits it into one player for each interval between
     two of its snapshots: register a snapshot with :meth:`player` when it is taken, and later matches of the learner
     count for the player ``"Player@20000+"``, the learner after its snapshot of step 20,000. Before its first snapshot,
     the learner is the player ``"Player"``.
 
-    A row adds up equal matches of one flush. Beyond ``max_rows`` rows, the windows of steps that a row covers become
-    wider, but never reach across a snapshot; the log then grows with the number of snapshots only.
+    A row counts equal matches that were added together. Beyond ``max_rows`` rows, the windows of steps that a row
+    covers become wider, but never reach across a snapshot; the log then grows with the number of snapshots only.
 
     Attributes:
         teams: T, the number of teams.
         names: The players by index.
+        rows: The rows by column: those of :class:`Matches`, and how many players were ``known`` at the time [rows].
         not_zero_sum: Matches whose results did not add up to zero (two winners, for example).
     """
 
@@ -135,66 +131,35 @@ class MatchLog:
         self._index: dict[str, int] = {}
         self._max_rows = max_rows
         self._width = 1  # steps that a row covers
-        self._rows = 0
-        self._columns = self._empty(0)  # arrays longer than `_rows`: the log grows by doubling them
-        self._pending: list[tuple[Ints, Ints]] = []
-        self._pending_step = 0
+        shapes = {"players": (0, teams), "ranks": (0, teams)}
+        self.rows: dict[str, Ints] = {name: np.zeros(shapes.get(name, 0), dtype) for name, dtype in _COLUMNS.items()}
 
     def player(self, name: str) -> int:
         """Return the index of the player ``name``, which is added if it is new."""
-        index = self._index.get(name)
-        if index is None:
-            if snapshot_parts(name):
-                self.flush()  # pending matches of the learner ended before this snapshot
-            index = self._index[name] = len(self.names)
+        index = self._index.setdefault(name, len(self.names))
+        if index == len(self.names):
             self.names.append(name)
         return index
 
     def add(self, step: int, players: Ints, ranks: Ints) -> None:
-        """Add M matches that ended in one environment step.
+        """Add M matches that ended by the learner's ``step``; equal ones become one row, sorted by players and ranks.
 
-        ``step`` is the learner's step, ``players`` [M, T] the index of each team's player, and ``ranks`` [M, T] the
-        rank of each team: 0 is best, equal ranks are a draw. Raises ValueError for another shape, an unknown player,
-        or a rank outside [0, T).
+        ``players`` [M, T] is the index of each team's player, and ``ranks`` [M, T] the rank of each team: 0 is best,
+        equal ranks are a draw.
         """
-        if players.ndim != 2 or players.shape[1] != self.teams or ranks.shape != players.shape:
-            raise ValueError(f"players {players.shape} and ranks {ranks.shape}: both must be [M, {self.teams}]")
         if not len(players):
             return
-        if players.min() < 0 or players.max() >= len(self.names):
-            raise ValueError(f"players: the log has {len(self.names)} players; register each with `player`")
-        if ranks.min() < 0 or ranks.max() >= self.teams:
-            raise ValueError(f"ranks: must be from 0 to {self.teams - 1}")
-        self._pending.append((players.astype(np.int32), ranks.astype(np.int8)))
-        self._pending_step = step
-
-    def flush(self) -> None:
-        """Make rows of the pending matches: equal ones are one row, sorted by players and ranks."""
-        if not self._pending:
-            return
-        players, ranks = self._pending_arrays()
-        size = len(players)
-        self._pending.clear()
-        self._append(
-            self._added_up(
-                {
-                    "step": np.full(size, self._pending_step, np.int64),
-                    "players": players,
-                    "ranks": ranks,
-                    "count": np.ones(size, np.int64),
-                    "known": np.full(size, len(self.names), np.int32),
-                }
-            )
-        )
-
-    @property
-    def rows(self) -> dict[str, Ints]:
-        """The rows by column: those of :class:`Matches`, and how many players were ``known`` at the flush [rows]."""
-        return {name: column[: self._rows] for name, column in self._columns.items()}
+        each = {"step": step, "count": 1, "known": len(self.names)}
+        columns = {name: np.full(len(players), value) for name, value in each.items()}
+        added = self._added_up({**columns, "players": players, "ranks": ranks})
+        self.rows = {
+            name: np.concatenate((column, added[name].astype(column.dtype))) for name, column in self.rows.items()
+        }
+        if len(self.rows["count"]) > self._max_rows:
+            self._merge()
 
     def matches(self) -> Matches:
-        """Return all matches, pending ones too, with each learner as one player between two of its snapshots."""
-        self.flush()
+        """Return all matches, with each learner as one player between two of its snapshots."""
         found = {name: column.copy() for name, column in self.rows.items()}
         known, logged = found.pop("known"), self.rows["players"]
         names, players = list(self.names), found["players"]
@@ -205,7 +170,7 @@ class MatchLog:
                 snapshots.setdefault(self._index[learner], []).append(index)
         for learner_index, taken in snapshots.items():
             rows, team = np.nonzero(logged == learner_index)
-            version = np.searchsorted(taken, known[rows])  # snapshots that were known at the flush
+            version = np.searchsorted(taken, known[rows])  # snapshots that were known then
             for each in np.unique(version[version > 0]):
                 at = version == each
                 players[rows[at], team[at]] = len(names)
@@ -213,8 +178,7 @@ class MatchLog:
         return Matches(tuple(names), **found)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return arrays and JSON values, pending matches included."""
-        players, ranks = self._pending_arrays()
+        """Return arrays and JSON values."""
         return {
             "teams": self.teams,
             "names": list(self.names),
@@ -222,7 +186,6 @@ class MatchLog:
             "max_rows": self._max_rows,
             "width": self._width,
             "rows": {name: column.copy() for name, column in self.rows.items()},
-            "pending": {"step": self._pending_step, "players": players, "ranks": ranks},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -239,61 +202,24 @@ class MatchLog:
         rows = len(saved_array(saved, "step", np.int64, (None,)))
         columns = {
             name: saved_array(saved, name, empty.dtype, (rows, *empty.shape[1:])).copy()
-            for name, empty in self._empty(0).items()
+            for name, empty in self.rows.items()
         }
-        waiting = saved_mapping(state, "pending")
-        pending_step, players = saved_count(waiting, "step"), saved_array(waiting, "players", np.int32, (None, teams))
-        ranks = saved_array(waiting, "ranks", np.int8, players.shape)
-        for each in (columns["players"], players):
-            if each.size and not 0 <= each.min() <= each.max() < len(names):
-                raise SavedValueError("the entry 'players' has a player without a name")
-        for each in (columns["ranks"], ranks):
-            if each.size and not 0 <= each.min() <= each.max() < teams:
-                raise SavedValueError(f"the entry 'ranks' has a rank that is not from 0 to {teams - 1}")
-        for name, most in (("step", 2**63), ("known", len(names) + 1), ("count", MAX_MATCHES)):
-            if rows and not 0 <= columns[name].min() <= columns[name].max() < most:
-                raise SavedValueError(f"the entry {name!r} has a number that is not from 0 to {most - 1}")
-        if not_zero_sum >= MAX_MATCHES or columns["count"].sum(dtype=np.float64) >= MAX_MATCHES:
-            raise SavedValueError(f"the log has {MAX_MATCHES:,} matches or more")
+        ends = {"step": 2**63, "players": len(names), "ranks": teams, "count": MAX_MATCHES, "known": len(names) + 1}
+        for name, end in ends.items():
+            if rows and not 0 <= columns[name].min() <= columns[name].max() < end:
+                raise SavedValueError(f"the entry {name!r} has a number that is not from 0 to {end - 1}")
         self.names, self._index = list(names), {name: index for index, name in enumerate(names)}
         self.not_zero_sum, self._max_rows, self._width = not_zero_sum, max_rows, max(width, 1)
-        self._columns, self._rows = columns, rows
-        self._pending, self._pending_step = [(players.copy(), ranks.copy())] if len(players) else [], pending_step
-
-    def _empty(self, size: int) -> dict[str, Ints]:
-        shapes = {"players": (size, self.teams), "ranks": (size, self.teams)}
-        return {name: np.zeros(shapes.get(name, (size,)), dtype) for name, dtype in _COLUMNS.items()}
-
-    def _pending_arrays(self) -> tuple[Ints, Ints]:
-        if not self._pending:
-            empty = self._empty(0)
-            return empty["players"], empty["ranks"]
-        players, ranks = zip(*self._pending, strict=True)
-        return np.concatenate(players), np.concatenate(ranks)
-
-    def _append(self, rows: Mapping[str, Ints]) -> None:
-        size = self._rows + len(rows["count"])
-        if size > len(self._columns["count"]):
-            larger = self._empty(max(64, 2 * size))
-            for name, column in self._columns.items():
-                larger[name][: self._rows] = column[: self._rows]
-            self._columns = larger
-        for name, column in rows.items():
-            self._columns[name][self._rows : size] = column
-        self._rows = size
-        if size > self._max_rows:
-            self._merge()
+        self.rows = columns
 
     def _merge(self) -> None:
         """Merge rows of one window; double the steps of a window until the log has half of ``max_rows`` if it can."""
         last = int(self.rows["step"].max())
-        while True:
-            merged = self._columns = self._added_up(self.rows)
-            self._rows = len(merged["count"])
-            if self._rows <= self._max_rows // 2 or self._width > last:
-                break
+        self.rows = self._added_up(self.rows)
+        while len(self.rows["count"]) > self._max_rows // 2 and self._width <= last:
             self._width *= 2
-        self._max_rows = max(self._max_rows, 2 * self._rows)
+            self.rows = self._added_up(self.rows)
+        self._max_rows = max(self._max_rows, 2 * len(self.rows["count"]))
 
     def _added_up(self, rows: Mapping[str, Ints]) -> dict[str, Ints]:
         """One row for equal matches of one window of steps. The step of all rows of a window is the last one in it."""

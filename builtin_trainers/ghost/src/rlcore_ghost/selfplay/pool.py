@@ -5,7 +5,7 @@ Each policy has a *place*, a number that it keeps while anyone needs it. Then a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -18,7 +18,7 @@ from rlcore import (
     Policy,
     SavedValueError,
     Snapshot,
-    saved_array,
+    fill,
     saved_bool,
     saved_count,
     saved_entry,
@@ -156,10 +156,10 @@ class Pool:
         fixed = [self.member(place).name for place in self.fixed]
         return {"fixed": fixed, "window": list(self.window), "guests": list(self.guests), "snapshots": snapshots}
 
-    def saved(self, state: Mapping[str, Any], snapshot: Any) -> tuple[list[Member | None], list[int], list[int]]:
-        """Members, window and guests of a :meth:`state_dict`. Raises RunStateError.
+    def load_state_dict(self, state: Mapping[str, Any], snapshot: Callable[[Mapping[str, Any]], Snapshot]) -> None:
+        """Continue from :meth:`state_dict`; ``snapshot`` makes a policy of a state.
 
-        ``snapshot`` makes a policy of a state.
+        Raises RunStateError if the state does not fit; what was loaded before is in the pool then.
         """
         fixed = [self.member(place) for place in self.fixed]
         names = saved_entry(state, "fixed")
@@ -173,36 +173,28 @@ class Pool:
         places = [int(key) for key in snapshots if key.isdecimal()]
         if len(places) < len(snapshots) or min(places, default=len(fixed)) < len(fixed):
             raise SavedValueError(f"the entry 'snapshots' has the places {', '.join(snapshots)}")
-        members: list[Member | None] = [*fixed, *[None] * (max(places, default=-1) + 1 - len(fixed))]
+        self.members = [*fixed, *[None] * (max(places, default=-1) + 1 - len(fixed))]
         for place in places:
             saved = saved_mapping(snapshots, str(place))
             name, frozen = saved_entry(saved, "name"), saved_mapping(saved, "policy")
             if not isinstance(name, str):
                 raise SavedValueError(f"the entry 'name' of the snapshot at place {place} is not a text")
-            policy: Snapshot = snapshot(frozen)
-            members[place] = Member(
-                name, saved_count(saved, "player"), policy, saved_count(saved, "step"), saved_count(saved, "version"),
-                FrozenState(frozen), saved_bool(saved, "guest"),
+            self.members[place] = Member(
+                name, saved_count(saved, "player"), snapshot(frozen), saved_count(saved, "step"),
+                saved_count(saved, "version"), FrozenState(frozen), saved_bool(saved, "guest"),
             )  # fmt: skip
-        lists = []
         for name in ("window", "guests"):
-            places = saved_entry(state, name)
-            if not isinstance(places, list) or any(str(place) not in snapshots for place in places):
+            listed = saved_entry(state, name)
+            if not isinstance(listed, list) or any(str(place) not in snapshots for place in listed):
                 raise SavedValueError(f"the entry {name!r} names places without a snapshot")
-            lists.append([int(place) for place in places])
-        return members, lists[0], lists[1]
-
-    def load(self, members: list[Member | None], window: list[int], guests: list[int]) -> None:
-        """Take over what :meth:`saved` returned."""
-        self.members, self.window, self.guests = members, window[-self.size :], guests
-        policies = [FREE if member is None else member.policy for member in members]
+            setattr(self, name, [int(place) for place in listed])
+        self.window = self.window[-self.size :]
+        policies = [FREE if member is None else member.policy for member in self.members]
         self.mix = PolicyMix(policies, np.zeros(0, np.int64))
 
-
-def saved_places(state: Mapping[str, Any], name: str, shape: tuple[int, ...], members: Sequence[Any]) -> Any:
-    """The array of places ``state[name]``, -1 for none. Raises SavedValueError if a place has no policy."""
-    places = saved_array(state, name, np.int64, shape)
-    for place in np.unique(places).tolist():
-        if place != -1 and (not 0 <= place < len(members) or members[place] is None):
-            raise SavedValueError(f"the entry {name!r} names place {place}, where no policy is")
-    return places
+    def fill_places(self, target: NDArray[np.int64], state: Mapping[str, Any], name: str) -> None:
+        """Copy ``state[name]``, places or -1 for none, into ``target``. Raises SavedValueError for a free place."""
+        fill(target, state, name)
+        for place in np.unique(target).tolist():
+            if place != -1 and (not 0 <= place < len(self.members) or self.members[place] is None):
+                raise SavedValueError(f"the entry {name!r} names place {place}, where no policy is")

@@ -126,8 +126,8 @@ class Seats:
         """The slots in the seats; -1 in an empty one."""
         return {"seats": np.where(self.taken, self.slot, -1)}
 
-    def saved(self, state: Mapping[str, Any]) -> Slots:
-        """Check and return what :meth:`state_dict` returned. Raises SavedValueError."""
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises SavedValueError, changing nothing, if it does not fit."""
         seats = saved_array(state, "seats", np.int64, (None,))
         if seats.shape != self.slot.shape:
             raise SavedValueError(
@@ -137,12 +137,8 @@ class Seats:
         taken = seats >= 0
         if (seats >= len(self.row_of)).any() or (self.row_of[seats[taken]] != np.flatnonzero(taken)).any():
             raise SavedValueError("the entry 'seats' has agents in seats that are not theirs")
-        return seats
-
-    def load(self, seats: Slots) -> None:
-        """Take over what :meth:`saved` returned."""
-        self.taken[:] = seats >= 0
-        self.slot[:] = np.where(self.taken, seats, self._default)
+        self.taken[:] = taken
+        self.slot[:] = np.where(taken, seats, self._default)
 
 
 def copy_actions(actions: Actions, slots: Slots, into: Actions, rows: Any = slice(None)) -> None:

@@ -265,9 +265,9 @@ class BehaviorRun:
     def set_boundaries(self) -> None:
         """Set the next boundaries: multiples of the intervals after the trainer's step."""
         steps, settings = self.steps, self.settings
-        self.learning = self.playing = steps < settings.max_steps
-        acted = not self.offline and self.policy_steps is None
-        if acted and not self.learning and isinstance(self.trainer, PlayingTrainer):
+        inference = self.policy_steps is not None
+        self.learning = self.playing = steps < settings.max_steps and not inference
+        if not (self.learning or self.offline or inference) and isinstance(self.trainer, PlayingTrainer):
             self.playing = True
             with blamed(trainer_named(self), "in stop_learning"):
                 self.trainer.stop_learning()
@@ -316,9 +316,14 @@ class BehaviorRun:
         return self._player
 
     def observe_frozen(self, batch: AgentBatch) -> None:
-        """Note the step that the actions of :meth:`act_frozen` led to."""
+        """Note the step that the actions of :meth:`act_frozen` led to; episodes count under ``--inference`` only."""
         if self._player is not None:
             self._player.observe(batch)
+        if self.policy_steps is not None:
+            finished = self.episodes.record(batch)
+            if finished is not None:
+                self.episodes_finished(finished)
+            self.inferred += self.spec.slots
 
     def begin(self, batch: AgentBatch) -> None:
         """All slots start an episode: the environment was reset."""

@@ -1,15 +1,14 @@
-"""Check the batches of an environment before anything learns from them or acts on them.
+"""Check the batches of an environment before anything learns from them or acts on them, and the actions of trainers.
 
 Every array has its shape and kind of numbers compared, and every value must be finite. Many environments return the
 same array objects in every step, with other numbers in them: those need no second comparison of shape and kind. Values
-are compared with the bounds of their observation in the first batches only; see :mod:`rlcore.run.behaviors.checks`.
+are compared with the bounds of their observation in the first batches only.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from math import hypot
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import attrs
@@ -22,13 +21,11 @@ from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, Traini
 
 log = logging.getLogger(__name__)
 
-# Up to this many numbers, adding them in Python is faster than a call of numpy.
-FEW_SLOTS = 16
 # How many batches of a behavior, from the first, have their values compared with bounds.
 FIRST_BATCHES = 100
 
-_BOOL = np.dtype(np.bool_)
-_FIX = "fix the environment, so that it returns what its behavior says"
+_BOOL, _REAL = np.dtype(np.bool_), np.dtype(np.float32)
+_NOTHING: NDArray[np.float32] = np.empty(0, np.float32)
 
 
 @attrs.define(eq=False)
@@ -37,24 +34,21 @@ class _Observed:
 
     spec: ObservationSpec
     shape: tuple[int, ...]  # [S, *shape]
-    dtype: np.dtype[Any]  # an array's own: a dtype may be equal to the expected one and yet another object
+    what: str = attrs.field(init=False)
     name: str = attrs.field(init=False)
     array: NDArray[Any] | None = None  # of which shape and dtype are known to be right
-    values: NDArray[Any] | None = None  # a flat view of `array`; None if it holds no real numbers or is not contiguous
-    most: np.floating[Any] | float = LARGEST  # that the sum of the squares of `values` may be
+    values: NDArray[Any] | None = None  # a flat view of its real numbers; None if it is not contiguous
 
     def __attrs_post_init__(self) -> None:
-        self.name = self.spec.name
-
-    @property
-    def real(self) -> bool:
-        return self.spec.dtype.kind == "f"
+        self.name, self.what = self.spec.name, f"observation {self.spec.name!r}"
 
     def note(self, array: NDArray[Any]) -> None:
         """``array`` has the right shape and dtype."""
-        self.dtype, self.array = array.dtype, array
-        self.values = array.reshape(-1) if self.real and array.flags.c_contiguous else None
-        self.most = _most_squared(array.dtype)
+        self.array = array
+        if self.spec.dtype.kind != "f":
+            self.values = _NOTHING
+        else:
+            self.values = array.reshape(-1) if array.flags.c_contiguous else None
 
 
 class BatchCheck:
@@ -63,54 +57,75 @@ class BatchCheck:
     Every batch has its shapes, kinds of numbers and flags checked, and that reward and observations are finite. In the
     first :data:`FIRST_BATCHES` batches a value outside its observation's bounds, or an
     indicator other than 0 and 1, gives a warning, one for each observation.
+
+    Attributes:
+        environment: The name of the environment in messages.
+        began: Describes what the episode of an environment began with, the latest one or the one before; None where
+            environments have no parameters.
+        takes_no_turns: Who learns the behavior and needs all agents to act in every step; None if agents may wait.
     """
 
     def __init__(self, spec: BehaviorSpec, when: Callable[[], str]) -> None:
         """``when`` completes messages: ``"at step 60"``."""
+        self.environment = "environment"
+        self.began: Callable[[int, bool], str] | None = None
+        self.takes_no_turns: str | None = None
         self._spec = spec
+        self._name = spec.name
         self._when = when
-        slots = spec.slots
-        self._flat = (slots,)
-        self._mask_shape = (slots, spec.mask_size)
+        self._flat = (spec.slots,)
         self._branches = np.cumsum((0, *spec.discrete))[:-1]  # first column of each in a mask
-        self._unset = bytes(slots)  # flags none of which is set
-        self._few = slots <= FEW_SLOTS
+        self._unset = bytes(spec.slots)  # flags none of which is set
         # Of the latest batch: arrays of which shape and kind are known to be right.
         self._reward: NDArray[Any] | None = None
-        self._most: np.floating[Any] | float = LARGEST  # that the sum of the squares of rewards may be
         self._terminated: NDArray[np.bool_] | None = None
         self._truncated: NDArray[np.bool_] | None = None
-        self._observed = [_Observed(o, (slots, *o.shape), o.dtype) for o in spec.observations]
+        self._observed = [_Observed(each, (spec.slots, *each.shape)) for each in spec.observations]
         self._first = FIRST_BATCHES  # batches whose values are still to be compared with bounds
         self._warned_of: set[str] = set()  # observations with values outside their bounds
         self._warned_of_lost = False
-        self.takes_no_turns: str | None = None  # who learns the behavior and needs all agents to act in every step
+
+    def batch_in(self, batches: Mapping[str, AgentBatch], doing: str) -> AgentBatch:
+        """Return the checked batch of the behavior in what the method ``doing`` of the environment returned.
+
+        Raises what :meth:`check` does.
+        """
+        try:
+            batch = batches[self._name]
+        except (LookupError, TypeError):
+            names = ", ".join(map(repr, batches)) or "no behavior" if isinstance(batches, Mapping) else ""
+            found = f"batches of {names}" if names else shown(batches).removeprefix("is ")
+            raise EnvironmentFailed(
+                f"{self.environment}: {doing} returned {found} and none of behavior {self._name!r}; "
+                "it must return a batch for each of its behaviors"
+            ) from None
+        self.check(batch)
+        return batch
 
     def check(self, batch: AgentBatch) -> None:
         """Raise EnvironmentFailed for a batch that breaks its contract, NonFiniteError for a NaN or an infinity."""
         try:
             reward, terminated, truncated = batch.reward, batch.terminated, batch.truncated
             if reward is not self._reward or terminated is not self._terminated or truncated is not self._truncated:
-                self._check_agents(batch)
-            # The length of x, or x . x, is small unless x has a NaN or an infinity, or is huge: only then look closer.
-            if not (hypot(*reward.tolist()) <= LARGEST if self._few else reward.dot(reward) <= self._most):
+                self._require("reward", reward, self._flat, _REAL)
+                self._require("terminated", terminated, self._flat, _BOOL)
+                self._require("truncated", truncated, self._flat, _BOOL)
+                self._reward, self._terminated, self._truncated = reward, terminated, truncated
+            # x . x is small unless x has a NaN or an infinity, or is huge: only then look closer.
+            if not float(reward.dot(reward)) <= LARGEST:
                 self._refuse_non_finite("reward", reward)
             observations = batch.observations
             for observed in self._observed:
                 array = observations[observed.name]
                 if array is not observed.array:
-                    self._check_observed(batch, observed, array)
+                    self._require(observed.what, array, observed.shape, observed.spec.dtype)
+                    observed.note(array)
                 values = observed.values
-                if values is not None:
-                    if not values.dot(values) <= observed.most:
-                        self._refuse_non_finite(f"observation {observed.name!r}", array)
-                elif observed.real:
-                    self._refuse_non_finite(f"observation {observed.name!r}", array)
-            if batch.ended.size:
-                self._check_ended(batch)
+                if values is None or not float(values.dot(values)) <= LARGEST:
+                    self._refuse_non_finite(observed.what, array, latest=True)
             # Bytes show whether a flag is set in a tenth of the time of any().
-            elif terminated.tobytes() != self._unset or truncated.tobytes() != self._unset:
-                self._check_contract(batch)
+            if batch.ended.size or terminated.tobytes() != self._unset or truncated.tobytes() != self._unset:
+                self._check_ended(batch)
             if (
                 batch.needs_action is not None
                 or batch.action_mask is not None
@@ -119,94 +134,64 @@ class BatchCheck:
             ):
                 self._check_options(batch)
         except (AttributeError, LookupError, TypeError):
-            self._check_contract(batch)
+            self._explain(batch)
             raise
         if self._first:
+            self._first -= 1
             self._check_values(batch)
 
     # ------------------------------------------------------------ every batch
-
-    def _check_agents(self, batch: AgentBatch) -> None:
-        """Shape and kind of rewards and flags."""
-        reward, terminated, truncated, known = batch.reward, batch.terminated, batch.truncated, self._reward
-        if (
-            known is None
-            or reward.dtype is not known.dtype
-            or reward.shape != self._flat
-            or terminated.dtype is not _BOOL
-            or terminated.shape != self._flat
-            or truncated.dtype is not _BOOL
-            or truncated.shape != self._flat
-        ):
-            self._check_contract(batch)
-        self._reward, self._terminated, self._truncated = reward, terminated, truncated
-        self._most = _most_squared(reward.dtype)
-
-    def _check_observed(self, batch: AgentBatch, observed: _Observed, array: NDArray[Any]) -> None:
-        if array.dtype is not observed.dtype or array.shape != observed.shape:
-            self._check_contract(batch)
-        observed.note(array)
 
     def _check_ended(self, batch: AgentBatch) -> None:
         """What only a batch with ends has: their rows, and what was seen last."""
         ended = batch.ended
         flagged = (batch.terminated | batch.truncated).nonzero()[0]
-        if flagged.tobytes() != ended.tobytes() and flagged.tolist() != ended.tolist():
+        if flagged.tolist() != ended.tolist():
             self._refuse("ended", f"is {_some(ended)} where terminated or truncated are set in {_some(flagged)}")
-        finals, count = batch.final_observations, len(ended)
+        finals, count, mask = batch.final_observations, len(ended), batch.final_action_mask
         if not isinstance(finals, Mapping):
             self._refuse("final_observations", f"{shown(finals)} although episodes ended in slots {_some(ended)}")
         for spec in self._spec.observations:
             what = f"final observation {spec.name!r}"
             final = self._present(finals, spec.name, what)
-            self._check_observation(what, final, spec, count, "episode that ended")
+            self._require(what, final, (count, *spec.shape), spec.dtype)
             if spec.dtype.kind == "f":
                 values = final.ravel()
-                if not values.dot(values) <= _most_squared(values.dtype):
+                if not float(values.dot(values)) <= LARGEST:
                     self._refuse_non_finite(what, final, ended)
         if batch.final_info is not None:
-            self._check_final_info(batch.final_info, count)
-        if (mask := batch.final_action_mask) is not None:
-            self._check_mask("final_action_mask", mask, (count, self._spec.mask_size))
+            if not isinstance(batch.final_info, Mapping):
+                self._refuse("final_info", f"{shown(batch.final_info)}, not a mapping of arrays by name")
+            for name, array in batch.final_info.items():  # NaN is allowed
+                self._require(f"final_info {name!r}", array, (count,), _REAL)
+        if mask is not None:
+            self._require("final_action_mask", mask, (count, self._spec.mask_size), _BOOL)
             barred = np.argwhere(~np.logical_or.reduceat(mask, self._branches, axis=1))
             if len(barred):
                 row, branch = barred[0].tolist()
                 slot = slot_named(self._spec, int(ended[row]))
                 self._refuse("final_action_mask", f"allows no option of branch {branch} in the row of {slot}")
 
-    def _check_final_info(self, infos: Any, count: int) -> None:
-        """``infos`` maps names to arrays of real numbers [K]; NaN is allowed."""
-        if not isinstance(infos, Mapping):
-            self._refuse("final_info", f"{shown(infos)}, not a mapping of arrays by name")
-        for name, array in infos.items():
-            if not isinstance(array, np.ndarray) or array.shape != (count,) or array.dtype.kind != "f":
-                wanted = f"not an array of real numbers of shape [{count}]: one for each episode that ended"
-                self._refuse(f"final_info {name!r}", f"{shown(array)}, {wanted}")
-
     def _check_options(self, batch: AgentBatch) -> None:
         """The arrays that a batch may leave out."""
-        for what, kind in (("group_reward", "f"), ("needs_action", "b"), ("aborted", "b")):
+        for what, dtype in (("group_reward", _REAL), ("needs_action", _BOOL), ("aborted", _BOOL)):
             array = getattr(batch, what)
             if array is not None:
-                self._check_array(what, array, kind)
+                self._require(what, array, self._flat, dtype)
         if batch.action_mask is not None:
-            self._check_mask("action_mask", batch.action_mask, self._mask_shape)
+            self._require("action_mask", batch.action_mask, (*self._flat, self._spec.mask_size), _BOOL)
         if batch.needs_action is not None:
             if self.takes_no_turns is not None and not batch.needs_action.all():
                 slot = slot_named(self._spec, int(batch.needs_action.argmin()))
                 raise UnsupportedSpace(
-                    f"behavior {self._spec.name!r}: {self.takes_no_turns} does not learn where agents act in turns, "
+                    f"behavior {self._name!r}: {self.takes_no_turns} does not learn where agents act in turns, "
                     f"and {slot} needs no action {self._when()}; choose another trainer_type"
                 )
             if not self._warned_of_lost:
                 self._warn_of_lost_rewards(batch)
         shared = batch.group_reward
-        if shared is not None and not shared.dot(shared) <= _most_squared(shared.dtype):
+        if shared is not None and not float(shared.dot(shared)) <= LARGEST:
             self._refuse_non_finite("group reward", shared)
-
-    def _check_mask(self, what: str, mask: Any, shape: tuple[int, int]) -> None:
-        if not isinstance(mask, np.ndarray) or mask.shape != shape or mask.dtype != _BOOL:
-            self._refuse(what, f"{shown(mask)}, not an array of booleans of shape {list(shape)}")
 
     def _warn_of_lost_rewards(self, batch: AgentBatch) -> None:
         """Warn once of a reward in a row whose transition stays open; an aborted episode is dropped with its reward."""
@@ -223,130 +208,90 @@ class BatchCheck:
             log.warning(
                 "behavior %r: %s of %s is %g %s, although needs_action is False and no episode ended there; it is "
                 "ignored: add up what the agent gets until it acts next, and give the sum then (reported once)",
-                self._spec.name, what, slot_named(self._spec, slot), rewards[slot], self._when(),
+                self._name, what, slot_named(self._spec, slot), rewards[slot], self._when(),
             )  # fmt: skip
             return
-
-    # ------------------------------------------------------------ a batch that looks other than the one before
-
-    def _check_contract(self, batch: Any) -> None:
-        """Raise EnvironmentFailed unless shapes and kinds are those of the contract."""
-        if not isinstance(batch, AgentBatch):
-            self._refuse("its entry in the batches", f"{shown(batch)}, not an AgentBatch")
-        self._check_array("reward", batch.reward, "f")
-        for what in ("terminated", "truncated"):
-            self._check_array(what, getattr(batch, what), "b")
-        if not isinstance(batch.observations, Mapping):
-            self._refuse("observations", f"{shown(batch.observations)}, not a mapping of arrays by name")
-        for spec in self._spec.observations:
-            what = f"observation {spec.name!r}"
-            array = self._present(batch.observations, spec.name, what)
-            self._check_observation(what, array, spec, self._spec.slots, "slot")
-        ended = batch.ended
-        if not isinstance(ended, np.ndarray) or ended.ndim != 1 or ended.dtype.kind not in "iu":
-            self._refuse("ended", f"{shown(ended)}, not an array of row numbers")
-        if not ended.size and (batch.terminated.any() or batch.truncated.any()):
-            flagged = np.flatnonzero(batch.terminated | batch.truncated)
-            self._refuse("ended", f"is empty where terminated or truncated are set in {_some(flagged)}")
-
-    def _present(self, arrays: Mapping[str, Any], name: str, what: str) -> Any:
-        if name not in arrays:
-            self._refuse(what, f"is missing; there are {', '.join(map(repr, arrays)) or 'none'}")
-        return arrays[name]
-
-    def _check_array(self, what: str, array: Any, kind: str) -> None:
-        """``array`` [S] of numbers of this ``kind``."""
-        if not isinstance(array, np.ndarray) or array.shape != self._flat or array.dtype.kind != kind:
-            wanted = "booleans" if kind == "b" else "real numbers"
-            self._refuse(what, f"{shown(array)}, not an array of {wanted} of shape {list(self._flat)}, the slots")
-
-    def _check_observation(self, what: str, array: Any, spec: ObservationSpec, rows: int, each: str) -> None:
-        shape = (rows, *spec.shape)
-        if not isinstance(array, np.ndarray) or array.shape != shape:
-            self._refuse(what, f"{shown(array)}, not of shape {list(shape)}: {list(spec.shape)} for each {each}")
-        # A float64 becomes a float32 where it is stored, which costs digits; 300 would become 44 in a uint8.
-        fits = array.dtype.kind == "f" if spec.dtype.kind == "f" else np.can_cast(array.dtype, spec.dtype, "safe")
-        if not fits:
-            self._refuse(what, f"is of dtype {array.dtype}, which its behavior declares as {spec.dtype}")
 
     # ------------------------------------------------------------ the first batches
 
     def _check_values(self, batch: AgentBatch) -> None:
         """Warn, once for each observation, of values that its spec does not allow."""
-        self._first -= 1
+        everywhere = np.arange(self._spec.slots)
         for spec in self._spec.observations:
-            what = f"observation {spec.name!r}"
-            if spec.name in self._warned_of or (spec.kind != "one_hot" and spec.low is None and spec.high is None):
-                continue
-            self._warn_of_values(what, batch.observations[spec.name], spec, np.arange(self._spec.slots))
-            if batch.ended.size and batch.final_observations is not None and spec.name not in self._warned_of:
-                self._warn_of_values(f"final {what}", batch.final_observations[spec.name], spec, batch.ended)
+            for prefix, seen, slots in (
+                ("", batch.observations, everywhere),
+                ("final ", batch.final_observations or {}, batch.ended),
+            ):
+                if spec.name not in self._warned_of and spec.name in seen:
+                    self._warn_of_values(f"{prefix}observation {spec.name!r}", seen[spec.name], spec, slots)
 
     def _warn_of_values(self, what: str, values: NDArray[Any], spec: ObservationSpec, slots: NDArray[np.intp]) -> None:
         wrong = outside_bounds(spec, values)
         if not wrong.any():
             return
         self._warned_of.add(spec.name)
+        row, *index = np.argwhere(wrong)[0].tolist()
         allowed = "0 and 1, the only values of an indicator"
         if spec.kind != "one_hot":
-            index = tuple(np.argwhere(wrong)[0].tolist())[1:]
-            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[index]) for bound in _bounds(spec))
+            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[tuple(index)]) for bound in _bounds(spec))
             allowed = f"its bounds {lowest:g} to {highest:g}"
         log.warning(
-            "behavior %r: %s of %s %s, outside %s; it is used as it is: correct the environment or what it declares "
-            "(reported once)",
-            self._spec.name, what, self._place(values, wrong, slots), self._when(), allowed,
+            "behavior %r: %s of %s is %g%s %s, outside %s; it is used as it is: correct the environment or what it "
+            "declares (reported once)",
+            self._name, what, slot_named(self._spec, int(slots[row])), values[(row, *index)],
+            f" at {index}" if index else "", self._when(), allowed,
         )  # fmt: skip
-
-    def _place(self, values: NDArray[Any], wrong: NDArray[np.bool_], slots: NDArray[np.intp]) -> str:
-        """``slot 1 (environment 1) is 1e+06 at [2]`` for the first value that is ``wrong``."""
-        row, *index = np.argwhere(wrong)[0].tolist()
-        at = f" at {index}" if index else ""
-        return f"{slot_named(self._spec, int(slots[row]))} is {float(values[(row, *index)]):g}{at}"
 
     # ------------------------------------------------------------ what is wrong
 
-    def _refuse(self, what: str, problem: str) -> NoReturn:
-        raise EnvironmentFailed(f"behavior {self._spec.name!r}: {what} {problem} ({self._when()}); {_FIX}")
+    def _require(self, what: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Raise EnvironmentFailed unless ``array`` has this shape and kind of numbers."""
+        real = dtype.kind == "f"
+        fits = isinstance(array, np.ndarray) and array.shape == shape
+        # A float64 becomes a float32 where it is stored, which costs digits; 300 would become 44 in a uint8.
+        if not fits or not (array.dtype.kind == "f" if real else np.can_cast(array.dtype, dtype, "safe")):
+            wanted = "real numbers" if real else "booleans" if dtype == _BOOL else str(dtype)
+            self._refuse(what, f"{shown(array)}, not an array of {wanted} of shape {list(shape)}")
 
-    def _refuse_non_finite(self, what: str, values: NDArray[Any], slots: NDArray[np.intp] | None = None) -> None:
-        """Raise NonFiniteError for the first row of ``values`` [K, ...] that is not finite as float32, if any."""
+    def _present(self, arrays: Mapping[str, Any], name: str, what: str) -> Any:
+        if name not in arrays:
+            self._refuse(what, f"is missing; there are {', '.join(map(repr, arrays)) or 'none'}")
+        return arrays[name]
+
+    def _explain(self, batch: Any) -> None:
+        """Raise EnvironmentFailed if ``batch`` lacks what every batch has."""
+        if not isinstance(batch, AgentBatch):
+            self._refuse("its entry in the batches", f"{shown(batch)}, not an AgentBatch")
+        if not isinstance(batch.observations, Mapping):
+            self._refuse("observations", f"{shown(batch.observations)}, not a mapping of arrays by name")
+        for observed in self._observed:
+            self._present(batch.observations, observed.name, observed.what)
+        if not isinstance(batch.ended, np.ndarray):
+            self._refuse("ended", f"{shown(batch.ended)}, not an array of row numbers")
+
+    def _refuse(self, what: str, problem: str) -> NoReturn:
+        raise EnvironmentFailed(
+            f"behavior {self._name!r}: {what} {problem} ({self._when()}); fix the environment, so that it returns what "
+            "its behavior says"
+        )
+
+    def _refuse_non_finite(
+        self, what: str, values: NDArray[Any], slots: NDArray[np.intp] | None = None, latest: bool = False
+    ) -> None:
+        """Raise NonFiniteError for the first row of ``values`` [K, ...] that is not finite as float32, if any.
+
+        ``latest``: the value belongs to the episode that its environment is in after the step.
+        """
         found = not_finite_as_float32(values)
         if found is None:
             return
         row, text, fix = found
         slot = row if slots is None else int(slots[row])
-        raise NonFiniteError(
-            f"behavior {self._spec.name!r}: {what} of {slot_named(self._spec, slot)} is {text} {self._when()}; {fix}",
-            int(self._spec.env_index[slot]),
-            latest=what.startswith("observation"),
-        )
-
-
-def _most_squared(dtype: np.dtype[Any]) -> np.floating[Any] | float:
-    """The largest sum of squares whose terms are certainly finite as float32."""
-    return LARGEST**2 if dtype.itemsize > 4 else dtype.type(np.finfo(dtype).max) if dtype.kind == "f" else LARGEST
-
-
-def batch_of(batches: Any, name: str, environment: str, doing: str) -> AgentBatch:
-    """The batch of the behavior ``name``. EnvironmentFailed unless ``doing`` of the environment returned one.
-
-    ``environment`` is what messages call it.
-    """
-    try:
-        batch: AgentBatch = batches[name]
-    except (LookupError, TypeError):
-        raise no_batch(batches, name, environment, doing) from None
-    return batch
-
-
-def no_batch(batches: Any, name: str, environment: str, doing: str) -> EnvironmentFailed:
-    """The error if ``doing`` of the environment returned ``batches`` without one of the behavior ``name``."""
-    found = f"batches of {_names(batches)}" if isinstance(batches, Mapping) else shown(batches).removeprefix("is ")
-    return EnvironmentFailed(
-        f"{environment}: {doing} returned {found} and none of behavior {name!r}; "
-        "it must return a batch for each of its behaviors"
-    )
+        began = ""
+        if self.began is not None:
+            began = f" (its episode began with {self.began(int(self._spec.env_index[slot]), latest)})"
+        place = slot_named(self._spec, slot)
+        raise NonFiniteError(f"behavior {self._name!r}: {what} of {place} is {text} {self._when()}; {fix}{began}")
 
 
 def outside_bounds(spec: ObservationSpec, values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -355,6 +300,8 @@ def outside_bounds(spec: ObservationSpec, values: NDArray[Any]) -> NDArray[np.bo
     if spec.kind == "one_hot":
         outside = (values != 0) & (values != 1)
         return outside
+    if spec.low is None and spec.high is None:
+        return np.zeros(values.shape, np.bool_)
     low, high = _bounds(spec)
     # Bounds are exact numbers and values may be rounded sums: a millionth more is not a mistake.
     below, above = (1e-6 * np.maximum(1.0, np.abs(bound)) for bound in (low, high))
@@ -380,10 +327,9 @@ def check_actions(
             f"{trainer} returned {problem} (at step {step}); fix the trainer, so that it acts as its behavior says"
         )
 
-    array: Any
     wrong: NDArray[np.bool_]
     for group, columns, kind in (("continuous", spec.continuous, "f"), ("discrete", len(spec.discrete), "iu")):
-        array = getattr(actions, group, None)
+        array: Any = getattr(actions, group, None)
         shape = (spec.slots, columns)
         if not columns:
             continue
@@ -411,13 +357,8 @@ def slot_named(spec: BehaviorSpec, slot: int) -> str:
     return f"slot {slot} (environment {int(spec.env_index[slot])})"
 
 
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names)) or "no behavior"
-
-
 def _some(rows: NDArray[Any]) -> str:
-    shown = rows[:8].tolist()
-    return f"{shown}" if len(rows) <= 8 else f"{str(shown)[:-1]}, ...]"
+    return f"[{', '.join(map(str, rows[:8].tolist()))}{', ...' if len(rows) > 8 else ''}]"
 
 
 def shown(value: Any) -> str:

@@ -63,6 +63,7 @@ class RunCurricula:
         self._curricula = {kind: CheckedCurriculum.of(curriculum, kind) for kind, curriculum in curricula.items()}
         self._behaviors = behaviors
         self._lesson_changed = lesson_changed
+        self.frozen = False  # nothing learns: the curricula only draw
         self._columns: dict[str, slice] = {}
         names: list[str] = []
         for kind, curriculum in self._curricula.items():
@@ -104,6 +105,9 @@ class RunCurricula:
         Returns whether all environments are to start their next episode now.
         """
         began = self._feed.after_step()
+        if self.frozen:
+            self._feed.restage(began)
+            return False
         any_began = False
         for behavior, agents in self._pairs:
             batch = behavior.batch
@@ -120,12 +124,6 @@ class RunCurricula:
                 self._report(behavior, finished, beginnings)
             self._finished = []
         return self._advance(began)
-
-    def after_frozen_step(self) -> None:
-        """Draw what the next episodes start with after an environment step in which nothing learned."""
-        began = self._feed.after_step()
-        if began.size:
-            self._feed.restage(began)
 
     def _report(self, behavior: CurriculumBehavior, finished: FinishedEpisodes, of: Beginnings) -> None:
         slots, shared, agents = finished.slots, finished.group_returns, self._agents[behavior.name]
@@ -203,12 +201,9 @@ class RunCurricula:
         means = self._feed.values.mean(axis=0).tolist()
         return tags | {f"{PARAMETER}{name}": mean for name, mean in zip(self._feed.names, means, strict=True)}
 
-    def episode_of(self, env: int, latest: bool) -> str:
-        """Describe the values of an environment's episode for messages: ``length 0.5, gravity 9.8``.
-
-        Within the step that ends an episode, that is the one which has just started if ``latest``, else the one before.
-        """
-        return self._feed.described(env, latest)
+    def described_in_rank(self, first_env: int, env: int, latest: bool) -> str:
+        """:meth:`ParameterFeed.described` of an environment of the rank whose environments begin with ``first_env``."""
+        return self._feed.described(first_env + env, latest)
 
     def summarised(self, behavior: str, stats: dict[str, StatSummary]) -> None:
         """Report the statistics of a behavior to all curricula after a summary."""

@@ -80,15 +80,13 @@ class ParameterFeed:
             self.draw_id[rows] = self._next_draw_id[rows]
         return began
 
-    def episode_of(self, env: int, latest: bool) -> NDArray[np.float64]:
-        """Values [P] of an environment's episode; if ``latest``, of one started since the last :meth:`after_step`."""
-        began = self._environment.episodes[env] != self.playing[env]
-        values: NDArray[np.float64] = (self._next_values if latest and began else self.values)[env]
-        return values
-
     def described(self, env: int, latest: bool) -> str:
-        """Describe the values of an episode for messages: ``length 0.5, gravity 9.8``; see :meth:`episode_of`."""
-        values = self.episode_of(env, latest).tolist()
+        """Describe the values of an environment's episode for messages: ``length 0.5, gravity 9.8``.
+
+        Within the step that ends an episode, that is the one which has just started if ``latest``, else the one before.
+        """
+        began = self._environment.episodes[env] != self.playing[env]
+        values = (self._next_values if latest and began else self.values)[env].tolist()
         return ", ".join(f"{name} {value:g}" for name, value in zip(self.names, values, strict=True))
 
     def restage(self, env_index: NDArray[np.int64] | None = None) -> None:

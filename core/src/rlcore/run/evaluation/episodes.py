@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
 import numpy as np
@@ -13,10 +14,10 @@ from rlcore.contracts.policy import Player, Policy
 from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, Lineup
 from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
-from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.plugins.failures import blame, blamed, policy_named
-from rlcore.run.behaviors.behavior import EpisodeStatistics
-from rlcore.run.behaviors.checks import BatchCheck, batch_of
+from rlcore.errors import EnvironmentFailed
+from rlcore.plugins.failures import blamed, policy_named
+from rlcore.run.behaviors.behavior import EpisodeStatistics, FinishedEpisodes
+from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.run.curricula.parameters import ParameterFeed
 
 
@@ -26,60 +27,51 @@ class Abandoned(Exception):
 
 def play(
     policies: Mapping[str, Policy],
-    environment: Environment,
+    environment: PlayedEnvironment,
     episodes: int,
     seed: int,
     deterministic: bool,
     recorders: Mapping[str, EpisodeRecorder],
-    feed: ParameterFeed | None = None,
     max_episode_steps: int | None = None,
     stop_requested: Callable[[], bool] | None = None,
-    named: str = "environment",
-    checks: Mapping[str, BatchCheck] | None = None,
     lineup: Lineup | None = None,
 ) -> EvaluationResult:
     """Play until every environment has finished its share of ``episodes``. ``recorders`` record them, by behavior.
 
-    ``feed`` sets what episodes start with, if the environment has parameters; ``named`` is what messages call it.
-    ``checks``, by behavior, are those of earlier evaluations in the same environment. An episode that has not ended
-    after ``max_episode_steps`` environment steps counts as truncated there. Raises :class:`Abandoned` after the
-    environment step in which ``stop_requested`` has become true.
+    An episode that has not ended after ``max_episode_steps`` environment steps counts as truncated there. Raises
+    :class:`Abandoned` after the environment step in which ``stop_requested`` has become true.
 
     With a ``lineup`` for the same share, other policies play too: see :class:`rlcore.Lineup`.
     """
-    played = PlayedEnvironment(environment, named, checks, feed)
     share = shares(environment.num_envs, episodes)
     counted = {
         name: _Counted(spec, share[spec.env_index].copy(), recorders.get(name))
         for name, spec in environment.behaviors.items()
     }
     acting = policies if lineup is None else lineup.policies(policies)
-    for name, each in counted.items():
-        each.players = None if lineup is None else lineup.players[name]
+    if lineup is not None:
+        for name, each in counted.items():
+            each.players = lineup.players[name]
     players = {name: Player(policy, environment.behaviors[name].slots) for name, policy in acting.items()}
     for name, player in players.items():
-        try:
+        with blamed(policy_named(name, policies[name]), "in seed"):
             player.policy.seed(derive_seed(seed, name))
-        except BaseException as error:
-            blame(policy_named(name, policies[name]), "in seed", error)
     rounds: list[_Counted | Lineup] = [*counted.values(), *([] if lineup is None else [lineup])]
-    batches = _begin(played, seed, np.zeros(environment.num_envs, np.int64), counted, lineup)
+    batches = _begin(environment, seed, np.zeros(environment.num_envs, np.int64), counted, lineup)
     while any(each.unfinished for each in rounds):
         if stop_requested is not None and stop_requested():
             raise Abandoned
         if not any(each.playing for each in rounds):  # all that is missing waits behind episodes without end
-            batches = _begin(played, seed, environment.episodes + 1, counted, lineup)
+            batches = _begin(environment, seed, environment.episodes + 1, counted, lineup)
             for player in players.values():
                 player.begin()
         actions = {}
         for name, player in players.items():
-            try:
+            with blamed(policy_named(name, policies[name]), "in act"):
                 actions[name] = player.act(batches[name], deterministic)
-            except BaseException as error:
-                blame(policy_named(name, policies[name]), "in act", error)
         for name, recorder in recorders.items():
             recorder.act(batches[name], actions[name])
-        batches = played.step(actions)
+        batches = environment.step(actions)
         for name, each in counted.items():
             each.observe(batches[name], max_episode_steps)
         for name, player in players.items():
@@ -122,7 +114,7 @@ class _Counted:
     spec: BehaviorSpec
     left: NDArray[np.int64]  # [S] episodes still to be counted
     recorder: EpisodeRecorder | None
-    players: NDArray[np.int64] | None = None  # [S] of the line-up: 0 where the measured policy plays
+    players: NDArray[np.int64] = attrs.field(init=False)  # [S] 0 where the measured policy plays
     statistics: EpisodeStatistics = attrs.field(init=False)
     steps: int = 0  # environment steps
     began: NDArray[np.int64] = attrs.field(init=False)  # [S] the step at which the episode to be counted started
@@ -134,6 +126,7 @@ class _Counted:
 
     def __attrs_post_init__(self) -> None:
         self.statistics = EpisodeStatistics(self.spec.slots)
+        self.players = np.zeros(self.spec.slots, np.int64)
         self.began = np.zeros(self.spec.slots, np.int64)
         self.waiting = np.zeros(self.spec.slots, np.bool_)
 
@@ -160,14 +153,11 @@ class _Counted:
         ended = batch.ended
         finished = self.statistics.record(batch)
         wanted = (self.left[ended] > 0) & ~self.waiting[ended]
-        measured = wanted & self._measured(ended)
+        measured = wanted & (self.players[ended] == 0)
         if self.recorder is not None:
             self.recorder.observe(batch, ended[measured])
         if finished is not None:
-            self.returns.extend(finished.returns[measured].tolist())
-            if finished.group_returns is not None:
-                self.group_returns.extend(finished.group_returns[measured].tolist())
-            self.lengths.extend(finished.lengths[measured].tolist())
+            self._add(finished, measured)
             self.left[ended[wanted]] -= 1
             self.began[ended] = self.steps
             self.waiting[ended] = False
@@ -176,23 +166,21 @@ class _Counted:
             if late.any():
                 self._cut(np.flatnonzero(late), batch)
 
-    def _measured(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return a mask [K] of the ``rows`` [K] whose agents play the measured policy."""
-        return np.ones(len(rows), np.bool_) if self.players is None else self.players[rows] == 0
+    def _add(self, of: FinishedEpisodes | EpisodeStatistics, rows: NDArray[Any]) -> None:
+        self.returns.extend(of.returns[rows].tolist())
+        self.lengths.extend(of.lengths[rows].tolist())
+        if of.group_returns is not None:
+            self.group_returns.extend(of.group_returns[rows].tolist())
 
     def _cut(self, rows: NDArray[np.intp], batch: AgentBatch) -> None:
         """Counts the open episodes of ``rows``.
 
         A single environment cannot be reset, so these slots wait until all others have played their share.
         """
-        statistics = self.statistics
         self.left[rows] -= 1
         self.waiting[rows] = True
-        rows = rows[self._measured(rows)]
-        self.returns.extend(statistics.returns[rows].tolist())
-        if statistics.group_returns is not None:
-            self.group_returns.extend(statistics.group_returns[rows].tolist())
-        self.lengths.extend(statistics.lengths[rows].tolist())
+        rows = rows[self.players[rows] == 0]
+        self._add(self.statistics, rows)
         self.cut += len(rows)
         if self.recorder is not None:
             self.recorder.cut(batch, rows)
@@ -220,46 +208,41 @@ class PlayedEnvironment:
         behaviors: The behaviors by name.
         num_envs: N, the number of environments.
         episodes: [N] number of the episode that each environment is in.
+        feed: Sets what episodes start with; None if the environment has no parameters.
     """
 
-    def __init__(
-        self,
-        environment: Environment,
-        named: str = "environment",
-        checks: Mapping[str, BatchCheck] | None = None,
-        feed: ParameterFeed | None = None,
-    ) -> None:
-        """``named`` is what messages call the environment, and ``feed`` sets what episodes start with.
-
-        ``checks``, by behavior, are those of earlier episodes in the same environment.
-        """
+    def __init__(self, environment: Environment, named: str = "environment", feed: ParameterFeed | None = None) -> None:
+        """``named`` is what messages call the environment."""
         self.behaviors: Mapping[str, BehaviorSpec] = environment.behaviors
         self.num_envs = environment.num_envs
         self.episodes: NDArray[np.int64] = environment.episodes
-        self._environment, self._named, self._feed = environment, named, feed
-        self._checks = checks_of(environment) if checks is None else checks
+        self.named = named
+        self.feed = feed
+        self._environment = environment
+        self._checks = {name: BatchCheck(spec, lambda: "while evaluating") for name, spec in self.behaviors.items()}
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         """Begin episode ``episodes[c]`` in every environment c. Raises EnvironmentFailed."""
-        if self._feed is not None:
-            self._feed.before_reset(episodes)
-        with blamed(self._named, "in reset", EnvironmentFailed):
+        for check in self._checks.values():
+            check.environment, check.began = self.named, None if self.feed is None else self.feed.described
+        if self.feed is not None:
+            self.feed.before_reset(episodes)
+        with blamed(self.named, "in reset", EnvironmentFailed):
             batches = self._environment.reset(seeds, episodes)
         self.episodes = self._environment.episodes
-        if self._feed is not None:
-            self._feed.after_reset(episodes)
-        self._check(batches, "reset")
-        return batches
+        if self.feed is not None:
+            self.feed.after_reset(episodes)
+        return self._checked(batches, "reset")
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         """Move every environment once. Raises EnvironmentFailed."""
-        with blamed(self._named, "in step", EnvironmentFailed):
+        with blamed(self.named, "in step", EnvironmentFailed):
             batches = self._environment.step(actions)
         self.episodes = self._environment.episodes
-        self._check(batches, "step")
-        if self._feed is not None:
-            self._feed.restage(self._feed.after_step())
-        return batches
+        checked = self._checked(batches, "step")
+        if self.feed is not None:
+            self.feed.restage(self.feed.after_step())
+        return checked
 
     def set_parameters(self, parameters: Parameters) -> None:
         """Set parameters of the next episodes that the task does not set."""
@@ -269,21 +252,6 @@ class PlayedEnvironment:
         """Close the environment."""
         self._environment.close()
 
-    def _check(self, batches: Mapping[str, AgentBatch], doing: str) -> None:
-        """Raises EnvironmentFailed unless ``doing`` returned what every behavior's spec says.
-
-        A NaN or an infinity is reported with the parameters that its episode started with.
-        """
-        for name, check in self._checks.items():
-            try:
-                check.check(batch_of(batches, name, self._named, doing))
-            except NonFiniteError as error:
-                if self._feed is None:
-                    raise
-                began = self._feed.described(error.env, error.latest)
-                raise NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest) from None
-
-
-def checks_of(environment: Environment) -> dict[str, BatchCheck]:
-    """A check for the batches of each behavior, for evaluations."""
-    return {name: BatchCheck(spec, lambda: "while evaluating") for name, spec in environment.behaviors.items()}
+    def _checked(self, batches: Mapping[str, AgentBatch], doing: str) -> dict[str, AgentBatch]:
+        """Raises EnvironmentFailed unless ``doing`` returned what every behavior's spec says."""
+        return {name: check.batch_in(batches, doing) for name, check in self._checks.items()}

@@ -22,7 +22,7 @@ from rlcore.config.reading import MAX_BYTES, parse_document, read_document
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.core import MAX_METRICS, METRICS_FILE
-from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat, load_without_arrays, verify_checkpoint
+from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat
 from rlcore.storage.checkpoint_state import RUN, require_models, require_run
 from rlcore.storage.checkpoints import (
     BEST,
@@ -51,7 +51,7 @@ from rlcore.storage.fingerprint import Change, changes, described
 from rlcore.storage.run_files import LOGS, RESULT, TIMERS
 from rlcore.storage.status import check_metadata, metadata_of, status_in_checkpoints
 
-__all__ = ["CheckpointData", "FoundCheckpoint", "RunData", "SavedSummary", "read_checkpoint", "read_run"]
+__all__ = ["CheckpointData", "FoundCheckpoint", "RunData", "SavedSummary", "find_run", "read_checkpoint", "read_run"]
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,10 @@ log = logging.getLogger(__name__)
 
 
 def find_run(run: Path) -> Path:
-    """``run`` itself if it is a run directory, else the run of that id under ``results``."""
+    """Return ``run`` itself if it is a run directory, else the run of that id under ``results``.
+
+    Raises RunStateError if there is neither.
+    """
     for directory in (run, Path("results") / run):
         if _is_run(directory):
             return directory
@@ -358,15 +361,11 @@ def _checkpoints(directory: Path) -> tuple[tuple[FoundCheckpoint, ...], Checkpoi
     listed: list[FoundCheckpoint] = []
     newest: Checkpoint | None = None
     for checkpoint in find_checkpoints(directory):
-        try:
-            verify_checkpoint(checkpoint.path)
-            require_run(checkpoint.path, load_without_arrays(checkpoint.path))
-            problem, newest = "", checkpoint
-        except RunStateError as error:
-            if not checkpoint.path.is_dir():
-                continue  # the run is training, and has just deleted it
-            problem = str(error)
-        listed.append(FoundCheckpoint(checkpoint.step, checkpoint.path, problem))
+        problems = checkpoint.problems()
+        if not checkpoint.path.is_dir():
+            continue  # the run is training, and has just deleted it
+        newest = newest if problems else checkpoint
+        listed.append(FoundCheckpoint(checkpoint.step, checkpoint.path, "; ".join(problems)))
     return tuple(listed), newest
 
 
@@ -375,7 +374,7 @@ def _status_at(checkpoint: Checkpoint | None, stored: Mapping[str, Any] | None) 
     if checkpoint is None or metadata_of(stored).get("run_steps") == checkpoint.step:
         return dict(stored or {})
     try:
-        return status_in_checkpoints(checkpoint, load_without_arrays(checkpoint.path))
+        return status_in_checkpoints(checkpoint)
     except (RunStateError, OSError):  # the run is training, and has just deleted it
         return dict(stored or {})
 
@@ -447,4 +446,4 @@ def _from_checkpoints(logs: Path, origin: str, problem: RunStateError) -> Mappin
     if not find_checkpoints(checkpoints):
         raise RunStateError(f"{origin}: {problem}") from problem
     log.warning("%s: %s; the newest checkpoint is read instead", origin, problem)
-    return status_in_checkpoints(*newest_intact(checkpoints, origin, check=require_run))
+    return status_in_checkpoints(newest_intact(checkpoints, origin, check=require_run)[0])

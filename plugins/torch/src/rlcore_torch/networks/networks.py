@@ -125,6 +125,12 @@ class ObservationInputs(nn.Module):
         inputs.extend(self._rows(observations[o.name], lead) for o in self.images)
         return tuple(inputs)
 
+    def columns(self, observations: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+        """Return the vector observations of R rows, not normalized, side by side: [R, vector_size]."""
+        parts = [observations[o.name].reshape(-1, o.size) for o in self.vectors]
+        x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        return x if x.dtype == np.float32 else x.astype(np.float32)
+
     @staticmethod
     def _rows(array: NDArray[Any], lead: int) -> Tensor:
         return torch.from_numpy(array.reshape(-1, *array.shape[lead:]))

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 __all__ = ["Recurrent"]
-
-
-def lstm_cell(
-    x: Tensor, memory: tuple[Tensor, Tensor], of_x: Tensor, of_h: Tensor, bias_x: Tensor, bias_h: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Compute what :func:`torch.lstm_cell` computes, in operations that ``torch.func.vmap`` knows."""
-    h, c = memory
-    gates = linear(x, of_x, bias_x) + linear(h, of_h, bias_h)
-    into, kept, new, out = gates.chunk(4, dim=1)
-    c = kept.sigmoid() * c + into.sigmoid() * new.tanh()
-    return out.sigmoid() * c.tanh(), c
 
 
 class Recurrent(nn.Module):
@@ -32,11 +18,8 @@ class Recurrent(nn.Module):
         lstm: The layer.
     """
 
-    _cell: Callable[..., tuple[Tensor, Tensor]]
-
     def __init__(self, features: int, memory_size: int, init: str) -> None:
         super().__init__()
-        self._cell = torch.lstm_cell
         self.features = memory_size // 2
         self.lstm = nn.LSTM(features, self.features)
         if init != "uniform":
@@ -58,10 +41,6 @@ class Recurrent(nn.Module):
         """The weights of inputs and of hidden states, and the biases of both."""
         return [getattr(self.lstm, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")]
 
-    def use_plain_operations(self) -> None:
-        """Compute :meth:`step` in operations that ``torch.func.vmap`` knows, in place of :func:`torch.lstm_cell`."""
-        self._cell = lstm_cell
-
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
         """Return the outputs [L, Q, M / 2] of L steps in Q sequences ``x`` [L, Q, F].
 
@@ -73,5 +52,5 @@ class Recurrent(nn.Module):
 
     def step(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output [R, M / 2] and the next memory [R, M] of one step ``x`` [R, F] with ``memory`` [R, M]."""
-        h, c = self._cell(x, memory.chunk(2, dim=1), *self._weights())
+        h, c = torch.lstm_cell(x, memory.chunk(2, dim=1), *self._weights())
         return h, torch.cat([h, c], dim=1)

@@ -133,7 +133,7 @@ def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: A
     rows = recording.rows
     count = recording.transitions + recording.episodes
     agent, size = one_slot(behavior), max(count, LEAST_ROWS)
-    require_memory(agent, size, masks=recording.action_mask is not None, what="recorded data")
+    require_memory(agent, size, what="recorded data")
     buffer = ReplayBuffer(agent, size)
     buffer.rewrite(slice(count), observations=recording.observations)
     if recording.actions.continuous is not None:

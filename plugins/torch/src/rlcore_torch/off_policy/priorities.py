@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import SavedValueError, saved_array, saved_float
-from rlcore_torch.allocation import FANOUT, tree_lengths
 from rlcore_torch.settings import PrioritizedSamplerSettings
 
 Rows = NDArray[np.int64]
 DoubleArray = NDArray[np.float64]
 
+FANOUT = 16  # children of a node in the sum tree: a million leaves in five levels
 EPSILON = 1e-6  # what the paper adds to |error|, so that a transition without error can still be drawn
 PENDING_ROWS = 1 << 13  # changes kept at most between two samples
 
@@ -33,17 +33,16 @@ class SumTree:
     """
 
     def __init__(self, size: int) -> None:
-        lengths = tree_lengths(size)
-        self._levels = [np.zeros(length) for length in lengths]  # leaves first, the root last
+        lengths, below = [-(-size // FANOUT) * FANOUT], -(-size // FANOUT)  # whole families
+        while below > 1:
+            below = -(-below // FANOUT)
+            lengths.append(below * FANOUT)
+        self._levels = [np.zeros(length) for length in (*lengths, 1)]  # leaves first, the root last
         self.leaves: DoubleArray = self._levels[0][:size]  # [size]; changed through `set` and `fill` only
 
     @property
     def total(self) -> float:
         return float(self._levels[-1][0])
-
-    @property
-    def nbytes(self) -> int:
-        return sum(level.nbytes for level in self._levels)
 
     def set(self, rows: Rows, values: DoubleArray | float) -> None:
         """Weights of ``rows`` [B]; of a row given twice the last one counts."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlcore import RunStateError, SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
-from rlcore_torch.off_policy.replay_rings import ReplayRings
+from rlcore_torch.off_policy.replay_rings import ReplayRings, Rows
 
 __all__ = ["ReplayBuffer"]
 
@@ -34,9 +34,8 @@ class ReplayBuffer(ReplayRings):
             "awaiting": self.awaiting.copy(),
             "rows": self.filled,
             "segment_rows": self._segments.rows,
-            "segments": self._segments.parts(self._stored(), self.filled, self.head, self._moved),
+            "segments": self._segments.parts(self._stored(), self.filled, self._current()),
         }
-        self._moved = 0
         if self.priorities is not None:
             self.priorities.refresh(self.flags)
             state["priorities"] = self.priorities.state_dict(self.filled)
@@ -100,15 +99,17 @@ class ReplayBuffer(ReplayRings):
         self.head[:] = state["head"]
         self.open[:] = state["open"]
         self.awaiting[:] = state["awaiting"]
-        self._all_open, self._all_awaiting = bool(self.open.all()), bool(self.awaiting.all())
         self._closed = int(np.count_nonzero(self.flags))
-        self._moved = 0
         if state.get("segment_rows") == self._segments.rows:
-            self._segments.loaded([segment for *_, segment in segments], own, self.filled, self.head)
+            self._segments.loaded([segment for *_, segment in segments], own, self.filled, self._current())
         else:
-            self._segments.change_all()
+            self._segments.change(slice(None))
         if self.priorities is not None:
             self.priorities.load_state_dict(state["priorities"])
+
+    def _current(self) -> Rows:
+        """What a step changes without claiming a row: the current one, and the one before if its episode is cut."""
+        return np.concatenate([self.head, (self.head - self.slots) % self.capacity])
 
     def _stored(self) -> dict[str, Any]:
         """The arrays of rows that a checkpoint has, with what the buffer has of masks and group rewards."""

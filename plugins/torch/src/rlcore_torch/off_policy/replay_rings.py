@@ -12,7 +12,7 @@ as they are. Rows that hold no transition have no flags; nothing in them matters
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -51,8 +51,8 @@ class Steps:
         truncated: [B] the episode ended by a time limit, or was cut: bootstrap from the next observation.
     """
 
-    observations: dict[str, NDArray[Any]]
-    next_observations: dict[str, NDArray[Any]]
+    observations: Mapping[str, NDArray[Any]]
+    next_observations: Mapping[str, NDArray[Any]]
     raw: FloatArray
     choices: NDArray[np.int64]
     masks: NDArray[np.bool_] | None
@@ -61,6 +61,23 @@ class Steps:
     group_reward: FloatArray | None
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+
+
+class TakenRows(Mapping[str, NDArray[Any]]):
+    """Rows of arrays by name. An array is gathered when it is asked for: most rewards look at no observation."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], rows: Rows) -> None:
+        self._arrays, self._rows = arrays, rows
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        taken: NDArray[Any] = self._arrays[name].take(self._rows, 0)
+        return taken
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
 
 
 class ReplayRings:
@@ -99,7 +116,8 @@ class ReplayRings:
                 f"each), not {buffer_size}",
                 key=("behaviors", behavior.name, "hyperparameters", "buffer_size"),
             )
-        require_memory(behavior, buffer_size, priorities=priority_alpha is not None)
+        # Beside what every transition takes: a reward of the group, and a leaf of the tree of priorities.
+        require_memory(behavior, buffer_size, beside=4 + (9 if priority_alpha is not None else 0))
         self.behavior = behavior
         self.buffer_size = buffer_size
         self.slots = slots  # S
@@ -126,9 +144,6 @@ class ReplayRings:
         self.awaiting = np.ones(slots, np.bool_)  # [S] slots that act next
         self.closed_rows: Rows = np.empty(0, np.int64)  # [K] transitions that the last call of `observe` closed
         self._closed = 0
-        self._all_open = False  # open.all() and awaiting.all(), without asking in every step
-        self._all_awaiting = True
-        self._moved = 0  # rows by which a slot has moved on since the last checkpoint, at most
         self._segments = ReplaySegments(capacity, slots, self.nbytes_of_row)
         self._claim(self.head)
 
@@ -137,18 +152,10 @@ class ReplayRings:
         return self._closed
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of everything stored."""
-        tree = None if self.priorities is None else self.priorities.tree
-        return sum(a.nbytes for a in [*self._arrays(), self.masks, self.group_reward, tree] if a is not None)
-
-    @property
     def nbytes_of_row(self) -> int:
         """Bytes of a row, without its mask, group reward and priority."""
-        return sum(array.nbytes for array in self._arrays()) // self.capacity
-
-    def _arrays(self) -> list[NDArray[Any]]:
-        return [*self._observations.values(), self._raw, self._choices, self._reward, self._flags]
+        arrays = [*self._observations.values(), self._raw, self._choices, self._reward, self._flags]
+        return sum(array.nbytes for array in arrays) // self.capacity
 
     def next_rows(self, rows: Rows) -> Rows:
         """The rows that follow, in the same slots."""
@@ -168,37 +175,33 @@ class ReplayRings:
     def begin(self, batch: AgentBatch) -> None:
         """First observations of new episodes in all slots; trajectories that were going on are cut."""
         self._cut(np.arange(self.slots))
-        self.open[:] = self._all_open = False
+        self.open[:] = False
         self._write_current(batch)
 
     def act(self, raw: FloatArray | None, choices: NDArray[np.int64] | None) -> None:
         """Store the actions of the slots at their current observation: [S, continuous] and [S, branches]."""
-        acting = slice(None) if self._all_awaiting else np.flatnonzero(self.awaiting)
+        acting = np.flatnonzero(self.awaiting)
         rows = self.head[acting]
         if raw is not None:
             self._raw[rows] = raw[acting]
         if choices is not None:
             self._choices[rows] = choices[acting]
         self.open[acting] = True
-        self._all_open |= self._all_awaiting
 
     def observe(self, batch: AgentBatch) -> int:
         """Closes transitions; returns how many."""
         if batch.aborted is not None and batch.aborted.any():
-            self.open[batch.aborted] = self._all_open = False
+            self.open[batch.aborted] = False
             self._cut(np.flatnonzero(batch.aborted))
         ended, finals, final_mask = batch.ended, batch.final_observations, batch.final_action_mask
-        self._moved += 2 if ended.size else 1
-        closing: slice | NDArray[np.intp] = slice(None)
-        if not self._all_open or batch.needs_action is not None:
-            moved = batch.transition_closed
-            moves = self.open if moved is None else self.open & moved
-            closing = np.flatnonzero(moves)
-            if ended.size and not (kept := moves[ended]).all():
-                ended = ended[kept]
-                finals = None if finals is None else {name: array[kept] for name, array in finals.items()}
-                final_mask = None if final_mask is None else final_mask[kept]
-        self.closed_rows = rows = self.head[closing].copy()
+        moved = batch.transition_closed
+        moves = self.open if moved is None else self.open & moved
+        closing = np.flatnonzero(moves)
+        if ended.size and not (kept := moves[ended]).all():
+            ended = ended[kept]
+            finals = None if finals is None else {name: array[kept] for name, array in finals.items()}
+            final_mask = None if final_mask is None else final_mask[kept]
+        self.closed_rows = rows = self.head[closing]
         self._reward[rows] = batch.reward[closing]
         if batch.group_reward is not None:
             self._group_rewards()[rows] = batch.group_reward[closing]
@@ -218,7 +221,6 @@ class ReplayRings:
         self.head[closing] = self.next_rows(self.head[closing])
         self._claim(self.head[closing])
         self.open[closing] = False
-        self._all_open = False
         self._write_current(batch)
         return count
 
@@ -249,6 +251,7 @@ class ReplayRings:
         """Takes ``rows`` for new observations; the transitions they held are gone."""
         self._closed -= int(np.count_nonzero(self.flags[rows]))
         self._flags[rows] = 0
+        self._segments.change(rows)
         if self.priorities is not None:
             self.priorities.change(rows, self.flags)
         if self.filled < self.capacity and len(rows):
@@ -264,7 +267,6 @@ class ReplayRings:
         elif self._masks is not None:
             self._masks[rows] = True
         self.awaiting[:] = True if batch.needs_action is None else batch.needs_action
-        self._all_awaiting = len(rows) == self.slots
 
     def _write_finals(
         self, rows: Rows, finals: Mapping[str, NDArray[Any]] | None, mask: NDArray[np.bool_] | None
@@ -282,7 +284,6 @@ class ReplayRings:
 
     def _cut(self, slots: NDArray[np.intp]) -> None:
         """Ends the trajectories of ``slots`` at their current observation, which their last transition leads to."""
-        self._moved += 1
         rows = self.head[slots]
         previous = (rows - self.slots) % self.capacity
         going_on = self.flags[previous] != 0  # no transition, or a final observation, has none
@@ -292,30 +293,17 @@ class ReplayRings:
 
     def _mask_rows(self) -> NDArray[np.bool_]:
         if self._masks is None:
-            self._require_more(masks=True, groups=self._group_reward is not None)
             self._masks = np.ones((self.capacity, self.behavior.mask_size), np.bool_)
             self.masks = read_only(self._masks)
-            self._segments.change_all()
+            self._segments.change(slice(None))
         return self._masks
 
     def _group_rewards(self) -> FloatArray:
         if self._group_reward is None:
-            self._require_more(masks=self._masks is not None, groups=True)
             self._group_reward = np.zeros(self.capacity, np.float32)
             self.group_reward = read_only(self._group_reward)
-            self._segments.change_all()
+            self._segments.change(slice(None))
         return self._group_reward
-
-    def _require_more(self, masks: bool, groups: bool) -> None:
-        """Raises ConfigError if there is no room for one more array."""
-        require_memory(
-            self.behavior,
-            self.buffer_size,
-            priorities=self.priorities is not None,
-            masks=masks,
-            groups=groups,
-            in_use=self.nbytes * self.filled // self.capacity,  # pages not written yet are still available
-        )
 
     # ------------------------------------------------------------ sampling
 
@@ -354,7 +342,7 @@ class ReplayRings:
         """
         self._flags[: len(flags)] = flags
         self.filled = len(flags)
-        self._segments.change_all()
+        self._segments.change(slice(None))
         self._closed = int(np.count_nonzero(flags))
         if masks is not None:
             self._mask_rows()[: len(masks)] = masks
@@ -362,18 +350,25 @@ class ReplayRings:
     # ------------------------------------------------------------ reading
 
     def transitions(self, rows: Rows, last: Rows | None = None) -> Steps:
-        """Return the transitions of ``rows`` [B].
+        """Return copies of the transitions of ``rows`` [B].
 
         With ``last`` [B] (from :meth:`stretches`) next observations, next masks and flags are those of ``last``: what a
         stretch of several steps led to.
         """
+        steps = self.view(rows, last)
+        return attrs.evolve(
+            steps, observations=dict(steps.observations), next_observations=dict(steps.next_observations)
+        )
+
+    def view(self, rows: Rows, last: Rows | None = None) -> Steps:
+        """Return what :meth:`transitions` returns; observations are copied each time that they are asked for."""
         last = rows if last is None else last
         following = self.next_rows(last)
         flags = self.flags.take(last)
         masks, group_reward = self.masks, self.group_reward
         return Steps(
-            {name: array.take(rows, 0) for name, array in self.observations.items()},
-            {name: array.take(following, 0) for name, array in self.observations.items()},
+            TakenRows(self.observations, rows),
+            TakenRows(self.observations, following),
             self.raw.take(rows, 0),
             self.choices.take(rows, 0).astype(np.int64),
             None if masks is None else masks.take(rows, 0),

@@ -243,9 +243,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         if share.total > behavior.slots:
             size = -(-size // share.total) * behavior.slots
         buffer = ReplayBuffer(behavior, size, self.sampler.priority_alpha)
-        log.info(
-            "behavior %r: a replay buffer of %d rows takes %.1f MB", behavior.name, buffer.capacity, buffer.nbytes / 1e6
-        )
+        needed = buffer.capacity * buffer.nbytes_of_row / 1e6
+        log.info("behavior %r: a replay buffer of %d rows takes %.1f MB", behavior.name, buffer.capacity, needed)
         return buffer
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -15,7 +15,7 @@ from rlcore import RewardProvider, Transitions
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.networks import Inputs, ObservationInputs
 from rlcore_torch.off_policy.replay import ReplayBuffer
-from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED, Rows, Steps
+from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED, Rows, Steps, TakenRows
 from rlcore_torch.off_policy.replay_sampler import RowShare
 
 __all__ = ["ActionBatch", "AfterEnds", "BatchReader", "StepsBetween", "TransitionBatch"]
@@ -106,23 +106,6 @@ class TransitionBatch(ActionBatch):
     after_ends: AfterEnds | None = None
 
 
-class TakenRows(Mapping[str, NDArray[Any]]):
-    """Rows of arrays by name. An array is gathered when it is asked for: most rewards look at no observation."""
-
-    def __init__(self, arrays: Mapping[str, NDArray[Any]], rows: Rows) -> None:
-        self._arrays, self._rows = arrays, rows
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        taken: NDArray[Any] = self._arrays[name].take(self._rows, 0)
-        return taken
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        return len(self._arrays)
-
-
 class BatchReader:
     """Makes batches from rows of a replay buffer.
 
@@ -163,48 +146,35 @@ class BatchReader:
         after_ends = None
         if steps is None:
             after_ends = self._after_ends(last)
-            steps = self.buffer.transitions(rows, last)
+            steps = self.buffer.view(rows, last)
         reward, discount = self._rewards(indices, valid, steps)
         return TransitionBatch(
-            inputs=self._inputs(steps.observations),
+            *self._acted(steps),
             next_inputs=self._inputs(steps.next_observations),
-            raw=self._tensor(steps.raw) if self.layout.continuous else None,
-            choices=self._tensor(steps.choices) if self.layout.branches else None,
-            mask=None if steps.masks is None else self._tensor(steps.masks),
-            next_mask=None if steps.next_masks is None else self._tensor(steps.next_masks),
+            next_mask=self._optional(steps.next_masks),
             reward=self._tensor(reward),
             discount=self._tensor(discount),
-            weight=None if weight is None else self._tensor(weight),
+            weight=self._optional(weight),
             between=self._between(indices[1:], valid[1:]) if self.between else None,
             after_ends=after_ends,
         )
 
     def actions(self, rows: Rows) -> ActionBatch:
         """Return the observations and actions of ``rows`` [B], without the next observations."""
-        buffer, layout = self.buffer, self.layout
-        return ActionBatch(
-            inputs=self._inputs(TakenRows(buffer.observations, rows)),
-            raw=self._tensor(buffer.raw.take(rows, 0)) if layout.continuous else None,
-            choices=self._tensor(buffer.choices.take(rows, 0).astype(np.int64)) if layout.branches else None,
-            mask=None if buffer.masks is None else self._tensor(buffer.masks.take(rows, 0)),
+        return ActionBatch(*self._acted(self.buffer.view(rows)))
+
+    def _acted(self, steps: Steps) -> tuple[Inputs, Tensor | None, Tensor | None, Tensor | None]:
+        """Inputs, raw actions, choices and masks of ``steps``."""
+        return (
+            self._inputs(steps.observations),
+            self._tensor(steps.raw) if self.layout.continuous else None,
+            self._tensor(steps.choices) if self.layout.branches else None,
+            self._optional(steps.masks),
         )
 
     def transitions(self, rows: Rows) -> Transitions:
         """Return single steps as reward providers see them; what the provider does not read is not gathered."""
-        buffer, layout = self.buffer, self.layout
-        flags, group_reward = buffer.flags.take(rows), buffer.group_reward
-        return Transitions(
-            observations=TakenRows(buffer.observations, rows),
-            actions=layout.actions(
-                buffer.raw.take(rows, 0) if layout.continuous else None,
-                buffer.choices.take(rows, 0).astype(np.int64) if layout.branches else None,
-            ),
-            reward=buffer.reward.take(rows),
-            terminated=(flags & TERMINATED).astype(np.bool_),
-            truncated=(flags & TRUNCATED).astype(np.bool_),
-            group_reward=None if group_reward is None else group_reward.take(rows),
-            following=lambda: TakenRows(buffer.observations, buffer.next_rows(rows)),
-        )
+        return self._shown(self.buffer.view(rows))
 
     def rewards(self, rows: Rows) -> list[FloatArray]:
         """Return the rewards of single steps, strength included: [B] for each provider."""
@@ -236,7 +206,7 @@ class BatchReader:
         rows = buffer.rows_after_ends(last)
         return AfterEnds(
             self._inputs(TakenRows(buffer.observations, rows)),
-            None if buffer.masks is None else self._tensor(buffer.masks.take(rows, 0)),
+            self._optional(None if buffer.masks is None else buffer.masks.take(rows, 0)),
             self._tensor(np.array(goes_on)),
         )
 
@@ -247,7 +217,7 @@ class BatchReader:
         power = np.arange(1, len(indices) + 1, dtype=np.float32)[:, None, None]
         return StepsBetween(
             inputs=self._inputs(TakenRows(self.buffer.observations, rows)),
-            mask=None if masks is None else self._tensor(masks.take(rows, 0)),
+            mask=self._optional(None if masks is None else masks.take(rows, 0)),
             discount=self._tensor(np.where(valid[:, :, None], gamma**power, np.float32(0))),
         )
 
@@ -273,6 +243,9 @@ class BatchReader:
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
+
+    def _optional(self, array: NDArray[Any] | None) -> Tensor | None:
+        return None if array is None else self._tensor(array)
 
 
 def _columns(arrays: list[NDArray[Any]]) -> FloatArray:

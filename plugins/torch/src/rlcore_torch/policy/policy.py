@@ -7,18 +7,16 @@ from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import Any
 
-import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from torch.nn.modules.conv import _ConvNd
 
 from rlcore import Actions, BehaviorSpec, checked_observations
 from rlcore_torch.backend import Backend
-from rlcore_torch.cpu import MOST_ROWS, NumpyActor, agrees, draws_agree
+from rlcore_torch.cpu import MOST_ROWS, NumpyActor, draws_agree
 from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, masked
-from rlcore_torch.networks.distributions import ActionDistribution, NumpyDraw
+from rlcore_torch.networks.distributions import ActionDistribution, Gaussian, NumpyDraw
 from rlcore_torch.networks.networks import Actor, to_numpy
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.policy.actor_stack import ActorStack, stack_kind
@@ -55,8 +53,6 @@ class ActorPolicy:
         self._distribution: ActionDistribution | None = distribution
         self._numpy_draws = distribution is not None and draws_agree(distribution, self.device)
         self.refresh()
-        if self._numpy_actor is not None and not agrees(model, self._numpy_actor):
-            self.backend, self._numpy_actor = attrs.evolve(backend, numpy_actor=None), None
 
     @property
     def device(self) -> torch.device:
@@ -71,9 +67,9 @@ class ActorPolicy:
 
     def refresh_distribution(self) -> None:
         """Call after parameters of the distribution changed. All other parameters are read where they are."""
-        self._numpy_draw: NumpyDraw | None = None
+        self.numpy_draw: NumpyDraw | None = None
         if self._numpy_draws and self._distribution is not None:
-            self._numpy_draw = self._distribution.numpy_draw()
+            self.numpy_draw = self._distribution.numpy_draw()
 
     # ------------------------------------------------------------ copies
 
@@ -128,16 +124,14 @@ class ActorPolicy:
         ``mask`` [R, logits] is True for allowed options; forbidden ones get the smallest logit. ``memory`` [R, M] of a
         policy with memory is read and overwritten.
         """
-        vectors = self.model.inputs.vectors
-        if self._numpy_actor is not None and len(observations[vectors[0].name]) <= MOST_ROWS:
-            parts = [observations[o.name].reshape(-1, o.size) for o in vectors]
-            x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-            mean, logits = self._numpy_actor(x if x.dtype == np.float32 else x.astype(np.float32))
+        inputs = self.model.inputs
+        if self._numpy_actor is not None and len(observations[inputs.vectors[0].name]) <= MOST_ROWS:
+            columns, logits = self._numpy_actor(inputs.columns(observations))
         else:
-            mean, logits = self._torch_parameters(observations, memory)
+            columns, logits = self._torch_parameters(observations, memory)
         if mask is not None and logits is not None:
             logits = masked(logits, mask)
-        return mean, logits
+        return columns, logits
 
     @torch.inference_mode()
     def _torch_parameters(
@@ -163,7 +157,7 @@ class ActorPolicy:
         """
         columns, logits = parameters
         # The choice is made here: a policy that stores its own method is in a reference cycle, and its weights stay.
-        draw = self._numpy_draw or self._torch_draw
+        draw = self.numpy_draw or self._torch_draw
         raw = None if columns is None else draw(columns, None if noise is None else noise[0])
         if logits is None:
             return raw, None
@@ -224,8 +218,7 @@ def acting_part(model: Actor) -> Actor:
 class ActorSnapshot(ActorPolicy):
     """A frozen policy, whose weights are in the memory of the CPU whatever the device of ``backend`` is.
 
-    Alone, it acts on the CPU. In a ``PolicyMix`` of rlcore-ghost, snapshots of one shape act together, with copies
-    of their weights on the device of ``backend``.
+    In a ``PolicyMix`` of rlcore-ghost, snapshots of one shape act together.
     """
 
     @property
@@ -235,19 +228,19 @@ class ActorSnapshot(ActorPolicy):
 
     @cached_property
     def stack_kind(self) -> Hashable | None:
-        """Equal for snapshots that can be in one stack; None if the snapshot cannot be in any."""
-        computed = (self.backend.device, self._numpy_actor is not None, self._numpy_draws)
-        return stack_kind(self.behavior, self.model, computed)
+        """Equal for snapshots that can be in one stack; None if the snapshot cannot be in any.
+
+        Those that act in NumPy can, unless their distribution has parameters that NumPy does not know.
+        """
+        distribution = self.model.policy_head.distribution
+        if self._numpy_actor is None:
+            return None
+        if distribution is not None and not self._numpy_draws:
+            return None
+        if distribution is not None and type(distribution) is not Gaussian and distribution.state_dict():
+            return None
+        return stack_kind(self)
 
     def make_stack(self) -> ActorStack | None:
-        """Return an empty stack for snapshots of this shape.
-
-        Returns None for convolutions on a CPU, and for networks with hooks.
-        """
-        device = self.backend.device
-        on_cpu = device.type == "cpu"
-        # One convolution with stacked weights has as many groups as policies. On a CPU it can take twice as long as
-        # a convolution for each policy: 32 images of 84x84 for 8 policies with nature_cnn take 15 ms, and 9 ms.
-        if self.stack_kind is None or (on_cpu and any(isinstance(each, _ConvNd) for each in self.model.modules())):
-            return None
-        return ActorStack(self, device, on_cpu and self._numpy_actor is not None, self._numpy_draws)
+        """Return an empty stack for snapshots of this shape; None if there is none."""
+        return None if self.stack_kind is None else ActorStack(self)

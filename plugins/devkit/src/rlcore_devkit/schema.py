@@ -1,12 +1,14 @@
-"""A JSON Schema of the configuration file, installed plugins' settings included, so that editors complete and check it.
+"""``rlcore schema``: a JSON Schema of the configuration file, so that editors complete and check it.
 
-The schema accepts whatever :func:`rlcore.load_config` accepts. Only loading checks rules between keys, except
-that ``hyperparameters`` depend on ``trainer_type``, and ``options`` and ``parameters`` on the environment's type.
+The schema includes installed plugins' settings and accepts whatever :func:`rlcore.load_config` accepts. Only loading
+checks rules between keys, except that ``hyperparameters`` depend on ``trainer_type``, and ``options`` and
+``parameters`` on the environment's type.
 """
 
 from __future__ import annotations
 
 import enum
+import json
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,28 +16,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
+import click
 
-from rlcore.config.dump import plain
-from rlcore.config.hints import not_supported_keys
-from rlcore.config.rewriting import ALIAS, NUM_ENVS
-from rlcore.config.rules import NAME_PATTERN
-from rlcore.errors import dotted
-from rlcore.plugins.known import LESSONS, PACKAGES
-from rlcore.settings import (
+from rlcore import (
+    NAME_PATTERN,
+    NOT_SUPPORTED,
     BehaviorSettings,
     CheckpointSettings,
+    Choice,
     CurriculumSettings,
     EnvironmentParameter,
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
+    FieldInfo,
     RunConfig,
+    chosen_by,
+    default_of,
+    echo,
+    field_info,
+    field_types,
+    load_plugins_for,
+    read_document,
+    settings_fields,
 )
-from rlcore.settings.fields import Choice, FieldInfo, chosen_by, default_of, field_info, field_types, settings_fields
 
 if TYPE_CHECKING:
-    from rlcore.plugins.call import Plugins
-    from rlcore.records import Record
+    from rlcore import Plugins, Record
 
 Schema = dict[str, Any]
 
@@ -55,8 +62,23 @@ _SCALARS: Mapping[Any, Schema] = types.MappingProxyType(
 )
 
 
+@click.command("schema")
+@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.option("--allow-local", is_flag=True, envvar="RLCORE_ALLOW_LOCAL", help="Import files that CONFIG names.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+def schema_command(config: Path | None, allow_local: bool) -> None:
+    """Print the JSON Schema of configuration files, for editors.
+
+    It describes the settings of the installed plugins, or of those that CONFIG chooses.
+    """
+    plugins = load_plugins_for(read_document(config), allow_local=allow_local)
+    for warning in plugins.warnings:
+        echo(f"warning: {warning}", err=True)
+    click.echo(json.dumps(json_schema(plugins), indent=4))
+
+
 def json_schema(plugins: Plugins) -> Schema:
-    """The schema of a whole file, given the plugins that are loaded."""
+    """Return the schema of a whole configuration file, given the plugins that are loaded."""
     return _SchemaWriter(plugins).document()
 
 
@@ -68,17 +90,18 @@ class _SchemaWriter:
         self.definitions: dict[str, Schema] = {}
 
     def document(self) -> Schema:
-        self._change(BehaviorSettings, {}, self._absent("behavior"))
-        number = self._properties(EnvironmentSettings)[NUM_ENVS[1]]
-        alias = {ALIAS[1]: _described(number, f"Alias of {dotted(NUM_ENVS)}.")}
-        self._change(EnvSettings, {}, alias | self._defaults_only("env_settings"))
-        self._change(CheckpointSettings, {}, self._defaults_only("checkpoint_settings"))
-        what_differs: Schema = {"type": "object"}
-        self._change(EvaluationSettings, {"environment": what_differs}, self._absent("evaluation"))
+        alias = self._properties(EnvironmentSettings)["num_envs"] | {"description": "Alias of environment.num_envs."}
+        own_entries = {"type": "object", "description": "What differs from the environment block."}
+        self._add(EnvSettings, {"num_envs": alias} | self._defaults_only("env_settings"))
+        self._add(CheckpointSettings, self._defaults_only("checkpoint_settings"))
+        self._add(EvaluationSettings, {"environment": own_entries})
         schema = self._object(RunConfig)
         properties = schema["properties"]
-        engine: Schema = {"type": "object", "properties": self._defaults_only("engine_settings")}
-        properties["engine_settings"] = _described(engine | {"additionalProperties": False}, "Of Unity players.")
+        for key in ("self_play", "behavioral_cloning"):  # files of ML-Agents have them, as null, without the plugin too
+            absent: Schema = {"type": "null", "description": "Needs a plugin."}
+            self.definitions[BehaviorSettings.__name__]["properties"].setdefault(key, absent)
+        engine = {"properties": self._defaults_only("engine_settings"), "additionalProperties": False}
+        properties["engine_settings"] = {"type": "object", "description": "Of Unity players."} | engine
         properties["behaviors"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
         names: Schema = {"type": "array", "items": self._choice("exporter"), "uniqueItems": True}
         properties["export"] = _described({"anyOf": [properties["export"], names]}, properties["export"]["description"])
@@ -89,26 +112,14 @@ class _SchemaWriter:
     def _defaults_only(self, block: str) -> dict[str, Schema]:
         """The keys of ML-Agents in a block that may only have their defaults."""
         return {
-            path[1]: {"const": default, "description": f"Not supported yet: {missing}."}
-            for path, (default, missing) in not_supported_keys().items()
-            if path[0] == block
+            key: {"const": default, "description": "Not supported yet."}
+            for key, default in NOT_SUPPORTED[block].items()
         }
 
-    def _change(self, cls: type, instead: Mapping[str, Schema], also: Mapping[str, Schema]) -> None:
-        """Define a class whose blocks in a file differ from the class: keys ``instead`` of its own, and others."""
+    def _add(self, cls: type, properties: Mapping[str, Schema]) -> None:
+        """Define a class whose blocks have keys in a file that the class lacks, or has otherwise."""
         self._class(cls)
-        properties = self.definitions[_definition_name(cls)]["properties"]
-        for key, schema in instead.items():
-            properties[key] = _described(schema, properties[key]["description"])
-        properties |= {key: schema for key, schema in also.items() if key not in properties}
-
-    def _absent(self, kind: str) -> dict[str, Schema]:
-        """The keys that plugins of rlcore's repository claim, which are absent if nothing replaces these entries."""
-        return {
-            key: _described({"type": "null"}, f"Needs a plugin: pip install {package}")
-            for (of, key), package in PACKAGES.items()
-            if of == kind
-        }
+        self.definitions[_definition_name(cls)]["properties"] |= properties
 
     def _choose(self, cls: type, properties: dict[str, Schema]) -> list[Schema]:
         """Complete the ``properties`` of a class with the records that its blocks name, and return its rules."""
@@ -160,7 +171,7 @@ class _SchemaWriter:
         curriculum = self._typed_block(CurriculumSettings)
         lessons: Schema = {"type": "array"}
         for name, record in self._named("curriculum"):
-            if name == LESSONS:
+            if name == "lessons":
                 self._settings(record, "settings")
                 lessons = self.definitions[_definition_name(record.resolve("settings"))]["properties"].get(
                     "lessons", lessons
@@ -255,7 +266,7 @@ class _SchemaWriter:
         if info.secret:
             schema["writeOnly"] = True
         elif default is not attrs.NOTHING and not attrs.has(type(default)):
-            schema["default"] = plain(default, ())
+            schema["default"] = json.loads(json.dumps(default, default=str))
         return _described(schema, info.description)
 
     def _type(self, kind: Any) -> Schema:

@@ -5,27 +5,17 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlcore.cli.commands import LazyCommand, LazyGroup, PluginFlags, debug_option, plugin_options
-from rlcore.cli.terminal import UserPath, echo, echo_columns, show_log
-from rlcore.errors import EXIT_DONE, EXIT_RUN_STATE
-
 if TYPE_CHECKING:
-    from rlcore.storage.pruning import CheckpointDetails
-
-COMMANDS = {
-    "list": LazyCommand("rlcore.cli.checkpoints:list_command", "List the checkpoints of a run."),
-    "verify": LazyCommand("rlcore.cli.checkpoints:verify_command", "Compare every file with its checksum."),
-    "prune": LazyCommand("rlcore.cli.checkpoints:prune_command", "Delete checkpoints that are not needed."),
-}
+    from rlcore_checkpoints.details import CheckpointDetails
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _AGE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw])")
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 class Age(click.ParamType[float]):
@@ -40,15 +30,20 @@ class Age(click.ParamType[float]):
         return float(found.group(1)) * _SECONDS[found.group(2)]
 
 
-@click.group("checkpoints", cls=LazyGroup, lazy=COMMANDS)
+@click.group("checkpoints")
 def checkpoints_command() -> None:
     """List, verify and prune the checkpoints of a run."""
 
 
-@click.command("list")
-@click.argument("run", type=UserPath())
-@_json_option
-@debug_option
+def of_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the argument RUN and the options that all three commands have."""
+    command = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(command)
+    command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    return click.argument("run", type=click.Path(path_type=Path))(command)
+
+
+@checkpoints_command.command("list")
+@of_a_run
 def list_command(run: Path, as_json: bool) -> None:
     """List the checkpoints of RUN (a run directory, or the id of a run in results/).
 
@@ -56,27 +51,29 @@ def list_command(run: Path, as_json: bool) -> None:
     FREES what deleting the checkpoint alone would free, because checkpoints share files that are equal. The last line
     is what all of them take on disk, each shared file once.
     """
-    from rlcore.run.saved.data import find_run
-    from rlcore.storage.pruning import checkpoint_details, disk_usage
+    from rlcore import echo, find_run
+    from rlcore_checkpoints.details import checkpoint_details, disk_usage
 
-    show_log()
     directory = find_run(run)
     found = checkpoint_details(directory)
     on_disk, _ = disk_usage(found)
     if as_json:
-        listed = [each.to_json() for each in found]
-        click.echo(json.dumps({"run": str(directory), "on_disk": on_disk, "checkpoints": listed}, indent=4))
-    elif found:
-        _print_table(found)
-        echo(f"on disk: {_bytes(on_disk)}")
-    else:
-        echo(f"{directory}: no checkpoint")
-    for each in () if as_json else found:
+        _print_json(directory, on_disk=on_disk, checkpoints=[each.to_json() for each in found])
+        return
+    for line in table(found) if found else ():
+        echo(line)
+    echo(f"on disk: {_bytes(on_disk)}" if found else f"{directory}: no checkpoint")
+    for each in found:
         if each.problem:
             echo(f"damaged: {each.problem}")
 
 
-def _print_table(found: list[CheckpointDetails]) -> None:
+def _print_json(directory: Path, **content: Any) -> None:
+    click.echo(json.dumps({"run": str(directory), **content}, indent=4))
+
+
+def table(found: list[CheckpointDetails]) -> list[str]:
+    """Return the lines of ``list``, of which each column but the last is as wide as its longest text."""
     rows = [("STEP", "SIZE", "FREES", "AGE", "MEAN REWARD", "SCORE", "RESUME", "FORMAT", "")]
     now = time.time()
     newest = max((each.step for each in found if not (each.best or each.problem)), default=None)
@@ -104,7 +101,8 @@ def _print_table(found: list[CheckpointDetails]) -> None:
                 ", ".join(note for note, holds in notes.items() if holds),
             )
         )
-    echo_columns(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def _bytes(number: int) -> str:
@@ -126,54 +124,39 @@ def _age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-@click.command("verify")
-@click.argument("run", type=UserPath())
-@_json_option
-@debug_option
+@checkpoints_command.command("verify")
+@of_a_run
 def verify_command(run: Path, as_json: bool) -> int:
     """Compare every file of every checkpoint of RUN with its SHA-256. The exit code is 5 if any is damaged."""
-    from rlcore.errors import RunStateError
-    from rlcore.run.saved.data import find_run
-    from rlcore.storage.checkpoint import damages, load_without_arrays
-    from rlcore.storage.checkpoint_state import require_models, require_run
-    from rlcore.storage.pruning import checkpoint_details
+    from rlcore import EXIT_DONE, EXIT_RUN_STATE, echo, find_run
+    from rlcore_checkpoints.details import all_checkpoints
 
-    show_log()
     directory = find_run(run)
     rows: list[dict[str, Any]] = []
-    for each in checkpoint_details(directory):
-        problems = damages(each.path)
+    for each in all_checkpoints(directory):
+        problems = each.problems()
         if not each.path.is_dir():
             continue  # the run is training, and has just deleted it
-        try:
-            if not problems:
-                (require_models if each.best else require_run)(each.path, load_without_arrays(each.path))
-        except RunStateError as error:
-            problems = [str(error)]
         rows.append({"step": each.step, "path": str(each.path), "best": each.best, "problems": problems})
         if not as_json:
-            echo(f"{'damaged' if problems else 'intact'}: {each.path}")
-            for problem in problems:
-                echo(f"    {problem}")
+            echo("\n    ".join([f"{'damaged' if problems else 'intact'}: {each.path}", *problems]))
     if as_json:
-        click.echo(json.dumps({"run": str(directory), "checkpoints": rows}, indent=4))
+        _print_json(directory, checkpoints=rows)
     elif not rows:
         echo(f"{directory}: no checkpoint")
     return EXIT_RUN_STATE if any(row["problems"] for row in rows) else EXIT_DONE
 
 
-@click.command("prune")
-@click.argument("run", type=UserPath())
+@checkpoints_command.command("prune")
+@of_a_run
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest intact checkpoints.")
 @click.option(
     "--older-than", type=Age(), metavar="AGE", help="Delete only checkpoints older than AGE: 30m, 12h, 7d, 2w."
 )
 @click.option("--dry-run", is_flag=True, help="Delete nothing; print what would be deleted.")
-@_json_option
-@plugin_options
-@debug_option
+@click.option("--allow-local", is_flag=True, envvar="RLCORE_ALLOW_LOCAL", help="Import files that the run names.")
 def prune_command(
-    run: Path, keep: int | None, older_than: float | None, dry_run: bool, as_json: bool, chosen: PluginFlags
+    run: Path, as_json: bool, keep: int | None, older_than: float | None, dry_run: bool, allow_local: bool
 ) -> None:
     """Delete checkpoints of RUN that are not needed. With both options, both conditions must hold.
 
@@ -182,29 +165,19 @@ def prune_command(
     """
     if keep is None and older_than is None:
         raise click.UsageError("say what to delete: --keep N, --older-than AGE, or both")
-    from rlcore.run.saved.data import find_run, read_saved_configuration
-    from rlcore.storage.pruning import prune
-    from rlcore.storage.run_files import LOGS
+    from rlcore import echo, find_run
+    from rlcore_checkpoints.pruning import prune
 
-    show_log()
     directory = find_run(run)
-    plugins = chosen.load(read_saved_configuration(directory), lenient=True)
-    plan = prune(directory, keep, older_than, dry_run, lambda status: plugins.write_status(status, directory / LOGS))
+    plan = prune(directory, keep, older_than, dry_run, allow_local)
     if as_json:
         deleted = [each.to_json() for each in plan.delete]
         stay = [{"step": step, "reason": reason} for step, reason in plan.stay.items()]
-        click.echo(
-            json.dumps(
-                {"run": str(directory), "dry_run": dry_run, "freed": plan.freed, "deleted": deleted, "kept": stay},
-                indent=4,
-            )
-        )
+        _print_json(directory, dry_run=dry_run, freed=plan.freed, deleted=deleted, kept=stay)
         return
     for each in plan.delete:
         echo(f"{'would delete' if dry_run else 'deleted'}: {each.path} ({_bytes(each.size)})")
     for step, reason in plan.stay.items():
         echo(f"kept: {step}, {reason}")
-    if plan.delete:
-        echo(f"{'would free' if dry_run else 'freed'}: {_bytes(plan.freed)}")
-    else:
-        echo("nothing to delete")
+    freed = f"{'would free' if dry_run else 'freed'}: {_bytes(plan.freed)}"
+    echo(freed if plan.delete else "nothing to delete")

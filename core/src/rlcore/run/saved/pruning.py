@@ -1,0 +1,66 @@
+"""Delete checkpoints of a run that no process trains; ``rlcore checkpoints prune`` chooses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rlcore.config.load import load_plugins_for
+from rlcore.errors import RunStateError
+from rlcore.run.saved.data import read_saved_configuration
+from rlcore.storage.checkpoints import CHECKPOINTS, Checkpoint, find_checkpoints, remove_checkpoints, require_no_newer
+from rlcore.storage.files.access import DamagedFile, failing_as, is_whole, read_object
+from rlcore.storage.files.lock import LOCK, RunLock, is_locked
+from rlcore.storage.run_files import HOLDS, LOGS, outcome_in, read_mark, require_no_links, without_exports, write_mark
+from rlcore.storage.status import status_in_checkpoints
+
+__all__ = ["held_checkpoints", "pruning"]
+
+
+def held_checkpoints(run: Path) -> frozenset[int]:
+    """Return the steps of the checkpoints that plugins hold in the process that trains the run in this directory."""
+    if not is_locked(run):
+        return frozenset()
+    try:
+        steps = read_object(run / LOGS / HOLDS).get("held")
+    except (OSError, DamagedFile):
+        return frozenset()
+    return frozenset(filter(is_whole, steps)) if isinstance(steps, list) else frozenset()
+
+
+@contextmanager
+def pruning(run: Path, allow_local: bool = False) -> Iterator[Callable[[Sequence[Checkpoint]], None]]:
+    """Hold the lock of the run in the directory ``run``; the value deletes checkpoints of the run.
+
+    It deletes the exported policies beside them too, and writes the training status again, which a plugin that the
+    run's configuration chooses may store. Files that rlcore did not write stay.
+
+    Raises RunStateError if a process trains the run, if rlcore did not write its directory, if a link stands in the
+    place of its files, or if a newer rlcore wrote one of its checkpoints.
+    """
+    plugins = load_plugins_for(read_saved_configuration(run), allow_local=allow_local, lenient=True)
+    mark = read_mark(run)
+    if mark is None:
+        raise RunStateError(f"{run}: has no mark of rlcore (rlcore_run.json), so nothing in it is deleted")
+    there, lock = (run / LOCK).exists(), RunLock(run)
+    with failing_as(f"{run}: cannot be written to"):
+        lock.acquire()
+
+    def delete(checkpoints: Sequence[Checkpoint]) -> None:
+        remove_checkpoints(run / CHECKPOINTS, checkpoints)
+        gone = {each.step for each in checkpoints}
+        with failing_as(f"{run}: an export cannot be deleted"):
+            write_mark(run, without_exports(run, read_mark(run) or mark, lambda step: step in gone))
+        newest = next((each for each in reversed(find_checkpoints(run / CHECKPOINTS)) if not each.problems()), None)
+        if newest is not None:
+            plugins.write_status(status_in_checkpoints(newest, outcome_in(run) == "done"), run / LOGS)
+
+    try:
+        require_no_links(run, mark)
+        require_no_newer(run / CHECKPOINTS)
+        yield delete
+    finally:
+        lock.release()
+        if not there:
+            (run / LOCK).unlink(missing_ok=True)

@@ -1,0 +1,115 @@
+"""What ``rlcore checkpoints list`` shows of a checkpoint, and what checkpoints take on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Self
+
+import attrs
+
+from rlcore import Checkpoint, RunStateError, find_checkpoints, held_checkpoints
+
+
+@attrs.frozen
+class CheckpointDetails:
+    """A checkpoint of a run, read without verifying its files."""
+
+    step: int
+    path: Path
+    best: bool  # in checkpoints/best: the policies of an evaluation
+    format_version: int | None  # None if the manifest cannot be read
+    created: float  # seconds since 1970
+    size: int  # bytes of its files
+    own: int  # bytes of files that no other checkpoint shares: what deleting this one alone frees
+    rewards: Mapping[str, float | None]  # by behavior, the mean return of the latest episodes
+    score: float | None  # of the evaluation whose policies it has; of the last evaluation for a regular checkpoint
+    resume: Mapping[str, Any] | None  # the promise of a resume; None in an older checkpoint
+    best_step: int | None  # the step of the best evaluation that it knows
+    held: bool  # by a plugin of the process that trains
+    problem: str  # why its state cannot be read; empty if it can
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, held: bool) -> Self:
+        """The details of ``checkpoint``. Raises FileNotFoundError if a run that is training has just deleted it."""
+        run: Mapping[str, Any] = {}
+        problem = ""
+        try:
+            run = checkpoint.values()["run"]
+        except RunStateError as error:
+            problem = str(error)
+        stats = [file.stat() for file in checkpoint.files()]
+        best = checkpoint.best
+        scores = run if best else run.get("evaluation") or {}
+        score = scores.get("score")
+        return cls(
+            step=checkpoint.step,
+            path=checkpoint.path,
+            best=best,
+            format_version=checkpoint.format_version,
+            created=checkpoint.created,
+            size=sum(each.st_size for each in stats),
+            own=sum(each.st_size for each in stats if each.st_nlink == 1),
+            rewards={name: mean(each["recent"]) for name, each in ({} if best else run).get("behaviors", {}).items()},
+            score=float(score) if isinstance(score, int | float) else None,
+            resume={"promise": "weights only", "reasons": [], "notes": []} if best and run else run.get("resume"),
+            best_step=None if best else scores.get("best_step"),
+            held=held,
+            problem=problem,
+        )
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint itself."""
+        return Checkpoint(self.step, self.path)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``--json``."""
+        return attrs.asdict(self) | {"path": str(self.path)}
+
+
+def mean(values: Iterable[float]) -> float | None:
+    """The mean; None without values."""
+    return fmean(values) if values else None
+
+
+def all_checkpoints(run: Path) -> list[Checkpoint]:
+    """The checkpoints of the run in the directory ``run``, oldest first, then those of the best evaluations."""
+    return [*find_checkpoints(run / "checkpoints"), *find_checkpoints(run / "checkpoints" / "best")]
+
+
+def checkpoint_details(run: Path) -> list[CheckpointDetails]:
+    """The details of :func:`all_checkpoints`."""
+    held = held_checkpoints(run)
+    found = []
+    for checkpoint in all_checkpoints(run):
+        try:
+            found.append(CheckpointDetails.of(checkpoint, not checkpoint.best and checkpoint.step in held))
+        except FileNotFoundError:
+            continue  # the run is training, and has just deleted it
+    return found
+
+
+def disk_usage(found: Iterable[CheckpointDetails]) -> tuple[int, int]:
+    """Bytes on disk of the files of checkpoints, each shared file once, and bytes that deleting all of these frees.
+
+    A file that another checkpoint, or a link elsewhere, shares is not freed.
+    """
+    sizes: dict[tuple[int, int], int] = {}
+    left: dict[tuple[int, int], int] = {}  # links to the file that are not among these
+    for each in found:
+        for stat in _stats(each.checkpoint):
+            key = stat.st_dev, stat.st_ino
+            sizes[key] = stat.st_size
+            left[key] = left.get(key, stat.st_nlink) - 1
+    return sum(sizes.values()), sum(size for key, size in sizes.items() if left[key] <= 0)
+
+
+def _stats(checkpoint: Checkpoint) -> list[os.stat_result]:
+    """What the system knows of each file of a checkpoint; empty if the run has just deleted it."""
+    try:
+        return [file.stat() for file in checkpoint.files()]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,261 @@
+"""What to write instead of keys of other frameworks, of old versions of ML-Agents, and of keys in the wrong block.
+
+ML-Agents up to 0.16 had other files: all keys of a behavior beside each other, behaviors at the top level, and lessons
+and samplers in files of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from rlcore import (
+    NOT_SUPPORTED,
+    BehaviorSettings,
+    CheckpointSettings,
+    ConfigError,
+    EnvironmentSettings,
+    EnvSettings,
+    KeyPath,
+    PluginError,
+    Plugins,
+    RewardSettings,
+    RunConfig,
+    TorchSettings,
+    TrainerSpec,
+    dotted,
+    settings_fields,
+)
+
+CONVERTER = "'python -m mlagents.trainers.upgrade_config' of ML-Agents converts old trainer files"
+OLD_SAMPLER = "sampler-type"
+ZOO_FILE = (
+    "a file of RL Zoo, whose keys have other names here: docs/how-to/stable-baselines3.md turns such a file into one "
+    "of rlcore, step by step"
+)
+_RLLIB_FILE = (
+    "a file of RLlib, whose keys have other names here: write environment: {type: gymnasium, id: ...} and behaviors: "
+    "{NAME: {trainer_type: ppo, max_steps: ...}}; keys of RLlib in them are refused with the ones to write instead"
+)
+_LESSONS = "the format of ML-Agents up to 0.16; write lessons in environment_parameters: {NAME: {curriculum: [...]}}"
+_BEHAVIOR = "belongs in behaviors, below the name of the behavior"
+_OLD_BEHAVIOR = (
+    "the format of ML-Agents up to 0.16: behaviors are in behaviors and 'default' is default_settings; in each, keys "
+    f"of the algorithm are in hyperparameters and those of the network in network_settings; {CONVERTER}"
+)
+_BEHAVIORS = {ZOO_FILE, _RLLIB_FILE, _BEHAVIOR, _OLD_BEHAVIOR}
+_REWARDS = ("extrinsic", "curiosity", "gail", "rnd")
+_MEMORY_KEYS = ("memory_size", "sequence_length")  # of the block network_settings.memory
+_ANYONES = {"seed", "device", "verbose"}  # keys that do not say whose file it is
+_LINEAR = re.compile(r"lin_(\d[\d.]*(?:e[+-]?\d+)?)")
+_AUTO = re.compile(r"auto(?:_(\d[\d.]*(?:e[+-]?\d+)?))?")
+_FALLING = {
+    "learning_rate": "learning_rate_schedule: linear",
+    "epsilon": "epsilon_schedule: linear and final_epsilon: 0.0",
+    "beta": "beta_schedule: linear and final_beta: 0.0",
+}
+
+
+@lru_cache(maxsize=1)
+def foreign_keys() -> Mapping[str, Mapping[str, str]]:
+    """Return messages about keys of other frameworks and of earlier versions of ML-Agents, by framework and key.
+
+    A key that rlcore has too means what it means in rlcore.
+    """
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("foreign_keys.toml").read_text(encoding="utf-8"))
+
+
+class Hints:
+    """The hints about one configuration; see :class:`rlcore.KeyHints`."""
+
+    def __init__(self, data: Mapping[str, Any], plugins: Plugins) -> None:
+        self._data, self._plugins = data, plugins
+        self._places: dict[KeyPath, Mapping[str, str]] = {}  # messages about unknown keys, by the path of their block
+
+    def message(self, path: KeyPath, problem: str, unknown: bool) -> str:
+        """Return what to say about the value at ``path`` instead of ``problem``; nothing if another message says it."""
+        block, key = path[:-1], str(path[-1]) if path else ""
+        if key.startswith("--"):
+            return foreign_keys()["flags"].get(key.removeprefix("--"), problem)
+        if path == ("behaviors",) and not unknown and self._data.get("behaviors") is None:
+            found = any(message.startswith(tuple(_BEHAVIORS)) for message in self._outside.values())
+            return "" if found else problem
+        if not block and key in self._outside:
+            return self._outside[key]
+        if path[:1] == ("environment_parameters",) and OLD_SAMPLER in self._mapping(path[:2]):
+            return foreign_keys()["ml_agents"][OLD_SAMPLER] if key == OLD_SAMPLER else ""
+        behavior, below = _split(path)
+        if behavior and "trainer" in self._mapping(behavior) and len(below) == 1:
+            old = self._old_behavior(behavior)
+            return old.get(key, problem)
+        if below[:-1] == ("reward_signals",) and key in settings_fields(RewardSettings):
+            return f"unknown key; it belongs in {dotted((*block, 'extrinsic'))}"
+        if not unknown:
+            value = self._mapping(block).get(key)
+            return f"{problem}{value_hint(path, value)}" if isinstance(value, str) else problem
+        if block not in self._places:
+            self._places[block] = self._messages_in(block, behavior, below[:-1])
+        return self._places[block].get(key, problem)
+
+    def _mapping(self, path: KeyPath) -> Mapping[str, Any]:
+        """The block at ``path``; an empty one if no mapping is there."""
+        found: Any = self._data
+        for key in path:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found if isinstance(found, Mapping) else {}
+
+    # ------------------------------------------------------------ keys in the wrong block
+
+    def _messages_in(self, path: KeyPath, behavior: KeyPath, below: KeyPath) -> Mapping[str, str]:
+        """The messages about keys that are unknown in the block at ``path``; ``below`` is its path in a behavior."""
+        if not path:
+            return _messages(self._places_at_top())
+        if path in (("environment",), ("evaluation", "environment")):
+            return _of_other_frameworks()
+        if not behavior or below not in ((), ("hyperparameters",), ("network_settings",)):
+            return {}
+        keys = () if below == ("hyperparameters",) else self._keys_of_trainer(behavior)
+        top = dict.fromkeys(settings_fields(RunConfig), "the top level of the file")
+        inner = {key: dotted((*behavior, *block)) for key, block in self._inner_places(keys).items()}
+        places = {**top, **inner, **dict.fromkeys(settings_fields(BehaviorSettings), dotted(behavior))}
+        return _messages({key: place for key, place in places.items() if place != dotted(path)})
+
+    def _places_at_top(self) -> dict[str, str]:
+        """The places of keys that are no blocks, for keys at the top level of the file."""
+        names = list(self._mapping(("behaviors",)))
+        behavior = ("behaviors", next(iter(names), "NAME"))
+        blocks: dict[str, type] = {
+            "torch_settings": TorchSettings,
+            "environment": EnvironmentSettings,
+            "env_settings": EnvSettings,
+            "checkpoint_settings": CheckpointSettings,
+            dotted(behavior): BehaviorSettings,
+        }
+        inner = {key: dotted((*behavior, *block)) for key, block in self._inner_places(()).items()}
+        outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
+        outer |= {key: block for block, keys in NOT_SUPPORTED.items() if block != "engine_settings" for key in keys}
+        return {**dict.fromkeys(names, "behaviors"), **inner, **outer, "curriculum": "environment_parameters.NAME"}
+
+    def _inner_places(self, hyperparameters: Iterable[str]) -> dict[str, KeyPath]:
+        """The block within a behavior that each key belongs in; ``hyperparameters`` are the keys of its trainer."""
+        keys = tuple(hyperparameters)
+        # n_steps is a key of some trainers.
+        foreign = {key for key in foreign_keys()["stable_baselines3"] if keys and key not in keys}
+        return {
+            **dict.fromkeys(set(self._keys_of_trainers("settings")) - foreign, ("hyperparameters",)),
+            **dict.fromkeys(settings_fields(RewardSettings), ("reward_signals", "extrinsic")),
+            **dict.fromkeys(_REWARDS, ("reward_signals",)),
+            **dict.fromkeys(_MEMORY_KEYS, ("network_settings", "memory")),
+            **dict.fromkeys(self._keys_of_trainers("network"), ("network_settings",)),
+            **dict.fromkeys(keys, ("hyperparameters",)),
+        }
+
+    def _keys_of_trainers(self, attribute: str) -> list[str]:
+        """The keys of the settings classes that ``attribute`` of all trainers names."""
+        keys: dict[str, None] = {}
+        for record in self._plugins.records("trainer"):
+            with suppress(PluginError):  # a broken plugin must not hide a hint
+                keys |= dict.fromkeys(settings_fields(record.resolve(attribute)))
+        return list(keys)
+
+    def _keys_of_trainer(self, behavior: KeyPath) -> Iterable[str]:
+        """The keys of ``hyperparameters``, as the trainer that a behavior names has them."""
+        name = self._mapping(behavior).get("trainer_type", "ppo")
+        with suppress(ConfigError, PluginError):
+            trainer = self._plugins.record(TrainerSpec, name) if isinstance(name, str) else None
+            return () if trainer is None else settings_fields(trainer.resolve("settings"))
+        return ()
+
+    # ------------------------------------------------------------ files of other formats
+
+    def _old_behavior(self, path: KeyPath) -> dict[str, str]:
+        """The messages about the keys of a behavior of ML-Agents up to 0.16, which has the key ``trainer``: all in one.
+
+        Misplaced keys of the present format are reported one by one.
+        """
+        data, own = self._mapping(path), settings_fields(BehaviorSettings)
+        places = self._inner_places(self._keys_of_trainer(path))
+        moved = {key: places[key] for key in data if key in places and key not in own}
+        removed = [key for key in data if key in foreign_keys()["ml_agents"] and key not in own and key != "trainer"]
+        if data.get("use_recurrent") is not True:
+            removed += [key for key in _MEMORY_KEYS if moved.pop(key, None)]
+        by_block: dict[KeyPath, list[str]] = {}
+        for key, block in moved.items():
+            by_block.setdefault(block, []).append(key)
+        parts = [
+            f"{', '.join(keys)} {'belong' if len(keys) > 1 else 'belongs'} in {dotted(block)}"
+            for block, keys in by_block.items()
+        ]
+        parts += ["rename trainer to trainer_type", *([f"delete {', '.join(removed)}"] if removed else []), CONVERTER]
+        told = f"the format of ML-Agents up to 0.16: {'; '.join(parts)}"
+        return {**dict.fromkeys((*moved, *removed), ""), "trainer": told}
+
+    @cached_property
+    def _outside(self) -> dict[str, str]:
+        """The messages about blocks at the top level that belong elsewhere: one for the first block of each kind."""
+        sections = {record.name for record in self._plugins.records("section")}
+        groups: dict[str, list[str]] = {}
+        for key, block in self._data.items():
+            if isinstance(block, Mapping) and key not in {*settings_fields(RunConfig), *sections}:
+                groups.setdefault(self._kind_of_block(block), []).append(key)
+        groups.pop("", None)
+        told = dict.fromkeys((key for keys in groups.values() for key in keys), "")
+        for message, keys in groups.items():
+            others = f"; also {', '.join(map(repr, keys[1:]))}" if len(keys) > 1 else ""
+            told[keys[0]] = f"{message}{others}"
+        return told
+
+    def _kind_of_block(self, block: Mapping[str, Any]) -> str:
+        """The message about a block at the top level whose name is unknown; empty if its keys say nothing."""
+        has_behaviors = "behaviors" in self._data
+        if OLD_SAMPLER in block:
+            return foreign_keys()["ml_agents"][OLD_SAMPLER]
+        if {"measure", "thresholds"} <= block.keys():
+            return _LESSONS
+        if "trainer_type" in block or "hyperparameters" in block:
+            return _BEHAVIOR
+        if not has_behaviors and not foreign_keys()["stable_baselines3"].keys().isdisjoint(block.keys() - _ANYONES):
+            return ZOO_FILE  # an entry of such a file
+        if not has_behaviors and "run" in block and not block.keys().isdisjoint({"env", "config", "stop"}):
+            return _RLLIB_FILE  # an experiment
+        old = "trainer" in block or (not has_behaviors and not self._keys_of_a_behavior.isdisjoint(block))
+        return _OLD_BEHAVIOR if old else ""
+
+    @cached_property
+    def _keys_of_a_behavior(self) -> set[str]:
+        return {*self._inner_places(()), *settings_fields(BehaviorSettings)}
+
+
+def _split(path: KeyPath) -> tuple[KeyPath, KeyPath]:
+    """The path of the behavior that ``path`` is in, empty for none; and the path below it."""
+    depth = {"behaviors": 2, "default_settings": 1}.get(str(path[0]), 0) if path else 0
+    return (path[:depth], path[depth:]) if len(path) > depth else ((), path)
+
+
+def _of_other_frameworks() -> dict[str, str]:
+    others = ("stable_baselines3", "tianshou", "rllib")
+    return {key: said for name in others for key, said in foreign_keys()[name].items()}
+
+
+def _messages(places: Mapping[str, str]) -> dict[str, str]:
+    belong = {key: f"unknown key; it belongs in {place}" for key, place in places.items()}
+    return {**_of_other_frameworks(), **belong, **foreign_keys()["ml_agents"]}
+
+
+def value_hint(path: KeyPath, value: str) -> str:
+    """Return ``"; write 0.001 with learning_rate_schedule: linear"`` for ``lin_0.001`` of RL Zoo, and the like.
+
+    Empty for a text that no hyperparameter has in files of RL Zoo.
+    """
+    key = str(path[-1]) if "hyperparameters" in path[-2:-1] else ""
+    if key in _FALLING and (linear := _LINEAR.fullmatch(value)):
+        return f"; write {linear[1]} with {_FALLING[key]}"
+    if key == "init_entcoef" and (auto := _AUTO.fullmatch(value)):
+        return f"; write {auto[1] or '1.0'}, from which it is learned while learn_entcoef is true"
+    return ""

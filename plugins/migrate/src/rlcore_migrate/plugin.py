@@ -1,0 +1,16 @@
+"""The hooks of rlcore-migrate. rlcore imports this module at every start, and the hints only after a refusal."""
+
+from __future__ import annotations
+
+from rlcore import KeyHints, hookimpl
+
+
+@hookimpl
+def rlcore_config_sections() -> list[KeyHints]:
+    return [
+        KeyHints(
+            name="migrate",
+            target="rlcore_migrate.hints:Hints",
+            summary="what to write instead of keys of other frameworks and of old files of ML-Agents",
+        )
+    ]
