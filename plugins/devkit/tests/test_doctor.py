@@ -125,3 +125,10 @@ def test_entry_points_that_were_not_reinstalled_are_found(
     code, [(level, _, message)] = diagnosis(run_rlcore, "tiny")
     assert (code, level) == (0, "warning") and message.endswith(f"run pip install -e {source}")
     assert "(editable)" in run_rlcore("plugins", "list").stdout
+
+
+def test_a_slow_import_is_a_warning(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    source = f"import time; time.sleep(.06)\n{TRAINER.format(target='json:loads')}"
+    installed_plugin("tiny", "acme-tiny", "1.2", source)
+    code, [(level, rule, message)] = diagnosis(run_rlcore, "tiny")
+    assert (code, level, rule) == (0, "warning", "fast") and message.endswith(" to import (over 50 ms)")

@@ -51,7 +51,7 @@ def inspect_plugins(name: str | None = None, selection: Selection | None = None)
     ``name`` is NAME, DIST/NAME, ``module:acme.hooks`` or the name of a record; None means all. Raises PluginError if no
     plugin has the name. By default, all installed plugins are on, and a local one that ``name`` means.
     """
-    asked = () if name is None else (Choice(name, True, "-p"),)
+    asked = () if not name else (Choice(name, True, "-p"),)
     selection = selection if selection is not None else Selection(choices=tuple(filter(is_local, asked)))
     plugins = Plugins(selection, decide(installed(), selection), tolerant=True)
     plugins.load()
@@ -59,7 +59,7 @@ def inspect_plugins(name: str | None = None, selection: Selection | None = None)
     chosen = chosen or tuple(
         plugin for plugin in plugins.found if name in {record.name for record in plugins.records_of(plugin.label)}
     )
-    if not chosen:
+    if not chosen and name:
         names = sorted(plugin.name for plugin in plugins.found)
         raise PluginError(f"plugin {name!r} is not installed; installed: {', '.join(names)}{did_you_mean(name, names)}")
     return plugins, chosen
@@ -197,8 +197,10 @@ class Plugins(Registry):
 
     def create_ranks(self, launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
         """Meet the other processes of the run through ``rlcore_create_ranks``; None if no plugin does so."""
-        arguments = {"launch": launch, "config": config, "stop_requested": stop_requested}
-        joined: Ranks | None = self._manager.create("rlcore_create_ranks", lambda **_: None, **arguments).value
+        hook = "rlcore_create_ranks"
+        joined: Ranks | None = self._manager.create(
+            hook, lambda **_: None, launch=launch, config=config, stop_requested=stop_requested
+        ).value
         return joined
 
     def modify_config(
@@ -278,8 +280,10 @@ class Plugins(Registry):
         """Store the training status through ``rlcore_write_status``. Raises PluginError if no answer is True."""
         from rlcore.storage.files.status_file import write_status_file
 
-        arguments = {"status": deepcopy(dict(status)), "directory": directory}
-        answer = self._manager.create(STORES, write_status_file, **arguments).value
+        def write(**_: Any) -> bool:
+            return write_status_file(status, directory)  # whatever a plugin did to its copy
+
+        answer = self._manager.create(STORES, write, status=deepcopy(dict(status)), directory=directory).value
         if answer is not True:
             raise PluginError(
                 f"{STORES} answered {answer!r}, so the status may be stored nowhere; a plugin returns True when it has "

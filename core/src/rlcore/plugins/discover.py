@@ -156,7 +156,7 @@ def installed() -> tuple[Plugin, ...]:
     return tuple(sorted(found.values(), key=lambda plugin: (plugin.name, plugin.distribution)))
 
 
-def _announced(entry_point: metadata.EntryPoint, distribution: metadata.Distribution) -> Plugin:
+def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
     try:
         name, version = distribution.name, distribution.version
         keywords = distribution.metadata.get_all("Keywords") or ()

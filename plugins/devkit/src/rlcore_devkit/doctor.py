@@ -97,8 +97,9 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
 
 
 def _commands(context: click.Context | None, front: str = "") -> list[str]:
-    group = context.command if context is not None else None
-    return [front + name for name in group.list_commands(context)] if isinstance(group, click.Group) else []
+    if context is None or not isinstance(context.command, click.Group):
+        return []
+    return [front + name for name in context.command.list_commands(context)]
 
 
 def _diagnose(

@@ -56,8 +56,8 @@ class SmallTrainings:
         run = RunContext(
             config, plugins, self.directory, seed, environment.num_envs, behaviors=dict(environment.behaviors)
         )
-        spec, settings = plugins.record(TrainerSpec, self.trainer_type), config.behaviors[behavior.name]
-        trainer: Trainer = plugins.create(spec, settings=settings, behavior=behavior, run=run)
+        spec = plugins.record(TrainerSpec, self.trainer_type)
+        trainer: Trainer = plugins.create(spec, settings=config.behaviors[behavior.name], behavior=behavior, run=run)
         return trainer
 
     def run(

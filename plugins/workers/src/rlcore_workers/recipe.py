@@ -84,7 +84,7 @@ def make_environment(plugins: Plugins, context: RunContext) -> Environment:
     assert settings is not None
     settings = attrs.evolve(settings, num_envs=context.num_envs, workers=None)
     spec = plugins.record(EnvironmentSpec, settings.type)
-    environment = plugins.create(spec, settings=settings, run=context)
+    environment: Environment = plugins.create(spec, settings=settings, run=context)
     if environment.num_envs != context.num_envs:
         raise PluginError(
             f"{spec.described} was made with num_envs {environment.num_envs} where run.num_envs is {context.num_envs}"

@@ -63,7 +63,8 @@ class StatsWriterConformance(Rules):
         settings = checked_block(spec, self.settings) if spec.settings is not None else None
         config = RunConfig(behaviors={name: BehaviorSettings() for name in ("Walker", "Striker")})
         run = RunContext(config, plugins, self.directory, 1, 1, resumed_steps=dict(resumed_steps or {}))
-        return plugins.create(spec, settings=settings, run=run)
+        writer: StatsWriter = plugins.create(spec, settings=settings, run=run)
+        return writer
 
     def check(self, expected: list[tuple[str, int, float]]) -> None:
         """Check that reading returns ``expected``: behavior, step, mean reward."""
