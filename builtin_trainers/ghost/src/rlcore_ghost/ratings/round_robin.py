@@ -201,7 +201,8 @@ def _settings(context: RunContext, spec: BehaviorSpec) -> BehaviorSettings:
 def _trainer(saved: SavedRun, context: RunContext, spec: BehaviorSpec) -> Trainer:
     settings = _settings(context, spec)
     record = saved.plugins.record(TrainerSpec, settings.trainer_type)
-    return saved.plugins.create(record, settings=settings, behavior=spec, run=context, without=NAME)
+    trainer: Trainer = saved.plugins.create(record, settings=settings, behavior=spec, run=context, without=NAME)
+    return trainer
 
 
 def _play(

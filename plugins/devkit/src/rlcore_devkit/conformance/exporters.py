@@ -129,7 +129,8 @@ class ExporterConformance(Rules):
         plugins = self.plugins()
         spec = plugins.record(ExporterSpec, self.exporter)
         run = RunContext(RunConfig(behaviors={"Walker": BehaviorSettings()}), plugins, self.elsewhere, 1, 1)
-        return plugins.create(spec, settings=checked_block(spec, {**self.settings, **settings}), run=run)
+        exporter: Exporter = plugins.create(spec, settings=checked_block(spec, {**self.settings, **settings}), run=run)
+        return exporter
 
     def policy(self, kind: str, seed: int = 1) -> Any:
         """Return a policy of :mod:`rlcore_torch` with random weights."""

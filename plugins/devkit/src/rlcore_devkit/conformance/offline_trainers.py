@@ -114,12 +114,13 @@ class OfflineTrainerConformance(TrainerRules):
         run = RunContext(
             config, plugins, self.directory, seed, 1, purpose, offline=True, behaviors={behavior.name: behavior}
         )
-        return plugins.create(
+        trainer: Trainer = plugins.create(
             plugins.record(TrainerSpec, self.trainer),
             settings=config.behaviors[behavior.name],
             behavior=behavior,
             run=run,
         )
+        return trainer
 
     def block(self, **hyperparameters: Any) -> dict[str, Any]:
         """Return the block of a behavior; ``hyperparameters`` override those of the class."""
