@@ -243,10 +243,10 @@ def rlcore_create_environment(run):
 
 
 @hookimpl
-def rlcore_create_ranks(launch, config, stop_requested):
-    from acme_rl.mpi import MpiRanks  # has the methods of rlcore.Ranks
+def rlcore_create_ranks(launch, config, stops):
+    from acme_rl.mpi import MpiRanks  # a subclass of rlcore.Ranks
 
-    return MpiRanks(launch.rank, launch.size, config.torch_settings.rank_timeout, stop_requested)
+    return MpiRanks(launch.rank, launch.size, config.torch_settings.rank_timeout, stops)
 
 
 @hookimpl

@@ -112,9 +112,9 @@ def refused(path: Path) -> str:
 
 def test_a_file_that_is_not_there_or_no_onnx_file_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path / "x.onnx") == "no such file"
-    assert refused(tmp_path) == "is a directory, not a regular file"
+    assert refused(tmp_path) == "cannot be read: Is a directory"
     os.mkfifo(tmp_path / "pipe")
-    assert refused(tmp_path / "pipe") == "is a named pipe, not a regular file"
+    assert refused(tmp_path / "pipe") == "is not a regular file"
     for name, content in (("text", b"hello"), ("empty", b""), ("zeros", bytes(100))):
         path = tmp_path / name
         path.write_bytes(content)

@@ -206,7 +206,7 @@ class Loaders:
             (checkpoint / "manifest.json").write_text(json.dumps(manifest))
 
         def load() -> None:
-            damages(checkpoint)
+            self._allow(RunStateError, lambda: list(damages(checkpoint)))
             checkpoint_details(run)
             self._allow(RunStateError, lambda: require_run(checkpoint, load_checkpoint(checkpoint)))
             self._allow(RunStateError, lambda: newest_intact(run / "checkpoints", "run"))

@@ -32,8 +32,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 ONE_LINE = re.compile(
     r"error: checkpoint of step (?P<step>\d+) in \S+ cannot be written: (?P<cause>[^;]+); "
-    r"(the last intact one is of step (?P<good>\d+); (?P<fix>.*) and resume with --resume"
-    r"|there is no earlier one; (?P<first_fix>.*) and start the run again)\n"
+    r"(the last intact one is of step (?P<good>\d+); fix that and resume with --resume"
+    r"|there is no earlier one; fix that and start the run again)\n"
 )
 
 
@@ -56,7 +56,7 @@ def test_a_disk_that_fills_up_stops_the_run_at_a_checkpoint_and_costs_nothing_ol
     (small_disk / "filler").write_bytes(bytes(MEGABYTE - (pages * 5 // 2 + 5) * 4096))  # two and a half checkpoints
     assert place.finish() == 5
     match = refused(place)
-    assert (match["cause"], match["fix"]) == ("No space left on device", "free some space")
+    assert "No space left on device" in match["cause"]
     assert place.finish("--resume") == 5  # still full: the same again
     refused(place)
     (small_disk / "filler").unlink()
@@ -83,7 +83,7 @@ def test_a_first_checkpoint_that_cannot_be_written_leaves_a_run_to_be_started_ag
     place = workplace()
     assert place.finish(largest_file=6000) == 5
     match = ONE_LINE.fullmatch(place.stderr)
-    assert match and match["step"] == "400" and match["first_fix"] == "fix the cause", place.stderr
+    assert match and match["step"] == "400", place.stderr
     assert place.finish() == 0, place.stderr  # as the message says
 
 
@@ -120,7 +120,7 @@ def test_checkpoints_that_become_read_only_stop_the_run(
     forbid(place.checkpoints)
     assert place.finish("--resume", drop_capabilities=True) == 5
     match = refused(place)
-    assert (match["cause"], match["fix"]) == ("Permission denied", "give this user permission to write there")
+    assert match["cause"] == "Permission denied"
     place.checkpoints.chmod(0o755)
     assert place.finish("--resume", drop_capabilities=True) == 0, place.stderr
     assert_equal_from(place, whole, 400)

@@ -75,7 +75,7 @@ def test_more_workers_than_environments_of_a_rank_are_refused(tmp_path: Path) ->
     (tmp_path / "ppo.yaml").write_text(PPO.replace("num_envs: 4", "num_envs: 4, workers: 3"))
     ended = torchrun(["-m", "rlcore", "run", "ppo.yaml"], tmp_path)
     assert ended.returncode != 0
-    assert "each of the 2 ranks starts 3 workers, and has as few as 2 of the 4 environments" in ended.stderr
+    assert "this process starts 3 workers for 2 of the 4 environments" in ended.stderr
 
 
 def require_equal(trained: Path, name: str, size: int) -> None:

@@ -98,7 +98,7 @@ def test_json_has_everything_and_cycles_and_the_mixture_are_pointed_out(run: Pat
         assert text in out
 
 
-@pytest.mark.parametrize(("columns", "shown"), [("80", 5), ("100", 7), ("400", 12)])
+@pytest.mark.parametrize(("columns", "shown"), [("80", 4), ("100", 6), ("400", 12)])
 def test_the_matrix_has_the_newest_players_that_fit_the_terminal(
     run: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, columns: str, shown: int
 ) -> None:

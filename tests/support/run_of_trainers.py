@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from rlcore import ExtrinsicReward, OneRank, Recording, RewardProvider, RunConfig, load_plugins
+from rlcore import ExtrinsicReward, Ranks, Recording, RewardProvider, RunConfig, load_plugins
 
 
 def run_of(
@@ -19,7 +19,7 @@ def run_of(
     return SimpleNamespace(
         config=RunConfig(),
         seed=seed,
-        ranks=OneRank(),
+        ranks=Ranks(),
         first_env=0,
         inference=inference,
         create_reward_providers=lambda *_: [*rewards] or [ExtrinsicReward()],

@@ -17,11 +17,11 @@ import numpy as np
 import psutil
 import torch
 
-import rlcore.run.ranks.exchange
+import rlcore_torch.ranks.episodes
 from rlcore import Run
 from rlcore_torch import TorchRanks
 
-rlcore.run.ranks.exchange.SECONDS = 3600.0
+rlcore_torch.ranks.episodes.SECONDS = 3600.0
 
 RANK = os.environ.get("RANK", "one")
 KILL_AT = int(os.environ.get("RLCORE_TEST_KILL", "0"))

@@ -213,7 +213,7 @@ HYBRID = attrs.evolve(BEHAVIOR, continuous=1)
         (BEHAVIOR, Actions(discrete=GOOD * 1.0), r"float64\[4, 2\] as discrete"),
         (BEHAVIOR, Actions(discrete=GOOD + 1), r"an option outside the branches \[2, 3\]"),
         (BEHAVIOR, Actions(discrete=GOOD - 1), "an option outside"),
-        (BEHAVIOR, Actions(ONE, GOOD), "continuous actions, which behavior 'B' does not have"),
+        (BEHAVIOR, Actions(ONE, GOOD), r"float32\[4, 1\] as continuous actions instead of None"),
         (HYBRID, Actions(ONE + np.nan, GOOD), "continuous actions that are not finite"),
     ],
 )

@@ -47,13 +47,9 @@ from .contracts.policy import Snapshot as Snapshot
 from .contracts.policy import policy_module as policy_module
 from .contracts.ranks import IdleGroups as IdleGroups
 from .contracts.ranks import Launch as Launch
-from .contracts.ranks import OneRank as OneRank
 from .contracts.ranks import Ranks as Ranks
 from .contracts.ranks import SlotShare as SlotShare
-from .contracts.ranks import StepCount as StepCount
 from .contracts.ranks import launched as launched
-from .contracts.ranks import share_slots as share_slots
-from .contracts.ranks import total_of as total_of
 from .contracts.recordings import EpisodeRecorder as EpisodeRecorder
 from .contracts.recordings import Recording as Recording
 from .contracts.recordings import RecordingAbout as RecordingAbout
@@ -65,12 +61,14 @@ from .contracts.results import EpochResult as EpochResult
 from .contracts.results import EvaluationPlan as EvaluationPlan
 from .contracts.results import EvaluationResult as EvaluationResult
 from .contracts.results import ExportResult as ExportResult
+from .contracts.results import FinishedEpisodes as FinishedEpisodes
 from .contracts.results import Lineup as Lineup
 from .contracts.results import OpponentEvaluation as OpponentEvaluation
 from .contracts.rewards import AbsentReward as AbsentReward
 from .contracts.rewards import RewardProvider as RewardProvider
 from .contracts.rewards import Transitions as Transitions
 from .contracts.rewards import recording_gradients as recording_gradients
+from .contracts.saved_values import LEARNED as LEARNED
 from .contracts.saved_values import FrozenState as FrozenState
 from .contracts.saved_values import SavedValueError as SavedValueError
 from .contracts.saved_values import SharedPart as SharedPart
@@ -78,6 +76,7 @@ from .contracts.saved_values import TreePath as TreePath
 from .contracts.saved_values import fill as fill
 from .contracts.saved_values import first_non_finite as first_non_finite
 from .contracts.saved_values import hide_overflow_warnings as hide_overflow_warnings
+from .contracts.saved_values import leaves as leaves
 from .contracts.saved_values import mapped as mapped
 from .contracts.saved_values import non_finite as non_finite
 from .contracts.saved_values import not_finite_as_float32 as not_finite_as_float32
@@ -155,6 +154,8 @@ from .plugins.context import CheckpointHold as CheckpointHold
 from .plugins.context import Purpose as Purpose
 from .plugins.context import RunContext as RunContext
 from .plugins.context import StashKey as StashKey
+from .plugins.context import Stop as Stop
+from .plugins.context import StopRequests as StopRequests
 from .plugins.contract import CONTRACT as CONTRACT
 from .plugins.core import ExtrinsicReward as ExtrinsicReward
 from .plugins.discover import PLUGIN_NAME as PLUGIN_NAME

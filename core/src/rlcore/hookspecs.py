@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatSummary, StatsWriter
     from rlcore.contracts.trainer import Trainer
-    from rlcore.plugins.context import RunContext
+    from rlcore.plugins.context import RunContext, StopRequests
     from rlcore.plugins.registry import Registry
     from rlcore.settings.blocks import BehaviorSettings, EnvironmentSettings, RunConfig
 
@@ -265,11 +265,12 @@ def rlcore_create_environment(
 
 
 @_hook("factory")
-def rlcore_create_ranks(launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+def rlcore_create_ranks(launch: Launch, config: RunConfig, plugins: Registry, stops: StopRequests) -> Ranks | None:
     """Meet the other processes of a run that ``torchrun`` started, and return the exchange between them.
 
     Called once per run in each of several processes, before anything is created. ``launch`` says which of them this one
-    is. Raise :class:`rlcore.RanksFailed` if another one does not come, or if ``stop_requested`` returns True meanwhile.
+    is. Raise :class:`rlcore.ConfigError` for a run that several processes do not support, and
+    :class:`rlcore.RanksFailed` if another one does not come, or if ``stops.first`` is not None meanwhile.
     Core has no answer of its own: without one of a plugin, the run is refused.
     """
 

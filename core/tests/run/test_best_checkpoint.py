@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlcore.errors import PluginError
-from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint, read_manifest
 from rlcore.storage.checkpoints import find_checkpoints, save_best, settle_best
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -30,7 +30,12 @@ def test_the_best_policies_are_those_that_were_scored(make_run: Any, files: Any,
     assert files().best == [100] and files().steps == [200]
     assert [checkpoint.step for checkpoint in find_checkpoints(files().path / "checkpoints")] == [200]
     path = files().path / "checkpoints" / "best" / "100"
-    assert set(verify_checkpoint(path)) == {"state.json", "Agent.safetensors", "run.safetensors", "configuration.yaml"}
+    assert set(read_manifest(path)["files"]) == {
+        "state.json",
+        "Agent.safetensors",
+        "run.safetensors",
+        "configuration.yaml",
+    }
     state = load_checkpoint(path)
     assert np.array_equal(state["Agent"]["model"]["weights"], weights[100])
     assert state["Agent"].keys() == {"model"}
@@ -117,8 +122,8 @@ def test_evaluate_takes_the_checkpoint_that_is_named_and_says_which_there_are(
         assert f"mean reward 7.00 +/- 0.00 over 1 episodes of 7.0 steps ({place})" in done.stdout
     missing = run_rlcore("evaluate", files().path, "--checkpoint", "40")
     assert missing.exit_code == 5
-    assert missing.stderr.endswith("there is no checkpoint '40'; there are 160, 200, and best (of step 100)\n")
+    assert missing.stderr.endswith("there is no checkpoint '40'; there are 160, 200, best\n")
     make_run({"checkpoint_settings.run_id": "plain"}, keep_checkpoints=1).train()
     missing = run_rlcore("evaluate", files("plain").path, "--checkpoint", "best")
     assert missing.exit_code == 5
-    assert "there is no best checkpoint, because no evaluation was made while it trained" in missing.stderr
+    assert "there is no checkpoint 'best'; there are" in missing.stderr

@@ -12,7 +12,7 @@ import pytest
 
 from rlcore.errors import RunStateError
 from rlcore.storage import checkpoints
-from rlcore.storage.checkpoint import Draft, load_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoints import (
     Checkpoint,
     find_checkpoints,
@@ -97,9 +97,9 @@ def test_a_damaged_new_checkpoint_leaves_the_older_one(tmp_path: Path, monkeypat
     save_checkpoint(tmp_path, 8, {"B": {"value": 1}})
     write = checkpoints.write_checkpoint
 
-    def write_and_lose_a_file(draft: Draft) -> Any:
-        verified = write(draft)
-        (draft.frozen.directory / "state.json").write_text("{}")
+    def write_and_lose_a_file(*parts: Any) -> Any:
+        verified = write(*parts)
+        (parts[-1].directory / "state.json").write_text("{}")
         return verified
 
     monkeypatch.setattr(checkpoints, "write_checkpoint", write_and_lose_a_file)
@@ -154,7 +154,7 @@ def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(
     assert calls == 1
     assert str(caught.value) == (
         f"checkpoint of step 6 in {tmp_path} cannot be written: No space left on device; the last intact one is of "
-        "step 5; free some space and resume with --resume"
+        "step 5; fix that and resume with --resume"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["5"]
     load_checkpoint(tmp_path / "5")

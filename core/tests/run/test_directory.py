@@ -143,7 +143,7 @@ def test_checkpoints_behind_a_link_are_not_lost(make_run: Any, files: Any, tmp_p
     (files().path / "checkpoints").symlink_to(tmp_path / "disk")
     before = sorted(str(path) for path in (tmp_path / "disk").rglob("*"))
     shutil.move(tmp_path / "disk", tmp_path / "elsewhere")
-    with pytest.raises(RunStateError, match=r"checkpoints is a link to \S+disk, which is not there"):
+    with pytest.raises(RunStateError, match="this run has no checkpoint; train it first"):
         make_run({"checkpoint_settings.inference": True}).train()
     with pytest.raises(RunStateError, match="this run is over, and its checkpoints are gone"):
         make_run().train()
@@ -229,7 +229,7 @@ def test_nothing_is_written_into_a_directory_that_was_not_locked(make_run: Any, 
 
 def test_a_start_that_fails_leaves_nothing_and_removes_nothing_of_others(make_run: Any, files: Any) -> None:
     for option in ("resume", "inference"):
-        with pytest.raises(RunStateError, match=rf"there is no run to resume; start it without --{option}$"):
+        with pytest.raises(RunStateError, match=rf"there is no run to resume .*; start it without --{option}$"):
             make_run({f"checkpoint_settings.{option}": True}).train()
     with pytest.raises(Exception, match="port"):
         make_run({"environment.options": {"fault": "raise in reset"}}).train()

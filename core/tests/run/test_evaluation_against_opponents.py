@@ -160,7 +160,7 @@ def test_a_policy_of_other_observations_or_actions_is_refused(make_run: Any, old
 
 @pytest.mark.parametrize("changes", [{"environment.type": "corridor"}, {"environment.options": {"teams": [3, 3]}}])
 def test_an_environment_without_teams_is_refused_with_the_line_of_the_block(refused: Any, changes: Any) -> None:
-    refused({**evaluating(), **changes}, "opponents", r"all agents \(of 'Agent'\) are in one team")
+    refused({**evaluating(), **changes}, "opponents", "all agents are in team [03], so no opponent")
 
 
 def test_fewer_episodes_than_teams_are_refused(make_run: Any) -> None:

@@ -173,13 +173,13 @@ def test_a_status_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monk
     assert [path.name for path in tmp_path.iterdir()] == ["training_status.json"]
 
 
-RESUMES = "the last intact one is of step 40; free some space and resume with --resume"
+RESUMES = "the last intact one is of step 40; fix that and resume with --resume"
 
 
 @pytest.mark.parametrize(
     ("changes", "begun", "step", "advice"),
     [
-        ({}, 0, 40, "there is no earlier one; free some space and start the run again"),
+        ({}, 0, 40, "there is no earlier one; fix that and start the run again"),
         ({}, 50, 80, RESUMES),
         ({"evaluation": {"interval": 60, "episodes": 2}}, 50, 60, RESUMES),
     ],

@@ -23,7 +23,7 @@ from hypothesis.extra import numpy as hnp
 from rlcore.contracts.saved_values import FrozenState, non_finite, saved_array, saved_mapping
 from rlcore.errors import RunStateError
 from rlcore.storage import checkpoint, frozen_files
-from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint, read_manifest
 from rlcore.storage.checkpoints import (
     Checkpoint,
     CheckpointSave,
@@ -166,7 +166,7 @@ def test_equal_parts_are_one_file_of_all_checkpoints_and_each_checkpoint_is_comp
     same_again = save_checkpoint(tmp_path, 3, {"Agent": {"pool": [FrozenState(policy(seed)) for seed in (1, 2, 3)]}})
     assert len(frozen_in(second)) == 3 and len(inodes(first, second, same_again)) == 3
     assert inodes(same_again) == inodes(second), "equal content of new objects is found by its checksum"
-    assert set(verify_checkpoint(second)) == {"state.json", *(file.name for file in frozen_in(second))}
+    assert set(read_manifest(second)["files"]) == {"state.json", *(file.name for file in frozen_in(second))}
     shutil.rmtree(first)
     shutil.rmtree(same_again)
     elsewhere = tmp_path / "copy" / "2"

@@ -19,7 +19,7 @@ import rlcore.run.boundaries
 import rlcore.run.evaluation.evaluate
 import rlcore.run.training
 from rlcore import hookimpl
-from rlcore.contracts.ranks import IdleGroups, OneRank
+from rlcore.contracts.ranks import IdleGroups, Ranks
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult
 from rlcore.errors import EnvironmentFailed
 from rlcore.run.behaviors.checks import FIRST_BATCHES
@@ -94,7 +94,7 @@ def test_a_run_does_not_wait_for_a_behavior_that_never_acts(
 def test_a_group_acts_where_its_agents_act_in_any_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(IdleGroups, "window", 3)
 
-    class Other(OneRank):  # in the other rank, the second group acts
+    class Other(Ranks):  # in the other rank, the second group acts
         def sum(self, values: Any) -> Any:
             return values + np.array([0, 1, 0])
 

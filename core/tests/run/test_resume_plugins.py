@@ -216,7 +216,7 @@ def test_a_program_that_reads_a_run_needs_what_it_makes(make_run: Any, files: An
     state = load_checkpoint(path)
     state["run"]["factories"] = [{"hook": 1}]
     for require in (require_run, require_models):
-        with pytest.raises(RunStateError, match="the entry 'factories' is not a list of plugins"):
+        with pytest.raises(RunStateError, match="cannot be used: the entry 'hook' is 1, not a text"):
             require(path, state)
 
 

@@ -84,21 +84,17 @@ class AgainstOpponents:
 def _require_teams(behaviors: Mapping[str, BehaviorSpec], episodes: int) -> None:
     """Raise ConfigError unless every environment has the same two teams or more, and each its turn in ``episodes``."""
     teams, everywhere = teams_in(behaviors)
-    if len(teams) > 1 and everywhere:
-        if episodes < len(teams):
-            problem = f"must be at least {len(teams)}, the number of teams that play the opponents in turn"
-            raise ConfigError(f"{problem}, not {episodes}", key=("evaluation", "episodes"))
-        return
-    if len(teams) > 1:
-        problem = f"not every environment has the teams {', '.join(map(str, teams))}"
-    else:
-        names = ", ".join(repr(name) for name in behaviors)
-        problem = f"all agents (of {names}) are in one team"
-    raise ConfigError(
-        f"{problem}, so no opponent can play against the policies; an environment with teams has "
-        "BehaviorSpec.team; delete this block",
-        key=("evaluation", "opponents"),
-    )
+    if len(teams) < 2 or not everywhere:
+        names = ", ".join(map(str, teams))
+        found = f"not every environment has the teams {names}" if len(teams) > 1 else f"all agents are in team {names}"
+        raise ConfigError(
+            f"{found}, so no opponent can play against the policies; an environment with teams has "
+            "BehaviorSpec.team; delete this block",
+            key=("evaluation", "opponents"),
+        )
+    if episodes < len(teams):
+        problem = f"must be at least {len(teams)}, the number of teams that play the opponents in turn"
+        raise ConfigError(f"{problem}, not {episodes}", key=("evaluation", "episodes"))
 
 
 class Match:

@@ -13,7 +13,6 @@ from rlcore import (
     Actions,
     BehaviorSpec,
     ConfigError,
-    MemoryPolicy,
     PluginError,
     Plugins,
     Policy,
@@ -77,17 +76,13 @@ class CheckedOpponent:
     def act(
         self,
         observations: Mapping[str, NDArray[Any]],
-        action_mask: NDArray[np.bool_] | None = None,
+        action_mask: Any = None,
         deterministic: bool = True,
-        memory: NDArray[np.float32] | None = None,
+        *memory: Any,
     ) -> Actions:
-        """Actions of the policy, as int64 and float32."""
+        """Actions of the policy, as int64 and float32; ``memory`` is that of a :class:`rlcore.MemoryPolicy`."""
         try:
-            if self.memory_size:
-                policy = cast(MemoryPolicy, self._policy)
-                actions = policy.act(observations, action_mask, deterministic, memory)
-            else:
-                actions = self._policy.act(observations, action_mask, deterministic)
+            actions = self._policy.act(observations, action_mask, deterministic, *memory)
         except (Exception, SystemExit) as error:
             blame(self._described, "in act", error)
         problem = _problem(actions, self._behavior, len(next(iter(observations.values()))))
@@ -116,13 +111,11 @@ def _problem(actions: object, behavior: BehaviorSpec, rows: int) -> str:
         ("discrete", actions.discrete, len(behavior.discrete), "iu"),
     )
     for what, part, columns, kinds in parts:
-        if not columns:
-            if part is not None:
-                return f"{what} actions, which behavior {behavior.name!r} does not have"
-        elif not isinstance(part, np.ndarray) or part.shape != (rows, columns) or part.dtype.kind not in kinds:
+        fits = isinstance(part, np.ndarray) and part.shape == (rows, columns) and part.dtype.kind in kinds
+        if not fits and (columns or part is not None):
             found = f"{part.dtype}{list(part.shape)}" if isinstance(part, np.ndarray) else type(part).__name__
-            wanted = "numbers" if "f" in kinds else "integers"
-            return f"{found} as {what} actions instead of an array [{rows}, {columns}] of {wanted}"
+            wanted = f"an array [{rows}, {columns}] of {'numbers' if 'f' in kinds else 'integers'}"
+            return f"{found} as {what} actions instead of {wanted if columns else 'None'}"
     if actions.continuous is not None and not np.isfinite(actions.continuous).all():
         return "continuous actions that are not finite"
     if actions.discrete is not None and not ((actions.discrete >= 0) & (actions.discrete < behavior.discrete)).all():
@@ -156,10 +149,7 @@ class RandomPolicy:
         self._generator = np.random.default_rng(seed)
 
     def act(
-        self,
-        observations: Mapping[str, NDArray[Any]],
-        action_mask: NDArray[np.bool_] | None = None,
-        deterministic: bool = True,
+        self, observations: Mapping[str, NDArray[Any]], action_mask: Any = None, deterministic: bool = True
     ) -> Actions:
         """Return actions for the observations [R, ...]. A row whose mask allows nothing takes option 0."""
         rows = len(next(iter(observations.values())))
@@ -168,14 +158,12 @@ class RandomPolicy:
             drawn = self._generator.random((rows, self._low.size), np.float32)
             continuous = np.clip(self._low + drawn * (self._high - self._low), self._low, self._high)
         if self._branches:
-            discrete = np.empty((rows, len(self._branches)), np.int64)
-            first = 0
-            for branch, options in enumerate(self._branches):
-                keys = self._generator.random((rows, options))  # the largest of them is uniform
-                if action_mask is not None:
-                    keys[~action_mask[:, first : first + options]] = -1.0
-                discrete[:, branch] = keys.argmax(axis=1)
-                first += options
+            # The key of each option is uniform, and the largest one of a branch is chosen.
+            keys = [self._generator.random((rows, options)) for options in self._branches]
+            if action_mask is not None:
+                masks = np.split(action_mask, np.cumsum(self._branches)[:-1], axis=1)
+                keys = [np.where(mask, key, -1.0) for key, mask in zip(keys, masks, strict=True)]
+            discrete = np.stack([key.argmax(axis=1) for key in keys], axis=1)
         return Actions(continuous, discrete)
 
 

@@ -33,18 +33,16 @@ class NumberedPolicy(Protocol):
         ...
 
 
-class PolicyStack(Protocol):
+class PolicyStack(MemoryPolicy, Protocol):
     """Frozen policies of one shape that act together, each at a place: one forward pass instead of one for each policy.
 
     A framework implements it with stacked weights and a batched product of matrices. :class:`PolicyMix` calls
-    :meth:`put` when a policy was replaced, :meth:`assign` when rows changed their policy, and :meth:`act` for each
-    step.
+    :meth:`put` when a policy was replaced, :meth:`assign` when rows changed their policy, and ``act`` for each step.
 
-    Attributes:
-        memory_size: M, the numbers that a row remembers; 0 for policies without memory.
+    ``act`` gets observations, action masks and memory of all R rows, and returns the actions of the r rows that have a
+    place, in their order. ``memory`` [R, at least M] is read and overwritten in the first M columns of these rows;
+    without it, an episode begins in every row.
     """
-
-    memory_size: int
 
     def put(self, place: int, policy: Policy) -> bool:
         """Copy the weights of ``policy`` to ``place``, and return True; False if this stack cannot hold the policy.
@@ -55,29 +53,11 @@ class PolicyStack(Protocol):
         ...
 
     def assign(self, places: NDArray[np.integer[Any]]) -> None:
-        """Choose the policy of each row for calls of :meth:`act`: ``places`` [R], -1 for rows of other policies.
+        """Choose the policy of each row for calls of ``act``: ``places`` [R], -1 for rows of other policies.
 
         At least one row has a place. Numerical results of rows may depend on ``places``, and on nothing earlier: a
         resumed run then acts bit for bit as one that was never stopped.
         """
-        ...
-
-    def act(
-        self,
-        observations: Mapping[str, NDArray[Any]],
-        action_mask: NDArray[np.bool_] | None = None,
-        deterministic: bool = True,
-        memory: NDArray[np.float32] | None = None,
-    ) -> Actions:
-        """Return the actions of the r rows that have a place, in their order.
-
-        ``observations``, ``action_mask`` and ``memory`` have all R rows. ``memory`` [R, at least M] is read and
-        overwritten in the first M columns of these rows; without it, an episode begins in every row.
-        """
-        ...
-
-    def seed(self, seed: int) -> None:
-        """Seed the generator that stochastic actions are drawn from."""
         ...
 
 
@@ -98,19 +78,18 @@ class PolicyMix:
     after the snapshot has acted are not noticed.
 
     Attributes:
-        policies: The policies; may be changed between calls.
+        policies: The policies, None for a place that no row has; may be changed between calls.
         policy_index: [R] index in ``policies`` of the policy of each row; may be changed between calls, R included.
         memory_size: Numbers that a row remembers with the policy that remembers most.
     """
 
-    def __init__(self, policies: Sequence[Policy], policy_index: NDArray[np.integer[Any]]) -> None:
+    def __init__(self, policies: Sequence[Policy | None], policy_index: NDArray[np.integer[Any]]) -> None:
         """``policy_index`` [R] is the index in ``policies`` of each row's policy. Both may be changed between calls."""
         self.policies = list(policies)
         self.policy_index = policy_index
         self._seed = 0
-        self._known: list[Policy] = []  # `policies` when stacks were last changed
+        self._known: list[Policy | None] = []  # `policies` when stacks were last changed
         self._stack_of: list[PolicyStack | None] = []  # of each known policy; its place is its index
-        self._holds: list[tuple[PolicyStack, list[bool]]] = []  # each stack, and whether it holds each known policy
         self._grouped: NDArray[np.integer[Any]] | None = None  # `policy_index` of `_stacked` and `_single`
         self._stacked: list[tuple[NDArray[np.intp], PolicyStack]] = []  # rows [r] of each stack
         self._single: list[tuple[NDArray[np.intp], Policy]] = []  # rows [r] of each policy without a stack
@@ -166,7 +145,7 @@ class PolicyMix:
         self._stack()
         self._seed = seed
         for index, policy in enumerate(self.policies):
-            if self._stack_of[index] is None:
+            if policy is not None and self._stack_of[index] is None:
                 policy.seed(derive_seed(seed, f"policy/{index}"))
         for stack in self._stacks():
             self._seed_stack(stack)
@@ -208,10 +187,9 @@ class PolicyMix:
         for index, policy in enumerate(self.policies):
             if index >= known or policy is not self._known[index]:
                 self._stack_of[index] = self._stack_with(index, policy)
-        self._holds = [(stack, [other is stack for other in self._stack_of]) for stack in self._stacks()]
         self._known = list(self.policies)
 
-    def _stack_with(self, index: int, policy: Policy) -> PolicyStack | None:
+    def _stack_with(self, index: int, policy: Policy | None) -> PolicyStack | None:
         """The stack that holds ``policy`` now at the place ``index``; None if none can."""
         if not isinstance(policy, StackableSnapshot):
             return None
@@ -237,14 +215,15 @@ class PolicyMix:
                 f"{policies - 1}"
             )
         self._stacked, self._single = [], []
-        for stack, holds in self._holds:
-            places = index if all(holds) else np.where(np.array(holds)[index], index, -1)
+        for stack in self._stacks():
+            holds = np.array([other is stack for other in self._stack_of])
+            places = np.where(holds[index], index, -1)
             own = np.flatnonzero(places >= 0)
             if len(own):
                 stack.assign(places)
                 self._stacked.append((own, stack))
-        present = np.bincount(index, minlength=policies).tolist()
-        for place, holder in enumerate(self._stack_of):
-            if holder is None and present[place]:
-                self._single.append((np.flatnonzero(index == place), self.policies[place]))
+        for place in np.unique(index).tolist():
+            policy = self.policies[place]
+            if policy is not None and self._stack_of[place] is None:
+                self._single.append((np.flatnonzero(index == place), policy))
         self._grouped = index

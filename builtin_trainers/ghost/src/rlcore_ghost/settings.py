@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from rlcore import (
-    Choice,
-    ConfigError,
-    NotInstalled,
-    PluginError,
-    SettingError,
-    TrainerSpec,
-    did_you_mean,
-    read_settings,
-    setting,
-)
+from rlcore import Choice, NotInstalled, PluginError, SettingError, TrainerSpec, did_you_mean, read_settings, setting
 from rlcore_ghost.records import OpponentSamplerSpec
 
 if TYPE_CHECKING:
@@ -187,14 +177,8 @@ class SelfPlaySettings:
         """Return the record of the sampler. Raises NotInstalled or PluginError if ``opponents`` names none."""
         return plugins.record(OpponentSamplerSpec, self.opponents)
 
-    def sampler_settings(self, plugins: Registry) -> Any:
-        """Return the sampler's own settings. Raises ConfigError if they are wrong, with the key within the block."""
-        settings, problems = self._read_sampler(plugins)
-        for path, message in problems:
-            raise ConfigError(message, key=("opponents_parameters", *path))
-        return settings
-
-    def _read_sampler(self, plugins: Registry) -> tuple[Any, Any]:
+    def read_sampler(self, plugins: Registry) -> tuple[Any, Any]:
+        """Return the sampler's own settings, and what is wrong with them: pairs of a path and a message."""
         return read_settings(self.sampler_spec(plugins).resolve("settings"), dict(self.opponents_parameters))
 
     def shared_problem(self, key: str, name: str, other: SelfPlaySettings) -> str | None:
@@ -214,7 +198,7 @@ class SelfPlaySettings:
                 f"trainer {behavior.trainer_type!r} learns from recorded data and plays no games; remove the block",
             )
         try:
-            wrong = self._read_sampler(plugins)[1]
+            wrong = self.read_sampler(plugins)[1]
         except (NotInstalled, PluginError) as error:
             yield ("opponents",), str(error)
         else:

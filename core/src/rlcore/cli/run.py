@@ -98,7 +98,7 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
     launch = launched()
     leads = launch is None or launch.leads
     show_log(leads=leads)
-    with first_rank_reports(launch):
+    with first_rank_reports(launch, RlcoreError):
         run = make()
     if run.config.checkpoint_settings.inference:  # it has no other end
         when_output_is_lost.append(partial(run.request_stop, "the output is lost"))
@@ -120,7 +120,8 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
     own_process = bool(click.get_current_context().obj)
     progress = show_progress(run) if leads else nullcontext(lambda: None)
     with interrupts(run, own_process), progress as end_progress:
-        run.start()
+        with first_rank_reports(launch, ConfigError):
+            run.start()
         if not leads:
             run.train()
             return exit_code(run)
@@ -178,11 +179,11 @@ SECONDS_TO_REPORT = 10.0
 
 
 @contextmanager
-def first_rank_reports(launch: Launch | None) -> Iterator[None]:
-    """Leave an error of the block, which all ranks of a machine have, to the first of them."""
+def first_rank_reports(launch: Launch | None, kind: type[RlcoreError]) -> Iterator[None]:
+    """Leave an error of this kind in the block, which all ranks of a machine have, to the first of them."""
     try:
         yield
-    except RlcoreError as error:
+    except kind as error:
         if launch is not None and launch.local_rank:
             sleep(SECONDS_TO_REPORT)
             os._exit(error.exit_code)

@@ -112,19 +112,13 @@ def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _promise(status: Mapping[str, Any]) -> str:
     """The promise of a resume from the last checkpoint, in words; empty before there is one."""
-    from rlcore.contracts.saved_values import SavedValueError
+    from rlcore.contracts.saved_values import has_form
     from rlcore.run.description import ResumePromise
-    from rlcore.storage.checkpoint_state import require_promise
+    from rlcore.storage.checkpoint_state import PROMISE
     from rlcore.storage.status import metadata_of
 
     found = metadata_of(status).get("resume")
-    if not isinstance(found, Mapping):
-        return ""
-    try:
-        require_promise(found)
-    except SavedValueError:
-        return ""
-    return str(ResumePromise.from_json(found))
+    return str(ResumePromise.from_json(found)) if found is not None and has_form(found, PROMISE) else ""
 
 
 def _latest_summaries(directory: Path) -> dict[str, dict[str, Any]]:

@@ -131,36 +131,30 @@ class Curriculum(Protocol):
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         """Return the values with which environment ``env_index[k]`` starts episode ``episodes[k]``. Both are [K]."""
-        ...
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the values [K, P] of the task that training is for.
 
         Evaluations play it. The arguments are those of :meth:`draw`.
         """
-        ...
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         """Called for each behavior of which episodes ended, in the order of the environment's behaviors."""
-        ...
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
         """Called after each environment step in which episodes ended, and after every one if ``every_step``.
 
         ``steps`` are the agent steps that each trainer has observed, by behavior.
         """
-        ...
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         """Called after each summary, with the behavior's statistics."""
-        ...
 
     def stats(self) -> Mapping[str, float]:
         """Scalars by tag for the summaries of every behavior, such as ``Environment/Lesson Number/length``.
 
         Finite, and under tags that neither rlcore nor another curriculum of the run gives.
         """
-        ...
 
     def status(self) -> Mapping[str, Mapping[str, Any]]:
         """A section of ``training_status.json`` for each parameter, of JSON values.
@@ -169,7 +163,6 @@ class Curriculum(Protocol):
         ``low`` and ``high`` (the range that is drawn from), ``measure``, ``value``, ``threshold``, ``episodes_left``
         (until a change is possible). A number that is not finite is written as null.
         """
-        ...
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
         """Start with the lessons in ``sections``, the status of another run or of ML-Agents.
@@ -178,15 +171,12 @@ class Curriculum(Protocol):
 
         Raises RunStateError for a section that does not fit this configuration.
         """
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that later draws and changes depend on: nested mappings of numpy arrays and JSON values."""
-        ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`.
 
         Raises RunStateError, changing nothing, if the state is of another configuration.
         """
-        ...

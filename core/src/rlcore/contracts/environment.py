@@ -284,7 +284,6 @@ class Environment(Protocol):
 
         Returns a batch for each behavior, by name. The batches have zero rewards and no ended rows.
         """
-        ...
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         """Move every environment once with the actions of each behavior, and return a batch for each behavior, by name.
@@ -292,7 +291,6 @@ class Environment(Protocol):
         Every environment whose episode ends starts the next one at once. Raise an exception if a step fails: rlcore
         reports it as an :class:`~rlcore.EnvironmentFailed`.
         """
-        ...
 
     def set_parameters(self, parameters: Parameters) -> None:
         """Set the parameters of the next episode of every environment, also of one that ``reset`` starts.
@@ -303,11 +301,9 @@ class Environment(Protocol):
 
         Raises ConfigError for a name the environment does not have, with those it has.
         """
-        ...
 
     def close(self) -> None:
         """Free what the environment holds; may be called twice."""
-        ...
 
 
 @runtime_checkable
@@ -316,14 +312,12 @@ class SavesState(Protocol):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as nested mappings of numpy arrays and JSON values, which a checkpoint stores."""
-        ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
         """Continue from ``state`` and return the current batches (observations and masks; no reward).
 
         Raises RunStateError if the state does not fit.
         """
-        ...
 
 
 @runtime_checkable
@@ -350,11 +344,9 @@ class SendsSteps(Protocol):
 
         The latest batches are not valid any more.
         """
-        ...
 
     def receive(self) -> dict[str, AgentBatch]:
         """Wait for the step that was sent, and return a batch for each behavior, by name."""
-        ...
 
 
 @runtime_checkable
@@ -363,7 +355,6 @@ class ReportsStats(Protocol):
 
     def stats(self) -> Mapping[str, float]:
         """Return scalars by tag; every summary of training calls it."""
-        ...
 
 
 def refuse_unknown_parameters(names: Iterable[str], known: Iterable[str], environment: str) -> None:

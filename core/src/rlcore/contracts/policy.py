@@ -40,11 +40,9 @@ class Policy(Protocol):
         continuous parts and the most likely option of each branch; otherwise the policy samples from a generator of its
         own, seeded by :meth:`seed`.
         """
-        ...
 
     def seed(self, seed: int) -> None:
         """Seed the generator that stochastic actions are drawn from."""
-        ...
 
 
 @runtime_checkable
@@ -71,7 +69,6 @@ class MemoryPolicy(Policy, Protocol):
 
         Without ``memory``, an episode begins in every row.
         """
-        ...
 
 
 @runtime_checkable
@@ -80,7 +77,6 @@ class Snapshot(Policy, Protocol):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the policy computes with: nested mappings of numpy arrays and JSON values."""
-        ...
 
 
 class Player:
@@ -188,7 +184,6 @@ class Exporter(Protocol):
         Raise :class:`rlcore.UnsupportedExport` for a policy that the format cannot represent, with the reason.
         Any other exception counts as a failure of the exporter.
         """
-        ...
 
 
 @runtime_checkable
@@ -200,7 +195,6 @@ class ChecksPolicies(Exporter, Protocol):
 
         Called for each behavior before the first step of a run. ``policy`` has the networks that will be exported.
         """
-        ...
 
 
 def policy_module(policy: Policy) -> Any:

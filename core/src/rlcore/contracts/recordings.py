@@ -135,19 +135,15 @@ class EpisodeRecorder(Protocol):
 
     def begin(self) -> None:
         """Begin an episode in all slots: the environment was reset."""
-        ...
 
     def act(self, batch: AgentBatch, actions: Actions) -> None:
         """Record the ``actions`` chosen after ``batch``; called before the environment's next step."""
-        ...
 
     def observe(self, batch: AgentBatch, counted: NDArray[np.intp]) -> None:
         """Record what the step led to. Of the episodes that ended in it, those of the slots ``counted`` are kept."""
-        ...
 
     def cut(self, batch: AgentBatch, rows: NDArray[np.intp]) -> None:
         """End the open episodes of ``rows`` after ``batch``, and keep them as truncated."""
-        ...
 
 
 @runtime_checkable
@@ -159,11 +155,9 @@ class Recordings(Protocol):
 
         Raises ConfigError if it is missing or unsound.
         """
-        ...
 
     def behavior(self, path: str | Path, behavior: str, start: Path) -> BehaviorSpec:
         """Return the behavior of the recording that ``path``, relative to ``start``, names; episodes are not read."""
-        ...
 
     def record(
         self,
@@ -178,7 +172,6 @@ class Recordings(Protocol):
         by behavior too. ``reference`` names the format; None takes the only installed one. Raises ConfigError if
         something exists there already, and RunStateError if a recording cannot be written.
         """
-        ...
 
 
 def one_slot(behavior: BehaviorSpec) -> BehaviorSpec:

@@ -138,6 +138,23 @@ class OpponentEvaluation:
         return {name: getattr(self, name) for name in ("mean_reward", "win_rate", "draw_rate", "loss_rate")}
 
 
+@attrs.define(eq=False)
+class FinishedEpisodes:
+    """K episodes of a behavior that ended in the same environment step, in the order of their slots.
+
+    Attributes:
+        slots: [K] the slots.
+        returns: [K] sums of the agents' own rewards.
+        lengths: [K] agent steps.
+        group_returns: [K] sums of the rewards of their groups; None if no batch had such a reward so far.
+    """
+
+    slots: NDArray[np.intp]
+    returns: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    group_returns: NDArray[np.float64] | None
+
+
 @attrs.frozen
 class EvaluationResult:
     """The result of one evaluation.
@@ -199,26 +216,21 @@ class Lineup(Protocol):
     @property
     def unfinished(self) -> bool:
         """Whether an episode is still to be counted."""
-        ...
 
     @property
     def playing(self) -> bool:
         """Whether an episode to be counted is open."""
-        ...
 
     def policies(self, measured: Mapping[str, Policy]) -> Mapping[str, Policy]:
         """Return the policy that acts for all slots of each behavior, given the ``measured`` policies."""
-        ...
 
     def begin(self, episodes: NDArray[np.int64]) -> None:
         """All environments were reset, to the episodes with these numbers [N]."""
-        ...
 
     def observe(
         self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64], max_steps: int | None = None
     ) -> None:
         """Add a step. ``episodes`` [N] are the numbers after it; an episode is cut after ``max_steps`` steps."""
-        ...
 
 
 class EvaluationPlan(Protocol):
@@ -233,11 +245,9 @@ class EvaluationPlan(Protocol):
         ``share`` [N] is the number of episodes of each environment that count. Also called before the first step of a
         run, so that what is wrong with the environment is reported then. Raises ConfigError.
         """
-        ...
 
     def result(self, lineups: Sequence[Lineup], measured: Sequence[EvaluationResult]) -> EvaluationResult:
         """Return the result of the evaluation from what was ``measured`` with each of the ``lineups``."""
-        ...
 
 
 @attrs.frozen

@@ -73,7 +73,6 @@ class RewardProvider(Protocol):
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
         """Return the reward of each transition, [*L], before ``strength`` is applied. Must be finite."""
-        ...
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
         """Learn from what was collected; return scalars by tag, such as ``Losses/Curiosity Loss``, for the summary.
@@ -82,15 +81,12 @@ class RewardProvider(Protocol):
         it with one minibatch for every ``reward_signal_steps_per_update`` agent steps, an offline trainer with one
         minibatch for each of its updates.
         """
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the provider has learned: nested mappings of numpy arrays and JSON values."""
-        ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""
-        ...
 
 
 def recording_gradients(enabled: bool) -> AbstractContextManager[Any]:

@@ -13,14 +13,16 @@ from contextlib import contextmanager
 from math import isfinite, isnan
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from rlcore.errors import RlcoreError, RunStateError, one_line, repeating
 from rlcore.storage.files.access import MAX_DEPTH, is_number, is_whole
 
-# Entries of a trainer's state that hold learned numbers. If a number in them is not finite, the training has diverged.
 LEARNED = ("model", "optimizer", "optimizers")
+"""Entries of a trainer's state that hold learned numbers. If one of them is not finite, the training has diverged."""
+
 # The errors of code that reads a missing or wrong entry without checking it.
 BAD_STATE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
@@ -54,16 +56,65 @@ def saved_entry(state: Mapping[str, Any], name: str) -> Any:
     return state[name]
 
 
-def _checked(state: Mapping[str, Any], name: str, fits: Callable[[Any], bool], wanted: str) -> Any:
+@attrs.frozen
+class Kind:
+    """A kind of JSON value: whether a value is of it, and its name in messages."""
+
+    wanted: str
+    fits: Callable[[Any], bool]
+
+
+MAPPING = Kind("a mapping", lambda value: isinstance(value, Mapping))
+LIST = Kind("a list", lambda value: isinstance(value, list))
+TEXT = Kind("a text", lambda value: isinstance(value, str))
+FLAG = Kind("true or false", lambda value: isinstance(value, bool))
+COUNT = Kind("a whole number from 0 up", is_whole)
+NUMBER = Kind("a number", is_number)
+FINITE = Kind("a finite number", lambda value: is_number(value) and isfinite(value))
+EACH = "*"  # in a form: every key of a mapping
+
+
+def require_form(value: Any, form: Any, name: str = "") -> None:
+    """Raises SavedValueError, which names the entry, unless a tree of JSON values has this ``form``.
+
+    A form is a :class:`Kind`; ``[form]`` for a list; ``{EACH: form}`` for a mapping of any keys; or a mapping from keys
+    to forms, in which a key that ends with ``?`` may be absent or null. A mapping may have other keys too.
+    """
+    kind = form if isinstance(form, Kind) else LIST if isinstance(form, list) else MAPPING
+    if not kind.fits(value):
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not {kind.wanted}")
+    if isinstance(form, list):
+        for each in value:
+            require_form(each, form[0], name)
+    elif isinstance(form, Mapping):
+        for key, inner in form.items():
+            if key == EACH:
+                for entry, each in value.items():
+                    require_form(each, inner, f"{name}/{entry[:60]}" if name else entry[:60])
+            elif not key.endswith("?"):
+                require_form(saved_entry(value, key), inner, key)
+            elif value.get(key[:-1]) is not None:
+                require_form(value[key[:-1]], inner, key[:-1])
+
+
+def has_form(value: Any, form: Any) -> bool:
+    """Whether a tree of JSON values has this form; see :func:`require_form`."""
+    try:
+        require_form(value, form)
+    except SavedValueError:
+        return False
+    return True
+
+
+def _checked(state: Mapping[str, Any], name: str, kind: Kind) -> Any:
     value = saved_entry(state, name)
-    if not fits(value):
-        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not {wanted}")
+    require_form(value, kind, name)
     return value
 
 
 def saved_mapping(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the mapping ``state[name]``. Raises SavedValueError if it is something else."""
-    found: Mapping[str, Any] = _checked(state, name, lambda value: isinstance(value, Mapping), "a mapping")
+    found: Mapping[str, Any] = _checked(state, name, MAPPING)
     return found
 
 
@@ -95,17 +146,17 @@ def fill(target: NDArray[Any], state: Mapping[str, Any], name: str) -> None:
 
 def saved_count(state: Mapping[str, Any], name: str) -> int:
     """Return the whole number ``state[name]``, at least 0. Raises SavedValueError if it is something else."""
-    return int(_checked(state, name, is_whole, "a whole number from 0 up"))
+    return int(_checked(state, name, COUNT))
 
 
 def saved_float(state: Mapping[str, Any], name: str) -> float:
     """Return the finite number ``state[name]``. Raises SavedValueError if it is something else."""
-    return float(_checked(state, name, lambda value: is_number(value) and isfinite(value), "a finite number"))
+    return float(_checked(state, name, FINITE))
 
 
 def saved_bool(state: Mapping[str, Any], name: str) -> bool:
     """Return ``state[name]``, true or false. Raises SavedValueError if it is something else."""
-    return bool(_checked(state, name, lambda value: isinstance(value, bool), "true or false"))
+    return bool(_checked(state, name, FLAG))
 
 
 # ---------------------------------------------------------------- numbers that are not finite

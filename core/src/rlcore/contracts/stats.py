@@ -97,11 +97,9 @@ class StatsWriter(Protocol):
 
         The summary must be on disk, or sent, within seconds. Any exception is reported as an error of the writer.
         """
-        ...
 
     def close(self) -> None:
         """Flush, and free what the writer holds."""
-        ...
 
 
 @attrs.define(eq=False)

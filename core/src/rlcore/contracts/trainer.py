@@ -62,42 +62,34 @@ class Trainer(Protocol):
 
         A subclass may store it as a plain attribute.
         """
-        ...
 
     @property
     def policy(self) -> Policy:
         """The current policy. A subclass may store it as a plain attribute."""
-        ...
 
     def snapshot(self, state: Mapping[str, Any] | None = None) -> Snapshot:
         """A frozen copy of the current policy, or the one whose ``state_dict`` was ``state``.
 
         Raises RunStateError for a state that does not fit.
         """
-        ...
 
     def begin(self, batch: AgentBatch) -> None:
         """Begin new episodes in all slots. Open episodes are cut: they bootstrap as if truncated, not terminated."""
-        ...
 
     def act(self, batch: AgentBatch) -> Actions:
         """Return an exploring action for every slot, in the environment's units."""
-        ...
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Observe what ``actions`` led to. ``batch`` is valid only during the call."""
-        ...
 
     def ready(self) -> bool:
         """Whether enough was collected for :meth:`update`."""
-        ...
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
         """Take all gradient steps on the collected data. Return statistics by TensorBoard tag ("Losses/Policy Loss").
 
         A value is a number, or a sequence with one number per episode; each episode has the same weight in the summary.
         """
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs to continue bit for bit: nested mappings of numpy arrays and JSON values.
@@ -107,15 +99,12 @@ class Trainer(Protocol):
         Numbers below ``"model"``, ``"optimizer"`` and ``"optimizers"`` must be finite: a checkpoint in which they are
         not is neither saved nor loaded.
         """
-        ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""
-        ...
 
     def load_model(self, model: Mapping[str, Any]) -> None:
         """Load the ``"model"`` entry of another run's state: weights, not optimizers or counters."""
-        ...
 
 
 @runtime_checkable
@@ -140,7 +129,6 @@ class PortableTrainer(Trainer, Protocol):
 
         Rollouts and replay buffers start empty. Raises RunStateError, changing nothing, if the state does not fit.
         """
-        ...
 
 
 @runtime_checkable
@@ -153,7 +141,6 @@ class PlayingTrainer(Trainer, Protocol):
 
     def stop_learning(self) -> None:
         """Learn from nothing any more: ``steps`` and the policy stay. Called more than once."""
-        ...
 
 
 class TrainerWrapper:

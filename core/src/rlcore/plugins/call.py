@@ -22,7 +22,7 @@ from rlcore.plugins.select import Choice, Selection, decide, is_local, require_u
 if TYPE_CHECKING:
     from rlcore.contracts.ranks import Launch, Ranks
     from rlcore.contracts.stats import StatSummary
-    from rlcore.plugins.context import RunContext
+    from rlcore.plugins.context import RunContext, StopRequests
     from rlcore.settings.blocks import RunConfig
 
 PROCESS_SUMMARY = "rlcore_process_summary"
@@ -195,12 +195,11 @@ class Plugins(Registry):
         """Call a notification, such as ``rlcore_run_started``, of every plugin."""
         self._manager.notify(hook, **arguments)
 
-    def create_ranks(self, launch: Launch, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks | None:
+    def create_ranks(self, launch: Launch, config: RunConfig, stops: StopRequests) -> Ranks | None:
         """Meet the other processes of the run through ``rlcore_create_ranks``; None if no plugin does so."""
         hook = "rlcore_create_ranks"
-        joined: Ranks | None = self._manager.create(
-            hook, lambda **_: None, launch=launch, config=config, stop_requested=stop_requested
-        ).value
+        arguments: dict[str, Any] = {"launch": launch, "config": config, "plugins": self, "stops": stops}
+        joined: Ranks | None = self._manager.create(hook, lambda **_: None, **arguments).value
         return joined
 
     def modify_config(

@@ -45,9 +45,9 @@ _ONLY_TRAINING = "rlcore_create_reward_provider"
 
 
 def _one_rank() -> Ranks:
-    from rlcore.contracts.ranks import OneRank  # with numpy, which the module of a plugin's hooks may not import
+    from rlcore.contracts.ranks import Ranks  # with numpy, which the module of a plugin's hooks may not import
 
-    return OneRank()
+    return Ranks()
 
 
 class StashKey(Generic[T]):
@@ -97,11 +97,16 @@ class Stop:
 
 @attrs.define(eq=False)
 class StopRequests:
-    """The first request of a run; later ones change nothing. Safe in a signal handler and in other threads."""
+    """The first request of a run; later ones change nothing. Safe in a signal handler and in other threads.
+
+    Attributes:
+        first: The first request; None before it.
+    """
 
     first: Stop | None = None
 
     def add(self, stop: Stop) -> None:
+        """Request a stop."""
         if self.first is None:
             self.first = stop
 

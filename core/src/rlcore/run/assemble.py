@@ -9,23 +9,27 @@ from functools import partial
 from typing import Any
 
 import attrs
+import numpy as np
 
 from rlcore.config.load import located
 from rlcore.contracts.environment import SavesState
 from rlcore.contracts.ranks import Ranks
-from rlcore.errors import EnvironmentFailed, PluginError
+from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
+from rlcore.plugins.known import RANKS_ADVICE
 from rlcore.run.boundaries import Boundaries, Notifications
 from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, make_state, make_writers
 from rlcore.run.evaluation.evaluate import Evaluator
 from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import make_exporters
-from rlcore.run.prepare import PreparedRun, join_ranks, plugin_files, run_context, with_seed
-from rlcore.run.ranks.state import PARTS, latest_episode, number_of_ranks, scatter_state
+from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
 from rlcore.run.saved.data import models_of_run, status_of_run
 from rlcore.run.training import Training, outcome_of
 from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION, described
 
 log = logging.getLogger(__name__)
+
+OF_RANKS = "ranks"  # the entry of ``run`` of a state that several ranks saved, with what differs in ranks other than 0
+EPISODES = ["run", "episodes"]  # the path of the numbers of episodes
 
 
 def assemble(run: PreparedRun) -> Training:
@@ -33,12 +37,24 @@ def assemble(run: PreparedRun) -> Training:
 
     An error closes what was opened.
     """
-    ranks = join_ranks(run.launch, run.config, run.plugins, lambda: run.stop_requested)
+    with located(run.document):
+        ranks = _join_ranks(run)
     try:
         return _assembled(run, ranks)
     except BaseException as error:
         ranks.close(error)
         raise
+
+
+def _join_ranks(run: PreparedRun) -> Ranks:
+    """Meet the other ranks of the run, if there are some. Raises RanksFailed if one of them does not come."""
+    launch = run.launch
+    if launch is None or launch.size == 1:
+        return Ranks()
+    ranks = run.plugins.create_ranks(launch, run.config, run.stops)
+    if ranks is None:
+        raise ConfigError(f"torchrun started {launch.size} ranks, and no plugin exchanges between them; {RANKS_ADVICE}")
+    return ranks
 
 
 def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
@@ -72,13 +88,14 @@ def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
 def _saved_state(run: PreparedRun, ranks: Ranks) -> dict[str, Any] | None:
     """The state of the checkpoint to continue from, as this rank saved it. Rank 0 reads the file."""
     settings, store = run.config.checkpoint_settings, run.store
-    continues = ranks.share(settings.resume or settings.inference)
-    read = store.newest_state() if continues and ranks.rank == 0 else None
-    if read is not None and not settings.inference and number_of_ranks(read) != ranks.size:
+    if not ranks.share(settings.resume or settings.inference):
+        return None
+    read = store.newest_state() if ranks.rank == 0 else None
+    if read is not None and not settings.inference and _number_of_ranks(read) != ranks.size:
         if read["run"]["episodes"] is not None:
-            read["run"]["episodes"] = latest_episode(read)
-        read["run"][PARTS] = {"size": number_of_ranks(read)}
-    saved = scatter_state(read, ranks) if continues else None
+            read["run"]["episodes"] = _latest_episode(read)
+        read["run"][OF_RANKS] = {"size": _number_of_ranks(read)}
+    saved = ranks.load_state(read)
     if saved is not None and ranks.rank:
         store.saved_step = sum(saved["run"]["steps"].values())
     return saved
@@ -126,7 +143,7 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
         store.restore_status(context)
         state.begin()
     else:
-        saved_by, of_other_ranks = number_of_ranks(saved), PARTS in saved["run"]
+        saved_by, of_other_ranks = _number_of_ranks(saved), OF_RANKS in saved["run"]
         if of_other_ranks:
             state.restore_learned(saved, directory.path, saved_by)
             log.warning(
@@ -211,6 +228,19 @@ def _report_start(training: Training) -> None:
                 outcome, results = outcome_of(error), training.state.results()
                 run.plugins.notify("rlcore_run_finished", run=context, outcome=outcome, error=error, results=results)
         raise
+
+
+def _number_of_ranks(state: Mapping[str, Any]) -> int:
+    """The number of ranks that saved the ``state`` of a checkpoint."""
+    return int((state["run"].get(OF_RANKS) or {"size": 1})["size"])
+
+
+def _latest_episode(state: Mapping[str, Any]) -> int:
+    """The largest number of an episode that an environment of any rank was in when ``state`` was saved."""
+    numbers = [state["run"]["episodes"]]
+    for part in (state["run"].get(OF_RANKS) or {"parts": {}})["parts"].values():
+        numbers += [leaf for path, leaf in zip(part["paths"], part["leaves"], strict=True) if path == EPISODES]
+    return max(int(np.max(each, initial=0)) for each in numbers)
 
 
 def in_words(ranks: int) -> str:

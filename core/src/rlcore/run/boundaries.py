@@ -22,7 +22,6 @@ import attrs
 
 from rlcore.contracts.curriculum import LessonChange
 from rlcore.contracts.environment import ReportsStats
-from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.results import BehaviorResult, EvaluationResult
 from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary, StatsWindow
 from rlcore.errors import PluginError, RanksFailed
@@ -34,7 +33,6 @@ from rlcore.run.description import ResumePromise, promise_of
 from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import RunExports
 from rlcore.run.prepare import PreparedRun, plugin_files
-from rlcore.run.ranks.state import gather_state
 from rlcore.run.state import RunState
 from rlcore.run.timers import PhaseTimes, Timer, gauge_name
 from rlcore.storage.store import PendingSave
@@ -224,7 +222,9 @@ class Boundaries:
                 writer.write(behavior.name, step, stats, plugins.strict)
         self.notifications.notify("rlcore_summary_written", behavior=behavior.name, step=step, stats=stats)
         if curricula is not None and not inference:
-            measured = shared_summary(measured, self._context.ranks)  # seconds differ
+            shared = self._context.ranks.share({tag: attrs.asdict(each) for tag, each in measured.items()})
+            # The measures of rank 0, because seconds differ.
+            measured = {tag: StatSummary(**{**each, "values": tuple(each["values"])}) for tag, each in shared.items()}
             curricula.summarised(behavior.name, measured)  # what plugins show must not change what is learned
         return stats
 
@@ -271,8 +271,7 @@ class Boundaries:
         """
         self.settle_save()
         state, store = self._state, self._run.store
-        if state.exchange is not None:
-            state.exchange.settle()
+        self._context.ranks.settle()
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
             # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
             hidden = [] if store.saved_step == state.steps else state.settle_episodes()
@@ -281,7 +280,7 @@ class Boundaries:
                 log.warning("%s", cut_warning(state.behaviors, hidden[0]))
             captured = state.capture(self.evaluation.state_dict(), self.wall_seconds())
             captured["run"] |= {"overdue": self.evaluation.overdue, "resume": self.promise.to_json()}
-            captured = gather_state(captured, self._context.ranks)
+            captured = self._context.ranks.save_state(captured)
             parameters = {} if state.curricula is None else state.curricula.status()
             settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
             pending = store.begin_save(state.steps, captured, settings, self._context, parameters)
@@ -319,9 +318,6 @@ class Boundaries:
             except KeyboardInterrupt:
                 self._saving = saving
                 raise
-            except BaseException:
-                self._run.store.not_saved()
-                raise
             self._saved(saving.pending, saving.regular, timer)
 
     def _saved(self, pending: PendingSave, regular: bool, timer: Timer) -> None:
@@ -331,7 +327,7 @@ class Boundaries:
             self._run.directory.regular_checkpoint_written()
         self._export(self.exports.at_checkpoint, pending.step, timer)
         self.notifications.notify("rlcore_checkpoint_saved", step=pending.step, path=path)
-        for removed in self._run.store.removed:
+        for removed in pending.removed:
             self.notifications.notify("rlcore_checkpoint_removed", step=removed.step, path=removed.path)
 
     # ------------------------------------------------------------ exports, failures
@@ -358,14 +354,6 @@ class Boundaries:
         if not self._context.inference:
             self.save_unless_saved(regular=False)
         raise failure or RanksFailed(f"rank 0 failed: {reason}")
-
-
-def shared_summary(stats: dict[str, StatSummary], ranks: Ranks) -> dict[str, StatSummary]:
-    """The summary of rank 0."""
-    if ranks.size == 1:
-        return stats
-    shared = ranks.share({tag: attrs.asdict(summary) for tag, summary in stats.items()})
-    return {tag: StatSummary(**{**each, "values": tuple(each["values"])}) for tag, each in shared.items()}
 
 
 def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from rlcore.config.rules import behavior_name_problems, behaviors_problem, workers_problem
 from rlcore.contracts.curriculum import LessonChange
 from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment, SavesState, SendsSteps
-from rlcore.contracts.ranks import IdleGroups, share_environments
+from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.stats import StatSummary, StatsWriter
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean
 from rlcore.plugins.call import Plugins
@@ -29,8 +29,7 @@ from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 from rlcore.records import EnvironmentSpec, ExecutorSpec, StatsWriterSpec, TrainerSpec
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.curricula.curricula import RunCurricula, make_curricula
-from rlcore.run.prepare import CloseDeadline, no_deadline, refuse_wrappers
-from rlcore.run.ranks.exchange import RankExchange
+from rlcore.run.prepare import CloseDeadline, no_deadline
 from rlcore.run.state import RunState
 from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExecutorSettings, RunConfig
 
@@ -89,12 +88,10 @@ def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Env
     problem = workers_problem(config)
     if problem:
         raise ConfigError(problem, key=("environment", "workers"))
-    ranks = context.ranks.size
-    fewest = share_environments(config.num_envs, ranks - 1, ranks).count
-    if chosen.count > fewest:
+    if chosen.count > context.num_envs:
         raise ConfigError(
-            f"each of the {ranks} ranks starts {chosen.count} workers, and has as few as {fewest} of the "
-            f"{config.num_envs} environments (environment.num_envs); each worker needs one or more",
+            f"this process starts {chosen.count} workers for {context.num_envs} of the {config.num_envs} environments "
+            "(environment.num_envs); each worker needs one or more",
             key=("environment", "workers"),
         )
     spec = plugins.record(ExecutorSpec, chosen.executor)
@@ -153,8 +150,6 @@ def make_behavior_runs(
                 key=("behaviors",),
             )
         trainer = plugins.create(record, settings=settings, behavior=spec, run=context)
-        if context.ranks.size > 1:
-            refuse_wrappers(trainer, name)
         runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed, offline)
         if not record.turns and not context.inference:
             runs[name].checks.takes_no_turns = record.described
@@ -194,24 +189,21 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
             _require_updates_ahead(behaviors)
         if len(behaviors) > 1 and not context.inference:
             state.acting = IdleGroups(context.ranks, len(behaviors))
-        if context.ranks.size > 1:
-            state.exchange = RankExchange(context.ranks, environment, behaviors, context.first_env, config.num_envs)
+        environments, state.everywhere = context.ranks.join(environment, behaviors, config.num_envs, context.first_env)
         if config.environment_parameters:
             # Curricula see all environments of the run, and do the same in every rank.
             everywhere = attrs.evolve(context, num_envs=config.num_envs, first_env=0)
-            whole = state.exchange
             state.curricula = RunCurricula(
                 make_curricula(config.environment_parameters, plugins, everywhere),
-                environment if whole is None else whole.environment,
-                behaviors if whole is None else whole.behaviors,
+                environments,
+                state.everywhere,
                 lambda change: lesson_changed(state.steps, change),
                 name,
             )
             state.curricula.frozen = context.inference
             for behavior in behaviors.values():
                 behavior.checks.began = partial(state.curricula.described_in_rank, context.first_env)
-            if whole is not None:
-                whole.report = state.curricula.episodes_finished
+            context.ranks.report = state.curricula.episodes_finished
     except BaseException:
         with suppress(Exception, SystemExit):  # the first error is the one to report
             environment.close()

@@ -150,8 +150,8 @@ class BehaviorDescription:
     def of(cls, behavior: BehaviorRun, inference: bool = False, state: RunState | None = None) -> BehaviorDescription:
         """The description of a behavior that has started; ``inference``: the run only acts."""
         spec = behavior.spec
-        exchange = None if state is None else state.exchange
-        agents = spec.slots if exchange is None else exchange.behaviors[spec.name].share.total
+        everywhere = behavior if state is None else state.everywhere.get(spec.name, behavior)
+        agents = len(everywhere.spec.env_index)
         size = getattr(behavior.trainer, "network_size", None)
         return cls(
             spec.name,
@@ -199,10 +199,9 @@ class RunDescription:
         settings = context.config.environment
         environment = None
         if state.environment is not None and settings is not None:
-            num_envs = context.num_envs if state.exchange is None else state.exchange.environment.num_envs
             executor = settings.executor
             in_workers = () if executor is None else (executor.count, executor.executor)
-            environment = EnvironmentDescription(settings.type, settings.id, num_envs, *in_workers)
+            environment = EnvironmentDescription(settings.type, settings.id, context.config.num_envs, *in_workers)
         return cls(
             context.directory,
             context.seed,

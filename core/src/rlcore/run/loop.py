@@ -46,7 +46,7 @@ def learn(
     """
     clock = perf_counter
     environment, behaviors = state.environment, tuple(state.behaviors.values())
-    idle = state.acting
+    idle, ranks = state.acting, state.context.ranks
     ahead = environment if state.updates_ahead and isinstance(environment, SendsSteps) else None
     learning = tuple((behavior, behavior.trainer) for behavior in behaviors if behavior.learning)
     last = _inference_steps(behaviors) if state.context.inference else None
@@ -54,8 +54,7 @@ def learn(
     acting = stepping = recording = 0.0  # local, because every step adds to them
     steps = 0
     checked = False  # whether the trainers' actions were checked since the latest update
-    if state.exchange is not None:
-        state.exchange.watch()
+    ranks.watch()
     start = clock()
     try:
         while True:
@@ -99,12 +98,12 @@ def learn(
                     boundary = True
             if environment is None and not updated:
                 raise nothing_to_learn(behaviors)
-            if boundary and state.exchange is not None:
-                state.exchange.settle()
+            if boundary:
+                ranks.settle()
             if (boundary and boundary_reached()) or stop_requested():
                 return
-            if boundary and state.exchange is not None:
-                state.exchange.watch()
+            if boundary:
+                ranks.watch()
             if boundary or updated:
                 start = clock()
     finally:
@@ -168,7 +167,7 @@ def _observe(
     state: RunState, behaviors: Sequence[BehaviorRun], batches: Mapping[str, AgentBatch], actions: dict[str, Actions]
 ) -> None:
     """Check what a step returned. Behaviors that learn observe it; curricula draw what the next episodes start with."""
-    curricula, exchange = state.curricula, state.exchange
+    curricula, ranks = state.curricula, state.context.ranks
     for behavior in behaviors:
         try:
             batch = behavior.checks.batch_in(batches, "step")
@@ -179,20 +178,14 @@ def _observe(
         if behavior.playing:
             finished = behavior.record(batch)
             if finished is not None:
-                if exchange is not None:
-                    exchange.add(behavior, finished)
-                else:
-                    behavior.episodes_finished(finished)
-                    if curricula is not None:
-                        curricula.episodes_finished(behavior, finished)
+                ranks.episodes_finished(behavior, finished)
             try:
                 behavior.trainer.observe(actions[behavior.name], batch)
             except BaseException as error:
                 blame(trainer_named(behavior), "in observe", error)
         else:
             behavior.observe_frozen(batch)
-    if exchange is not None:
-        exchange.after_step(behaviors)
+    ranks.after_step(behaviors)
     if curricula is not None and curricula.after_step():
         state.reset()
 

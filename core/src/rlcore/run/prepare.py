@@ -1,11 +1,8 @@
-"""A run before it starts: a checked configuration, its plugins and its directory; nothing is created yet.
-
-What a run in several ranks does not support is refused here.
-"""
+"""A run before it starts: a checked configuration, its plugins and its directory; nothing is created yet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from pathlib import Path
@@ -15,27 +12,22 @@ import attrs
 
 from rlcore.config.document import ConfigErrors, Document, shown
 from rlcore.config.dump import dump_config
-from rlcore.config.load import load_document, load_plugins_for, located, recorded
+from rlcore.config.load import load_document, load_plugins_for, recorded
 from rlcore.config.reading import document_from_mapping, object_hint, read_document
 from rlcore.config.rules import learns_offline
-from rlcore.contracts.ranks import Launch, OneRank, Ranks, launched, share_environments
+from rlcore.contracts.ranks import Launch, Ranks, launched
 from rlcore.contracts.seeding import fresh_seed
-from rlcore.contracts.trainer import Trainer, TrainerWrapper
 from rlcore.errors import ConfigError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext, StopRequests
-from rlcore.plugins.known import RANKS_ADVICE
-from rlcore.records import BehaviorSection, RewardProviderSpec, TrainerSpec
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.saved.provenance import directory_to_continue, raise_with_absent_plugins
 from rlcore.run.timers import Timers
-from rlcore.settings import BehaviorSettings, CheckpointSettings, RunConfig
+from rlcore.settings import CheckpointSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.run_files import read_mark
 from rlcore.storage.store import RunStore
-
-_ONE = "run it in one process, without torchrun"
 
 # Entered around one close(), with what is closed and how many seconds that may take.
 CloseDeadline = Callable[[str, float], AbstractContextManager[None]]
@@ -102,8 +94,6 @@ def prepare(config: RunConfig | Document | Mapping[str, Any] | str | Path, plugi
     offline, launch = learns_offline(config, plugins), launched()
     directory = directory_of_rank(launch, config.checkpoint_settings)
     config = attrs.evolve(config, checkpoint_settings=directory.settings)
-    with located(document):
-        refuse_in_ranks(config, plugins, offline, 1 if launch is None else launch.size)
     return PreparedRun(config, document, plugins, offline, launch, directory, RunStore(directory, plugins))
 
 
@@ -156,15 +146,15 @@ def run_context(
     ranks: Ranks | None = None,
 ) -> RunContext:
     """The run as plugins see it, with the environments of this rank."""
-    ranks = ranks or OneRank()
-    share = share_environments(config.num_envs, ranks.rank, ranks.size)
+    ranks = ranks or Ranks()
+    first_env, num_envs = ranks.own_environments(config.num_envs)
     return RunContext(
         config=config,
         plugins=plugins,
         directory=directory,
         seed=config.env_settings.seed,
-        num_envs=share.count,
-        first_env=share.first,
+        num_envs=num_envs,
+        first_env=first_env,
         ranks=ranks,
         purpose="inference" if config.checkpoint_settings.inference else "train",
         resumed_steps=dict(resumed_steps or {}),
@@ -181,22 +171,6 @@ def plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
         for pattern in context.files
         for name in (behaviors if "{behavior}" in pattern else ("",))
     ]
-
-
-# ---------------------------------------------------------------- several ranks
-
-
-def join_ranks(launch: Launch | None, config: RunConfig, plugins: Plugins, stop_requested: Callable[[], bool]) -> Ranks:
-    """Meet the other ranks of the run.
-
-    Raises RanksFailed if one of them does not come, and ConfigError if no plugin exchanges between ranks.
-    """
-    if launch is None or launch.size == 1:
-        return OneRank()
-    ranks = plugins.create_ranks(launch, config, stop_requested)
-    if ranks is None:
-        raise ConfigError(f"torchrun started {launch.size} ranks, and no plugin exchanges between them; {RANKS_ADVICE}")
-    return ranks
 
 
 def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> RunDirectory:
@@ -216,52 +190,3 @@ def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> Ru
             saved = bool(find_checkpoints(directory.checkpoints))
             return RunDirectory(attrs.evolve(settings, resume=saved, force=not saved), launch.job)
     return directory
-
-
-def refuse_in_ranks(config: RunConfig, plugins: Plugins, offline: bool, size: int) -> None:
-    """Raise ConfigError for a run that ``size`` ranks do not support."""
-    if size == 1:
-        return
-    if config.checkpoint_settings.inference:
-        raise ConfigError(f"--inference acts in one process and learns nothing; {_ONE}")
-    if offline:
-        raise ConfigError(f"trainers that learn from recorded data step no environment to share among ranks; {_ONE}")
-    share_environments(config.num_envs, 0, size)
-    blocks: list[tuple[tuple[str, ...], BehaviorSettings | None]] = [
-        *((("behaviors", name), settings) for name, settings in config.behaviors.items()),
-        (("default_settings",), config.default_settings),
-    ]
-    for block, settings in blocks:
-        for record, *key in () if settings is None else _records_of(settings, plugins):
-            if not record.ranks:
-                raise ConfigError(
-                    f"{record.described} does not declare that it learns in several ranks (`ranks` of its record); "
-                    f"{_ONE}",
-                    key=(*block, *key),
-                )
-
-
-def _records_of(settings: BehaviorSettings, plugins: Plugins) -> Iterator[tuple[Any, ...]]:
-    """The records of what learns in a behavior, each with the keys that name it in the behavior's block."""
-    yield plugins.record(TrainerSpec, settings.trainer_type), "trainer_type"
-    for reference in settings.reward_signals:
-        yield plugins.record(RewardProviderSpec, reference), "reward_signals", reference
-    sampler = getattr(settings.hyperparameters, "replay_sampler", None)
-    if sampler is not None:
-        record = plugins.record_of_kind("replay_sampler", sampler.type)
-        yield record, "hyperparameters", "replay_sampler", "type"
-    for section, block in settings.sections.items():
-        if block is not None:
-            yield plugins.record(BehaviorSection, section), section
-
-
-def refuse_wrappers(trainer: Trainer, behavior: str) -> None:
-    """Raise ConfigError for a trainer around ``trainer`` that does not declare that it learns in several ranks."""
-    while isinstance(trainer, TrainerWrapper):
-        if not trainer.learns_in_ranks:
-            raise ConfigError(
-                f"a plugin put a {type(trainer).__name__} around the trainer, which does not declare that it learns in "
-                f"several ranks (`learns_in_ranks`); {_ONE}, or turn the plugin off",
-                key=("behaviors", behavior),
-            )
-        trainer = trainer.trainer

@@ -27,7 +27,6 @@ from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import PACKAGES
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.curricula.curricula import RunCurricula
-from rlcore.run.ranks.exchange import RankExchange
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import model_of, spec_state
 from rlcore.storage.checkpoints import model_of_path
@@ -41,8 +40,10 @@ class RunState:
     environment: Environment | None  # None where trainers learn from recorded data
     behaviors: dict[str, BehaviorRun]
     environment_name: str = "environment"  # for messages
+    everywhere: Mapping[str, Any] = attrs.field(
+        factory=dict
+    )  # the behaviors of all ranks; see :meth:`rlcore.Ranks.join`
     curricula: RunCurricula | None = None  # where the environment has parameters
-    exchange: RankExchange | None = None  # of all ranks, if there are several
     in_workers: bool = False  # whether workers step the environment
     updates_ahead: bool = False  # whether trainers update while a step is under way
     acting: IdleGroups | None = None  # which of several behaviors have agents that act
@@ -98,13 +99,13 @@ class RunState:
             self._begin_episodes(self.environment, self.environment.episodes + 1)
 
     def _begin_episodes(self, environment: Environment, episodes: NDArray[np.int64]) -> None:
-        everywhere = episodes if self.exchange is None or self.curricula is None else self.exchange.begin(episodes)
+        ranks = self.context.ranks
         if self.curricula is not None:
-            self.curricula.before_reset(everywhere)
+            self.curricula.before_reset(ranks.episodes_of_all(episodes))
         with blamed(self.environment_name, "in reset", EnvironmentFailed):
             batches = environment.reset(EpisodeSeeds(self.context.seed, self.context.first_env), episodes)
         if self.curricula is not None:
-            self.curricula.after_reset(environment.episodes if self.exchange is None else everywhere)
+            self.curricula.after_reset(ranks.episodes_of_all(environment.episodes))
         for behavior in self.behaviors.values():
             batch = behavior.checks.batch_in(batches, "reset")
             with blamed(trainer_named(behavior), "in begin"):
@@ -191,8 +192,7 @@ class RunState:
             with blamed(self.environment_name, "in reset", EnvironmentFailed):
                 batches = environment.reset(seeds, np.asarray(state["episodes"]))
         if curricula is not None:
-            if self.exchange is not None:
-                self.exchange.begin(environment.episodes)
+            self.context.ranks.episodes_of_all(environment.episodes)
             curricula.resume()
         for behavior in self.behaviors.values():
             behavior.batch = behavior.checks.batch_in(batches, doing)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -21,7 +22,6 @@ from rlcore.run.boundaries import Boundaries
 from rlcore.run.description import ResumePromise
 from rlcore.run.loop import learn, watching
 from rlcore.run.prepare import PreparedRun
-from rlcore.run.ranks.exchange import StopAgreement
 from rlcore.run.state import RunState
 from rlcore.run.timers import MEASURED_SECONDS, PhaseTimes, speed_advice
 
@@ -56,9 +56,6 @@ class Training:
         self._at_boundary = False
         self._advised = context.ranks.rank != 0  # about ranks and workers, or another rank is
         self._measuring = False  # after the epoch of the first update, which waits for what is prepared only once
-        self._agreement: StopAgreement | None = None  # of all ranks, if there are several
-        if state.exchange is not None:
-            self._agreement = StopAgreement(context.ranks, state.exchange, boundaries.stopping, run.stops)
         self._steps_at_start = 0
 
     def started(self) -> None:
@@ -91,7 +88,7 @@ class Training:
 
     def agreed_to_stop(self) -> bool:
         """Whether any rank is to stop. All ranks ask between the same epochs, and get the same answer."""
-        return self.boundaries.stopping() if self._agreement is None else self._agreement.now()
+        return self.context.ranks.agree_to_stop(self.boundaries.stopping, now=True)
 
     # ------------------------------------------------------------ the loop
 
@@ -103,7 +100,7 @@ class Training:
         try:
             if evaluation.overdue is None or not boundaries.reached():
                 evaluation.watch(state.behaviors, state.steps)
-                stopping = boundaries.stopping if self._agreement is None else self._agreement.after_step
+                stopping = partial(self.context.ranks.agree_to_stop, boundaries.stopping)
                 with watching(self._progress, QUIET_SECONDS):
                     learn(state, stopping, self._boundary_reached, times)
         finally:
@@ -143,10 +140,9 @@ class Training:
         """What changes with each step or update of the trainers, and the place in the run, for messages."""
         if self._at_boundary:  # a checkpoint or an evaluation may take long
             return None
-        times, exchange = self.boundaries.times, self.state.exchange
-        steps = 0 if exchange is None else exchange.steps  # because the ranks count agent steps now and then
+        times = self.boundaries.times
         where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
-        return (self._acted, steps, times.updates), where
+        return (*(behavior.episodes.steps for behavior in self.behaviors.values()), times.updates), where
 
     def _seconds_elsewhere(self) -> float:
         """Seconds of this process so far: of exchanges with other ranks; in one rank, of steps within workers."""

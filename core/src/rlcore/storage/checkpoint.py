@@ -14,14 +14,25 @@ import json
 import os
 from collections.abc import Collection, Container, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import attrs
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rlcore.contracts.saved_values import STORED_DTYPES, FrozenState, SharedPart, TreePath, mapped, storable
+from rlcore.contracts.saved_values import (
+    COUNT,
+    EACH,
+    STORED_DTYPES,
+    TEXT,
+    FrozenState,
+    SharedPart,
+    TreePath,
+    has_form,
+    mapped,
+    storable,
+)
 from rlcore.errors import RunStateError, repeating
 from rlcore.storage.files.access import (
     MAX_BYTES,
@@ -45,6 +56,8 @@ STATE = "state.json"
 CONFIGURATION = "configuration.yaml"
 MAX_MANIFEST = 1_000_000  # bytes
 MAX_HEADER = 16_000_000  # bytes, of a safetensors file
+_FILE = {"size": COUNT, "sha256": TEXT}
+_MANIFEST = {"format_version": COUNT, "step": COUNT, "files": {STATE: _FILE, EACH: _FILE}}
 _ARRAYS = ".safetensors"
 _ARRAY = "$array"  # {"$array": "name"} stands in state.json where an array was
 _CONTENT = "content"
@@ -54,84 +67,28 @@ class NewerFormat(RunStateError):
     """A checkpoint in the format of a later rlcore: it is not damaged, so nothing may replace it."""
 
 
+def file_name(entry: str) -> str:
+    """The name of the safetensors file of a top-level entry."""
+    return f"{entry}{_ARRAYS}"
+
+
 # ---------------------------------------------------------------- writing
 
 
-@attrs.define(eq=False)
-class Draft:
-    """A state to be written as the files of a checkpoint, in the directory of ``frozen``, which is empty.
+def split(state: Mapping[str, Any], frozen: FrozenFiles) -> tuple[dict[str, Any], dict[str, Arrays]]:
+    """The JSON values of ``state``, with a mark in the place of each array, and its arrays by file.
 
-    Files of shared parts that an earlier checkpoint has are linked at once, from the first one in which they are
-    undamaged. Raises TypeError for a state that is not arrays and JSON.
+    Arrays of a FrozenState or a SharedPart go to ``frozen``. Raises TypeError for what is neither an array nor JSON.
     """
-
-    step: int
-    frozen: FrozenFiles
-    configuration: str | None
-    tree: dict[str, Any]
-    arrays: dict[str, Arrays]  # by file
-
-    @classmethod
-    def of(cls, step: int, state: Mapping[str, Any], configuration: str | None, frozen: FrozenFiles) -> Self:
-        """The files of ``state``."""
-        files: dict[str, Arrays] = {file_name(name): {} for name in state}
-        tree = {name: _split(entry, (name,), files[file_name(name)], frozen) for name, entry in state.items()}
-        return cls(step, frozen, configuration, tree, {name: arrays for name, arrays in files.items() if arrays})
-
-    def changing(self) -> list[Arrays]:
-        """All arrays that may change before they are written."""
-        return [*self.arrays.values(), *self.frozen.to_write()]
-
-
-def write_checkpoint(draft: Draft) -> Collection[str]:
-    """Writes the files of a checkpoint and flushes them to disk; returns the names of linked files, which are verified.
-
-    Raises OSError or SafetensorError if a file cannot be written, TypeError for a state that is too large for JSON.
-    """
-    frozen = draft.frozen
-    directory = frozen.directory
-    frozen.write()
-    for file, arrays in draft.arrays.items():
-        save_file(arrays, directory / file)
-    text = json.dumps(draft.tree, indent=4)
-    _require_readable(text)
-    (directory / STATE).write_bytes(text.encode())
-    if draft.configuration is not None:
-        (directory / CONFIGURATION).write_bytes(draft.configuration.encode())
-    found = sorted(directory.iterdir())
-    written = [each for each in found if each.name not in frozen.linked]
-    permissions = (directory / STATE).stat().st_mode & 0o777
-    for each in written:
-        each.chmod(permissions)  # safetensors does not apply the umask
-    known = frozen.written | frozen.linked
-    files = {each.name: {"size": each.stat().st_size, "sha256": known.get(each.name) or sha256(each)} for each in found}
-    manifest = json.dumps({"format_version": FORMAT_VERSION, "step": draft.step, "files": files}, indent=4)
-    if len(manifest) > MAX_MANIFEST:
-        raise TypeError(
-            f"{MANIFEST} is larger than {MAX_MANIFEST:,} bytes: the state has {len(known):,} parts that are a "
-            "FrozenState; freeze a few large parts instead"
-        )
-    (directory / MANIFEST).write_text(manifest, encoding="utf-8")
-    for each in [*written, directory / MANIFEST]:
-        fsync_file(each)
-    fsync_directory(directory)
-    return frozen.linked.keys()
-
-
-def _require_readable(text: str) -> None:
-    """Raises TypeError for a state that :func:`load_checkpoint` would refuse, before it is written."""
-    try:
-        if len(text) > MAX_BYTES:
-            raise ValueError(f"is larger than {MAX_BYTES:,} bytes")
-        parse_json(text)
-    except ValueError as error:
-        raise TypeError(f"{STATE} {error}; keep numbers in numpy arrays, which go into files of their own") from error
+    files: dict[str, Arrays] = {file_name(name): {} for name in state}
+    tree = {name: _split(entry, (name,), files[file_name(name)], frozen) for name, entry in state.items()}
+    return tree, {name: arrays for name, arrays in files.items() if arrays}
 
 
 def _split(tree: Any, path: TreePath, arrays: Arrays, frozen: FrozenFiles | None) -> Any:
     """The tree at ``path`` with a mark in the place of each array, which is put into ``arrays`` by its path.
 
-    ``frozen`` takes the arrays of each FrozenState and SharedPart; None within one, because its arrays are in one file.
+    Without ``frozen``, the tree is a shared part itself: all its arrays are in one file.
     """
 
     def is_part(value: Any, path: TreePath) -> bool:
@@ -143,8 +100,7 @@ def _split(tree: Any, path: TreePath, arrays: Arrays, frozen: FrozenFiles | None
         return False
 
     def leaf(value: Any, path: TreePath) -> Any:
-        if isinstance(value, FrozenState | SharedPart):
-            assert frozen is not None
+        if frozen is not None and isinstance(value, FrozenState | SharedPart):
             own: Arrays = {}
             mark = {_CONTENT: _split(dict(value), ("/".join(map(str, path)),), own, None)}
             frozen.add(value, own, mark)
@@ -169,12 +125,115 @@ def _array_name(path: TreePath, taken: Container[str]) -> str:
     return name
 
 
+def write_checkpoint(
+    step: int, tree: Mapping[str, Any], arrays: Mapping[str, Arrays], configuration: str | None, frozen: FrozenFiles
+) -> Collection[str]:
+    """Write the files of a checkpoint of what :func:`split` returned into the directory of ``frozen``; flush them.
+
+    Returns the names of linked files, which are verified. Raises OSError or SafetensorError if a file cannot be
+    written, TypeError for a state that is too large for JSON.
+    """
+    directory = frozen.directory
+    frozen.write()
+    for file, content in arrays.items():
+        save_file(content, directory / file)
+    text = json.dumps(tree, indent=4)
+    try:  # what load_checkpoint would refuse
+        if len(text) > MAX_BYTES:
+            raise ValueError(f"is larger than {MAX_BYTES:,} bytes")
+        parse_json(text)
+    except ValueError as error:
+        raise TypeError(f"{STATE} {error}; keep numbers in numpy arrays, which go into files of their own") from error
+    (directory / STATE).write_bytes(text.encode())
+    if configuration is not None:
+        (directory / CONFIGURATION).write_bytes(configuration.encode())
+    found = sorted(directory.iterdir())
+    known = frozen.written | frozen.linked
+    files = {each.name: {"size": each.stat().st_size, "sha256": known.get(each.name) or sha256(each)} for each in found}
+    manifest = json.dumps({"format_version": FORMAT_VERSION, "step": step, "files": files}, indent=4)
+    if len(manifest) > MAX_MANIFEST:
+        raise TypeError(
+            f"{MANIFEST} is larger than {MAX_MANIFEST:,} bytes: the state has {len(known):,} parts that are a "
+            "FrozenState; freeze a few large parts instead"
+        )
+    (directory / MANIFEST).write_text(manifest, encoding="utf-8")
+    permissions = (directory / STATE).stat().st_mode & 0o777
+    for each in [*found, directory / MANIFEST]:
+        if each.name not in frozen.linked:
+            each.chmod(permissions)  # safetensors does not apply the umask
+            fsync_file(each)
+    fsync_directory(directory)
+    return frozen.linked.keys()
+
+
+# ---------------------------------------------------------------- verifying
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of the checkpoint at ``path``. Raises RunStateError if it cannot be used.
+
+    Raises NewerFormat, whatever else it has, if a newer rlcore wrote it.
+    """
+    try:
+        manifest = read_object(path / MANIFEST, MAX_MANIFEST)
+    except (OSError, DamagedFile) as error:
+        what = "missing" if isinstance(error, FileNotFoundError) else f"damaged: {error}"
+        raise RunStateError(f"checkpoint {path}: {MANIFEST} is {what}") from error
+    version = manifest.get("format_version")
+    if isinstance(version, int) and is_whole(version) and version > FORMAT_VERSION:
+        raise NewerFormat(
+            f"checkpoint {path}: format version {version} is of a newer rlcore; this one reads {FORMAT_VERSION}; "
+            "upgrade rlcore"
+        )
+    if not has_form(manifest, _MANIFEST) or not all(map(is_file_name, manifest["files"])):
+        raise RunStateError(f"checkpoint {path}: {MANIFEST} is damaged: it does not list a checkpoint's files")
+    if version not in READ_VERSIONS:
+        raise RunStateError(
+            f"checkpoint {path}: format version {version}, this rlcore reads {READ_VERSIONS[0]} to {FORMAT_VERSION}; "
+            "use the rlcore release that wrote it"
+        )
+    if str(manifest["step"]) != path.name:
+        raise RunStateError(f"checkpoint {path}: {MANIFEST} is of step {manifest['step']}")
+    return manifest
+
+
+def damages(path: Path, verified: Collection[str] = ()) -> Iterator[str]:
+    """A line for each file of the checkpoint that differs from the manifest; none for an intact checkpoint.
+
+    Files in ``verified`` were compared with their checksum already, and are not read. Raises RunStateError for a
+    manifest that cannot be used.
+    """
+    for name, listed in read_manifest(path)["files"].items():
+        if name in verified:
+            continue
+        try:
+            with open_regular(path / name) as stream:
+                size = os.fstat(stream.fileno()).st_size
+                if size != listed["size"]:
+                    yield f"checkpoint {path}: {name} has {size} bytes instead of {listed['size']}"
+                elif hashlib.file_digest(stream, "sha256").hexdigest() != listed["sha256"]:
+                    yield f"checkpoint {path}: {name} is damaged (its SHA-256 differs from the manifest)"
+        except FileNotFoundError:
+            yield f"checkpoint {path}: {name} is missing"
+        except DamagedFile as error:
+            yield f"checkpoint {path}: {error}"
+        except OSError as error:
+            yield f"checkpoint {path}: {name} cannot be read: {error.strerror or error}"
+
+
+def verify_checkpoint(path: Path, verified: Collection[str] = ()) -> None:
+    """Raises RunStateError, naming the file, if a file of the checkpoint differs from the manifest."""
+    for problem in damages(path, verified):
+        raise RunStateError(problem)
+
+
 # ---------------------------------------------------------------- reading
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """The state of the checkpoint at ``path``. Raises RunStateError, naming the file, if any file was changed."""
-    verified = verify_checkpoint(path)
+    verify_checkpoint(path)
+    verified = read_manifest(path)["files"]
     state = load_without_arrays(path)
     join = _Join(path, verified)
     try:
@@ -201,91 +260,6 @@ def load_without_arrays(path: Path) -> dict[str, Any]:
     return state
 
 
-def verify_checkpoint(path: Path, verified: Collection[str] = ()) -> tuple[str, ...]:
-    """The names of the checkpoint's files. Raises RunStateError, naming the file, if any differs from the manifest.
-
-    Files in ``verified`` were compared with their checksum already, and are not read.
-    """
-    files = _verified_manifest(path)
-    for problem in _damages(path, {name: file for name, file in files.items() if name not in verified}):
-        raise RunStateError(problem)
-    return tuple(files)
-
-
-def damages(path: Path) -> list[str]:
-    """A line for each file of the checkpoint that differs from the manifest; empty for an intact checkpoint.
-
-    A manifest that cannot be used, because it is damaged or of another version of the format, is the only line.
-    """
-    try:
-        files = _verified_manifest(path)
-    except RunStateError as error:
-        return [str(error)]
-    return list(_damages(path, files))
-
-
-def _verified_manifest(path: Path) -> dict[str, tuple[int, str]]:
-    """Size and checksum of each file of the checkpoint. Raises RunStateError for a manifest that cannot be used."""
-    try:
-        manifest = read_object(path / MANIFEST, MAX_MANIFEST)
-    except (OSError, DamagedFile) as error:
-        what = "missing" if isinstance(error, FileNotFoundError) else f"damaged: {error}"
-        raise RunStateError(f"checkpoint {path}: {MANIFEST} is {what}") from error
-    version, step, files = manifest.get("format_version"), manifest.get("step"), _listed(manifest.get("files"))
-    require_format(path)
-    if files is None or not is_whole(version) or not is_whole(step):
-        raise RunStateError(f"checkpoint {path}: {MANIFEST} is damaged: it does not list a checkpoint's files")
-    if version not in READ_VERSIONS:
-        raise RunStateError(
-            f"checkpoint {path}: format version {version}, this rlcore reads {READ_VERSIONS[0]} to {FORMAT_VERSION}; "
-            "use the rlcore release that wrote it"
-        )
-    if str(step) != path.name:
-        raise RunStateError(f"checkpoint {path}: {MANIFEST} is of step {step}")
-    return files
-
-
-def _damages(path: Path, files: Mapping[str, tuple[int, str]]) -> Iterator[str]:
-    for name, (size, digest) in files.items():
-        try:
-            found, found_digest = _measured(path / name, size)
-        except FileNotFoundError:
-            yield f"checkpoint {path}: {name} is missing"
-        except DamagedFile as error:
-            yield f"checkpoint {path}: {error}"
-        except OSError as error:
-            yield f"checkpoint {path}: {name} cannot be read: {error.strerror or error}"
-        else:
-            if found != size:
-                yield f"checkpoint {path}: {name} has {found} bytes instead of {size}"
-            elif found_digest != digest:
-                yield f"checkpoint {path}: {name} is damaged (its SHA-256 differs from the manifest)"
-
-
-def _manifest(path: Path) -> dict[str, Any]:
-    """The content of the checkpoint's manifest; empty if it cannot be read."""
-    try:
-        return read_object(path / MANIFEST, MAX_MANIFEST)
-    except (OSError, DamagedFile):
-        return {}
-
-
-def format_version(path: Path) -> int | None:
-    """The version of the format that the manifest of the checkpoint at ``path`` states; None if it states none."""
-    version = _manifest(path).get("format_version")
-    return version if isinstance(version, int) and is_whole(version) else None
-
-
-def require_format(path: Path) -> None:
-    """Raises NewerFormat if the checkpoint at ``path`` was written by a newer rlcore; a damaged manifest passes."""
-    version = format_version(path)
-    if version is not None and version > FORMAT_VERSION:
-        raise NewerFormat(
-            f"checkpoint {path}: format version {version} is of a newer rlcore; this one reads {FORMAT_VERSION}; "
-            "upgrade rlcore"
-        )
-
-
 def _load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """The arrays of a safetensors file. Raises DamagedFile, also for an array of a type that rlcore does not save."""
     try:
@@ -294,8 +268,6 @@ def _load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         if header > MAX_HEADER:
             raise DamagedFile(f"{path}: its header is larger than {MAX_HEADER:,} bytes")
         arrays = load_file(path)
-    except FileNotFoundError as error:
-        raise DamagedFile(f"{path}: is missing") from error
     except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
         # Besides its own errors, safetensors raises whatever numpy does for types that numpy lacks.
         raise repeating(error, f"{path}: is not a safetensors file", DamagedFile) from error
@@ -307,7 +279,7 @@ def _load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
 
 @attrs.frozen
 class _Join:
-    """Puts the arrays of a checkpoint in the place of their marks; undoes :func:`_split`."""
+    """Puts the arrays of a checkpoint in the place of their marks; undoes :func:`split`."""
 
     path: Path
     verified: Container[str]
@@ -343,25 +315,7 @@ class _Join:
         return state
 
 
-# ---------------------------------------------------------------- files
-
-
-def own_files(path: Path) -> set[Path]:
-    """The files of the checkpoint at ``path`` that rlcore wrote: those that the manifest lists.
-
-    Where the manifest is damaged, the entries of the state name the files. Where both are, every file counts that has
-    the name of a checkpoint's file.
-    """
-    files = [entry for entry in path.iterdir() if entry.is_file() and not entry.is_symlink()]
-    listed = _listed(_manifest(path).get("files"))
-    if listed is None:
-        try:
-            names = {file_name(name) for name in load_without_arrays(path)}
-        except RunStateError:
-            names = {file.name for file in files if file.suffix == _ARRAYS}
-        names |= {MANIFEST, STATE, CONFIGURATION, *(file.name for file in files if checksum_in(file.name))}
-        return {file for file in files if file.name in names}
-    return {file for file in files if file.name in (MANIFEST, *listed)}
+# ---------------------------------------------------------------- whose files these are
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -369,27 +323,19 @@ def is_checkpoint(path: Path) -> bool:
     return path.is_dir() and any(os.path.lexists(path / name) for name in (MANIFEST, STATE))
 
 
-def file_name(name: str) -> str:
-    """The name of the safetensors file of a top-level entry."""
-    return f"{name}{_ARRAYS}"
+def own_files(path: Path) -> set[Path]:
+    """The files of the checkpoint at ``path`` that rlcore wrote: those that the manifest lists.
 
-
-def _listed(files: Any) -> dict[str, tuple[int, str]] | None:
-    """Size and checksum of each file that a manifest lists; None if a name leads out of the directory."""
-    if not isinstance(files, dict) or STATE not in files:
-        return None
-    listed = {}
-    for name, file in files.items():
-        entry = file if isinstance(file, dict) else {}
-        size, digest = entry.get("size", -1), entry.get("sha256")
-        if not (is_file_name(name) and is_whole(size) and isinstance(digest, str)):
-            return None
-        listed[name] = (int(size), digest)
-    return listed
-
-
-def _measured(path: Path, size: int) -> tuple[int, str]:
-    """The size of a regular file, and its SHA-256 if the size equals ``size``, else an empty text."""
-    with open_regular(path) as stream:
-        found = os.fstat(stream.fileno()).st_size
-        return found, hashlib.file_digest(stream, "sha256").hexdigest() if found == size else ""
+    Where the manifest cannot be used, the entries of the state name the files. Where both cannot, every file counts
+    that has the name of a checkpoint's file.
+    """
+    files = [entry for entry in path.iterdir() if entry.is_file() and not entry.is_symlink()]
+    try:
+        names = {MANIFEST, *read_manifest(path)["files"]}
+    except RunStateError:
+        try:
+            names = {file_name(name) for name in load_without_arrays(path)}
+        except RunStateError:
+            names = {file.name for file in files if file.suffix == _ARRAYS}
+        names |= {MANIFEST, STATE, CONFIGURATION, *(file.name for file in files if checksum_in(file.name))}
+    return {file for file in files if file.name in names}

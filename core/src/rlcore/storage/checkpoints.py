@@ -11,13 +11,12 @@ comparison.
 
 from __future__ import annotations
 
-import errno
 import logging
 import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,22 +28,30 @@ from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.context import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
+    MAX_MANIFEST,
     STATE,
-    Draft,
     NewerFormat,
     damages,
-    format_version,
     is_checkpoint,
     load_checkpoint,
     load_without_arrays,
     own_files,
-    require_format,
+    read_manifest,
+    split,
     verify_checkpoint,
     write_checkpoint,
 )
 from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models, require_run
-from rlcore.storage.files.access import failing_as, free_name, fsync_directory, temporary_path
-from rlcore.storage.frozen_files import FlushedFiles, FrozenFiles
+from rlcore.storage.files.access import (
+    DamagedFile,
+    failing_as,
+    free_name,
+    fsync_directory,
+    is_whole,
+    read_object,
+    temporary_path,
+)
+from rlcore.storage.frozen_files import Arrays, FlushedFiles, FrozenFiles
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +87,11 @@ class Checkpoint:
     @property
     def format_version(self) -> int | None:
         """The version of the format that its manifest states; None if it states none."""
-        return format_version(self.path)
+        try:
+            version = read_object(self.path / MANIFEST, MAX_MANIFEST).get("format_version")
+        except (OSError, DamagedFile):
+            return None
+        return version if isinstance(version, int) and is_whole(version) else None
 
     def values(self) -> dict[str, Any]:
         """Return its JSON values, with a mark in the place of each array. Checksums are not compared.
@@ -93,8 +104,8 @@ class Checkpoint:
 
     def problems(self) -> list[str]:
         """Return a line for each damaged file, or one that says why a run cannot use it; empty if it is intact."""
-        found = damages(self.path)
         try:
+            found = list(damages(self.path))
             if not found:
                 self.values()
         except RunStateError as error:
@@ -159,10 +170,9 @@ def newest_intact(
     raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
 
 
-def _of_one_run(directory: Path) -> list[Checkpoint]:
-    """All checkpoints of the run that saves into ``directory``; those in ``directory`` itself are last."""
-    others = directory.parent if directory.name == BEST else directory / BEST
-    return [*find_checkpoints(others), *find_checkpoints(directory)]
+def of_run(checkpoints: Path) -> list[Checkpoint]:
+    """All checkpoints of the run with this directory of ``checkpoints``: the regular ones, then the best ones."""
+    return [*find_checkpoints(checkpoints), *find_checkpoints(checkpoints / BEST)]
 
 
 def is_intact(checkpoint: Checkpoint) -> bool:
@@ -176,14 +186,19 @@ def is_intact(checkpoint: Checkpoint) -> bool:
     return True
 
 
-def require_no_newer(directory: Path) -> None:
-    """Raises NewerFormat if a newer rlcore wrote a checkpoint in ``directory``, or one of a best evaluation there.
+def require_no_newer(checkpoints: Path) -> None:
+    """Raises NewerFormat if a newer rlcore wrote one of the ``checkpoints`` of a run.
 
     Call it before anything in a run directory is deleted, replaced or continued: this rlcore cannot say what a newer
     checkpoint is worth, and must not delete it.
     """
-    for checkpoint in [*find_checkpoints(directory), *find_checkpoints(directory / BEST)]:
-        require_format(checkpoint.path)
+    for checkpoint in of_run(checkpoints):
+        try:
+            read_manifest(checkpoint.path)
+        except NewerFormat:
+            raise
+        except RunStateError:  # damaged, or of an older rlcore
+            continue
 
 
 # ---------------------------------------------------------------- saving
@@ -218,43 +233,58 @@ class CheckpointSave:
         apart: bool = False,
     ) -> None:
         """``apart``: share no file with the regular checkpoint before this one, so that damage to a file spares one."""
-        self._directory, self._step = directory, step
         self.path = directory / str(step)
+        self._step, self._configuration = step, configuration
         self._temporary = temporary_path(directory, f"{step}-")
         with self._failing():
             directory.mkdir(parents=True, exist_ok=True)
             self._temporary.mkdir()
-            earlier = [checkpoint.path for checkpoint in reversed(_of_one_run(directory))]
-            before = [each.path for each in find_checkpoints(directory) if each.step < step] if apart else []
-            frozen = FrozenFiles(self._temporary, earlier, flushed or FlushedFiles(), before[-1] if before else None)
-            self._draft = Draft.of(step, state, configuration, frozen)
+            regular = directory.parent if directory.name == BEST else directory
+            earlier = sorted(of_run(regular), key=lambda each: (each.path.parent == directory, each.step), reverse=True)
+            before = [each.path for each in earlier if each.path.parent == directory and each.step < step]
+            self._frozen = FrozenFiles(
+                self._temporary,
+                [each.path for each in earlier],
+                flushed or FlushedFiles(),
+                before[0] if apart and before else None,
+            )
+            self._tree, self._arrays = split(state, self._frozen)
+
+    def _changing(self) -> list[Arrays]:
+        """All arrays that are to be written and may change before."""
+        return [*self._arrays.values(), *self._frozen.to_write()]
 
     @property
     def nbytes(self) -> int:
         """Bytes that :meth:`detach` copies: what is to be written and may change."""
-        return sum(array.nbytes for arrays in self._draft.changing() for array in arrays.values())
+        return sum(array.nbytes for arrays in self._changing() for array in arrays.values())
 
     def detach(self) -> None:
         """Copy what is to be written, so that the state may change before :meth:`finish`."""
         with self._failing():
-            for arrays in self._draft.changing():
+            for arrays in self._changing():
                 arrays.update({name: array.copy() for name, array in arrays.items()})
 
     def finish(self) -> Path:
         """Write the checkpoint. Returns its path."""
-        final, temporary = self.path, self._temporary
+        final, directory = self.path, self.path.parent
         with self._failing():
-            verified = write_checkpoint(self._draft)
-            replaced = None
-            if os.path.lexists(final):  # a run that was resumed from an older checkpoint reached this step again
-                replaced = _make_room(final)
-            temporary.rename(final)
-            fsync_directory(self._directory)
-            _verify_or_restore(final, replaced, verified)
-            self._draft.frozen.moved_to(final)
+            verified = write_checkpoint(self._step, self._tree, self._arrays, self._configuration, self._frozen)
+            # A run that was resumed from an older checkpoint may reach this step again.
+            replaced = _make_room(final) if os.path.lexists(final) else None
+            self._temporary.rename(final)
+            fsync_directory(directory)
+            try:
+                verify_checkpoint(final, verified)
+            except BaseException:
+                if replaced is not None:
+                    shutil.rmtree(final)
+                    replaced.rename(final)
+                raise
+            self._frozen.moved_to(final)
             if replaced is not None:
                 shutil.rmtree(replaced)
-                fsync_directory(self._directory)
+                fsync_directory(directory)
         return final
 
     @contextmanager
@@ -264,24 +294,10 @@ class CheckpointSave:
             yield
         except (OSError, SafetensorError) as error:
             shutil.rmtree(self._temporary, ignore_errors=True)
-            raise RunStateError(_cannot_write(self._directory, self._step, error)) from error
+            raise RunStateError(_cannot_write(self.path, error)) from error
         except BaseException:
             shutil.rmtree(self._temporary, ignore_errors=True)
             raise
-
-
-def _verify_or_restore(final: Path, replaced: Path | None, verified: Collection[str]) -> None:
-    """Verify a new checkpoint, except for the files ``verified``.
-
-    If it is damaged, the checkpoint of the same step that it ``replaced`` is restored.
-    """
-    try:
-        verify_checkpoint(final, verified)
-    except BaseException:
-        if replaced is not None:
-            shutil.rmtree(final)
-            replaced.rename(final)
-        raise
 
 
 def _make_room(path: Path) -> Path | None:
@@ -304,31 +320,14 @@ def _set_aside(path: Path) -> Path:
     return path.rename(temporary_path(path.parent, f"deleted-{path.name}-"))
 
 
-def _cannot_write(directory: Path, step: int, error: OSError | SafetensorError) -> str:
-    """The message for a checkpoint that cannot be written: the cause, the last intact checkpoint, and what to do."""
-    # The best checkpoints are in a directory within that of the regular ones, from which a run can be resumed.
-    places = [*find_checkpoints(directory.parent), *find_checkpoints(directory)]
-    intact = next((found.step for found in reversed(places) if is_intact(found)), None)
-    restart = "start the run again" if intact is None else "resume with --resume"
+def _cannot_write(path: Path, error: OSError | SafetensorError) -> str:
+    """The message for a checkpoint that cannot be written: the cause, and from which one a run can be resumed."""
+    directory = path.parent.parent if path.parent.name == BEST else path.parent
+    intact = next((found.step for found in reversed(find_checkpoints(directory)) if is_intact(found)), None)
     last = "there is no earlier one" if intact is None else f"the last intact one is of step {intact}"
-    fix = {
-        errno.ENOSPC: "free some space",
-        getattr(errno, "EDQUOT", errno.ENOSPC): "free some space",
-        errno.EACCES: "give this user permission to write there",
-        errno.EROFS: "make the file system writable",
-    }
-    code, cause = (error.errno, error.strerror) if isinstance(error, OSError) else _safetensors_cause(str(error))
-    return (
-        f"checkpoint of step {step} in {directory} cannot be written: {cause or error}; {last}; "
-        f"{fix.get(code or 0, 'fix the cause')} and {restart}"
-    )
-
-
-def _safetensors_cause(message: str) -> tuple[int | None, str]:
-    """The code and text of an operating system's error, which safetensors passes on only as ``(os error 28)``."""
-    found = re.search(r"os error (\d+)", message)
-    code = int(found.group(1)) if found else None
-    return code, os.strerror(code) if code else message
+    then = "start the run again" if intact is None else "resume with --resume"
+    cause = getattr(error, "strerror", None) or error  # safetensors passes an error of the system on as a text
+    return f"checkpoint of step {path.name} in {path.parent} cannot be written: {cause}; {last}; fix that and {then}"
 
 
 # ---------------------------------------------------------------- deleting
@@ -336,8 +335,7 @@ def _safetensors_cause(message: str) -> tuple[int | None, str]:
 
 def foreign_entries(path: Path) -> list[Path]:
     """The files and directories in a checkpoint that rlcore did not write."""
-    own = own_files(path)
-    return [entry for entry in path.iterdir() if entry not in own]
+    return sorted(set(path.iterdir()) - own_files(path))
 
 
 def remove_checkpoint(path: Path) -> None:
@@ -467,8 +465,7 @@ def saved_models(checkpoints: Path, origin: str, step: int | None = None) -> dic
 
     Raises RunStateError, which names ``origin`` (what the user wrote), if there is none.
     """
-    _, state = newest_intact(checkpoints, origin, step=step, check=require_models)
-    return models_in(state)
+    return models_in(newest_intact(checkpoints, origin, step=step, check=require_models)[1])
 
 
 def model_of_path(path: Path, behavior: str, origin: str) -> Any:

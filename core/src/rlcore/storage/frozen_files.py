@@ -129,19 +129,17 @@ class FrozenFiles:
         name = _name(checksum)
         if name in self.written or name in self.linked:
             return True
-        refused = set() if self.apart is None else set(_file(self.apart / name))
-        if any(self._link(path / name, self.directory / name, checksum, refused) for path in self.earlier):
-            self.linked[name] = checksum
-            return True
+        refused = set() if self.apart is None else _inode(self.apart / name)
+        for source in (path / name for path in self.earlier):
+            if refused.isdisjoint(_inode(source)) and self._link(source, checksum):
+                self.linked[name] = checksum
+                return True
+            refused |= _inode(source)
         return False
 
-    def _link(self, source: Path, target: Path, checksum: str, refused: set[tuple[int, int]]) -> bool:
-        """Whether ``target`` is now the same file as ``source``, undamaged and on disk; else it does not exist.
-
-        Files in ``refused`` are not used; a damaged one is added.
-        """
-        if not refused.isdisjoint(_file(source)):
-            return False
+    def _link(self, source: Path, checksum: str) -> bool:
+        """Whether the checkpoint now has the same file as ``source``, undamaged and on disk; else it has none."""
+        target = self.directory / source.name
         try:
             os.link(source, target)
         except OSError:  # missing, or the file system has no links, or the file has too many
@@ -154,20 +152,19 @@ class FrozenFiles:
                 fsync_file(target)  # someone may have copied the earlier checkpoint here without flushing it
                 return True
             log.warning("%s was damaged or replaced (its SHA-256 is another one); no new checkpoint uses it", source)
-            refused.update(_file(source))
         except (OSError, DamagedFile):
             pass
         target.unlink()
         return False
 
 
-def _file(path: Path) -> list[tuple[int, int]]:
+def _inode(path: Path) -> set[tuple[int, int]]:
     """Device and number of the file at ``path``; empty if there is none."""
     try:
         found = path.lstat()
     except OSError:
-        return []
-    return [(found.st_dev, found.st_ino)]
+        return set()
+    return {(found.st_dev, found.st_ino)}
 
 
 def _identity(path: Path) -> tuple[int, ...]:

@@ -84,7 +84,7 @@ class ProcessActor:
     def store(self, address: str) -> int:
         """Start the store in which ranks find each other, as torchrun does, at ``address`` only. Return its port."""
         # By name: workers need no PyTorch.
-        self._store, port = import_module("rlcore_torch.distributed").start_store(address)
+        self._store, port = import_module("rlcore_torch.ranks.torch_ranks").start_store(address)
         return int(port)
 
     def start(self, arguments: Sequence[str], variables: Mapping[str, str | None], flags: Sequence[str]) -> None:

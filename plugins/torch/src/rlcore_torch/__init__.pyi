@@ -1,11 +1,6 @@
 from .allocation import require_memory as require_memory
 from .backend import Backend as Backend
 from .backend import choose_backend as choose_backend
-from .distributed import TorchRanks as TorchRanks
-from .distributed import gather_rows as gather_rows
-from .distributed import start_store as start_store
-from .distributed import sum_gradients as sum_gradients
-from .distributed import sum_over_ranks as sum_over_ranks
 from .hookspecs import ActionDistributionSpec as ActionDistributionSpec
 from .hookspecs import EncoderSpec as EncoderSpec
 from .hookspecs import OptimizerSpec as OptimizerSpec
@@ -88,6 +83,13 @@ from .policy.policy import ActorSnapshot as ActorSnapshot
 from .policy.policy import RawActions as RawActions
 from .policy.policy_module import PolicyModule as PolicyModule
 from .policy.policy_module import PolicyOutput as PolicyOutput
+from .ranks.episodes import RunRanks as RunRanks
+from .ranks.step_count import StepCount as StepCount
+from .ranks.torch_ranks import TorchRanks as TorchRanks
+from .ranks.torch_ranks import gather_rows as gather_rows
+from .ranks.torch_ranks import start_store as start_store
+from .ranks.torch_ranks import sum_gradients as sum_gradients
+from .ranks.torch_ranks import sum_over_ranks as sum_over_ranks
 from .settings import BehavioralCloningSettings as BehavioralCloningSettings
 from .settings import CriticSettings as CriticSettings
 from .settings import MemorySettings as MemorySettings

@@ -17,10 +17,8 @@ from rlcore import (
     RewardProvider,
     RunContext,
     RunStateError,
-    StepCount,
     derive_seed,
     saved_mapping,
-    share_slots,
 )
 from rlcore_torch.backend import choose_backend
 from rlcore_torch.hookspecs import OptimizerSpec
@@ -33,6 +31,7 @@ from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 from rlcore_torch.optimization.schedules import create_schedule
 from rlcore_torch.policy.policy import ActorPolicy, ActorSnapshot
+from rlcore_torch.ranks.step_count import StepCount
 from rlcore_torch.settings import NetworkSettings
 
 __all__ = ["Statistic", "TorchTrainer"]
@@ -90,7 +89,7 @@ class TorchTrainer:
         self.provider_names = tuple(settings.reward_signals)  # in the same order
         self.ranks = run.ranks
         self.inference = run.inference
-        self.share = share_slots(behavior.env_index, run.first_env, run.ranks)
+        self.share = run.ranks.share_slots(behavior.env_index, run.first_env)
         self.step_count = StepCount(self.ranks, self.share.total)
         self._captured: list[CapturedStep[Any]] = []
         h = self.hyperparameters

@@ -5,19 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import click
+import numpy as np
+from rich.console import Console
+from rich.table import Column, Table
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from rlcore import CheckpointData
-    from rlcore_ghost.ratings.round_robin import RoundRobin
-    from rlcore_ghost.ratings.standings import Standings
-    from rlcore_ghost.selfplay.elo import EloTable
-    from rlcore_ghost.selfplay.match_log import MatchLog
+from rlcore import (
+    CheckpointData,
+    ConfigError,
+    RunStateError,
+    SavedRun,
+    cells,
+    did_you_mean,
+    echo,
+    plain_console,
+    read_checkpoint,
+    require_output,
+    saved_array,
+    saved_count,
+    saved_float,
+    saved_mapping,
+)
+from rlcore_ghost.ratings.plot import save_plot
+from rlcore_ghost.ratings.round_robin import RoundRobin, add_round_robin
+from rlcore_ghost.ratings.standings import Live, Standings
+from rlcore_ghost.selfplay.match_log import STATE_ENTRY, MatchLog
 
 
 @click.command("ratings")
@@ -65,20 +80,20 @@ def ratings_command(
     """
     if seed is not None and play is None:
         raise click.UsageError("--seed is of the games that --play plays; add --play N")
-    from rlcore import echo, read_checkpoint, require_output
-    from rlcore_ghost.ratings.standings import Standings
-
     if plot is not None:
         require_output(plot, force, f"--plot {plot}")
 
     saved = read_checkpoint(run, checkpoint)
-    log, elo = _log_in(saved.trainers, f"{run}: checkpoint {saved.step}")
-    played = None if play is None else _play(run, saved, log, play, seed, allow_local)
-    _require_anchor(log, anchor)
-    standings = Standings.of(log, elo, anchor)
+    log, live = _log_in(saved, f"{run}: checkpoint {saved.step}")
+    played: RoundRobin | None = None
+    if play is not None:
+        opened = SavedRun.open(run, str(saved.step), allow_local)
+        played = add_round_robin(opened, saved.trainers, log, play, opened.context.seed if seed is None else seed)
+    names = log.matches().names
+    if anchor is not None and anchor not in names:
+        raise ConfigError(f"--anchor: the run has no player {anchor!r}{did_you_mean(anchor, names)}")
+    standings = Standings.of(log, live, anchor)
     if plot is not None:
-        from rlcore_ghost.ratings.plot import save_plot
-
         save_plot(standings, plot, f"{run.name}, step {saved.step}")
     if as_json:
         games = {} if played is None else {"round_robin": attrs.asdict(played)}
@@ -93,54 +108,25 @@ def ratings_command(
         echo(f"the picture is in {plot}")
 
 
-def _play(
-    run: Path, checkpoint: CheckpointData, log: MatchLog, games: int, seed: int | None, allow_local: bool
-) -> RoundRobin:
-    """Add the games of a round robin to ``log``."""
-    from rlcore import SavedRun
-    from rlcore_ghost.ratings.round_robin import add_round_robin
-
-    saved = SavedRun.open(run, str(checkpoint.step), allow_local)
-    return add_round_robin(saved, checkpoint.trainers, log, games, saved.context.seed if seed is None else seed)
-
-
-def _log_in(trainers: Mapping[str, Mapping[str, Any]], where: str) -> tuple[MatchLog, EloTable]:
-    """The match log and the live ratings in the states of a checkpoint."""
-    from rlcore import RunStateError, saved_array, saved_count, saved_float, saved_mapping
-    from rlcore_ghost.selfplay.elo import EloTable
-    from rlcore_ghost.selfplay.match_log import STATE_ENTRY, MatchLog
-
-    states = [trainers[name] for name in sorted(trainers) if STATE_ENTRY in trainers[name]]
-    if not states:
+def _log_in(checkpoint: CheckpointData, where: str) -> tuple[MatchLog, Live]:
+    """The match log and the live ratings in a checkpoint."""
+    states: Mapping[str, Any] = checkpoint.trainers
+    state = next((states[name] for name in sorted(states) if STATE_ENTRY in states[name]), None)
+    if state is None:
         raise RunStateError(
             f"{where} has no match log: no behavior of the run has self_play; add it to a behavior to rate its policies"
         )
     try:
-        saved = saved_mapping(states[0], STATE_ENTRY)
-        matches = saved_mapping(saved, "log")
-        ratings = saved_mapping(saved, "elo")
-        sides = range(len(saved_array(ratings, "advantages", "float64", (None,))))
-        log, elo = MatchLog(saved_count(matches, "teams")), EloTable(saved_float(ratings, "initial"), sides=sides)
+        saved = saved_mapping(state, STATE_ENTRY)
+        matches, elo = saved_mapping(saved, "log"), saved_mapping(saved, "elo")
+        log = MatchLog(saved_count(matches, "teams"))
         log.load_state_dict(matches)
-        elo.load_state_dict(ratings)
+        return log, Live(saved_float(elo, "initial"), saved_array(elo, "ratings", np.float64, (None,)).tolist())
     except (RunStateError, ValueError) as error:
         raise RunStateError(f"{where}: the match log cannot be used: {error}") from error
-    return log, elo
-
-
-def _require_anchor(log: MatchLog, anchor: str | None) -> None:
-    from rlcore import ConfigError, did_you_mean
-
-    names = log.matches().names
-    if anchor is not None and anchor not in names:
-        raise ConfigError(f"--anchor: the run has no player {anchor!r}{did_you_mean(anchor, names)}")
 
 
 def _print(standings: Standings, title: str, at_most: int) -> None:
-    from rich.table import Table
-
-    from rlcore import cells, echo, plain_console
-
     alone = f", {standings.self_matches} of them against itself alone" if standings.self_matches else ""
     echo(f"{title}: {standings.matches} matches{alone}")
     if not standings.players:
@@ -149,10 +135,9 @@ def _print(standings: Standings, title: str, at_most: int) -> None:
     console = plain_console()
     table = Table("player", *_right("Elo", "Bradley-Terry", "OpenSkill", "games", "won"))
     for each in standings.players[:at_most]:
+        elo, fitted = ("-" if rating is None else f"{rating:.0f}" for rating in (each.elo, each.bradley_terry))
         skill = f"{each.skill.mu:.1f} +/- {each.skill.sigma:.1f}"
-        table.add_row(
-            *cells(each.name, _points(each.elo), _points(each.bradley_terry), skill, each.games, f"{each.share:.1%}")
-        )
+        table.add_row(*cells(each.name, elo, fitted, skill, each.games, f"{each.share:.1%}"))
     console.print(table)
     if len(standings.players) > at_most:
         echo(f"weaker players that are not shown: {len(standings.players) - at_most}; --players N shows more")
@@ -160,8 +145,7 @@ def _print(standings: Standings, title: str, at_most: int) -> None:
     if max(standings.advantages) >= 10:
         teams = ", ".join(f"{each:+.0f}" for each in standings.advantages)
         echo(f"advantage of each team with the same player, in Bradley-Terry points: {teams}")
-    if any(each.name.endswith("+") for each in standings.players[:at_most]):
-        echo("a name with + is the learner after that snapshot")
+    echo("a name with + is the learner after that snapshot")
     _print_matrix(standings, console)
     _print_cycles(standings)
     if standings.not_zero_sum:
@@ -173,10 +157,6 @@ def _print(standings: Standings, title: str, at_most: int) -> None:
 
 def _print_matrix(standings: Standings, console: Console) -> None:
     """As many of the newest players as fit the terminal."""
-    from rich.table import Table
-
-    from rlcore import cells
-
     pay_off = standings.pay_off
     size = len(pay_off.names)
     labels = cells(*(f"{name} ({number})" for number, name in enumerate(pay_off.names, 1)))
@@ -184,12 +164,9 @@ def _print_matrix(standings: Standings, console: Console) -> None:
         [f"{wins}/{draws}/{losses}" if wins + draws + losses else "-" for wins, draws, losses in zip(*row, strict=True)]
         for row in zip(pay_off.wins, pay_off.draws, pay_off.wins.T, strict=True)
     ]
-
-    def width(first: int) -> int:
-        columns = [labels[first:], *zip(*(row[first:] for row in results[first:]), strict=True)]
-        return 1 + sum(max(map(len, column)) + 3 for column in columns)  # with a frame
-
-    first = next((each for each in range(size - 1) if width(each) <= console.width), max(0, size - 2))
+    widest = 3 + max(len(result) for row in results for result in row)  # with a frame
+    fitting = (console.width - max(map(len, labels)) - 4) // widest
+    first = max(0, size - max(2, fitting))
     newest = f"; the newest {size - first} of {size} players" if first else ""
     table = Table("", *_right(*(f"({number})" for number in range(first + 1, size + 1))), title_justify="left")
     table.title = f"wins/draws/losses of the row{newest}"
@@ -199,8 +176,6 @@ def _print_matrix(standings: Standings, console: Console) -> None:
 
 
 def _print_cycles(standings: Standings) -> None:
-    from rlcore import echo
-
     pay_off = standings.pay_off
     for cycle in pay_off.cycles:
         first, second, third = cycle.players
@@ -217,11 +192,5 @@ def _print_cycles(standings: Standings) -> None:
         echo(f"no player beats this mixture (Nash averaging): {shares}")
 
 
-def _right(*names: str) -> list[Any]:
-    from rich.table import Column
-
+def _right(*names: str) -> list[Column]:
     return [Column(name, justify="right") for name in names]
-
-
-def _points(rating: float | None) -> str:
-    return "-" if rating is None else f"{rating:.0f}"

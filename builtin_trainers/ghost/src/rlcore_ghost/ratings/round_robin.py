@@ -21,7 +21,6 @@ from rlcore import (
     AgentBatch,
     BehaviorSettings,
     BehaviorSpec,
-    ConfigError,
     Environment,
     EpisodeSeeds,
     Player,
@@ -35,17 +34,14 @@ from rlcore import (
     derive_seed,
     saved_mapping,
 )
-from rlcore_ghost.matches import teams_in
-from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.records import NAME
-from rlcore_ghost.selfplay.controller import Controller
-from rlcore_ghost.selfplay.creation import behaviors_with_self_play, controller_of
+from rlcore_ghost.selfplay.creation import behaviors_with_self_play, controller_of, fixed_opponents
 from rlcore_ghost.selfplay.match_log import MatchLog
 from rlcore_ghost.selfplay.pool import Member
 from rlcore_ghost.selfplay.samplers import LatestSampler
 from rlcore_ghost.selfplay.seats import Seats
 from rlcore_ghost.selfplay.trainer import ENTRY, GhostTrainer
-from rlcore_ghost.settings import NoParameters, SelfPlaySettings
+from rlcore_ghost.settings import NoParameters
 
 __all__ = ["RoundRobin", "add_round_robin", "lineups"]
 
@@ -153,13 +149,15 @@ def add_round_robin(
         context = attrs.evolve(saved.context, behaviors=dict(environment.behaviors))
         blocks = behaviors_with_self_play(context)
         controller = controller_of(context, blocks)
-        if not teams_in({name: spec for name, (spec, _) in blocks.items()})[1]:
-            names = ", ".join(map(str, controller.teams))
-            raise ConfigError(f"not every environment has the teams {names}, so pairs cannot meet in each of them")
         controller.log = log
         contestants, players = {}, {}
         for name, (spec, block) in blocks.items():
-            contestants[name] = _contestants(saved, context, spec, block, controller, seed)
+            seats, sampler = Seats(spec, False), LatestSampler(NoParameters())
+            inner = _trainer(saved, context, seats.behavior(spec))
+            contestants[name] = Contestants(
+                inner, block, spec, seats, sampler, fixed_opponents(spec, blocks, context), controller, seed,
+                _settings(context, spec).network_settings.deterministic,
+            )  # fmt: skip
             try:
                 players[name] = contestants[name].take_up(saved_mapping(trainers, name), saved.models[name])
             except RunStateError as error:
@@ -176,33 +174,17 @@ def add_round_robin(
     return RoundRobin(sum(map(len, players.values())), len(drawn), len(drawn) - rated)
 
 
-def _contestants(
-    saved: SavedRun,
-    context: RunContext,
-    spec: BehaviorSpec,
-    block: SelfPlaySettings,
-    controller: Controller,
-    seed: int,
-) -> Contestants:
-    fixed = create_opponents(block.fixed_opponents, spec, context, ("behaviors", spec.name, ENTRY, "fixed_opponents"))
-    seats = Seats(spec, False)
-    inner = _trainer(saved, context, seats.behavior(spec))
-    deterministic = _settings(context, spec).network_settings.deterministic
-    sampler = LatestSampler(NoParameters())
-    return Contestants(inner, block, spec, seats, sampler, fixed, controller, seed, deterministic)
+def _trainer(saved: SavedRun, context: RunContext, spec: BehaviorSpec) -> Trainer:
+    settings = _settings(context, spec)
+    record = saved.plugins.record(TrainerSpec, settings.trainer_type)
+    trainer: Trainer = saved.plugins.create(record, settings=settings, behavior=spec, run=context, without=NAME)
+    return trainer
 
 
 def _settings(context: RunContext, spec: BehaviorSpec) -> BehaviorSettings:
     settings = context.config.behaviors.get(spec.name, context.config.default_settings)
     assert settings is not None  # it was trained
     return settings
-
-
-def _trainer(saved: SavedRun, context: RunContext, spec: BehaviorSpec) -> Trainer:
-    settings = _settings(context, spec)
-    record = saved.plugins.record(TrainerSpec, settings.trainer_type)
-    trainer: Trainer = saved.plugins.create(record, settings=settings, behavior=spec, run=context, without=NAME)
-    return trainer
 
 
 def _play(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore_ghost.ratings.fits import BradleyTerry, Skill, bradley_terry, weng_lin
-from rlcore_ghost.selfplay.elo import EloTable, expected_score, pairs_that_met
+from rlcore_ghost.selfplay.elo import expected_score, pairs_that_met
 from rlcore_ghost.selfplay.match_log import Matches, MatchLog, snapshot_parts
 
-__all__ = ["Cycle", "PayOff", "PlayerStanding", "RatingPoint", "Standings", "default_anchor", "nash_average"]
+__all__ = ["Cycle", "Live", "PayOff", "PlayerStanding", "RatingPoint", "Standings", "default_anchor", "nash_average"]
 
 # A player beats another one with this share of this many games; the share must also be two standard errors above 0.5.
 BEATS_SHARE: Final = 0.55
@@ -24,6 +24,26 @@ PRIOR_GAMES: Final = 10.0
 # Players of a pay-off matrix: cycles and Nash averaging look at all triples, and at all pairs.
 MOST_PLAYERS: Final = 64
 MOST_CYCLES: Final = 10
+
+
+@attrs.frozen
+class Live:
+    """The live Elo ratings of a run.
+
+    Attributes:
+        initial: The rating that players begin with.
+        ratings: The rating of each player of the match log, by its index; players that were added later have none.
+    """
+
+    initial: float = 1200.0
+    ratings: Sequence[float] = ()
+
+    def of(self, index: int) -> float | None:
+        """The rating of the player ``index``; None if it has none."""
+        return self.ratings[index] if index < len(self.ratings) else None
+
+
+NOT_LIVE: Final = Live()
 
 
 @attrs.frozen
@@ -137,22 +157,21 @@ class Standings:
     pay_off: PayOff
 
     @classmethod
-    def of(cls, log: MatchLog, elo: EloTable | None = None, anchor: str | None = None) -> Standings:
+    def of(cls, log: MatchLog, live: Live = NOT_LIVE, anchor: str | None = None) -> Standings:
         """Compute the standings of a log, with its live ratings if there are any.
 
-        ``anchor`` is :func:`default_anchor` by default; its rating is the initial one of ``elo``.
+        ``anchor`` is :func:`default_anchor` by default; its rating is the initial one of ``live``.
         """
         matches = log.matches()
         anchor = default_anchor(matches) if anchor is None else anchor
-        initial = 1200.0 if elo is None else elo.initial
-        fitted = BradleyTerry({}, ()) if anchor is None else bradley_terry(matches, anchor, initial)
+        fitted = BradleyTerry({}, ()) if anchor is None else bradley_terry(matches, anchor, live.initial)
         alone = (matches.players == matches.players[:, :1]).all(axis=1)
         return cls(
             anchor=anchor,
-            initial=initial,
+            initial=live.initial,
             advantages=fitted.advantages,
-            players=_players(log, matches, elo, fitted.ratings),
-            curve=_curve(log, elo, fitted.ratings),
+            players=_players(log, matches, live, fitted.ratings),
+            curve=_curve(log, live, fitted.ratings),
             pay_off=_pay_off(matches, fitted),
             matches=int(matches.count.sum()),
             self_matches=int(matches.count[alone].sum()),
@@ -198,9 +217,7 @@ def nash_average(advantages: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.clip(np.asarray(found.x[:size], np.float64), 0.0, 1.0)
 
 
-def _players(
-    log: MatchLog, matches: Matches, elo: EloTable | None, fit: Mapping[str, float]
-) -> tuple[PlayerStanding, ...]:
+def _players(log: MatchLog, matches: Matches, live: Live, fit: Mapping[str, float]) -> tuple[PlayerStanding, ...]:
     skills, games = weng_lin(matches), matches.games.sum(axis=1)
     points = (matches.wins + matches.draws / 2.0).sum(axis=1)
     shown = {name: (index, index) for index, name in enumerate(log.names)}  # with the places of results and live rating
@@ -211,26 +228,20 @@ def _players(
     for learner, (name, index) in newest.items():  # the learner before its first snapshot is left out
         shown[name] = index, shown.pop(learner)[1]
     found = [
-        PlayerStanding(
-            name, int(games[at]), float(points[at] / games[at]), _live(elo, live), fit.get(name), skills[name]
-        )
-        for name, (at, live) in shown.items()
+        PlayerStanding(name, int(games[at]), float(points[at] / games[at]), live.of(rated), fit.get(name), skills[name])
+        for name, (at, rated) in shown.items()
         if games[at]
     ]
     return tuple(sorted(found, key=lambda each: -np.inf if each.bradley_terry is None else each.bradley_terry)[::-1])
 
 
-def _curve(log: MatchLog, elo: EloTable | None, fit: Mapping[str, float]) -> tuple[RatingPoint, ...]:
+def _curve(log: MatchLog, live: Live, fit: Mapping[str, float]) -> tuple[RatingPoint, ...]:
     points = []
     for index, name in enumerate(log.names):
         learner, step = snapshot_parts(name) or ("", 0)
         if learner in log.names:
-            points.append(RatingPoint(learner, step, _live(elo, index), fit.get(name)))
+            points.append(RatingPoint(learner, step, live.of(index), fit.get(name)))
     return tuple(sorted(points, key=lambda point: (point.learner, point.step)))
-
-
-def _live(elo: EloTable | None, index: int) -> float | None:
-    return None if elo is None or index >= len(elo) else elo.rating(index)
 
 
 def _pay_off(matches: Matches, fitted: BradleyTerry) -> PayOff:

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from rlcore import (
     IdleGroups,
-    OneRank,
     Ranks,
     SavedValueError,
     StashKey,
@@ -48,6 +47,7 @@ log = logging.getLogger("rlcore.plugin.ghost")
 MEMORY_OF_RESULTS = 0.99  # by how much a game's weight shrinks with each later game against the same opponent
 ARRAYS = ("team", "game", "_open", "_value", "_counted", "_players", "_void")  # attributes [N, ...] of the state
 COUNTS = ("changes", "resets", "rated")  # attributes of the state that are whole numbers
+ZERO_SUM = "zero-sum"
 UNRATED_GAMES = 100  # of a game that is not zero-sum, or that a time limit ends, before the run says so
 
 
@@ -86,7 +86,7 @@ class Controller:
         ``exchange`` has the other processes of the run, None without any; ``first_env`` is the number, in the run, of
         the first environment.
         """
-        self.exchange: Ranks = exchange or OneRank()
+        self.exchange: Ranks = exchange or Ranks()
         self.first_env = first_env
         self.teams = tuple(sorted(teams))
         self.learning_team = 0
@@ -94,7 +94,6 @@ class Controller:
         self.retired: set[int] = set()  # indices of teams whose trainers have reached max_steps
         envs, count = len(agents), len(self.teams)
         self.acting = IdleGroups(self.exchange, count)
-        self._named_idle = np.zeros(count, np.bool_)  # in the log of this process
         self.first = ""
         self.team = np.zeros(envs, np.int64)  # [N]
         self.game = np.zeros(envs, np.int64)  # [N] number of the latest game
@@ -117,8 +116,8 @@ class Controller:
         self._finished = FinishedGames(count, self.exchange, first_env)  # games since `settle`
         self._results: dict[int, tuple[float, int]] = {}  # by player that learns: sum and number, since `results`
         self.rated = 0  # games
-        self._warned = False
-        self._cut_off = 0  # games of this process that a time limit ended, so that they were not rated; -1: reported
+        self._warned: set[str] = set()  # of what the log has a warning
+        self._cut_off = 0  # games of this process that a time limit ended, so that they were not rated
 
     def join(self, name: str, env_index: NDArray[np.int64], team: NDArray[np.int64], steps: Callable[[], int]) -> int:
         """Add the behavior called ``name``, whose slots have these environments [S]. Returns its player.
@@ -202,15 +201,19 @@ class Controller:
         idle = self.acting.idle
         if self.learning_team >= 0 and idle[self.learning_team] and not idle.all():
             self.change_team()
-        for team in np.flatnonzero(idle & ~self._named_idle).tolist():
-            self._named_idle[team] = True
-            if team not in self.retired and not self.exchange.rank:
-                behavior = next(name for name, teams in self._teams.items() if (teams == team).any())
-                log.warning(
-                    "self-play: the agents of team %d, behavior %r, have not acted for %d steps of the environments; "
-                    "other teams learn until they act (reported once)",
-                    self.teams[team], behavior, self.acting.window,
-                )  # fmt: skip
+        for team in set(np.flatnonzero(idle).tolist()) - self.retired:
+            behavior = next(name for name, teams in self._teams.items() if (teams == team).any())
+            self._warn_once(
+                f"team {team}",
+                "the agents of team %d, behavior %r, have not acted for %d steps of the environments; other teams "
+                "learn until they act",
+                self.teams[team], behavior, self.acting.window,
+            )  # fmt: skip
+
+    def _warn_once(self, about: str, message: str, *arguments: Any) -> None:
+        if about not in self._warned and not self.exchange.rank:
+            log.warning(f"self-play: {message} (reported once)", *arguments)
+        self._warned.add(about)
 
     def report(
         self,
@@ -241,8 +244,14 @@ class Controller:
         if not over.any():
             return
         rated = over & ~self._void & self._counted.all(1)
-        if not self.rated and self._cut_off >= 0 and cut_off.any():
-            self._note_cut_off(int(np.count_nonzero(over[np.unique(env[cut_off])])))
+        self._cut_off += int(np.count_nonzero(over[np.unique(env[cut_off])]))
+        if self._cut_off >= UNRATED_GAMES and not self.rated and not len(self._finished):
+            self._warn_once(
+                "time limit",
+                "no game has been rated: a time limit ended %d games, and such games are not rated; set "
+                "self_play.truncated_games: rate if their results are to count",
+                self._cut_off,
+            )  # fmt: skip
         players, owners = self._players[rated], self._owner[rated]
         values = self._value[rated] / self._counted[rated]
         self._clear(over)
@@ -259,30 +268,14 @@ class Controller:
         for name, reported in self._reported.items():
             reported[over[self._envs[name]]] = False
 
-    def _note_cut_off(self, games: int) -> None:
-        """Note ``games`` that a time limit ended; nothing has been rated in this run."""
-        self._cut_off += games
-        if self._cut_off < UNRATED_GAMES or len(self._finished):
-            return
-        if not self.exchange.rank:
-            log.warning(
-                "self-play: no game has been rated: a time limit ended %d games, and such games are not rated; set "
-                "self_play.truncated_games: rate if their results are to count (reported once)",
-                self._cut_off,
-            )  # fmt: skip
-        self._cut_off = -1
-
     def _note_zero_sum(self, uneven: NDArray[np.bool_]) -> None:
         self.rated += len(uneven)
-        wrong = int(np.count_nonzero(uneven))
-        self.log.not_zero_sum += wrong
-        if not self._warned and self.log.not_zero_sum >= UNRATED_GAMES and 2 * self.log.not_zero_sum > self.rated:
-            self._warned = True
-            if self.exchange.rank:
-                return
-            log.warning(
-                "self-play: in %d of %d games, the results of the teams do not add up to 0. Ratings compare who got "
-                "more, and cannot tell a better policy in a game in which all teams may win",
+        self.log.not_zero_sum += int(np.count_nonzero(uneven))
+        if self.log.not_zero_sum >= UNRATED_GAMES and 2 * self.log.not_zero_sum > self.rated:
+            self._warn_once(
+                ZERO_SUM,
+                "in %d of %d games, the results of the teams do not add up to 0. Ratings compare who got more, and "
+                "cannot tell a better policy in a game in which all teams may win",
                 self.log.not_zero_sum, self.rated,
             )  # fmt: skip
 
@@ -359,7 +352,7 @@ class Controller:
             "games": self.games.copy(),
             "score": self.score.copy(),
             "reported": {name: reported.copy() for name, reported in self._reported.items()},
-            "warned": self._warned,
+            "warned": ZERO_SUM in self._warned,
             "acting": self.acting.state_dict(),
         }
 
@@ -406,7 +399,7 @@ class Controller:
         counts = (len(self._reported), players)
         self.games, self.score = (saved_array(state, name, np.float64, counts).copy() for name in ("games", "score"))
         self._results = _saved_results(saved_mapping(state, "results"), players)
-        self._warned = saved_bool(state, "warned")
+        self._warned = {ZERO_SUM} if saved_bool(state, "warned") else set()
 
 
 def _saved_results(results: Mapping[str, Any], players: int) -> dict[int, tuple[float, int]]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NoReturn
 
 import attrs
 import numpy as np
 
 from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, Policy, RunContext, Trainer, TrainerSpec
+from rlcore_ghost.matches import teams_in
 from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.records import NAME
 from rlcore_ghost.selfplay.controller import CONTROLLER, Controller
 from rlcore_ghost.selfplay.ghosts import Role
-from rlcore_ghost.selfplay.league import League, MainExploiterSampler, main_exploiter_guests, shares
+from rlcore_ghost.selfplay.league import League, MainExploiterSampler, shares
 from rlcore_ghost.selfplay.pool import Member
 from rlcore_ghost.selfplay.samplers import OpponentSampler, PrioritizedSampler
 from rlcore_ghost.selfplay.seats import Seats
@@ -22,26 +24,19 @@ from rlcore_ghost.settings import SHARED, PrioritizedParameters, SelfPlaySetting
 
 NEWEST = 20  # opponents in the training status
 
+Blocks = Mapping[str, tuple[BehaviorSpec, SelfPlaySettings]]
+"""The behaviors of the environment with self-play, by name."""
+
 
 def create_ghost_trainer(
     spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
 ) -> Trainer:
     """The trainer that the other plugins create, for the seats of those who learn, within a ghost trainer."""
     block: SelfPlaySettings = settings.sections[ENTRY]
-    with_self_play = behaviors_with_self_play(run)
-    _require_teams(behavior, with_self_play)
+    blocks = behaviors_with_self_play(run)
     if CONTROLLER not in run.stash:
-        run.stash[CONTROLLER] = controller_of(run, with_self_play)
+        run.stash[CONTROLLER] = controller_of(run, blocks)
     controller = run.stash[CONTROLLER]
-    key = ("behaviors", behavior.name, ENTRY)
-    record = block.sampler_spec(run.plugins)
-    try:
-        parameters = block.sampler_settings(run.plugins)
-    except ConfigError as error:
-        raise ConfigError(error.message, key=(*key, *error.key)) from None
-    players = _fixed_players(behavior.name, with_self_play)
-    created = create_opponents(block.fixed_opponents, behavior, run, (*key, "fixed_opponents"))
-    fixed = {players[name]: policy for name, policy in created.items()}
 
     def ghost(
         learner: BehaviorSpec,
@@ -55,163 +50,132 @@ def create_ghost_trainer(
         deterministic = settings.network_settings.deterministic
         return GhostTrainer(inner, own, learner, seats, sampler, opponents, controller, run.seed, deterministic, role)
 
-    sampler: OpponentSampler = record.resolve("target")(settings=parameters)
+    parameters, _ = block.read_sampler(run.plugins)
+    sampler: OpponentSampler = block.sampler_spec(run.plugins).resolve("target")(settings=parameters)
+    fixed = fixed_opponents(behavior, blocks, run)
     if block.league is None:
         return ghost(behavior, block, sampler, fixed, Role())
-    return _league(behavior, block, sampler, fixed, ghost, key, run.ranks.size > 1)
 
+    parts = _shares(behavior, block, run)
+    of_main, *of_exploiters = (behavior.take(part) for part in parts)
+    trainers: dict[str, GhostTrainer] = {}
 
-def _league(
-    behavior: BehaviorSpec,
-    block: SelfPlaySettings,
-    sampler: OpponentSampler,
-    fixed: Mapping[str, Policy],
-    ghost: Callable[..., GhostTrainer],
-    key: tuple[str, ...],
-    in_ranks: bool,
-) -> League:
-    """The main policy and its exploiters; ``ghost`` makes a trainer of each."""
-    settings = block.league
-    assert settings is not None
-    if in_ranks:
-        raise ConfigError(
-            "a league does not learn in several ranks; run it in one process, without torchrun", key=(*key, "league")
-        )
-    envs = np.unique(behavior.env_index)
-    parts = shares(settings, len(envs))
-    if parts is None:
-        raise ConfigError(
-            f"{settings.main_exploiters + settings.league_exploiters} exploiters with a share of "
-            f"{settings.share:g} leave no environment of {len(envs)} for the main policy; raise environment.num_envs",
-            key=(*key, "league"),
-        )
-    if behavior.team is None or len(np.unique(behavior.team)) < 2:
-        raise ConfigError(
-            f"all agents of behavior {behavior.name!r} are in one team; exploiters need a behavior that plays "
-            "against itself",
-            key=(*key, "league"),
-        )
-    slots = [np.flatnonzero(np.isin(behavior.env_index, envs[part])) for part in parts]
-    specs = [behavior.take(part) for part in slots]
-    exploiters: dict[str, GhostTrainer] = {}
-    main = ghost(
-        specs[0], block, sampler, fixed,
-        Role(guests=lambda: [member for other in exploiters.values() for member in other.snapshots]),
-    )  # fmt: skip
+    def snapshots_of_others(own: str) -> list[Member]:
+        return [member for name, trainer in trainers.items() if name != own for member in trainer.snapshots]
+
+    trainers["main"] = ghost(of_main, block, sampler, fixed, Role(guests=partial(snapshots_of_others, "main")))
     against_others = attrs.evolve(
         block, play_against_latest_model_ratio=0.0, opponents="pfsp", learn_from="learning_team"
     )
-    kinds = ["main_exploiter"] * settings.main_exploiters + ["league_exploiter"] * settings.league_exploiters
-    for number, (kind, spec) in enumerate(zip(kinds, specs[1:], strict=True)):
-        name = f"{kind}_{number + 1 - (settings.main_exploiters if kind == 'league_exploiter' else 0)}"
-        learner = attrs.evolve(spec, name=f"{behavior.name}.{name}")
+    kinds = {"main_exploiter": block.league.main_exploiters, "league_exploiter": block.league.league_exploiters}
+    names = [(kind, f"{kind}_{number}") for kind, count in kinds.items() for number in range(1, count + 1)]
+    for (kind, name), part in zip(names, of_exploiters, strict=True):
         if kind == "main_exploiter":
-            role = Role(False, False, lambda: main_exploiter_guests(main))
-            exploiters[name] = ghost(learner, against_others, MainExploiterSampler(), {}, role)
+            sampler = MainExploiterSampler()
+            role = Role(leads=False, plays_itself=False, guests=lambda: trainers["main"].versions)
         else:
-            role = Role(False, True, _others(exploiters, main, name))
-            exploiters[name] = ghost(learner, against_others, PrioritizedSampler(PrioritizedParameters()), {}, role)
-    reset_steps = 10 * block.save_steps if settings.reset_steps is None else settings.reset_steps
-    return League(main, exploiters, slots, settings, reset_steps)
+            sampler = PrioritizedSampler(PrioritizedParameters())
+            role = Role(leads=False, guests=partial(snapshots_of_others, name))
+        learner = attrs.evolve(part, name=f"{behavior.name}.{name}")
+        trainers[name] = ghost(learner, against_others, sampler, {}, role)
+    return League(trainers, parts, block.league, block.save_steps)
 
 
-def _others(exploiters: Mapping[str, GhostTrainer], main: GhostTrainer, name: str) -> Callable[[], list[Member]]:
-    """Returns the snapshots of all but the exploiter called ``name``."""
+def _shares(behavior: BehaviorSpec, block: SelfPlaySettings, run: RunContext) -> list[Any]:
+    """The slots of the main policy of a league, and of each exploiter. Raises ConfigError for a run without room."""
+    settings, envs = block.league, np.unique(behavior.env_index)
+    assert settings is not None
+    parts, problem = shares(settings, len(envs)), None
+    if run.ranks.size > 1:
+        problem = "a league does not learn in several ranks; run it in one process, without torchrun"
+    elif parts is None:
+        problem = (
+            f"{settings.main_exploiters + settings.league_exploiters} exploiters with a share of {settings.share:g} "
+            f"leave no environment of {len(envs)} for the main policy; raise environment.num_envs"
+        )
+    elif len(teams_in({behavior.name: behavior})[0]) < 2:
+        problem = (
+            f"all agents of behavior {behavior.name!r} are in one team; exploiters need a behavior that plays against "
+            "itself"
+        )
+    if problem is not None or parts is None:
+        raise ConfigError(problem or "", key=("behaviors", behavior.name, ENTRY, "league"))
+    return [np.flatnonzero(np.isin(behavior.env_index, envs[part])) for part in parts]
 
-    def guests() -> list[Member]:
-        others = [main, *(trainer for other, trainer in exploiters.items() if other != name)]
-        return [member for trainer in others for member in trainer.snapshots]
 
-    return guests
-
-
-def behaviors_with_self_play(run: RunContext) -> dict[str, tuple[BehaviorSpec, SelfPlaySettings]]:
+def behaviors_with_self_play(run: RunContext) -> Blocks:
     """The behaviors of the environment that have the block."""
-    found = {}
-    for name, spec in run.behaviors.items():
-        settings = run.config.behaviors.get(name, run.config.default_settings)
-        block = None if settings is None else settings.sections.get(ENTRY)
-        if block is not None:
-            found[name] = (spec, block)
-    return found
+    settings = {name: run.config.behaviors.get(name, run.config.default_settings) for name in run.behaviors}
+    found = {name: None if each is None else each.sections.get(ENTRY) for name, each in settings.items()}
+    return {name: (run.behaviors[name], block) for name, block in sorted(found.items()) if block is not None}
 
 
-def _fixed_players(behavior: str, others: Mapping[str, tuple[BehaviorSpec, SelfPlaySettings]]) -> dict[str, str]:
-    """The names in ratings of the fixed opponents of a behavior; those that others have too are BEHAVIOR/NAME.
+def fixed_opponents(behavior: BehaviorSpec, blocks: Blocks, run: RunContext) -> dict[str, Policy]:
+    """The fixed opponents of a behavior by their names in ratings; those that others have too are BEHAVIOR/NAME.
 
     Raises ConfigError if a fixed opponent is called like a behavior.
     """
-    players = {}
-    for name in others[behavior][1].fixed_opponents:
-        if name in others:
+    key, block = ("behaviors", behavior.name, ENTRY, "fixed_opponents"), blocks[behavior.name][1]
+    for name in block.fixed_opponents:
+        if name in blocks:
             raise ConfigError(
                 f"an opponent is called {name!r} like a behavior with self-play, whose ratings have this name; choose "
                 "another one",
-                key=("behaviors", behavior, ENTRY, "fixed_opponents", name),
+                key=(*key, name),
             )
-        also = [other for other, (_, block) in others.items() if name in block.fixed_opponents]
-        players[name] = name if also == [behavior] else f"{behavior}/{name}"
-    return players
+    created = create_opponents(block.fixed_opponents, behavior, run, key)
+    elsewhere = {name for other, (_, each) in blocks.items() if other != behavior.name for name in each.fixed_opponents}
+    return {f"{behavior.name}/{name}" if name in elsewhere else name: policy for name, policy in created.items()}
 
 
-def _require_teams(behavior: BehaviorSpec, others: Mapping[str, tuple[BehaviorSpec, SelfPlaySettings]]) -> None:
-    """Raise ConfigError unless the agents with self-play are in two teams or more, each of one behavior."""
-    key = ("behaviors", behavior.name, ENTRY)
-    if behavior.team is None:
-        raise ConfigError(
-            f"the agents of behavior {behavior.name!r} have no teams, so there are no opponents; remove the block, or "
-            "use an environment with teams",
-            key=key,
-        )
-    owners: dict[int, str] = {}
-    for name, (spec, _) in sorted(others.items()):
-        for team in [] if spec.team is None else np.unique(spec.team).tolist():
-            other = owners.setdefault(team, name)
-            if other != name:
-                raise ConfigError(
-                    f"team {team} has agents of the behaviors {other!r} and {name!r}; with self-play, each team has "
-                    "agents of one behavior",
-                    key=key,
-                )
-    if len(owners) < 2:
-        raise ConfigError(
-            f"all agents with self-play are in team {next(iter(owners))}, so there are no opponents; self-play needs "
-            "two teams, of this behavior or of others that have the block too",
-            key=key,
-        )
-    places = {(env, team) for spec, _ in others.values() for env, team in _places(spec)}
-    envs = {env for env, _ in places}
-    missing = next(((env, team) for env in sorted(envs) for team in sorted(owners) if (env, team) not in places), None)
-    if missing is not None:
-        raise ConfigError(
-            f"environment {missing[0]} has no agents of team {missing[1]}, but another one has; with self-play, every "
-            "environment has all teams",
-            key=key,
-        )
+def controller_of(run: RunContext, blocks: Blocks) -> Controller:
+    """A new controller for the behaviors with self-play.
 
-
-def _places(spec: BehaviorSpec) -> list[tuple[int, int]]:
-    """The pairs of environment and team that have agents of the behavior."""
-    if spec.team is None:
-        return []
-    pairs = np.unique(np.stack([spec.env_index, spec.team], axis=1), axis=0)
-    return [(env, team) for env, team in pairs.tolist()]
-
-
-def controller_of(run: RunContext, behaviors: Mapping[str, tuple[BehaviorSpec, SelfPlaySettings]]) -> Controller:
-    """A new controller for the ``behaviors`` with self-play."""
-    first, (_, settings) = next(iter(sorted(behaviors.items())))
+    Raises ConfigError unless they are in two teams or more, each of one behavior, and every environment has all teams.
+    """
+    (first, (_, settings)), owners = next(iter(blocks.items())), _owners(blocks)
     agents = np.zeros(run.num_envs, np.int64)
-    side: dict[int, int] = {}  # number of the behavior of each team
-    for number, (name, (spec, block)) in enumerate(sorted(behaviors.items())):
+    for name, (spec, block) in blocks.items():
         for shared in SHARED:
             problem = block.shared_problem(shared, first, settings)
             if problem is not None:
                 raise ConfigError(problem, key=("behaviors", name, ENTRY, shared))
         agents += np.bincount(spec.env_index, minlength=run.num_envs)
-        side.update(dict.fromkeys([] if spec.team is None else np.unique(spec.team).tolist(), number))
-    sides = [side[team] for team in sorted(side)] if settings.elo_advantage else []
-    return Controller(side, agents, settings.initial_elo, settings.elo_k, sides, run.ranks, run.first_env)
+    sides = [list(blocks).index(owners[team]) for team in sorted(owners)] if settings.elo_advantage else []
+    return Controller(owners, agents, settings.initial_elo, settings.elo_k, sides, run.ranks, run.first_env)
+
+
+def _owners(blocks: Blocks) -> dict[int, str]:
+    """The behavior of each team."""
+    owners: dict[int, str] = {}
+
+    def refuse(problem: str, name: str) -> NoReturn:
+        raise ConfigError(problem, key=("behaviors", name, ENTRY))
+
+    for name, (spec, _) in blocks.items():
+        if spec.team is None:
+            refuse(
+                f"the agents of behavior {name!r} have no teams, so there are no opponents; remove the block, or use "
+                "an environment with teams",
+                name,
+            )
+        for team in np.unique(spec.team).tolist():
+            if owners.setdefault(team, name) != name:
+                refuse(
+                    f"team {team} has agents of the behaviors {owners[team]!r} and {name!r}; with self-play, each team "
+                    "has agents of one behavior",
+                    name,
+                )
+    if len(owners) < 2:
+        refuse(
+            f"all agents with self-play are in team {next(iter(owners))}, so there are no opponents; self-play needs "
+            "two teams, of this behavior or of others that have the block too",
+            next(iter(blocks)),
+        )
+    if not teams_in({name: spec for name, (spec, _) in blocks.items()})[1]:
+        teams = ", ".join(map(str, sorted(owners)))
+        refuse(f"not every environment has the teams {teams}; with self-play, each has all of them", next(iter(blocks)))
+    return owners
 
 
 def status(run: RunContext) -> dict[str, Any] | None:
@@ -227,7 +191,7 @@ def status(run: RunContext) -> dict[str, Any] | None:
     ratings = {name: round(controller.elo.rating(index), 1) for index, name in enumerate(controller.log.names)}
     opponents = [name for name in ratings if name not in learners][-NEWEST:]
     return {
-        **{name: {"elo": ratings[name]} for name in controller.behaviors},
+        **{name: {"elo": ratings[name]} for name in learners},
         ENTRY: {
             "learning_team": None if team < 0 else controller.teams[team],
             "team_changes": controller.changes,

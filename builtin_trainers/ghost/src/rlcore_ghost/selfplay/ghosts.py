@@ -35,8 +35,6 @@ from rlcore import (
     restore_generator,
     saved_count,
     saved_mapping,
-    share_slots,
-    total_of,
 )
 from rlcore_ghost.selfplay.controller import Controller
 from rlcore_ghost.selfplay.pool import Member, Pool
@@ -104,10 +102,10 @@ class Ghosts:
         self.pool = Pool(settings.window, members, role.plays_itself)
         teams, self._own_team = np.unique(behavior.team, return_inverse=True)
         self._env = np.asarray(behavior.env_index, np.int64) + controller.first_env  # [S]
-        self._share: SlotShare = share_slots(behavior.env_index, controller.first_env, controller.exchange)
+        self._share: SlotShare = controller.exchange.share_slots(behavior.env_index, controller.first_env)
         self.place = np.full(behavior.slots, LEARNER)
         self.slots: NDArray[np.int64] = np.empty(0, np.int64)
-        envs = total_of(controller.exchange, len(controller.team))
+        envs = controller.exchange.total(len(controller.team))
         self.assigned = np.full((len(teams), envs), LEARNER)
         memory_size = max(getattr(trainer.policy, "memory_size", 0), self.pool.mix.memory_size)
         self._memory = np.zeros((behavior.slots, memory_size), np.float32)
@@ -213,7 +211,7 @@ class Ghosts:
 
     def _share_ghost_steps(self, swap: bool = False) -> None:
         """Add up the ghost steps of all ranks, and find out when they may be enough for a swap after this one."""
-        self.ghost_steps += total_of(self._controller.exchange, self.unshared)
+        self.ghost_steps += self._controller.exchange.total(self.unshared)
         self.unshared = 0
         if swap:
             self.swapped_at = self.ghost_steps

@@ -13,7 +13,7 @@ Shapes: S slots of the behavior.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -32,7 +32,6 @@ from rlcore import (
     saved_float,
     saved_mapping,
 )
-from rlcore_ghost.selfplay.pool import Member
 from rlcore_ghost.selfplay.samplers import Candidates, PrioritizedSampler
 from rlcore_ghost.selfplay.trainer import RESULT, GhostTrainer
 from rlcore_ghost.settings import LeagueSettings, PrioritizedParameters
@@ -89,6 +88,17 @@ class Exploiter:
     result: float = 0.0
     resets: int = 0
 
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the trainer, and everything else."""
+        state = {name: getattr(self, name) for name in ("reset_at", "result", "resets")}
+        return {"trainer": self.trainer.state_dict(), "first": self.first_model, **state}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises RunStateError if it does not fit, and is in no use then."""
+        self.reset_at, self.resets = saved_count(state, "reset_at"), saved_count(state, "resets")
+        self.result, self.first_model = saved_float(state, "result"), FrozenState(saved_mapping(state, "first"))
+        self.trainer.load_state_dict(saved_mapping(state, "trainer"))
+
 
 class League(TrainerWrapper):
     """The main policy's trainer, and the exploiters beside it.
@@ -101,19 +111,24 @@ class League(TrainerWrapper):
 
     def __init__(
         self,
-        main: GhostTrainer,
-        exploiters: Mapping[str, GhostTrainer],
+        trainers: Mapping[str, GhostTrainer],
         slots: Sequence[Slots],
         settings: LeagueSettings,
-        reset_steps: int,
+        save_steps: int,
     ) -> None:
-        """``slots`` are those of the main policy and of each exploiter; together they are all S of the behavior."""
+        """``trainers`` are those of the main policy and of each exploiter by name, ``slots`` the slots of each.
+
+        Together, these are all S slots of the behavior.
+        """
+        main, *_ = self._trainers = list(trainers.values())
         super().__init__(main)
-        self._settings, self._reset_steps, self._slots = settings, reset_steps, list(slots)
+        self._settings, self._slots = settings, list(slots)
+        self._reset_steps = settings.reset_steps or 10 * save_steps
         self.exploiters = {
-            name: Exploiter(trainer, FrozenState(trainer.state_dict()["model"])) for name, trainer in exploiters.items()
+            name: Exploiter(trainer, FrozenState(trainer.state_dict()["model"]))
+            for name, trainer in trainers.items()
+            if trainer is not main
         }
-        self._trainers = [main, *exploiters.values()]
         self._parts: list[AgentBatch] = []  # of `_parts_of`, for each trainer
         self._parts_of: AgentBatch | None = None
 
@@ -124,24 +139,24 @@ class League(TrainerWrapper):
         learning[self._slots[0]] = self.trainer.learning_slots
         return learning
 
-    def _split(self, batch: AgentBatch) -> list[AgentBatch]:
+    def _each(self, batch: AgentBatch) -> Iterator[tuple[GhostTrainer, Slots, AgentBatch]]:
+        """Each trainer with its slots, and their part of the batch."""
         if self._parts_of is not batch:
             self._parts, self._parts_of = [batch.take(slots) for slots in self._slots], batch
-        return self._parts
+        return zip(self._trainers, self._slots, self._parts, strict=True)
 
     def begin(self, batch: AgentBatch) -> None:
         """Begin a new game in every environment."""
-        for trainer, part in zip(self._trainers, self._split(batch), strict=True):
+        for trainer, _, part in self._each(batch):
             trainer.begin(part)
 
     def act(self, batch: AgentBatch) -> Actions:
         """Actions of all slots."""
-        parts = zip(self._slots, self._trainers, self._split(batch), strict=True)
-        return Actions.joined([(slots, trainer.act(part)) for slots, trainer, part in parts])
+        return Actions.joined([(slots, trainer.act(part)) for trainer, slots, part in self._each(batch)])
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Pass on to each trainer what its slots saw."""
-        for slots, trainer, part in zip(self._slots, self._trainers, self._split(batch), strict=True):
+        for trainer, slots, part in self._each(batch):
             trainer.observe(actions.take(slots), part)
 
     def ready(self) -> bool:
@@ -180,42 +195,24 @@ class League(TrainerWrapper):
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the main policy's trainer, with an entry for the exploiters."""
-        own = {
-            name: {
-                "trainer": exploiter.trainer.state_dict(),
-                "first": exploiter.first_model,
-                "reset_at": exploiter.reset_at,
-                "result": exploiter.result,
-                "resets": exploiter.resets,
-            }
-            for name, exploiter in self.exploiters.items()
-        }
+        own = {name: exploiter.state_dict() for name, exploiter in self.exploiters.items()}
         return {**self.trainer.state_dict(), ENTRY: own}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""
         if ENTRY not in state:
             raise SavedValueError("the checkpoint was saved without a league; remove the block, or start a new run")
-        own = saved_mapping(state, ENTRY)
-        counts = {
-            name: (
-                FrozenState(saved_mapping(saved, "first")), saved_count(saved, "reset_at"),
-                saved_float(saved, "result"), saved_count(saved, "resets"),
-            )
-            for name in self.exploiters
-            for saved in [saved_mapping(own, name)]
-        }  # fmt: skip
-        states = [state, *(saved_mapping(own[name], "trainer") for name in self.exploiters)]
-        before = [trainer.state_dict() for trainer in self._trainers]
+        before = self.state_dict()
         try:
-            for trainer, saved in zip(self._trainers, states, strict=True):
-                trainer.load_state_dict(saved)
+            self._load(state)
         except RunStateError:
-            for trainer, old in zip(self._trainers, before, strict=True):
-                trainer.load_state_dict(old)
+            self._load(before)
             raise
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self.trainer.load_state_dict(state)
         for name, exploiter in self.exploiters.items():
-            exploiter.first_model, exploiter.reset_at, exploiter.result, exploiter.resets = counts[name]
+            exploiter.load_state_dict(saved_mapping(saved_mapping(state, ENTRY), name))
 
     def load_model(self, model: Mapping[str, Any]) -> None:
         """Let all begin with these weights, now and whenever they start again."""
@@ -223,9 +220,3 @@ class League(TrainerWrapper):
             trainer.load_model(model)
         for exploiter in self.exploiters.values():
             exploiter.first_model = FrozenState(model)
-
-
-def main_exploiter_guests(main: GhostTrainer) -> list[Member]:
-    """The snapshots of the main policy, then the policy as it is."""
-    latest = main.latest
-    return [*(member for member in main.snapshots if member.player != latest.player), latest]

@@ -8,7 +8,7 @@ ends with a rank for each team.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ __all__ = ["STATE_ENTRY", "MatchLog", "Matches", "snapshot_parts"]
 # The entry of the state of the first self-play behavior (by name) that holds the log and the live ratings of a run:
 # {"log": MatchLog.state_dict(), "elo": EloTable.state_dict()}.
 STATE_ENTRY: Final = "self_play_log"
-# Rows before rows of neighboring updates are added up; 26 bytes each for two teams.
+# Rows before those between two snapshots are added up; 26 bytes each for two teams.
 MAX_ROWS: Final = 2**17
 # Players of whom tables [P, P] are made, 0.3 GB each: snapshots, and the learner after each of them.
 MAX_RATED: Final = 6_000
@@ -49,7 +49,7 @@ class Matches:
 
     Attributes:
         names: The P players.
-        step: [rows] the learner's step when they were added, or at the last one of a window of steps.
+        step: [rows] the learner's step when they were added, or at the last ones between two snapshots.
         players: [rows, T] index in ``names`` of the player of each team.
         ranks: [rows, T] rank of each team: 0 is best, equal ranks are a draw.
         count: [rows] number of such matches.
@@ -112,8 +112,8 @@ class MatchLog:
     count for the player ``"Player@20000+"``, the learner after its snapshot of step 20,000. Before its first snapshot,
     the learner is the player ``"Player"``.
 
-    A row counts equal matches that were added together. Beyond ``max_rows`` rows, the windows of steps that a row
-    covers become wider, but never reach across a snapshot; the log then grows with the number of snapshots only.
+    A row counts equal matches that were added together. Beyond ``max_rows`` rows, equal matches between two snapshots
+    become one row; the log then grows with the number of snapshots only.
 
     Attributes:
         teams: T, the number of teams.
@@ -130,7 +130,6 @@ class MatchLog:
         self.not_zero_sum = 0
         self._index: dict[str, int] = {}
         self._max_rows = max_rows
-        self._width = 1  # steps that a row covers
         shapes = {"players": (0, teams), "ranks": (0, teams)}
         self.rows: dict[str, Ints] = {name: np.zeros(shapes.get(name, 0), dtype) for name, dtype in _COLUMNS.items()}
 
@@ -156,7 +155,8 @@ class MatchLog:
             name: np.concatenate((column, added[name].astype(column.dtype))) for name, column in self.rows.items()
         }
         if len(self.rows["count"]) > self._max_rows:
-            self._merge()
+            self.rows = self._added_up(self.rows)
+            self._max_rows = max(self._max_rows, 2 * len(self.rows["count"]))
 
     def matches(self) -> Matches:
         """Return all matches, with each learner as one player between two of its snapshots."""
@@ -184,7 +184,6 @@ class MatchLog:
             "names": list(self.names),
             "not_zero_sum": self.not_zero_sum,
             "max_rows": self._max_rows,
-            "width": self._width,
             "rows": {name: column.copy() for name, column in self.rows.items()},
         }
 
@@ -198,7 +197,7 @@ class MatchLog:
         if len(set(names)) != len(names):
             raise SavedValueError("the entry 'names' has a name twice")
         not_zero_sum, max_rows = saved_count(state, "not_zero_sum"), saved_count(state, "max_rows")
-        width, saved = saved_count(state, "width"), saved_mapping(state, "rows")
+        saved = saved_mapping(state, "rows")
         rows = len(saved_array(saved, "step", np.int64, (None,)))
         columns = {
             name: saved_array(saved, name, empty.dtype, (rows, *empty.shape[1:])).copy()
@@ -209,35 +208,18 @@ class MatchLog:
             if rows and not 0 <= columns[name].min() <= columns[name].max() < end:
                 raise SavedValueError(f"the entry {name!r} has a number that is not from 0 to {end - 1}")
         self.names, self._index = list(names), {name: index for index, name in enumerate(names)}
-        self.not_zero_sum, self._max_rows, self._width = not_zero_sum, max_rows, max(width, 1)
-        self.rows = columns
-
-    def _merge(self) -> None:
-        """Merge rows of one window; double the steps of a window until the log has half of ``max_rows`` if it can."""
-        last = int(self.rows["step"].max())
-        self.rows = self._added_up(self.rows)
-        while len(self.rows["count"]) > self._max_rows // 2 and self._width <= last:
-            self._width *= 2
-            self.rows = self._added_up(self.rows)
-        self._max_rows = max(self._max_rows, 2 * len(self.rows["count"]))
+        self.not_zero_sum, self._max_rows, self.rows = not_zero_sum, max_rows, columns
 
     def _added_up(self, rows: Mapping[str, Ints]) -> dict[str, Ints]:
-        """One row for equal matches of one window of steps. The step of all rows of a window is the last one in it."""
-        window = [rows["step"] // self._width, rows["known"]]
-        match = [*rows["ranks"].T[::-1], *rows["players"].T[::-1]]
-        order = np.lexsort((*match, *window))
-        windows, starts = _starts(window, order), _starts([*match, *window], order)
-        merged = {name: column[order[starts]] for name, column in rows.items()}
-        merged["count"] = np.add.reduceat(rows["count"][order], starts)
-        last = np.maximum.reduceat(rows["step"][order], windows)
-        merged["step"] = last[np.searchsorted(windows, starts, side="right") - 1]
+        """One row for equal matches between two snapshots. The step of all these rows is the last one among them."""
+        order = np.lexsort((*rows["ranks"].T[::-1], *rows["players"].T[::-1], rows["known"]))
+        ordered = {name: column[order] for name, column in rows.items()}
+        match = np.column_stack([ordered[name] for name in ("known", "players", "ranks")])
+        starts = np.flatnonzero(np.any(match != np.roll(match, 1, axis=0), axis=1) | (np.arange(len(match)) == 0))
+        merged = {name: column[starts] for name, column in ordered.items()}
+        merged["count"] = np.add.reduceat(ordered["count"], starts)
+        known, snapshot = np.unique(ordered["known"], return_inverse=True)
+        last = np.zeros(len(known), np.int64)
+        np.maximum.at(last, snapshot, ordered["step"])
+        merged["step"] = last[snapshot[starts]]
         return merged
-
-
-def _starts(keys: Sequence[Ints], order: Ints) -> NDArray[np.int64]:
-    """Where a new combination of the keys starts, in the given order."""
-    new = np.zeros(len(order), np.bool_)
-    new[:1] = True
-    for key in keys:
-        new[1:] |= key[order[1:]] != key[order[:-1]]
-    return np.flatnonzero(new)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    Actions,
     FrozenState,
     Policy,
     SavedValueError,
@@ -55,20 +54,6 @@ class Member:
     def fixed(self) -> bool:
         """Whether this is a fixed opponent."""
         return self.state is None
-
-
-class FreePlace:
-    """The policy of a free place, which no agent plays with. It holds no weights, and seeding it changes nothing."""
-
-    def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Actions:
-        """Raise RuntimeError: no agent has a free place."""
-        raise RuntimeError("an agent acts with the policy of a free place")
-
-    def seed(self, seed: int) -> None:
-        """Do nothing: nothing is drawn."""
-
-
-FREE = FreePlace()
 
 
 class Pool:
@@ -138,8 +123,7 @@ class Pool:
         kept = {*self.fixed, *self.window, *self.guests}.union(*(np.unique(places).tolist() for places in needed))
         for place in range(len(self.members)):
             if place not in kept:
-                self.members[place] = None
-                self.mix.policies[place] = FREE
+                self.members[place] = self.mix.policies[place] = None
 
     # ------------------------------------------------------------ state
 
@@ -189,7 +173,7 @@ class Pool:
                 raise SavedValueError(f"the entry {name!r} names places without a snapshot")
             setattr(self, name, [int(place) for place in listed])
         self.window = self.window[-self.size :]
-        policies = [FREE if member is None else member.policy for member in self.members]
+        policies = [None if member is None else member.policy for member in self.members]
         self.mix = PolicyMix(policies, np.zeros(0, np.int64))
 
     def fill_places(self, target: NDArray[np.int64], state: Mapping[str, Any], name: str) -> None:

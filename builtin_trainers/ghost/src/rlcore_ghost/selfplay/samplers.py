@@ -60,31 +60,29 @@ class OpponentSampler(Protocol):
         ...
 
 
-class UniformSampler:
-    """Every candidate with the same probability, as in ML-Agents."""
+class WithoutParameters:
+    """The base class of samplers of which nothing can be set."""
 
     def __init__(self, settings: NoParameters) -> None:
-        """Nothing can be set."""
+        """``settings`` are of no use."""
+
+
+class UniformSampler(WithoutParameters):
+    """Every candidate with the same probability, as in ML-Agents."""
 
     def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
         return generator.integers(len(candidates.names), size=count)
 
 
-class LatestSampler:
+class LatestSampler(WithoutParameters):
     """Always the latest policy, as with ``play_against_latest_model_ratio: 1``."""
-
-    def __init__(self, settings: NoParameters) -> None:
-        """Nothing can be set."""
 
     def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
         return np.full(count, -1)
 
 
-class FixedSampler:
+class FixedSampler(WithoutParameters):
     """Every fixed opponent with the same probability, and no snapshots."""
-
-    def __init__(self, settings: NoParameters) -> None:
-        """Nothing can be set."""
 
     def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
         return generator.choice(np.flatnonzero(candidates.fixed), size=count)

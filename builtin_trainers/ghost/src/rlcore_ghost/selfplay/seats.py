@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -85,34 +86,25 @@ class Seats:
         if before is None and batch.aborted is None and self.taken.all():
             return batch.take(self.slot)
         sat, was_taken = (self.slot, self.taken) if before is None else before
-        slot, taken = self.slot, self.taken
-        terminated, truncated = batch.terminated[sat] & was_taken, batch.truncated[sat] & was_taken
-        ended = np.flatnonzero(terminated | truncated)
-        rows = np.searchsorted(batch.ended, sat[ended])
-        final, info = (
-            None if finals is None or not ended.size else {name: array[rows] for name, array in finals.items()}
-            for finals in (batch.final_observations, batch.final_info)
-        )
-        final_mask = batch.final_action_mask
+        seated = np.zeros(len(batch.reward), np.bool_)  # [S]
+        seated[sat[was_taken]] = True
+        shared, aborted = batch.group_reward, batch.aborted
+        received = attrs.evolve(
+            batch,
+            reward=np.where(seated, batch.reward, np.float32(0)),
+            terminated=batch.terminated & seated,
+            truncated=batch.truncated & seated,
+            group_reward=None if shared is None else np.where(seated, shared, np.float32(0)),
+            aborted=None if aborted is None else aborted & seated,
+        ).take(sat)
+        seen = batch.take(self.slot)
         needs_action = None
-        if batch.needs_action is not None:
-            needs_action = taken & batch.needs_action[slot]
-        elif not (taken.all() and was_taken.all()):
-            needs_action = taken.copy()
-        group_reward = batch.group_reward
-        return AgentBatch(
-            observations={name: array[slot] for name, array in batch.observations.items()},
-            reward=np.where(was_taken, batch.reward[sat], np.float32(0)),
-            terminated=terminated,
-            truncated=truncated,
-            ended=ended,
-            final_observations=final,
-            group_reward=None if group_reward is None else np.where(was_taken, group_reward[sat], np.float32(0)),
-            needs_action=needs_action,
-            action_mask=None if batch.action_mask is None else batch.action_mask[slot],
-            aborted=None if batch.aborted is None else batch.aborted[sat] & was_taken,
-            final_info=info,
-            final_action_mask=None if final_mask is None or not ended.size else final_mask[rows],
+        if seen.needs_action is not None:
+            needs_action = self.taken & seen.needs_action
+        elif not (self.taken.all() and was_taken.all()):
+            needs_action = self.taken.copy()
+        return attrs.evolve(
+            received, observations=seen.observations, action_mask=seen.action_mask, needs_action=needs_action
         )
 
     def place(self, actions: Actions, into: Actions) -> None:

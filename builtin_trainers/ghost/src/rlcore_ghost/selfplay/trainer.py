@@ -211,14 +211,15 @@ class GhostTrainer(TrainerWrapper):
         }
 
     @property
-    def latest(self) -> Member:
-        """The current policy as a ghost."""
-        return self.ghosts.pool.member(self.ghosts.latest())
-
-    @property
     def snapshots(self) -> list[Member]:
         """The snapshots in the window, oldest first."""
         return [self.ghosts.pool.member(place) for place in self.ghosts.pool.window]
+
+    @property
+    def versions(self) -> list[Member]:
+        """The snapshots in the window, then the policy as it is."""
+        latest = self.ghosts.pool.member(self.ghosts.latest())
+        return [*(member for member in self.snapshots if member is not latest), latest]
 
     def restart(self, model: Mapping[str, Any]) -> None:
         """Keep a snapshot in the window, and continue with the weights ``model``. Call it after an update."""

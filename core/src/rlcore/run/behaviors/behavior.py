@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.contracts.policy import Player, Policy
-from rlcore.contracts.results import BehaviorResult
+from rlcore.contracts.results import BehaviorResult, FinishedEpisodes
 from rlcore.contracts.saved_values import fill, saved_array, saved_bool, saved_count, saved_entry, saved_mapping
 from rlcore.contracts.seeding import derive_seed
 from rlcore.contracts.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
@@ -44,16 +44,6 @@ RECENT_UPDATES = 100
 HELD_STEPS = 32
 
 
-@attrs.define(eq=False)
-class FinishedEpisodes:
-    """K episodes that ended in the same environment step, in the order of their slots."""
-
-    slots: NDArray[np.intp]  # [K]
-    returns: NDArray[np.float64]  # [K] the agents' own rewards
-    lengths: NDArray[np.int64]  # [K] agent steps
-    group_returns: NDArray[np.float64] | None  # [K]; None: no batch had a group's reward so far
-
-
 class EpisodeStatistics:
     """Sums the rewards and counts the steps of the open episode of every slot."""
 
@@ -65,8 +55,8 @@ class EpisodeStatistics:
         self._held = 0
         self._group_returns: NDArray[np.float64] = np.zeros(slots)  # [S]
         self._shared = False  # whether any batch had a group's reward; not every batch of such an environment has one
-        self._steps = 0  # environment steps
-        self._began: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] `_steps` less the steps taken: length 0 then
+        self.steps = 0  # environment steps
+        self._began: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] `steps` less the steps taken: length 0 then
         self._acted: NDArray[np.bool_] | None = None  # [S] slots with an open transition; None: all
 
     @property
@@ -78,7 +68,7 @@ class EpisodeStatistics:
     @property
     def lengths(self) -> NDArray[np.int64]:
         """[S] agent steps of the open episodes."""
-        return self._steps - self._began
+        return self.steps - self._began
 
     @property
     def group_returns(self) -> NDArray[np.float64] | None:
@@ -98,7 +88,7 @@ class EpisodeStatistics:
         see :attr:`AgentBatch.transition_closed`. An agent that has waited since its episode began has no transition to
         close: its first turn adds no step.
         """
-        self._steps += 1
+        self.steps += 1
         reward, ended = batch.reward, batch.ended
         closed = None if batch.needs_action is None else batch.transition_closed
         acted = self._acted
@@ -141,11 +131,11 @@ class EpisodeStatistics:
     def _episodes(self, ended: NDArray[np.intp]) -> FinishedEpisodes:
         self.finished += len(ended)
         shared = self._group_returns.take(ended) if self._shared else None
-        return FinishedEpisodes(ended, self._returns.take(ended), self._steps - self._began.take(ended), shared)
+        return FinishedEpisodes(ended, self._returns.take(ended), self.steps - self._began.take(ended), shared)
 
     def _drop(self, rows: NDArray[Any] | slice) -> None:
         self._returns[rows] = 0.0
-        self._began[rows] = self._steps
+        self._began[rows] = self.steps
         if self._shared:
             self._group_returns[rows] = 0.0
 
@@ -173,7 +163,7 @@ class EpisodeStatistics:
         fill(self._group_returns, state, "group_returns")
         self._shared = saved_bool(state, "shared")
         self._acted = saved_array(state, "acted", np.bool_, self._began.shape).copy()
-        self._began[:] = self._steps - saved_array(state, "lengths", np.int64, self._began.shape)
+        self._began[:] = self.steps - saved_array(state, "lengths", np.int64, self._began.shape)
         self.finished = saved_count(state, "finished")
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import NO_CHANGES, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
 from rlcore.contracts.environment import Environment
+from rlcore.contracts.results import FinishedEpisodes
 from rlcore.contracts.saved_values import plain, saved_mapping
 from rlcore.contracts.stats import (
     CUMULATIVE_REWARD,
@@ -30,10 +31,9 @@ from rlcore.errors import RunStateError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.records import CurriculumSpec
-from rlcore.run.behaviors.behavior import BehaviorRun, FinishedEpisodes
+from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.curricula.checked import CheckedCurriculum
 from rlcore.run.curricula.parameters import AgentEpisodes, Beginnings, ParameterFeed
-from rlcore.run.ranks.exchange import BehaviorOfRanks, EnvironmentOfRanks
 from rlcore.settings import EnvironmentParameter
 
 log = logging.getLogger(__name__)
@@ -45,18 +45,17 @@ _TAKEN = frozenset(
 )
 
 
-# A behavior of one process, or of all ranks together.
-CurriculumBehavior = BehaviorRun | BehaviorOfRanks
-
-
 class RunCurricula:
-    """All curricula of a run, by type, side by side: P is the number of parameters of all together."""
+    """All curricula of a run, by type, side by side: P is the number of parameters of all together.
+
+    Environments and behaviors are those of all ranks: see :meth:`rlcore.Ranks.join`.
+    """
 
     def __init__(
         self,
         curricula: Mapping[str, Curriculum],
-        environment: Environment | EnvironmentOfRanks,
-        behaviors: Mapping[str, BehaviorRun] | Mapping[str, BehaviorOfRanks],
+        environment: Environment,
+        behaviors: Mapping[str, BehaviorRun],
         lesson_changed: Callable[[LessonChange], None],
         environment_name: str = "environment",
     ) -> None:
@@ -78,7 +77,7 @@ class RunCurricula:
         # By behavior, environments with an episode that was so long that it was not waited for, in the whole run.
         self._not_waited_for: dict[str, list[int]] = {}
         # What ended in the environment step that `after_step` is yet to close.
-        self._finished: list[tuple[CurriculumBehavior, FinishedEpisodes, Beginnings]] = []
+        self._finished: list[tuple[BehaviorRun, FinishedEpisodes, Beginnings]] = []
         # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
         self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
 
@@ -94,7 +93,7 @@ class RunCurricula:
         for agents in self._agents.values():
             agents.begin_all()
 
-    def episodes_finished(self, behavior: CurriculumBehavior, finished: FinishedEpisodes) -> None:
+    def episodes_finished(self, behavior: BehaviorRun, finished: FinishedEpisodes) -> None:
         """Episodes of ``behavior`` ended in an environment step; :meth:`after_step` follows, once for all behaviors."""
         beginnings = self._agents[behavior.name].beginnings(finished.slots)
         self._finished.append((behavior, finished, beginnings))
@@ -125,7 +124,7 @@ class RunCurricula:
             self._finished = []
         return self._advance(began)
 
-    def _report(self, behavior: CurriculumBehavior, finished: FinishedEpisodes, of: Beginnings) -> None:
+    def _report(self, behavior: BehaviorRun, finished: FinishedEpisodes, of: Beginnings) -> None:
         slots, shared, agents = finished.slots, finished.group_returns, self._agents[behavior.name]
         env_index, settled = behavior.spec.env_index.take(slots), agents.settled
         late = agents.not_waited_for
@@ -144,7 +143,7 @@ class RunCurricula:
                 )
             )  # fmt: skip
 
-    def _note_late(self, behavior: CurriculumBehavior, envs: list[int], patience: int) -> None:
+    def _note_late(self, behavior: BehaviorRun, envs: list[int], patience: int) -> None:
         known = self._not_waited_for.get(behavior.name, [])
         if not self._not_waited_for:
             log.warning(

@@ -20,7 +20,6 @@ from rlcore.contracts.environment import Environment, Parameters
 from rlcore.contracts.saved_values import fill, saved_array, saved_count
 from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.failures import blame
-from rlcore.run.ranks.exchange import EnvironmentOfRanks
 
 # An open episode is not waited for after this many later ones began: for each agent, and in all at least.
 WAITS = 64
@@ -35,7 +34,7 @@ class ParameterFeed:
 
     def __init__(
         self,
-        environment: Environment | EnvironmentOfRanks,
+        environment: Environment,
         names: Sequence[str],
         draw: Draw,
         named: str = "environment",

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, Environment, Parameters
 from rlcore.contracts.policy import Player, Policy
 from rlcore.contracts.recordings import EpisodeRecorder
-from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, Lineup
+from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, FinishedEpisodes, Lineup
 from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
 from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.failures import blamed, policy_named
-from rlcore.run.behaviors.behavior import EpisodeStatistics, FinishedEpisodes
+from rlcore.run.behaviors.behavior import EpisodeStatistics
 from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.run.curricula.parameters import ParameterFeed
 

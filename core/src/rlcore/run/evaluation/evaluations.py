@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from time import monotonic
 from typing import Any
 
 import attrs
 
-from rlcore.contracts.ranks import OneRank, Ranks
-from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
+from rlcore.contracts.ranks import Ranks
+from rlcore.contracts.results import EvaluationResult
 from rlcore.contracts.stats import (
     DRAW_RATE_AGAINST,
     EVALUATION_LENGTH,
@@ -33,8 +32,6 @@ from rlcore.storage.checkpoints import rank
 from rlcore.storage.store import RunStore
 
 Behaviors = Mapping[str, BehaviorRun]
-
-BEAT_SECONDS = 1.0  # between two signs of life of rank 0, with which the ranks agree whether to stop
 
 
 @attrs.define
@@ -69,7 +66,7 @@ class RunEvaluation:
     settings: EvaluationSettings | None
     evaluator: Evaluator
     _store: RunStore
-    _ranks: Ranks = attrs.field(factory=OneRank)
+    _ranks: Ranks = attrs.field(factory=Ranks)
     scores: Scores = attrs.field(factory=Scores, init=False)
     # Set where an evaluation was abandoned because the run was to stop: the boundary of the summary that was due at
     # the same step, by behavior, None where none was. The resumed run begins with all that.
@@ -131,17 +128,18 @@ class RunEvaluation:
         assert settings is not None and interval is not None, "one was due"
         policies = {name: behavior.policy for name, behavior in behaviors.items()}
 
-        def play(stopping: Callable[[], bool]) -> EvaluationResult:
-            return self.evaluator.evaluate(
-                lambda _: policies,
-                settings.episodes,
-                deterministic=settings.deterministic,
-                stop_requested=stopping,
-            )
+        def play(stopping: Callable[[], bool]) -> EvaluationResult | None:
+            with suppress(Abandoned):
+                return self.evaluator.evaluate(
+                    lambda _: policies,
+                    settings.episodes,
+                    deterministic=settings.deterministic,
+                    stop_requested=stopping,
+                )
+            return None
 
-        try:
-            result = play_in_rank_0(play, stop_requested, self._ranks)
-        except Abandoned:
+        result = self._ranks.lead(play, stop_requested)
+        if result is None:
             self.overdue = {
                 name: behavior.next_summary if behavior.summary_due else None for name, behavior in behaviors.items()
             }
@@ -182,60 +180,3 @@ def _stats_against(result: EvaluationResult) -> dict[str, float]:
 
 def _multiple_after(step: int, interval: int) -> int:
     return (step // interval + 1) * interval
-
-
-# ---------------------------------------------------------------- ranks
-
-
-def play_in_rank_0(
-    play: Callable[[Callable[[], bool]], EvaluationResult], stop_requested: Callable[[], bool], ranks: Ranks
-) -> EvaluationResult:
-    """The result of ``play`` in rank 0. Raises Abandoned in all ranks after a stop was requested in one of them.
-
-    ``play`` calls the function that it is given in every step, and raises Abandoned soon after that returned True.
-    Rank 0 gives signs of life meanwhile, so that an evaluation may take longer than ``torch_settings.rank_timeout``.
-    """
-    if ranks.size == 1:
-        return play(stop_requested)
-    if ranks.rank == 0:
-        return _lead(play, stop_requested, ranks)
-    while True:
-        ranks.any(stop_requested())  # rank 0 abandons the evaluation then
-        message = ranks.share(None)
-        if message is not None:
-            if message["result"] is None:
-                raise Abandoned
-            return _result(message["result"])
-
-
-def _lead(
-    play: Callable[[Callable[[], bool]], EvaluationResult], stop_requested: Callable[[], bool], ranks: Ranks
-) -> EvaluationResult:
-    beat, stop = monotonic(), False
-
-    def stopping() -> bool:
-        nonlocal beat, stop
-        if not stop and monotonic() - beat >= BEAT_SECONDS:
-            stop = ranks.any(stop_requested())
-            ranks.share(None)
-            beat = monotonic()
-        return stop
-
-    result = None
-    with suppress(Abandoned):
-        result = play(stopping)
-    ranks.any(stop_requested())
-    ranks.share({"result": None if result is None else attrs.asdict(result)})
-    if result is None:
-        raise Abandoned
-    return result
-
-
-def _result(shared: dict[str, Any]) -> EvaluationResult:
-    behaviors = {name: BehaviorEvaluation(**_tuples(each)) for name, each in shared["behaviors"].items()}
-    opponents = {name: OpponentEvaluation(**_tuples(each)) for name, each in shared["opponents"].items()}
-    return EvaluationResult(behaviors, opponents, shared["score_against"])
-
-
-def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

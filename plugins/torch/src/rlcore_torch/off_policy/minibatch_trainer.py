@@ -30,12 +30,12 @@ from rlcore import (
     saved_count,
     saved_mapping,
 )
-from rlcore_torch.distributed import sum_gradients, sum_over_ranks
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
 from rlcore_torch.optimization.divergence import remedy, strength_of
 from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.policy.policy import ActorPolicy
+from rlcore_torch.ranks.torch_ranks import sum_gradients, sum_over_ranks
 from rlcore_torch.settings import MinibatchSettings
 from rlcore_torch.template import TorchTrainer
 

@@ -28,7 +28,6 @@ from rlcore import (
     generator_state,
     restore_generator,
     saved_mapping,
-    share_slots,
 )
 from rlcore_torch.networks.actions import ActionNoise, masked
 from rlcore_torch.networks.networks import to_numpy
@@ -76,7 +75,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         h: OffPolicySettings = settings.hyperparameters
         self.sampler = UniformSampler() if run.inference else create_replay_sampler(h, behavior, run)
-        share = share_slots(behavior.env_index, run.first_env, run.ranks)
+        share = run.ranks.share_slots(behavior.env_index, run.first_env)
         self.buffer = self._make_buffer(behavior, h, run, share)
         self._joined = JoinedReplay(self.buffer, share, run.ranks) if run.ranks.size > 1 else None
         super().__init__(settings, behavior, run)

@@ -27,7 +27,6 @@ from rlcore import (
     saved_array,
     saved_count,
     saved_mapping,
-    total_of,
 )
 from rlcore_torch.networks.actions import ActionNoise
 from rlcore_torch.networks.networks import ActorCritic, to_numpy
@@ -195,7 +194,7 @@ class RolloutTrainer(TorchTrainer):
         self.require_fit(state)
         self._load_learned(state)
         load_rollout(self.buffer, state["buffer"])
-        self.rollout_start = self.steps - total_of(self.ranks, self.buffer.size)
+        self.rollout_start = self.steps - self.ranks.total(self.buffer.size)
         self._noise.load_state_dict(state["noise"])
         for name, rewards in zip(self.provider_names, self.episode_rewards, strict=True):
             fill(rewards.open, saved_mapping(state, "episode_rewards"), name)

@@ -33,7 +33,6 @@ from rlcore import (
     RunContext,
     TrainingDiverged,
 )
-from rlcore_torch.distributed import gather_rows, sum_gradients
 from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.networks import ActorCritic, Inputs, to_numpy
 from rlcore_torch.on_policy.advantages import Trajectories, explained_variances
@@ -42,6 +41,7 @@ from rlcore_torch.on_policy.minibatch import Loss, Minibatch, Rollout, approxima
 from rlcore_torch.on_policy.rollout import MEMORY
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
 from rlcore_torch.optimization.divergence import remedy, strength_of
+from rlcore_torch.ranks.torch_ranks import gather_rows, sum_gradients
 from rlcore_torch.template import Statistic
 
 __all__ = ["OnPolicyTrainer", "mean_over_rows"]

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.contracts.ranks import Ranks
-from rlcore.contracts.saved_values import LEARNED, TreePath
-from rlcore.contracts.saved_values import leaves as leaves_of
-from rlcore.errors import RanksFailed, RunStateError
+from rlcore import LEARNED, RanksFailed, RunStateError, TreePath
+from rlcore import leaves as leaves_of
+from rlcore_torch.ranks.episodes import RunRanks
 
 PARTS = "ranks"  # the entry of a checkpoint's state
 _EMPTY = "$empty"  # stands for the leaf of an empty mapping or sequence
@@ -24,13 +23,11 @@ _EMPTY = "$empty"  # stands for the leaf of an empty mapping or sequence
 Part = dict[str, Any]
 
 
-def gather_state(state: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
+def gather_state(state: dict[str, Any], ranks: RunRanks) -> dict[str, Any]:
     """In rank 0: its ``state`` with an entry for the parts of all ranks; ``state`` itself in the others.
 
     Raises RanksFailed if what is learned differs: the ranks would go on as different runs.
     """
-    if ranks.size == 1:
-        return state
     leaves = _leaves(state)
     digests = ranks.share({_key(path): _digest(leaf) for path, leaf in leaves.items()} if ranks.rank == 0 else {})
     parts = ranks.gather(_difference(leaves, digests))
@@ -47,39 +44,18 @@ def gather_state(state: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     return {**state, "run": {**state["run"], PARTS: {"size": ranks.size, "parts": others}}}
 
 
-def number_of_ranks(state: Mapping[str, Any]) -> int:
-    """The number of ranks that saved the ``state`` of a checkpoint."""
-    saved = state["run"].get(PARTS)
-    return 1 if saved is None else int(saved["size"])
-
-
-def latest_episode(state: Mapping[str, Any]) -> int:
-    """The largest number of an episode that an environment of any rank was in when ``state`` was saved."""
-    parts = (state["run"].get(PARTS) or {"parts": {}})["parts"].values()
-    of_others = [
-        int(np.max(leaf))
-        for part in parts
-        for path, leaf in zip(part["paths"], part["leaves"], strict=True)
-        if list(path) == ["run", "episodes"]
-    ]
-    return max(int(np.max(state["run"]["episodes"], initial=0)), *of_others, 0)
-
-
-def scatter_state(state: Mapping[str, Any] | None, ranks: Ranks) -> dict[str, Any] | None:
+def scatter_state(state: Mapping[str, Any] | None, ranks: RunRanks) -> dict[str, Any] | None:
     """The state that this rank saved, from ``state`` of a checkpoint that rank 0 read; None if it is None in rank 0.
 
     If the parts of the ranks were taken out, because another number saved it, every rank gets the state as it is.
     """
-    own: list[Any] | None = None
-    if ranks.rank == 0:
-        parts = {} if state is None else (state["run"].get(PARTS) or {}).get("parts", {})
-        own = [None if state is None else _with_part(state, parts.get(str(rank))) for rank in range(ranks.size)]
-        if ranks.size > 1:  # rank 0 keeps its own as it is: FrozenStates are sent as plain mappings
-            mine: dict[str, Any] | None = own[0]
-            ranks.scatter([None, *own[1:]])
-            return mine
-    saved: dict[str, Any] | None = ranks.scatter(own)
-    return saved
+    if ranks.rank:
+        saved: dict[str, Any] | None = ranks.scatter(None)
+        return saved
+    parts = {} if state is None else (state["run"].get(PARTS) or {}).get("parts", {})
+    own = [None if state is None else _with_part(state, parts.get(str(rank))) for rank in range(ranks.size)]
+    ranks.scatter([None, *own[1:]])  # rank 0 keeps its own as it is: FrozenStates are sent as plain mappings
+    return own[0]
 
 
 # ---------------------------------------------------------------- differences

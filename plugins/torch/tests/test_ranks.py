@@ -1,19 +1,22 @@
-"""The part of a run that each rank has, of environments, slots and the state of a checkpoint."""
+"""The part of a run that each rank has, of slots and the state of a checkpoint, and what ranks refuse."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 
-from rlcore.contracts.ranks import share_environments, share_slots
-from rlcore.errors import ConfigError, EnvironmentFailed, RanksFailed
-from rlcore.run.ranks.state import gather_state, latest_episode, number_of_ranks, scatter_state
+from rlcore import ConfigError, EnvironmentFailed, RanksFailed, StopRequests, TrainerWrapper
+from rlcore.run.prepare import prepare
+from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
+from rlcore_torch.ranks.episodes import RunRanks, refuse_wrappers
+from rlcore_torch.ranks.refusals import refuse_in_ranks
 
 
 @attrs.define
@@ -24,13 +27,12 @@ class Table:
     places: list[Any]
 
 
-@attrs.define
-class ThreadRanks:
+class ThreadRanks(RunRanks):
     """Ranks in threads of one process."""
 
-    table: Table
-    rank: int
-    size: int
+    def __init__(self, table: Table, rank: int, size: int) -> None:
+        super().__init__(rank, size, StopRequests())
+        self.table = table
 
     def all_gather(self, value: Any) -> list[Any]:
         self.table.places[self.rank] = deepcopy(value)
@@ -72,20 +74,6 @@ def in_ranks(function: Any, size: int) -> list[Any]:
 # ---------------------------------------------------------------- shares
 
 
-@pytest.mark.parametrize(("num_envs", "size"), [(1, 1), (4, 2), (7, 3), (3, 3), (16, 5)])
-def test_ranks_have_blocks_of_environments_that_cover_the_run(num_envs: int, size: int) -> None:
-    shares = [share_environments(num_envs, rank, size) for rank in range(size)]
-    covered = [env for share in shares for env in range(share.first, share.first + share.count)]
-    assert covered == list(range(num_envs))
-    counts = [share.count for share in shares]
-    assert max(counts) - min(counts) <= 1
-
-
-def test_fewer_environments_than_ranks_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"environment\.num_envs: is 2, and torchrun started 3 ranks"):
-        share_environments(2, 0, 3)
-
-
 @pytest.mark.parametrize("by_agent", [False, True])
 def test_slots_are_numbered_as_in_one_process(by_agent: bool) -> None:
     def slots(envs: int) -> np.ndarray[Any, Any]:  # two agents in each environment
@@ -93,7 +81,7 @@ def test_slots_are_numbered_as_in_one_process(by_agent: bool) -> None:
 
     one = slots(5)
     firsts, counts = (0, 3), (3, 2)
-    shares = in_ranks(lambda ranks: share_slots(slots(counts[ranks.rank]), firsts[ranks.rank], ranks), 2)
+    shares = in_ranks(lambda ranks: ranks.share_slots(slots(counts[ranks.rank]), firsts[ranks.rank]), 2)
     agent = np.array([np.count_nonzero(one[:slot] == one[slot]) for slot in range(10)])
     for rank, share in enumerate(shares):
         own = slots(counts[rank])
@@ -105,7 +93,7 @@ def test_slots_are_numbered_as_in_one_process(by_agent: bool) -> None:
 
 def test_slots_in_no_order_are_refused() -> None:
     mixed = (np.array([0, 1, 1, 0]), np.array([0, 1, 1, 0]))
-    found = in_ranks(lambda ranks: share_slots(mixed[ranks.rank], 2 * ranks.rank, ranks), 2)
+    found = in_ranks(lambda ranks: ranks.share_slots(mixed[ranks.rank], 2 * ranks.rank), 2)
     assert all(isinstance(each, EnvironmentFailed) for each in found)
 
 
@@ -127,8 +115,7 @@ def state_of(rank: int) -> dict[str, Any]:
 
 def test_every_rank_gets_the_state_that_it_saved() -> None:
     saved = in_ranks(lambda ranks: gather_state(state_of(ranks.rank), ranks), 3)[0]
-    assert number_of_ranks(saved) == 3
-    assert latest_episode(saved) == 5
+    assert saved["run"]["ranks"]["size"] == 3
     parts = saved["run"]["ranks"]["parts"]
     assert sorted(parts) == ["1", "2"]
     assert not any("model" in path for part in parts.values() for path in part["paths"])
@@ -152,4 +139,76 @@ def test_ranks_with_other_weights_end() -> None:
         assert "rank 1 differ from those of rank 0" in str(error)
 
 
-# ---------------------------------------------------------------- torchrun
+# ---------------------------------------------------------------- refusals
+
+
+class Silent(TrainerWrapper):
+    """Says nothing about ranks."""
+
+
+class Declaring(TrainerWrapper):
+    learns_in_ranks = True
+
+
+class Inner:
+    """Stands for a trainer, whose record was checked before."""
+
+
+@pytest.mark.parametrize("wrap", [Silent, lambda inner: Declaring(Silent(inner))], ids=["outside", "inside"])
+def test_a_trainer_around_another_one_must_declare_ranks(wrap: Any) -> None:
+    expected = "a plugin put a Silent around the trainer, which does not declare that it learns in several ranks"
+    with pytest.raises(ConfigError, match=expected) as refused:
+        refuse_wrappers(wrap(Inner()), "Player")
+    assert refused.value.key == ("behaviors", "Player")
+    refuse_wrappers(Declaring(Declaring(Inner())), "Player")  # type: ignore[arg-type]
+    refuse_wrappers(Inner(), "Player")
+
+
+BLOCK = """
+import attrs
+from rlcore import BehaviorSection, hookimpl
+
+@attrs.frozen
+class Settings:
+    pass
+
+@hookimpl
+def rlcore_config_sections():
+    return [BehaviorSection(name="cheering", target="cheerers:Settings", summary="cheers", ranks={declared})]
+"""
+CONFIG = {
+    "plugins": {"local": ["cheerers.py"]},
+    "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
+    "behaviors": {"CartPole": {"trainer_type": "ppo", "max_steps": 10, "cheering": {}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("declared", "size", "changed", "key", "said"),
+    [
+        (True, 4, {}, None, ""),
+        (False, 2, {}, ("behaviors", "CartPole", "cheering"), "does not declare that it learns in several ranks"),
+        (True, 5, {}, ("environment", "num_envs"), "is 4, and torchrun started 5 ranks"),
+        (True, 2, {"checkpoint_settings": {"inference": True}}, (), "--inference acts in one process"),
+    ],
+)
+def test_a_run_that_ranks_do_not_support_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    declared: bool,
+    size: int,
+    changed: dict[str, Any],
+    key: tuple[str, ...] | None,
+    said: str,
+) -> None:
+    pytest.importorskip("rlcore_ppo")
+    pytest.importorskip("rlcore_gymnasium")
+    (tmp_path / "cheerers.py").write_text(BLOCK.format(declared=declared))
+    monkeypatch.chdir(tmp_path)
+    run = prepare({**CONFIG, **changed}, None)
+    if key is None:
+        refuse_in_ranks(run.config, run.plugins, size)
+        return
+    with pytest.raises(ConfigError, match=said) as refused:
+        refuse_in_ranks(run.config, run.plugins, size)
+    assert refused.value.key == key

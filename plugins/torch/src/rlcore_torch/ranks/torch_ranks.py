@@ -25,8 +25,10 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from rlcore import Launch, OneRank, Ranks, RanksFailed, one_line
+from rlcore import Launch, Ranks, RanksFailed, StopRequests, one_line
 from rlcore_torch.messages import decoded, encoded
+from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
+from rlcore_torch.ranks.episodes import RunRanks
 
 __all__ = ["TorchRanks", "gather_rows", "start_store", "sum_gradients", "sum_over_ranks"]
 
@@ -41,26 +43,20 @@ LOOPBACK = ("lo", "lo0")  # of Linux, of macOS
 HEAD = 2048  # bytes of a message that are sent at once, because each exchange waits for the slowest rank
 
 
-class TorchRanks:
+class TorchRanks(RunRanks):
     """The ranks of a run under ``torchrun``; one object for each process.
 
     Attributes:
-        rank: Number of this process.
-        size: Number of processes.
         timeout: Seconds that an exchange waits for the other ranks.
-        exchange_seconds: Seconds that exchanges took so far, those included in which this rank waited for others.
     """
 
-    def __init__(self, launch: Launch, timeout: float, stop_requested: Callable[[], bool]) -> None:
+    def __init__(self, launch: Launch, timeout: float, stops: StopRequests) -> None:
         """Meet the other ranks.
 
-        Raises RanksFailed if one of them does not come, or if ``stop_requested`` returns True meanwhile.
+        Raises RanksFailed if one of them does not come, or if a stop is requested meanwhile.
         """
-        self.rank = launch.rank
-        self.size = launch.size
+        super().__init__(launch.rank, launch.size, stops)
         self.timeout = timeout
-        self.exchange_seconds = 0.0
-        self._stop_requested = stop_requested
         self._waits = 0
         self._gpus: dist.ProcessGroup | None = None
         # nccl refuses ranks that share a GPU; gloo copies through the memory of the processor.
@@ -129,10 +125,6 @@ class TorchRanks:
                 dist.broadcast(letter.rest, 0)
         return value if self.rank == 0 else letter.value()
 
-    def any(self, flag: bool) -> bool:
-        """Return whether a rank has the flag."""
-        return bool(self.sum(np.array([flag], np.int32))[0])
-
     def wait_for_all(self, doing: str) -> None:
         """Wait until all ranks have come here, for ten minutes at most.
 
@@ -152,6 +144,14 @@ class TorchRanks:
         if dist.is_initialized():
             with suppress(RuntimeError):
                 dist.destroy_process_group()
+
+    def save_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return, in rank 0, the state of all ranks for a checkpoint, of which each has its ``state``."""
+        return gather_state(state, self)
+
+    def load_state(self, state: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Return the state that this rank saved, from that of a checkpoint that rank 0 read; None if there is none."""
+        return scatter_state(state, self)
 
     # ------------------------------------------------------------ tensors
 
@@ -208,7 +208,7 @@ class TorchRanks:
                 raise RanksFailed(f"the other ranks ended while this one was {doing}: {one_line(error)}") from error
             if not missing:
                 return
-            if reasons or self._stop_requested() or monotonic() > deadline:
+            if reasons or self._stops.first is not None or monotonic() > deadline:
                 break
             sleep(LOOK_SECONDS)
         self._failed = True
@@ -288,7 +288,7 @@ def sum_over_ranks(ranks: Ranks, values: Tensor) -> None:
     """Replace ``values``, of any shape, by the sums over all ranks, in place."""
     if isinstance(ranks, TorchRanks):
         ranks.sum_tensor(values)
-    elif not isinstance(ranks, OneRank):
+    elif ranks.size > 1:
         values.copy_(torch.from_numpy(ranks.sum(values.cpu().numpy())))
 
 

@@ -1,1 +1,0 @@
-"""A run in several processes, its *ranks*: what they exchange in a step, and their one checkpoint."""
