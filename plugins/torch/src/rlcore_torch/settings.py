@@ -11,11 +11,13 @@ from rlcore import (
     METADATA_KEY,
     BehaviorSettings,
     Choice,
+    ConfigError,
     FieldInfo,
     PolicySettings,
     RunConfig,
     SettingError,
     TrainerSpec,
+    did_you_mean,
     setting,
 )
 
@@ -217,6 +219,21 @@ class NetworkSettings(PolicySettings):
             if not record.initial_log_std and _is_changed(hyperparameters, "initial_log_std"):
                 problem = "has no log standard deviation to begin with; leave out hyperparameters.initial_log_std"
                 yield ("action_distribution",), f"{self.action_distribution!r} {problem}"
+
+    def target(self, key: str, built_in: Mapping[str, Callable[..., Any]]) -> tuple[Callable[..., Any], str]:
+        """Return what ``key`` names, one of ``built_in`` or the target of a record, and how messages call it.
+
+        Raises ConfigError for a name that was not found when the configuration was loaded.
+        """
+        record, name = self.records.get(key), getattr(self, key)
+        if record is not None:
+            return record.resolve(), record.described
+        if name not in built_in:
+            raise ConfigError(
+                f"network_settings: {key} {name!r} is not one of {', '.join(built_in)}; only a configuration that "
+                f"rlcore loads finds those of plugins{did_you_mean(str(name), built_in)}"
+            )
+        return built_in[name], f"{key} {name!r}"
 
     @property
     def widths(self) -> tuple[int, ...]:
