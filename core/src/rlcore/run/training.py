@@ -239,8 +239,8 @@ class Training:
     def _report_end(self, error: BaseException | None) -> None:
         """Report the end to plugins, which may read the result."""
         if self.context.ranks.rank == 0:
-            outcome, results = self.outcome or "failed", self.state.results()
-            self.run.plugins.run_finished(self.context, outcome, error, results)
+            ended = {"outcome": self.outcome or "failed", "error": error, "results": self.state.results()}
+            self.run.plugins.notify("rlcore_run_finished", run=self.context, **ended)
 
     def _result(self) -> dict[str, Any]:
         evaluation, stop = self.evaluation.to_json(), self.run.stops.first
