@@ -124,17 +124,3 @@ def test_evaluate_names_the_groups_reward_apart(run_rlcore: RunRlcore, configure
         " and mean group reward 2.50 over 4 episodes of 20.0 steps"
         in run_rlcore("evaluate", files().path, "--episodes", "4").stdout
     )
-
-
-def test_status_tells_how_much_is_done_and_whether_it_runs(make_run: Any, run_rlcore: RunRlcore, files: Any) -> None:
-    run = make_run()
-    next(run)
-    lines = run_rlcore("status", files().path).stdout
-    assert "running" in lines and "not finished" not in lines
-    answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
-    assert answer["running"] is True and answer["max_steps"] == {"Agent": 200}
-    assert "200 (25%)" in lines
-    run.train()
-    answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
-    assert answer["running"] is False
-    assert "200 (100%)" in run_rlcore("status", files().path).stdout
