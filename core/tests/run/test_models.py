@@ -43,9 +43,7 @@ def test_initialize_from_takes_the_weights_of_the_newest_intact_checkpoint_and_n
 
 
 def test_weights_that_are_not_there_or_do_not_fit_are_refused_whole(make_run: Any, files: Any, tmp_path: Path) -> None:
-    with pytest.raises(
-        RunStateError, match=r"checkpoint_settings.initialize_from 'run': there is no usable checkpoint"
-    ):
+    with pytest.raises(RunStateError, match=r"checkpoint_settings.initialize_from 'run': is neither a run directory"):
         make_run(FROM).train()
     with pytest.raises(RunStateError, match=r"behaviors.Agent.init_path '.*': is neither a run directory nor one of"):
         make_run({"checkpoint_settings.run_id": "second"}, init_path=str(tmp_path)).train()
