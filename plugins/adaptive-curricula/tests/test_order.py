@@ -89,7 +89,7 @@ def test_failures_that_end_together_are_not_progress(simulation: Any, run: Any) 
         crowd.play(500)
         for _ in range(2):
             crowd.play(500)
-            found += curriculum.regions["length"].progress.tolist()
+            found += curriculum.parts["length"].progress.tolist()
     assert np.mean(found) < 0.22
 
 

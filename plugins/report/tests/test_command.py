@@ -89,19 +89,6 @@ def test_a_group_needs_a_name_and_a_pattern(write_run: Any, run_rlcore: RunRlcor
     assert refused.exit_code == 2 and "write NAME=PATTERN, such as 'wide=wide-*'" in refused.stderr
 
 
-def test_a_killed_run_is_shown_up_to_its_last_whole_line(write_run: Any, page: Any) -> None:
-    place = write_run("killed", points=[(100, 1.0), (200, 4.0)], outcome=None)
-    with (place / "metrics.jsonl").open("a") as file:
-        file.write('{"behavior": "Agent", "step": 300, "st')
-    text, warnings = page("killed")
-    assert "warning: killed: has no result: its process was killed" in warnings
-    assert "warning: killed: metrics.jsonl: line 3 cannot be read and is left out\n" in warnings
-    assert "line 3 cannot be read and is left out" in text and ">not finished<" in text
-    (chart,) = charts(text)
-    assert chart["groups"][0]["steps"] == [100, 200]
-    assert chart["groups"][0]["levels"][0]["mean"] == [1.0, 4.0]
-
-
 def charts(text: str) -> list[Any]:
     """The numbers that a page draws."""
     start = text.index('id="data">') + len('id="data">')
@@ -109,38 +96,44 @@ def charts(text: str) -> list[Any]:
     return found
 
 
-def test_a_run_without_any_summary_has_no_curve_and_a_note(write_run: Any, page: Any) -> None:
-    write_run("empty", points=[], outcome=None)
-    text, warnings = page("empty")
-    assert "has no summary yet, so it has no curves" in warnings
-    assert charts(text) == [] and 'id="curves"' not in text
-
-
-def test_a_running_run_says_that_it_is(write_run: Any, page: Any) -> None:
-    place = write_run("now", outcome=None)
-    lock = RunLock(place)
+def test_runs_are_shown_as_far_as_they_can_be_read(write_run: Any, page: Any) -> None:
+    killed = write_run("killed", points=[(100, 1.0), (200, 4.0)], outcome=None, lr=1)
+    with (killed / "metrics.jsonl").open("a") as file:
+        file.write('{"behavior": "Agent", "step": 300, "st')
+    write_run("empty", points=[], outcome=None, lr=2)
+    stopped = write_run("stopped", outcome="interrupted", lr=3)
+    result = json.loads((stopped / "result.json").read_text())
+    (stopped / "result.json").write_text(json.dumps({**result, "stop": {"reason": "SIGTERM", "exit_code": 143}}))
+    torn = write_run("torn", outcome=None, lr=4)
+    (torn / "result.json").write_text("{")
+    (torn / "run_logs/timers.json").write_text("[1, 2")
+    lock = RunLock(write_run("now", outcome=None, lr=5))
     lock.acquire()
     try:
-        text, _ = page("now")
+        text, warnings = page("killed", "empty", "stopped", "torn", "now")
     finally:
         lock.release()
-    assert "is running; the report shows what it has written so far" in text
+    for note in (
+        "killed: has no result: its process was killed",
+        "killed: metrics.jsonl: line 3 cannot be read and is left out\n",
+        "empty: has no summary yet, so it has no curves",
+        "stopped: was stopped: SIGTERM",
+        "torn: results/torn/result.json: is not JSON",
+        "now: is running; the report shows what it has written so far",
+    ):
+        assert f"warning: {note}" in warnings and note.partition(": ")[2].strip() in text
+    assert ">not finished<" in text
+    (chart,) = charts(text)
+    assert [group["names"] for group in chart["groups"]] == [["killed"], ["stopped"], ["torn"], ["now"]]
+    first = chart["groups"][0]
+    assert (first["steps"], first["levels"][0]["mean"]) == ([100, 200], [1.0, 4.0])
 
 
-def test_a_run_that_was_stopped_says_why(write_run: Any, page: Any) -> None:
-    place = write_run("stopped", outcome="interrupted")
-    result = json.loads((place / "result.json").read_text())
-    (place / "result.json").write_text(json.dumps({**result, "stop": {"reason": "SIGTERM", "exit_code": 143}}))
-    assert "was stopped: SIGTERM" in page("stopped")[0]
-
-
-def test_damaged_files_are_named_and_the_rest_is_shown(write_run: Any, page: Any) -> None:
-    place = write_run("torn", outcome=None)
-    (place / "result.json").write_text("{")
-    (place / "run_logs/timers.json").write_text("[1, 2")
-    text, warnings = page("torn")
-    assert "result.json: is not JSON" in warnings and len(charts(text)) == 1
-    assert 'id="time"' not in text
+def test_without_summaries_and_timers_the_page_has_neither_curves_nor_times(write_run: Any, page: Any) -> None:
+    place = write_run("empty", points=[], outcome=None)
+    (place / "run_logs/timers.json").unlink()
+    text, _ = page("empty")
+    assert charts(text) == [] and 'id="curves"' not in text and 'id="time"' not in text
 
 
 def test_a_run_whose_configuration_is_unreadable_is_left_out(write_run: Any, page: Any, run_rlcore: RunRlcore) -> None:

@@ -6,13 +6,14 @@ K episodes, P parameters of one curriculum.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
+    NO_CHANGES,
     Changes,
     ConfigError,
     EndedEpisodes,
@@ -22,6 +23,7 @@ from rlcore import (
     RunStateError,
     StatSummary,
     did_you_mean,
+    saved_count,
 )
 from rlcore_adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
@@ -154,36 +156,57 @@ class AdaptiveCurriculum:
             self._shared.summarised(behavior, stats)
 
 
-class Part(Protocol):
-    """The state of a curriculum for one parameter."""
+@attrs.define(eq=False)
+class Part:
+    """What a curriculum knows of one parameter. Its draws follow after ``block.refresh`` more episodes."""
 
-    def shape(self) -> dict[str, Any]:
-        """Return the settings that define the meaning of the state."""
-        ...
+    shaping: ClassVar[tuple[str, ...]]  # the settings that define the meaning of the state
 
-    def state_dict(self) -> dict[str, Any]: ...
+    block: Any
+    counted: int = attrs.field(default=0, init=False)  # episodes since the last refresh
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    @property
+    def episodes_left(self) -> int:
+        """Episodes until the next refresh."""
+        refresh: int = self.block.refresh
+        return max(refresh - self.counted, 0)
+
+    def refresh(self) -> None:
+        """Draw according to all episodes so far."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"shape": shape_of(self.block, self.shaping), "counted": self.counted}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.counted = saved_count(state, "counted")
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 @attrs.define(eq=False)
-class SeparateCurriculum(AdaptiveCurriculum):
+class SeparateCurriculum(AdaptiveCurriculum, Generic[AnyPart]):
     """A curriculum that handles each parameter separately, with a state that is specific to the agent."""
 
-    def parts(self) -> Mapping[str, Part]:
-        """Return the parts by parameter."""
-        raise NotImplementedError
+    parts: dict[str, AnyPart]  # by parameter
+
+    def changes_due(self) -> Changes:
+        stale = [part for part in self.parts.values() if part.counted >= part.block.refresh]
+        for part in stale:
+            part.refresh()
+        return Changes(redraw=True) if stale else NO_CHANGES
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
         """Ignore the status of another run: it describes another agent."""
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: part.state_dict() for name, part in self.parts().items()}
+        return {name: part.state_dict() for name, part in self.parts.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for name, part in self.parts().items():
-            refuse_other(name, state[name]["shape"], part.shape())
-        for name, part in self.parts().items():
+        for name, part in self.parts.items():
+            refuse_other(name, state[name]["shape"], shape_of(part.block, part.shaping))
+        for name, part in self.parts.items():
             part.load_state_dict(state[name])
 
 
@@ -209,6 +232,12 @@ def group_rewards(blocks: Mapping[str, AdaptiveSettings], behaviors: Collection[
             if block.measure == GROUP_REWARD:
                 criteria[path] = CriterionSettings(behavior=behavior, measure=GROUP_REWARD)
     return StatisticsSeen(criteria, evaluates=False)
+
+
+def shape_of(block: AdaptiveSettings, names: Sequence[str]) -> dict[str, Any]:
+    """Return the settings ``names``, which define the meaning of a saved state."""
+    values = {name: getattr(block, name) for name in names}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def refuse_other(parameter: str, saved: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

@@ -43,6 +43,7 @@ from rlcore_adaptive_curricula.adaptive import (
     Ranges,
     measures_of,
     refuse_other,
+    shape_of,
     streams_of,
 )
 from rlcore_adaptive_curricula.adaptive_settings import shown
@@ -60,35 +61,39 @@ TOLERANCE = 1e-6
 class Bound:
     """One end of a parameter's range: ``steps`` steps outside its start, at most ``most``."""
 
-    start: float
-    limit: float
-    step: float
-    episodes: int
-    lower: float
-    upper: float
+    block: AdrSettings
+    side: int  # LOW or HIGH
     steps: int = 0
     moves: int = 0  # since training started; shows which episodes started at the current bound
     measures: list[float] = attrs.field(factory=list)  # of the episodes at this bound since it was last judged
     judged: float | None = None  # the mean when it was last judged
 
     @property
+    def start(self) -> float:
+        return self.block.initial_range[self.side]
+
+    @property
+    def limit(self) -> float:
+        return self.block.limits[self.side]
+
+    @property
     def most(self) -> int:
-        return math.ceil(abs(self.limit - self.start) / self.step - TOLERANCE)
+        return math.ceil(abs(self.limit - self.start) / self.block.step - TOLERANCE)
 
     @property
     def value(self) -> float:
         if self.steps == self.most:
             return self.limit
-        return self.start + math.copysign(self.steps * self.step, self.limit - self.start)
+        return self.start + math.copysign(self.steps * self.block.step, self.limit - self.start)
 
     def add(self, measure: float) -> bool:
         """Add an episode at this bound. Return whether the bound has moved."""
         self.measures.append(measure)
-        if len(self.measures) < self.episodes:
+        if len(self.measures) < self.block.episodes:
             return False
         self.judged = mean = fmean(self.measures)
         self.measures.clear()
-        steps = self.steps + (mean >= self.upper) - (mean <= self.lower)
+        steps = self.steps + (mean >= self.block.upper_threshold) - (mean <= self.block.lower_threshold)
         if not 0 <= steps <= self.most:
             return False
         moved = steps != self.steps
@@ -261,17 +266,12 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
 def _steps_to(bound: Bound, value: float) -> int:
     """Return the smallest number of steps after which the bound reaches ``value``."""
     outward = math.copysign(1.0, bound.limit - bound.start) * (value - bound.start)
-    return min(max(math.ceil(outward / bound.step - TOLERANCE), 0), bound.most)
+    return min(max(math.ceil(outward / bound.block.step - TOLERANCE), 0), bound.most)
 
 
 def _shape(block: AdrSettings) -> dict[str, Any]:
     """Return the settings that define the meaning of a saved number of steps."""
-    return {
-        "initial": list(block.initial_range),
-        "limits": list(block.limits),
-        "step": block.step,
-        "integer": block.integer,
-    }
+    return {"initial": list(block.initial_range), **shape_of(block, ("limits", "step", "integer"))}
 
 
 def make_curriculum(settings: Mapping[str, AdrSettings], run: RunContext) -> AutomaticDomainRandomization:
@@ -284,17 +284,6 @@ def make_curriculum(settings: Mapping[str, AdrSettings], run: RunContext) -> Aut
             [block.target_range for block in settings.values()], [block.integer for block in settings.values()]
         ),
         blocks=settings,
-        bounds=[(_bound(block, LOW), _bound(block, HIGH)) for block in settings.values()],
+        bounds=[(Bound(block, LOW), Bound(block, HIGH)) for block in settings.values()],
         order=InOrder(settings, run.num_envs),
-    )
-
-
-def _bound(block: AdrSettings, side: int) -> Bound:
-    return Bound(
-        start=block.initial_range[side],
-        limit=block.limits[side],
-        step=block.step,
-        episodes=block.episodes,
-        lower=block.lower_threshold,
-        upper=block.upper_threshold,
     )

@@ -25,18 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    NO_CHANGES,
     Changes,
     EndedEpisodes,
     EpisodeDraw,
     EpisodeUniforms,
     SavedValueError,
     saved_array,
-    saved_count,
 )
 from rlcore_adaptive_curricula.adaptive import (
     Array,
     InOrder,
+    Part,
     Ranges,
     SeparateCurriculum,
     measures_of,
@@ -60,24 +59,21 @@ def progress(measures: deque[float]) -> float:
 
 
 @attrs.define(eq=False)
-class Regions:
+class Regions(Part):
     """The regions of one parameter. The ``draw_id`` of an episode is the number of its region."""
+
+    shaping = ("limits", "integer", "bins")
 
     block: LearningProgressSettings
     measures: list[deque[float]] = attrs.field(init=False)  # [B] the latest measures of each region
     progress: Array = attrs.field(init=False)  # [B] as of the last computation of shares
     shares: Array = attrs.field(init=False)  # [B] probabilities
-    counted: int = attrs.field(default=0, init=False)  # episodes since the last computation of shares
     _touched: set[int] = attrs.field(factory=set, init=False)  # regions of these episodes
 
     def __attrs_post_init__(self) -> None:
         bins = self.block.bins
         self.measures = [deque(maxlen=self.block.window) for _ in range(bins)]
         self._use_progress(np.zeros(bins))
-
-    @property
-    def stale(self) -> bool:
-        return self.counted >= self.block.refresh
 
     def refresh(self) -> None:
         found = self.progress.copy()
@@ -106,39 +102,33 @@ class Regions:
         self._touched.update(regions)
         self.counted += len(regions)
 
-    def shape(self) -> dict[str, Any]:
-        block = self.block
-        return {"limits": list(block.limits), "integer": block.integer, "bins": block.bins}
-
     def state_dict(self) -> dict[str, Any]:
         return {
-            "shape": self.shape(),
+            **Part.state_dict(self),
             "measures": [list(measures) for measures in self.measures],
             "progress": self.progress.copy(),
-            "counted": self.counted,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.measures = [deque(map(float, measures), self.block.window) for measures in state["measures"]]
         if len(self.measures) != self.block.bins:
             raise SavedValueError(f"the entry 'measures' is of {len(self.measures)} regions, not of {self.block.bins}")
-        self.counted = saved_count(state, "counted")
+        Part.load_state_dict(self, state)
         self._touched = set(range(len(self.measures)))
         self._use_progress(saved_array(state, "progress", np.float64, self.progress.shape).copy())
 
 
 @attrs.define(eq=False)
-class LearningProgress(SeparateCurriculum):
+class LearningProgress(SeparateCurriculum[Regions]):
     """Separate regions for P parameters."""
 
-    regions: dict[str, Regions]  # [P]
     order: InOrder
     _limits: Ranges = attrs.field(init=False)
     _bins: NDArray[np.int64] = attrs.field(init=False)  # [P]
     _cumulated: Array = attrs.field(init=False)  # [P, largest B - 1] cumulative shares, filled with 1
 
     def __attrs_post_init__(self) -> None:
-        blocks = [regions.block for regions in self.regions.values()]
+        blocks = [regions.block for regions in self.parts.values()]
         self._limits = Ranges([block.limits for block in blocks], [block.integer for block in blocks])
         self._bins = np.array([block.bins for block in blocks], np.int64)
         self._cumulated = np.ones((len(blocks), self._bins.max() - 1))
@@ -146,7 +136,7 @@ class LearningProgress(SeparateCurriculum):
 
     def _use_shares(self) -> None:
         """Draw with the current shares of the regions."""
-        for row, regions in zip(self._cumulated, self.regions.values(), strict=True):
+        for row, regions in zip(self._cumulated, self.parts.values(), strict=True):
             row[: len(regions.shares) - 1] = np.cumsum(regions.shares)[:-1]
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
@@ -158,24 +148,21 @@ class LearningProgress(SeparateCurriculum):
         over = self.order.add(ended)
         if over is None:
             return
-        for column, regions in enumerate(self.regions.values()):
+        for column, regions in enumerate(self.parts.values()):
             measures = measures_of(over, regions.block)
             if measures is not None:
                 regions.add(over.draw_id[:, column].tolist(), measures.tolist())
 
     def changes_due(self) -> Changes:
-        stale = [regions for regions in self.regions.values() if regions.stale]
-        if not stale:
-            return NO_CHANGES
-        for regions in stale:
-            regions.refresh()
-        self._use_shares()
-        return Changes(redraw=True)
+        changes = SeparateCurriculum.changes_due(self)
+        if changes.redraw:
+            self._use_shares()
+        return changes
 
     def stats(self) -> dict[str, float]:
         """Return the mean progress of all regions, and the mean drawn value."""
         tags: dict[str, float] = {}
-        for name, regions in self.regions.items():
+        for name, regions in self.parts.items():
             tags[f"Environment/Learning Progress/{name}"] = float(regions.progress.mean())
             tags[f"Environment/Mean Drawn/{name}"] = float(regions.middles @ regions.shares)
         return tags
@@ -186,14 +173,11 @@ class LearningProgress(SeparateCurriculum):
                 "lesson": _likeliest(regions),
                 "measure": f"progress of {regions.block.measure}",
                 "value": float(regions.progress.max()),
-                "episodes_left": max(regions.block.refresh - regions.counted, 0),
+                "episodes_left": regions.episodes_left,
                 "shares": regions.shares.tolist(),
             }
-            for name, regions in self.regions.items()
+            for name, regions in self.parts.items()
         }
-
-    def parts(self) -> dict[str, Regions]:
-        return self.regions
 
     def state_dict(self) -> dict[str, Any]:
         return {"regions": SeparateCurriculum.state_dict(self), "order": self.order.state_dict()}
@@ -221,6 +205,6 @@ def make_curriculum(settings: Mapping[str, LearningProgressSettings], run: RunCo
         targets=Ranges(
             [block.target_range for block in settings.values()], [block.integer for block in settings.values()]
         ),
-        regions={name: Regions(block) for name, block in settings.items()},
+        parts={name: Regions(block) for name, block in settings.items()},
         order=InOrder(settings, run.num_envs),
     )

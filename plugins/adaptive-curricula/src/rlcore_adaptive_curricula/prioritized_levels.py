@@ -28,8 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    NO_CHANGES,
-    Changes,
     EndedEpisodes,
     EpisodeDraw,
     EpisodeUniforms,
@@ -40,6 +38,7 @@ from rlcore import (
 )
 from rlcore_adaptive_curricula.adaptive import (
     Array,
+    Part,
     Ranges,
     SeparateCurriculum,
     measures_of,
@@ -151,14 +150,15 @@ def mean_ranks(scores: Array) -> Array:
 
 
 @attrs.define(eq=False)
-class LevelReplay:
+class LevelReplay(Part):
     """Draws the levels of one parameter with the shares of the last computation."""
+
+    shaping = ("levels", "first_level", "score", "success")
 
     block: PrioritizedLevelsSettings
     known: LevelScores = attrs.field(init=False)
     shares: Array = attrs.field(init=False)  # [L] probabilities in repeats
     played: NDArray[np.bool_] = attrs.field(init=False)  # [L] whether the level had been played
-    counted: int = attrs.field(default=0, init=False)  # episodes since the last computation of shares
     replay: float = attrs.field(init=False)  # share of episodes that repeat a level
     _cumulated: Array = attrs.field(init=False)  # [L]
     _new: Levels = attrs.field(init=False)  # levels that had not been played
@@ -166,10 +166,6 @@ class LevelReplay:
     def __attrs_post_init__(self) -> None:
         self.known = LevelScores(self.block)
         self.refresh()
-
-    @property
-    def stale(self) -> bool:
-        return self.counted >= self.block.refresh
 
     def refresh(self) -> None:
         self._use_shares(self.known.shares(), self.known.plays > 0)
@@ -195,60 +191,39 @@ class LevelReplay:
             levels[~replayed] = self._new[(fresh * len(self._new)).astype(np.int64)]
         return levels
 
-    def shape(self) -> dict[str, Any]:
-        block = self.block
-        return {
-            "levels": block.levels,
-            "first_level": block.first_level,
-            "score": block.score,
-            "success": block.success,
-        }
-
     def state_dict(self) -> dict[str, Any]:
         return {
-            "shape": self.shape(),
+            **Part.state_dict(self),
             "known": self.known.state_dict(),
             "shares": self.shares.copy(),
             "played": self.played.copy(),
-            "counted": self.counted,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        Part.load_state_dict(self, state)
         self.known.load_state_dict(saved_mapping(state, "known"))
-        self.counted = saved_count(state, "counted")
         shares = saved_array(state, "shares", np.float64, self.shares.shape)
         self._use_shares(shares.copy(), saved_array(state, "played", np.bool_, self.played.shape).copy())
 
 
 @attrs.define(eq=False)
-class PrioritizedLevels(SeparateCurriculum):
+class PrioritizedLevels(SeparateCurriculum[LevelReplay]):
     """Separate levels for P parameters. The ``draw_id`` of an episode is its level, counted from 0."""
-
-    replays: dict[str, LevelReplay]  # [P]
-    _first: Array = attrs.field(init=False)  # [P]
-
-    def __attrs_post_init__(self) -> None:
-        self._first = np.array([replay.block.first_level for replay in self.replays.values()], np.float64)
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         uniforms = self.uniforms(env_index, episodes)  # [K, P, 2]
         levels = np.empty(uniforms.shape[:2], np.int64)
-        for column, replay in enumerate(self.replays.values()):
+        for column, replay in enumerate(self.parts.values()):
             levels[:, column] = replay.draw(uniforms[:, column])
-        return EpisodeDraw(levels + self._first, levels)
+        first = np.array([replay.block.first_level for replay in self.parts.values()], np.float64)
+        return EpisodeDraw(levels + first, levels)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
-        for column, replay in enumerate(self.replays.values()):
+        for column, replay in enumerate(self.parts.values()):
             measures = measures_of(ended, replay.block)
             if measures is not None:
                 replay.known.add(ended.draw_id[:, column], measures)
                 replay.counted += len(measures)
-
-    def changes_due(self) -> Changes:
-        stale = [replay for replay in self.replays.values() if replay.stale]
-        for replay in stale:
-            replay.refresh()
-        return Changes(redraw=True) if stale else NO_CHANGES
 
     def stats(self) -> dict[str, float]:
         """Return the number of played levels, the share of repeats, and the effective number of repeated levels.
@@ -257,7 +232,7 @@ class PrioritizedLevels(SeparateCurriculum):
         equal shares have this perplexity.
         """
         tags: dict[str, float] = {}
-        for name, replay in self.replays.items():
+        for name, replay in self.parts.items():
             shares = replay.shares[replay.shares > 0.0]
             tags[f"Environment/Levels Played/{name}"] = float((replay.known.plays > 0).sum())
             tags[f"Environment/Replay Share/{name}"] = replay.replay
@@ -270,14 +245,11 @@ class PrioritizedLevels(SeparateCurriculum):
             name: {
                 "lesson": f"{int((replay.known.plays > 0).sum())} of {replay.block.levels} levels",
                 "measure": replay.block.score,
-                "episodes_left": max(replay.block.refresh - replay.counted, 0),
+                "episodes_left": replay.episodes_left,
                 "replay_share": replay.replay,
             }
-            for name, replay in self.replays.items()
+            for name, replay in self.parts.items()
         }
-
-    def parts(self) -> dict[str, LevelReplay]:
-        return self.replays
 
 
 def make_curriculum(settings: Mapping[str, PrioritizedLevelsSettings], run: RunContext) -> PrioritizedLevels:
@@ -289,5 +261,5 @@ def make_curriculum(settings: Mapping[str, PrioritizedLevelsSettings], run: RunC
         blocks=settings,
         uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
         targets=Ranges(every, [True] * len(every)),
-        replays={name: LevelReplay(block) for name, block in settings.items()},
+        parts={name: LevelReplay(block) for name, block in settings.items()},
     )

@@ -38,7 +38,9 @@ from rlcore_curriculum.legacy import LegacyTrack, RewardBuffers
 from rlcore_curriculum.lesson_settings import LEGACY, LessonsSettings
 from rlcore_curriculum.samplers import SeededSampler, make_sampler
 from rlcore_curriculum.statistics_seen import StatisticsSeen
-from rlcore_curriculum.tracks import Ended, LessonTrack, Track
+from rlcore_curriculum.tracks import Ended, LessonTrack
+
+Track = LessonTrack | LegacyTrack
 
 
 def make_curriculum(settings: Mapping[str, LessonsSettings], run: RunContext) -> Lessons:
@@ -175,7 +177,7 @@ class Lessons:
             if lesson >= known:
                 raise RunStateError(
                     f"status of parameter {name!r}: it is in lesson number {lesson}, counted from 0, and its "
-                    f"curriculum has {_number(known)}; give it at least as many lessons as in the status"
+                    f"curriculum has {known} of them; give it at least as many lessons as in the status"
                 )
             lessons[column] = lesson
         for column, lesson in lessons.items():
@@ -254,8 +256,8 @@ def _require_lessons(parameter: str, track: Track, saved: Mapping[str, Any]) -> 
     advice = "resume with the lessons of the run"
     if names[: len(before)] != before:
         raise RunStateError(
-            f"environment_parameters.{parameter}: the checkpoint has the lessons {_listed(before)}, and this "
-            f"configuration has {_listed(names)}; {advice}"
+            f"environment_parameters.{parameter}: the checkpoint has the lessons {', '.join(before)}, and this "
+            f"configuration has {', '.join(names)}; {advice}"
         )
     conflict = track.conflict(saved)
     if conflict:
@@ -263,11 +265,3 @@ def _require_lessons(parameter: str, track: Track, saved: Mapping[str, Any]) -> 
         raise RunStateError(
             f"environment_parameters.{parameter}: lesson {lesson!r}, where the checkpoint is, {conflict}; {advice}"
         )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
-
-
-def _number(lessons: int) -> str:
-    return "1 lesson" if lessons == 1 else f"{lessons} lessons"

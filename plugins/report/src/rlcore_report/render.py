@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -22,7 +22,7 @@ from rlcore import cells
 from rlcore_report.charts import SMOOTHINGS, Section
 from rlcore_report.defaults import ChosenValue
 from rlcore_report.episodes import Film
-from rlcore_report.groups import Difference, Group
+from rlcore_report.groups import Group
 from rlcore_report.runs import OTHER, TIMERS, ReportedRun
 from rlcore_report.summary import GroupResult, TimeShare, results, time_shares
 
@@ -42,7 +42,7 @@ class Report:
         groups: The groups of runs.
         behaviors: The behaviors that are shown.
         sections: The charts.
-        differences: The keys in which runs differ; empty for one run.
+        differences: The keys in which runs differ, with the values of each group; empty for one run.
         chosen: The keys in which a single configuration differs from the defaults.
         no_defaults: The reason why ``chosen`` is unknown; empty if it is known.
         films: Films of episodes.
@@ -54,7 +54,7 @@ class Report:
     groups: Sequence[Group]
     behaviors: Sequence[str]
     sections: Sequence[Section]
-    differences: Sequence[Difference] = ()
+    differences: Mapping[str, tuple[tuple[str, ...], ...]] = {}
     chosen: Sequence[ChosenValue] = ()
     no_defaults: str = ""
     films: Sequence[Film] = ()
