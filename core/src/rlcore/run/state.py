@@ -28,7 +28,7 @@ from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import model_of, spec_state
-from rlcore.storage.checkpoints import model_of_path
+from rlcore.storage.checkpoints import models_at
 
 
 @attrs.define(eq=False)
@@ -236,7 +236,7 @@ class RunState:
             path = behavior.settings.init_path
             if path is not None:
                 taken_from = f"behaviors.{name}.init_path {path!r}"
-                model = model_of_path(self.context.absolute(path), name, taken_from)
+                model = model_of(models_at(self.context.absolute(path), taken_from), name, taken_from)
             elif models is not None:
                 taken_from = origin
                 model = model_of(models, name, origin)
