@@ -33,7 +33,6 @@ from rlcore.storage.checkpoints import (
     find_checkpoints,
     is_intact,
     newest_intact,
-    saved_models,
 )
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.files.access import (
@@ -364,12 +363,6 @@ def _summary(line: bytes) -> SavedSummary | None:
 
 
 # ---------------------------------------------------------------- runs that a new run begins with
-
-
-def models_of_run(directory: RunDirectory, run_id: str) -> dict[str, Any]:
-    """The saved models, by behavior, of another run in the results directory of ``directory``."""
-    checkpoints = directory.path.parent / run_id / CHECKPOINTS
-    return saved_models(checkpoints, f"checkpoint_settings.initialize_from {run_id!r}")
 
 
 def status_of_run(directory: RunDirectory, plugins: Plugins, run: str, origin: str) -> Mapping[str, Any]:

@@ -103,7 +103,6 @@ class Rollout:
         memory: [(T + 1) * S, M] what was remembered at each observation; None without memory.
         table: The sequences of all ranks; None without memory.
         stats: Statistics of the update, by tag.
-        exchanged: Advantages of this rank [T, S], their version, and those of all ranks, [T* * S*].
     """
 
     raw_inputs: Inputs
@@ -120,7 +119,6 @@ class Rollout:
     memory: Tensor | None
     table: SequenceTable | None
     stats: dict[str, Statistic] = attrs.field(factory=dict)
-    exchanged: tuple[Tensor, int, Tensor] | None = None
 
     def minibatch(self, advantages: Tensor, returns: Tensor) -> Minibatch:
         """Return all places as one minibatch, those without a transition included.
