@@ -35,8 +35,7 @@ from rlcore.run.components import (
     make_environment,
     settings_of,
 )
-from rlcore.run.curricula.curricula import make_curricula
-from rlcore.run.curricula.parameters import target_feed
+from rlcore.run.curricula.curricula import target_feed
 from rlcore.run.evaluation.episodes import PlayedEnvironment
 from rlcore.run.evaluation.evaluate import Evaluator, specs_mismatch
 from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed
@@ -156,8 +155,7 @@ class SavedRun:
             problem = specs_mismatch(self.specs, environment.behaviors)
             if problem:
                 raise ConfigError(f"environment {settings.id or settings.type!r}: {problem}", key=("environment",))
-            curricula = make_curricula(config.environment_parameters, self.plugins, context)
-            feed = target_feed(list(curricula.values()), environment, name) if curricula else None
+            feed = target_feed(config.environment_parameters, self.plugins, context, environment, name)
             yield PlayedEnvironment(environment, name, feed=feed)
 
     def evaluate(
