@@ -137,7 +137,7 @@ def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 @pytest.mark.parametrize("symptom", SICK["too_large"])
-def test_a_number_that_is_too_large_to_learn_from_is_blamed_and_not_the_learning_rate(
+def test_a_number_that_is_too_large_to_learn_from_is_named(
     run_rlcore: RunRlcore, working: Path, sick: Any, symptom: str
 ) -> None:
     sick(symptom)

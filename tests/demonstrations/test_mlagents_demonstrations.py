@@ -177,13 +177,13 @@ def test_a_file_cut_anywhere_is_refused_in_one_line(tmp_path: Path, place: str) 
 
 REFUSED = {
     "empty": (b"", "is empty"),
-    "another file": (b"\x89PNG" + bytes(100), "not a demonstration of ML-Agents: the metadata has 10249 bytes"),
+    "another file": (b"\x89PNG" + bytes(100), "the metadata, which has 10249 bytes.*not a demonstration of ML-Agents"),
     "a pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1", "not a demonstration of ML-Agents"),
     "a later version": (file_of(brain(2), [], meta=metadata(1, version=7)), "has version 7 of the format"),
     "no end of a length": (b"\xff" * 200, "the length of the metadata cannot be read"),
     "a vast step": (
         file_of(brain(branches=[5]), [], meta=metadata(1), tail=False) + varint(1 << 31),
-        "step 0 has 2147483648 bytes",
+        "within step 0, which has 2147483648 bytes",
     ),
     "a step that is cut off": (
         file_of(brain(branches=[5]), [], meta=metadata(1), tail=False) + varint(1000) + b"x",
@@ -310,9 +310,9 @@ def test_images(tmp_path: Path, name: str) -> None:
 
 BAD_PICTURES = {
     "of another size": (png(pixels(3)), [HEIGHT, WIDTH + 1, 3], [], "4 by 6 pixels instead of 4 by 7"),
-    "cut off": (png(pixels(3))[:-20], [*LAST, 3], [], "ends too early"),
-    "damaged": (png(pixels(3))[:60] + b"\xff" * 30 + png(pixels(3))[90:], [*LAST, 3], [], "cannot be read|ends too"),
-    "no image": (b"", [*LAST, 3], [], "has no image"),
+    "cut off": (png(pixels(3))[:-40], [*LAST, 3], [], "cannot be read"),
+    "damaged": (png(pixels(3))[:60] + b"\xff" * 30 + png(pixels(3))[90:], [*LAST, 3], [], "cannot be read"),
+    "no image": (b"", [*LAST, 3], [], "is not a PNG image"),
     "another format": (b"GIF89a", [*LAST, 3], [], "is not a PNG image"),
     "too few channels": (png(pixels(3)), [*LAST, 5], [], "has 3 channels in its images instead of 5"),
     "another mapping": (png(pixels(3)), [*LAST, 2], [0, 2, 1], "maps 3 channels of 3 to 2"),

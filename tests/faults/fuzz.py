@@ -315,6 +315,7 @@ def main() -> int:
     parser.add_argument("--from", type=int, default=0, dest="first", help="number of the first trial")
     arguments = parser.parse_args()
     logging.disable()
+    sys.dont_write_bytecode = True  # what a refusal imports would be written in a trial
     np.seterr(all="ignore")
     faulthandler.enable()
     watch, failed = Watch(), False

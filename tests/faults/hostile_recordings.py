@@ -139,7 +139,7 @@ def of_steps(*steps: bytes, meta: bytes | None = None) -> Callable[[Path], None]
 
 DEMONSTRATIONS: dict[str, tuple[Callable[[Path], None], str]] = {
     "empty": (demonstration(b""), "is empty"),
-    "a pipe": (demonstration_pipe, "is a named pipe, not a regular file"),
+    "a pipe": (demonstration_pipe, "is not a regular file"),
     "of zeros": (sparse_demonstration, "step 1 is empty"),
     "noise": (demonstration(bytes(range(255, 0, -1)) * 40), "cannot be read"),
     "with a vast step": (
@@ -164,7 +164,7 @@ RECORDINGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a virtual dataset": (changed(virtual), "has its data in another file"),
     "a vast array": (changed(vast), "declares 8,000,000,000,000 bytes and stores 0"),
     "a group within itself": (changed(circular), "cannot be read"),
-    "a pipe": (pipe, "is a named pipe, not a regular file"),
+    "a pipe": (pipe, "is not a regular file"),
     "damaged": (damaged, "cannot be read"),
     "a thousand billion steps": (described(total_steps=10**15), "need .* of memory"),
     "a vast observation": (described(observation_space=space(shape=[1 << 20, 1 << 20])), "an invalid shape"),

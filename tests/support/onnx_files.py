@@ -16,6 +16,7 @@ from rlcore import (
     BehaviorSpec,
     ExportAbout,
     Exporter,
+    ExporterSpec,
     RunConfig,
     RunContext,
     load_plugins,
@@ -49,12 +50,13 @@ class ExportedPolicy:
     path: Path
 
 
-def exporter(profile: str, directory: Path) -> Exporter:
-    """The exporter with a profile."""
+def exporter(directory: Path, **settings: Any) -> Exporter:
+    """The exporter with the block ``export.onnx``."""
     plugins = load_plugins(selection_from(None, {}, (), False, used=(EXPORTER,)))
-    spec = plugins.exporter(EXPORTER)
+    spec = plugins.record(ExporterSpec, EXPORTER)
     run = RunContext(RunConfig(behaviors={"Walker": BehaviorSettings()}), plugins, directory, 1, 1)
-    return plugins.create_exporter(spec, checked_block(spec, {"profile": profile}), run)
+    created: Exporter = plugins.create(spec, settings=checked_block(spec, settings), run=run)
+    return created
 
 
 def export(kind: str, directory: Path, profile: str = "generic", seed: int = 1) -> ExportedPolicy:
@@ -69,7 +71,7 @@ def _file(kind: str, profile: str, seed: int) -> bytes:
     """What the exporter writes. Many tests read a file of the same policy, and exporting takes most of their time."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / "policy.onnx"
-        export_policy(_policy(kind, seed), BEHAVIORS[kind], path, profile)
+        export_policy(_policy(kind, seed), BEHAVIORS[kind], path, profile=profile)
         return path.read_bytes()
 
 
@@ -80,9 +82,9 @@ def _policy(kind: str, seed: int) -> Any:
     )
 
 
-def export_policy(policy: Any, behavior: BehaviorSpec, path: Path, profile: str = "generic") -> None:
-    """Export ``policy`` to ``path``."""
-    exporter(profile, path.parent).export(policy, behavior, path, ABOUT)
+def export_policy(policy: Any, behavior: BehaviorSpec, path: Path, **settings: Any) -> str | None:
+    """Export ``policy`` to ``path``, and return the report."""
+    return exporter(path.parent, **settings).export(policy, behavior, path, ABOUT)
 
 
 def random_mask(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> NDArray[np.bool_] | None:

@@ -215,7 +215,7 @@ def test_no_agent_that_was_lost_leaves_a_rollout_as_it_was(make_trainer: MakeTra
 def test_a_rollout_that_an_earlier_version_saved_is_completed(
     make_trainer: MakeTrainer, turns: bool, shared: bool, memory: Any
 ) -> None:
-    """An earlier version saved no parameters of distributions, and the critic's memory before the first row alone."""
+    """An earlier version saved no parameters of distributions. With memory, its transitions are left out."""
     settings: dict[str, Any] = {"network": {"memory": memory}, "shared_critic": shared, "buffer_size": 60}
     script = Script(turns)
     trainer = make_trainer(script, **settings)
@@ -234,14 +234,16 @@ def test_a_rollout_that_an_earlier_version_saved_is_completed(
         older["memory"]["critic"] = trainer.buffer.memory[0, :, -8:].copy()
     resumed = make_trainer(Script(turns), **settings)
     resumed.load_state_dict(older)
+    if memory is not None:
+        assert resumed.buffer.size == 0 and resumed.rollout_start == resumed.steps
+        np.testing.assert_array_equal(resumed.buffer.seen["seen"][0], batch.observations["seen"])
+        while not resumed.ready():
+            resumed.act(batch)
+            batch = script.batch()
+            resumed.observe(None, batch)
+        resumed.update()
+        return
     completed = resumed.state_dict()
     assert completed["buffer"].keys() == whole["buffer"].keys() and len(whole["buffer"]["final_rows"]) > 3
-    names = ("columns", "logits") if memory is None else ("columns", "logits", "memory")
-    for name in names:
+    for name in ("columns", "logits"):
         np.testing.assert_allclose(completed["buffer"][name], whole["buffer"][name], atol=1e-5, err_msg=name)
-    if memory is not None:
-        critic = [state["buffer"]["final_memory"][:, -8:] for state in (completed, whole)]
-        np.testing.assert_allclose(*critic, atol=1e-5)
-        for name in ("acting", "critic"):
-            expected = whole["memory"]["acting" if shared else name]
-            np.testing.assert_allclose(completed["memory"][name], expected, atol=1e-5)

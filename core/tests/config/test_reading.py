@@ -104,8 +104,8 @@ def test_a_byte_order_mark_is_not_part_of_the_first_key(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("none.yaml", r"none\.yaml: no such file"),
-        ("", "is a directory, not a regular file; this is not a conf"),
-        ("pipe.yaml", r"pipe\.yaml: is a named pipe, not a regular file"),
+        ("", "cannot be read: Is a directory; this is not a conf"),
+        ("pipe.yaml", r"pipe\.yaml: is not a regular file"),
         ("walker", "is a run; resume it with --resume --run-id walker"),
         ("CartPole", r"CartPole: no such file; did you mean '.*cartpole\.yaml'\?"),
         ("latin.yaml", r"latin\.yaml:2: not UTF-8"),

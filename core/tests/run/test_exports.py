@@ -17,7 +17,8 @@ import yaml
 from rlcore.errors import EXIT_PLUGIN, EXIT_RUN_STATE, ConfigError, PluginError, RunStateError
 from rlcore.run.run import Run
 from rlcore.run.saved.data import read_run
-from rlcore.storage.run_files import ExportedFiles, read_mark
+from rlcore.storage.run_files import read_mark
+from rlcore.storage.status import of_end
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -130,8 +131,8 @@ def test_without_checkpoints_the_last_policies_of_all_behaviors_are_exported(mak
     for name in ("Left", "Right"):
         found = recorded(files(), name)
         assert found[last] == f"checkpoints/{last}/{name}.safetensors" and found["final"] == f"{name}.json"
-    listed = ExportedFiles({"Left.json.onnx": 5, "Left.onnx": 5, "Left-5.onnx": 5, "Right.onnx": 4})
-    assert [listed.of_end(name, 5, names) for name in names] == [["Left.onnx"], ["Left.json.onnx"], []]
+    listed = {"Left.json.onnx": 5, "Left.onnx": 5, "Left-5.onnx": 5, "Right.onnx": 4}
+    assert [of_end(name, 5, names, listed) for name in names] == [["Left.onnx"], ["Left.json.onnx"], []]
 
 
 def test_exports_do_not_change_what_is_learned(make_run: Any, files: Any) -> None:

@@ -145,4 +145,3 @@ def test_the_table_fits_80_columns_and_takes_names_literally(capsys: pytest.Capt
     joined = ["".join(parts) for parts in zip(*cells, strict=True)]
     assert joined == CASES["table"]["cells"]
     assert len(HEADINGS) == len(joined)
-    assert lines[-1] == "not waited for: too long episodes of [b]Agent in the environments [3, 7]"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import RunStateError
-from rlcore_adaptive_curricula.learning_progress import LearningProgress, make_curriculum
+from rlcore_adaptive_curricula.learning_progress import LearningProgress
 from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
 
 Block = dict[str, Any]
@@ -25,7 +25,7 @@ def made(simulation: Any) -> Callable[..., LearningProgress]:
     """Create the curriculum of parameters: ``made(width=WIDTH)``."""
 
     def make(**blocks: Block) -> LearningProgress:
-        return make_curriculum({n: LearningProgressSettings(**block) for n, block in blocks.items()}, simulation.run)
+        return LearningProgress({n: LearningProgressSettings(**block) for n, block in blocks.items()}, simulation.run)
 
     return make
 
@@ -107,30 +107,12 @@ def test_it_is_the_plain_model(
     assert [each[:2] for each in loop.begun] == [each[:2] for each in begun]
     np.testing.assert_allclose([each[2] for each in loop.begun], [each[2] for each in begun], rtol=0, atol=1e-9)
     for name in given_blocks:
-        np.testing.assert_allclose(curriculum.regions[name].shares, model.shares[name], atol=1e-12)
+        np.testing.assert_allclose(curriculum.parts[name].shares, model.shares[name], atol=1e-12)
 
 
 def feed(curriculum: LearningProgress, told: Any, region: int, returns: list[float]) -> None:
     curriculum.episodes_ended(told([[region]] * len(returns), returns))
     curriculum.advance({})
-
-
-def test_only_the_latest_episodes_of_a_region_are_compared(made: Any, told: Any) -> None:
-    curriculum = made(width=WIDTH)
-    feed(curriculum, told, 0, [9.0, 9.0, 9.0, 1.0, 1.0, 1.0])
-    assert curriculum.stats()["Environment/Learning Progress/width"] == 8.0 / 4
-    feed(curriculum, told, 0, [1.0, 1.0, 1.0])
-    assert curriculum.stats()["Environment/Learning Progress/width"] == 0.0
-
-
-def test_evaluations_play_all_there_is_alike(made: Any, told: Any) -> None:
-    curriculum = made(width=WIDTH)
-    feed(curriculum, told, 0, [0.0, 0.0, 1.0, 1.0])
-    env_index = np.arange(5)
-    values = np.concatenate([curriculum.draw_target(env_index, np.full(5, e))[:, 0] for e in range(1000)])
-    assert [np.mean((values >= low) & (values < low + 0.5)) for low in (0.0, 0.5, 1.0, 1.5)] == pytest.approx(
-        [0.25] * 4, abs=0.03
-    )
 
 
 def test_a_state_of_other_settings_is_refused(made: Any) -> None:
@@ -159,15 +141,3 @@ def test_stats_and_status_show_the_drawn_regions(made: Any, told: Any) -> None:
         "lesson": "[1.5, 2]", "measure": "progress of reward", "value": 1.0, "episodes_left": 3,
         "shares": pytest.approx([0.05, 0.05, 0.05, 0.85]),
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(("block", "whole"), [(WIDTH, False), (START, True)])
-def test_the_mean_drawn_is_that_of_what_is_drawn(
-    made: Any, told: Any, all_draws: Any, block: Block, whole: bool
-) -> None:
-    curriculum = made(p=block)
-    assert (set(all_draws(curriculum, 100)[0][:, 0]) == set(range(1, 9))) == whole
-    feed(curriculum, told, 3, [0.0, 0.0, 1.0, 1.0])
-    values, _ = all_draws(curriculum, 4000)
-    spread = 5 * values.std() / math.sqrt(len(values))
-    assert curriculum.stats()["Environment/Mean Drawn/p"] == pytest.approx(values.mean(), abs=spread)

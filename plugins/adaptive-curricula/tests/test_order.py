@@ -57,11 +57,11 @@ class Crowd:
 
 
 def ranges(run: Any, **blocks: Mapping[str, Any]) -> adr.AutomaticDomainRandomization:
-    return adr.make_curriculum({name: AdrSettings(**(ADR | block)) for name, block in blocks.items()}, run)
+    return adr.AutomaticDomainRandomization({name: AdrSettings(**(ADR | block)) for name, block in blocks.items()}, run)
 
 
 def regions(run: Any) -> learning_progress.LearningProgress:
-    return learning_progress.make_curriculum({"length": LearningProgressSettings(limits=(0.0, 1.0), bins=2)}, run)
+    return learning_progress.LearningProgress({"length": LearningProgressSettings(limits=(0.0, 1.0), bins=2)}, run)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_failures_that_end_together_are_not_progress(simulation: Any, run: Any) 
         crowd.play(500)
         for _ in range(2):
             crowd.play(500)
-            found += curriculum.regions["length"].progress.tolist()
+            found += curriculum.parts["length"].progress.tolist()
     assert np.mean(found) < 0.22
 
 

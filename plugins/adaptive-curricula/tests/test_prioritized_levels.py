@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import RunStateError
-from rlcore_adaptive_curricula.prioritized_levels import PrioritizedLevels, make_curriculum
+from rlcore_adaptive_curricula.prioritized_levels import PrioritizedLevels
 from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 
 Block = dict[str, Any]
@@ -24,7 +24,7 @@ def made(simulation: Any) -> Callable[..., PrioritizedLevels]:
     """Create the curriculum of parameters: ``made(seed=SEEDS)``."""
 
     def make(**blocks: Block) -> PrioritizedLevels:
-        return make_curriculum({n: PrioritizedLevelsSettings(**block) for n, block in blocks.items()}, simulation.run)
+        return PrioritizedLevels({n: PrioritizedLevelsSettings(**block) for n, block in blocks.items()}, simulation.run)
 
     return make
 
@@ -139,7 +139,7 @@ def test_it_is_the_plain_model(simulation: Any, made: Any, block: Block, seed: i
         loop.step()
     model = PlainReplay(block, simulation.uniform_of)
     assert loop.begun == simulation.plain_loop(model, outcome, seed, steps)
-    shares = curriculum.replays["seed"].shares
+    shares = curriculum.parts["seed"].shares
     expected = [model.shares.get(level, 0.0) for level in range(block["levels"])]
     np.testing.assert_allclose(shares, expected, rtol=1e-9, atol=1e-15)
 
@@ -160,46 +160,11 @@ def test_before_anything_was_played_all_levels_are_new_and_after_everything_was_
         assert curriculum.stats()["Environment/Replay Share/seed"] == 1.0
 
 
-def test_what_succeeds_now_and_then_is_what_can_be_learned(made: Any, told: Any) -> None:
-    block = SEEDS | {"levels": 3, "score": "learnability", "success": 1.0, "staleness": 0.0, "temperature": 0.1}
-    curriculum = made(seed=block)
-    never, always = [(0, 0.0)] * 8, [(1, 1.0)] * 8
-    play(curriculum, told, [*never, *always])  # scores that only rounding tells apart are equal
-    assert curriculum.replays["seed"].shares.tolist() == pytest.approx([0.5, 0.5, 0.0])
-    play(curriculum, told, [(2, 1.0), (2, 0.5)] * 4)
-    assert curriculum.replays["seed"].shares[2] > 0.99
-    scores = curriculum.replays["seed"].known.scores()
-    assert scores.tolist() == pytest.approx(
-        [0.1 * 0.9, 0.9 * 0.1, 0.25]
-    )  # by Laplace's rule: 1 of 10, 9 of 10, 5 of 10
-
-
-@pytest.mark.parametrize("temperature", [0.1, 1.0])
-def test_levels_with_equal_scores_are_replayed_alike(made: Any, told: Any, temperature: float) -> None:
-    curriculum = made(seed={"levels": 100, "refresh": 1, "temperature": temperature, "staleness": 0.0})
-    shares = curriculum.replays["seed"]
-    play(curriculum, told, [(level, 0.0) for level in range(100)])  # nothing has changed yet in any of them
-    assert shares.shares.tolist() == pytest.approx([0.01] * 100)
-    play(curriculum, told, [(level, 0.0) for level in range(100)])  # never a success: all changes are 0
-    assert shares.shares.tolist() == pytest.approx([0.01] * 100)
-    play(curriculum, told, [(7, 1.0)])
-    weights = np.where(np.arange(100) == 7, 1.0, 51.0 ** (-1 / temperature))  # ranks 1, and the mean of 2 to 100
-    assert shares.shares.tolist() == pytest.approx((weights / weights.sum()).tolist())
-
-
 def test_a_level_whose_share_is_too_small_for_a_number_is_still_known(made: Any, told: Any) -> None:
     curriculum = made(seed=SEEDS | {"levels": 4, "staleness": 0.0, "temperature": 0.0005})
     play(curriculum, told, [(0, 0.0), (0, 1.0), (1, 0.0), (1, 5.0), (2, 0.0), (2, 3.0)])
-    assert curriculum.replays["seed"].shares.tolist() == [0.0, 1.0, 0.0, 0.0]
+    assert curriculum.parts["seed"].shares.tolist() == [0.0, 1.0, 0.0, 0.0]
     assert curriculum.stats()["Environment/Replay Share/seed"] == 0.75
-
-
-def test_evaluations_play_all_levels_alike(made: Any, told: Any) -> None:
-    curriculum = made(seed=SEEDS | {"first_level": 10})
-    play(curriculum, told, [(0, 0.0), (0, 1.0)])
-    env_index = np.arange(5)
-    values = np.concatenate([curriculum.draw_target(env_index, np.full(5, e))[:, 0] for e in range(1000)])
-    assert [np.mean(values == level) for level in range(10, 16)] == pytest.approx([1 / 6] * 6, abs=0.025)
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,6 @@ def test_parameters_of_evaluations_are_checked_in_their_block(errors: Any) -> No
     ]
 
 
-def test_several_mistakes_are_several_lines_in_the_order_of_the_file(errors: Any) -> None:
-    text = SHORT.replace("behavior: B\n", "behavior: X\n").replace("uniform", "even").replace("st_dev: 1", "st_dev: -1")
-    assert [line.split(": ")[0] for line in errors(text)] == ["c.yaml:7", "c.yaml:13", "c.yaml:20"]
-
-
 def test_what_is_right_is_read_as_it_is_written_with_the_defaults_of_ml_agents(load: Any) -> None:
     config = load(SHORT)
     blocks = {name: parameter.curriculum for name, parameter in config.environment_parameters.items()}

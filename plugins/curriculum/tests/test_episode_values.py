@@ -49,22 +49,6 @@ def test_the_number_of_an_episode_depends_on_parameter_environment_and_episode(m
         ]
 
 
-def test_parameters_environments_and_episodes_have_separate_numbers(make: Any) -> None:
-    lessons = make(TEXT.replace("{seed: 3}", "{}"))
-    env_index, episodes = np.repeat(np.arange(4), 200), np.tile(np.arange(200), 4)
-    values = lessons.draw(env_index, episodes).values
-    assert len(set(((values[:, 0] - 2) / 2).round(12)) | set(values[:, 1].round(12))) == 1600
-
-
-def test_it_does_not_matter_what_is_asked_for_together(make: Any) -> None:
-    pairs = [(env, episode) for env in (2, 0, 3) for episode in (255, 256, 5, 2800)]
-    lessons = make(TEXT)
-    together = drawn(lessons, *zip(*pairs, strict=True))
-    assert [drawn(make(TEXT), [env], [episode])[0] for env, episode in pairs] == together
-    assert drawn(lessons, *zip(*pairs, strict=True)) == together
-    assert drawn(lessons, *zip(*reversed(pairs), strict=True)) == together[::-1]
-
-
 @pytest.mark.parametrize(("seed", "num_envs"), [(8, 4), (7, 9)])
 def test_numbers_depend_on_the_runs_seed_and_not_on_num_envs(make: Any, seed: int, num_envs: int) -> None:
     one, other = drawn(make(TEXT), [0, 1], [3, 4]), drawn(make(TEXT, seed=seed, num_envs=num_envs), [0, 1], [3, 4])

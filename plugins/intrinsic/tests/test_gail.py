@@ -167,7 +167,9 @@ def test_minibatches_have_as_many_transitions_of_the_expert_as_of_the_agents(
     assert [len(steps) for steps in drawn.steps] == [4, 4, 4, 3] * 50
     assert set(np.concatenate(drawn.steps)) == set(range(recording.transitions)), "some are never drawn"
     for name, array in recording.observations.items():
-        np.testing.assert_array_equal(reward.expert.all().observations[name], array[recording.rows])
+        np.testing.assert_array_equal(
+            reward.expert.take(np.arange(len(reward.expert))).observations[name], array[recording.rows]
+        )
 
 
 def test_observations_are_normalized_by_expert_and_agents_in_equal_parts(make_gail: Any, rollout: Rollout) -> None:
@@ -178,7 +180,7 @@ def test_observations_are_normalized_by_expert_and_agents_in_equal_parts(make_ga
     np.testing.assert_allclose(reward.state_dict()["model"]["inputs.normalizer.mean"], rows.mean(0), rtol=1e-5)
 
 
-@pytest.mark.parametrize("damaged", ["model", "optimizer", "generator"])
+@pytest.mark.parametrize("damaged", ["model", "optimizer"])
 def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(
     make_gail: Any, rollout: Rollout, damaged: str
 ) -> None:
@@ -186,8 +188,8 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(
     other.update(rollout(1))
     before, state = reward.state_dict(), other.state_dict()
     state[damaged] = {**state[damaged]}
-    del state[damaged][{"model": "beta", "optimizer": "mean", "generator": "state"}[damaged]]
-    with pytest.raises(RunStateError, match=r"beta|'mean'|generator of reward 'gail'"):
+    del state[damaged][{"model": "beta", "optimizer": "mean"}[damaged]]
+    with pytest.raises(RunStateError, match=r"beta|'mean'"):
         reward.load_state_dict(state)
     assert_equal(before, reward.state_dict())
 

@@ -72,8 +72,8 @@ def test_each_step_has_the_action_that_ml_agents_pairs_with_it(tmp_path: Path) -
     """The loader of ML-Agents takes the action beside an observation, and reward and end of the next step."""
     recording = random_recording(BEHAVIORS["branches"], [3, 1, 5])
     write(tmp_path / "Walker", recording)
-    with DemonstrationFile(tmp_path / "Walker" / "Walker.demo") as file:
-        pairs = list(file.pairs())
+    file = DemonstrationFile(tmp_path / "Walker" / "Walker.demo")
+    pairs = list(file.pairs())
     assert len(pairs) == 9 + 3
     paired = [(one, other.agent_info) for one, other in pairwise(pairs) if not one.agent_info.done]
     assert [list(one.action_info.discrete_actions) for one, _ in paired] == recording.actions.discrete.tolist()

@@ -266,13 +266,10 @@ def test_every_behavior_has_a_recording_when_the_block_ends(
     assert "discard" not in counts.calls
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError], ids=lambda error: error.__name__)
-def test_a_block_that_fails_leaves_nothing(
-    tmp_path: Path, counts: CountsFormat, record: Record, error: type[BaseException]
-) -> None:
-    with pytest.raises(error), record("A", "B") as recorders:  # noqa: PT012
+def test_a_block_that_fails_leaves_nothing(tmp_path: Path, counts: CountsFormat, record: Record) -> None:
+    with pytest.raises(KeyboardInterrupt), record("A", "B") as recorders:  # noqa: PT012
         hand_over(recorders["A"], 3)
-        raise error
+        raise KeyboardInterrupt
     assert counts.calls == ["write", "discard", "discard"] and not os.listdir(tmp_path)
 
 

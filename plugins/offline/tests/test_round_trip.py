@@ -9,8 +9,6 @@ import gymnasium
 import minari
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from minari.dataset.minari_storage import MinariStorage
 
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Recording, RecordingAbout
@@ -66,17 +64,6 @@ def test_every_behavior_comes_back_exactly(write, name: str, masked: bool) -> No
     assert recording_problem(recording) is None
 
 
-@settings(deadline=None)
-@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12))
-def test_episodes_of_any_lengths_come_back(tmp_path_factory, lengths: list[int]) -> None:
-    path = tmp_path_factory.mktemp("ragged") / "A"
-    recording = random_recording(BEHAVIORS["hybrid_branches"], lengths, masked=True)
-    writer = MinariFormat().writer(path, recording.behavior, RecordingAbout())
-    writer.write(recording)
-    writer.close()
-    same(MinariFormat().read(path, "A"), recording)
-
-
 def test_episodes_without_a_mask_allow_everything_beside_those_with_one(write) -> None:
     behavior = BEHAVIORS["hybrid_branches"]
     parts = [
@@ -107,16 +94,6 @@ def test_minari_opens_it_with_the_environment_it_came_from(write) -> None:
 
 
 # ------------------------------------------------------------ nothing half done
-
-
-def test_nothing_is_there_before_the_end_and_nothing_stays_of_what_was_given_up(tmp_path: Path) -> None:
-    recording = random_recording(BEHAVIORS["discrete"], [3])
-    for end, left in (("discard", set()), ("close", {"A"})):
-        writer = MinariFormat().writer(tmp_path / "to/A", recording.behavior, RecordingAbout())
-        writer.write(recording)
-        assert not (tmp_path / "to/A").exists()
-        getattr(writer, end)()
-        assert set(os.listdir(tmp_path / "to")) == left
 
 
 def test_what_exists_is_never_replaced(tmp_path: Path) -> None:

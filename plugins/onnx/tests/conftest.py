@@ -1,4 +1,4 @@
-"""Needs `rlcore-onnx[torch-export]` and pytest installed."""
+"""Needs `rlcore-onnx[torch]` and pytest installed."""
 
 from __future__ import annotations
 
@@ -12,25 +12,11 @@ import onnxruntime
 import pytest
 import torch
 from numpy.typing import NDArray
+from onnx_files import export_policy
 
-from rlcore import (
-    BehaviorSettings,
-    BehaviorSpec,
-    ExportAbout,
-    ObservationSpec,
-    RunConfig,
-    RunContext,
-    load_plugins,
-    selection_from,
-)
-from rlcore_onnx.exporter import OnnxExporter
-from rlcore_onnx.settings import OnnxSettings
+from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import Actor, ActorPolicy, Backend, Gaussian, MemorySettings, NetworkSettings
 
-ABOUT = ExportAbout(
-    run_id="walker", step=500, behavior_steps=300, trainer_type="ppo", rlcore_version="0.1.0",
-    configuration_sha256="0" * 64,
-)  # fmt: skip
 STATE = ObservationSpec("state", (5,), np.float32)
 CAMERA = ObservationSpec("camera", (20, 24, 3), np.uint8, "image")
 LOW, HIGH = np.array([-2.0, 0.0, -1.0], np.float32), np.array([1.0, 5.0, 1.0], np.float32)
@@ -79,21 +65,14 @@ def make_policy(make_behavior: Callable[..., BehaviorSpec]) -> Callable[..., Act
 
 
 @pytest.fixture
-def run_context(tmp_path: Path) -> RunContext:
-    """The run that an exporter is created for."""
-    plugins = load_plugins(selection_from(None, {}, (), False, used=("rlcore-onnx/onnx",)))
-    return RunContext(RunConfig(behaviors={"Walker": BehaviorSettings()}), plugins, tmp_path, 1, 1)
-
-
-@pytest.fixture
-def export(tmp_path: Path, run_context: RunContext) -> Callable[..., Path]:
+def export(tmp_path: Path) -> Callable[..., Path]:
     """Export a policy with ``settings``, and return the file."""
 
     def exported(policy: Any, behavior: BehaviorSpec | None = None, **settings: Any) -> Path:
         directory = tmp_path / "exported"
         directory.mkdir(exist_ok=True)
         path = directory / f"{len(list(directory.iterdir()))}.onnx"
-        OnnxExporter(OnnxSettings(**settings), run_context).export(policy, behavior or policy.behavior, path, ABOUT)
+        export_policy(policy, behavior or policy.behavior, path, **settings)
         return path
 
     return exported

@@ -1,8 +1,7 @@
-"""A file that is not its policy, or not a valid model, gets no name; missing packages are found before a run starts."""
+"""A file that is not its policy, or not a valid model, is not written."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from onnx_files import export_policy
 
-import rlcore_onnx.file
-from rlcore import ConfigError, ExportAbout, PluginError, RunContext
-from rlcore.run.export import OpenExporter
-from rlcore_onnx.exporter import OnnxExporter
-from rlcore_onnx.settings import OnnxSettings
+import rlcore_onnx.exporter
+from rlcore import PluginError
+from rlcore_onnx.conversion import LOGITS
 
 Tamper = Callable[[onnx.ModelProto], None]
-ABOUT = ExportAbout(
-    run_id="walker", step=500, behavior_steps=300, trainer_type="ppo", rlcore_version="0.1.0",
-    configuration_sha256="0" * 64,
-)  # fmt: skip
 
 
 def changed_weights(model: onnx.ModelProto) -> None:
@@ -35,29 +29,24 @@ def changed_weights(model: onnx.ModelProto) -> None:
 
 
 def without(operator: str) -> Tamper:
-    """Replace the first node of a kind by one that passes its first input through."""
+    """Replace the first node of a kind in the normalizer by one that passes its first input through."""
 
     def tamper(model: onnx.ModelProto) -> None:
-        node = next(node for node in model.graph.node if node.op_type == operator)
+        node = next(node for node in model.graph.node if node.op_type == operator and "normalizer" in node.name)
         node.op_type = "Identity"
         del node.input[1:], node.attribute[:]
 
     return tamper
 
 
-def without_output(name: str, other: str) -> Tamper:
-    """Give the output ``name`` the value of the output ``other``."""
+def returning(output: str, other: str) -> Tamper:
+    """Give ``output`` the value of the tensor ``other``."""
 
     def tamper(model: onnx.ModelProto) -> None:
-        node, source = (next(n for n in model.graph.node if n.output[0] == each) for each in (name, other))
-        node.input[0] = source.input[0]
+        next(node for node in model.graph.node if node.output[0] == output).output[0] = "unused"
+        model.graph.node.append(helper.make_node("Identity", [other], [output]))
 
     return tamper
-
-
-def stale_memory(model: onnx.ModelProto) -> None:
-    """Return the memory before the step."""
-    next(node for node in model.graph.node if node.output[0] == "memory_out").input[0] = "memory"
 
 
 def unmasked(model: onnx.ModelProto) -> None:
@@ -70,7 +59,7 @@ def unmasked(model: onnx.ModelProto) -> None:
 
 
 def tampered(monkeypatch: pytest.MonkeyPatch, tamper: Tamper) -> None:
-    convert = rlcore_onnx.file.convert
+    convert = rlcore_onnx.exporter.convert
 
     def converted(*arguments: Any) -> Any:
         made = convert(*arguments)
@@ -79,7 +68,7 @@ def tampered(monkeypatch: pytest.MonkeyPatch, tamper: Tamper) -> None:
         tamper(model)
         return attrs.evolve(made, model=model)
 
-    monkeypatch.setattr(rlcore_onnx.file, "convert", converted)
+    monkeypatch.setattr(rlcore_onnx.exporter, "convert", converted)
 
 
 @pytest.mark.parametrize(
@@ -90,22 +79,22 @@ def tampered(monkeypatch: pytest.MonkeyPatch, tamper: Tamper) -> None:
         ("cnn", "branches", changed_weights),
         ("lstm", "hybrid", changed_weights),
         ("mlp", "continuous", without("Sub")),  # the mean of observations
-        ("mlp", "discrete", without("Min")),  # their limit
+        ("mlp", "discrete", without("Clip")),  # their limit
         ("mlp", "discrete", unmasked),
-        ("mlp", "continuous", without_output("continuous", "deterministic_continuous")),
-        ("mlp", "discrete", without_output("discrete", "deterministic_discrete")),
-        ("mlp", "discrete", without_output("deterministic_discrete", "discrete")),
-        ("lstm", "continuous", stale_memory),
+        ("mlp", "continuous", returning("continuous", "deterministic_continuous")),
+        ("mlp", "discrete", returning("discrete", "deterministic_discrete")),
+        ("mlp", "discrete", returning("deterministic_discrete", "discrete")),
+        ("lstm", "continuous", returning("memory_out", "memory")),
     ],
 )
-def test_a_file_that_differs_from_its_policy_is_deleted(
+def test_a_file_that_differs_from_its_policy_is_not_written(
     make_policy: Any, export: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
     network: str, actions: str, tamper: Tamper,
 ) -> None:  # fmt: skip
     policy = make_policy(network, actions)
     export(policy)
     tampered(monkeypatch, tamper)
-    with pytest.raises(PluginError, match=r"onnxruntime (and the policy differ by|chose option).*was deleted"):
+    with pytest.raises(PluginError, match=r"onnxruntime (and the policy differ by|chose option)"):
         export(policy)
     assert len(list((tmp_path / "exported").iterdir())) == 1
 
@@ -132,20 +121,18 @@ def test_unitys_trial_run_is_a_part_of_the_check(
 ) -> None:
     def divided_by_the_mask(model: onnx.ModelProto) -> None:
         """Divide the logits by the largest number of the mask: 1, unless nothing is allowed."""
-        nodes = model.graph.node
-        last = next(k for k, node in enumerate(nodes) if node.op_type == "ArgMax")
-        logits = nodes[last].input[0]
-        made = [
+        nodes = list(model.graph.node)
+        place = next(k for k, node in enumerate(nodes) if node.output[0] == LOGITS)
+        nodes[place].output[0] = "before"
+        nodes[place + 1 : place + 1] = [
             helper.make_node("ReduceMax", ["action_masks"], ["largest"], axes=[1]),
-            helper.make_node("Div", [f"{logits}_before", "largest"], [logits]),
+            helper.make_node("Div", ["before", "largest"], [LOGITS]),
         ]
-        next(node for node in nodes if node.output[0] == logits).output[0] = f"{logits}_before"
-        rest = list(nodes[last:])
-        del nodes[last:]
-        nodes.extend([*made, *rest])
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
 
     tampered(monkeypatch, divided_by_the_mask)
-    with pytest.raises(PluginError, match="not finite where every option is forbidden; the file was deleted"):
+    with pytest.raises(PluginError, match="not finite where every option is forbidden"):
         export(make_policy("mlp", "discrete"), profile="unity")
     assert not list((tmp_path / "exported").iterdir())
 
@@ -156,37 +143,10 @@ def test_the_tolerance_is_that_of_the_settings(make_policy: Any, export: Any) ->
         export(make_policy("mlp", "continuous"), tolerance=1e-12)
 
 
-def test_the_report_of_an_export_says_how_much_the_file_differs(
-    make_policy: Any, run_context: RunContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Through rlcore, which gives the file its name: a file that differs never has it."""
-    settings = OnnxSettings(profile="unity")
-    opened = OpenExporter(OnnxExporter(settings, run_context), _record(run_context), settings)
-    policy, path = make_policy("mlp", "hybrid"), tmp_path / "Walker.onnx"
-    report = opened.write(policy, policy.behavior, path, ABOUT, tmp_path)
+def test_the_report_of_an_export_says_how_much_the_file_differs(make_policy: Any, tmp_path: Path) -> None:
+    policy = make_policy("mlp", "hybrid")
+    report = export_policy(policy, policy.behavior, tmp_path / "Walker.onnx", profile="unity")
     assert report is not None
     start, _, number = report.rpartition(" ")
     assert start == "profile unity, opset 15; onnxruntime and the policy differ by at most"
     assert 0 < float(number) < 1e-5
-    good = path.read_bytes()
-    tampered(monkeypatch, changed_weights)
-    with pytest.raises(PluginError, match=r"exporter 'onnx' of .*rlcore-onnx.* differ by"):
-        opened.write(policy, policy.behavior, path, ABOUT, tmp_path)
-    assert path.read_bytes() == good
-    assert [each.name for each in tmp_path.iterdir()] == ["Walker.onnx"]
-
-
-def _record(run: RunContext) -> Any:
-    (record,) = [each for each in run.plugins.records("exporter") if each.name == "onnx"]
-    return record
-
-
-@pytest.mark.parametrize("missing", [("onnx",), ("onnxruntime",), ("onnx", "onnxruntime")])
-def test_missing_packages_are_found_when_the_exporter_is_created(
-    run_context: RunContext, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...]
-) -> None:
-    for name in missing:
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ConfigError, match=r"exporter 'onnx' needs .*; pip install rlcore-onnx$") as caught:
-        run_context.plugins.create_exporter(_record(run_context), OnnxSettings(), run_context)  # type: ignore[attr-defined]
-    assert all(f"{name} (" in str(caught.value) for name in missing)

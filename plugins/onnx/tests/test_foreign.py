@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore import Actions, BehaviorSpec, ConfigError, ObservationSpec, RunContext, UnsupportedExport
-from rlcore_onnx.exporter import OnnxExporter
-from rlcore_onnx.settings import OnnxSettings
+from rlcore import Actions, BehaviorSpec, ObservationSpec, UnsupportedExport
 from rlcore_torch import (
     ActionDistribution,
     ActionLayout,
@@ -29,15 +25,8 @@ from rlcore_torch import (
 )
 from rlcore_torch.policy.untrained import untrained_policy
 
-pytest.importorskip("onnxscript", reason="needs the extra torch-export of rlcore-onnx")
-
 CAMERA = ObservationSpec("camera", (20, 24, 3), np.uint8, "image")
 STATE = ObservationSpec("state", (5,), np.float32)
-
-
-def deep(*values: Any) -> Any:
-    """The parameters of a test of a deep run: each conversion by torch.onnx takes seconds."""
-    return pytest.param(*values, marks=pytest.mark.deep)
 
 
 class Pooled(nn.Module):
@@ -101,28 +90,29 @@ def with_encoder(target: type[nn.Module], image: bool = True) -> NetworkSettings
     return NetworkSettings(hidden_units=16, num_layers=1, records={name: record(target)}, **{name: "own"})
 
 
-@pytest.mark.parametrize("profile", ["unity", deep("generic"), deep("godot")])
+@pytest.mark.parametrize("profile", ["unity", "generic", "godot"])
 def test_an_encoder_of_another_package(make_behavior: Any, export: Any, profile: str) -> None:
     """The exporter compares the file with the policy; both the split and the reductions are rewritten for Unity."""
     policy = untrained_policy(make_behavior("discrete", CAMERA, STATE), with_encoder(Pooled), 1)
-    generator, level = torch.get_rng_state(), logging.getLogger("torch.onnx").level
+    generator = torch.get_rng_state()
     model = onnx.load(export(policy, profile=profile))
-    assert torch.equal(torch.get_rng_state(), generator) and logging.getLogger("torch.onnx").level == level
+    assert torch.equal(torch.get_rng_state(), generator)
     assert {"ReduceMean", "ReduceMax", "Split"} <= {node.op_type for node in model.graph.node}
-    assert not model.functions and len(model.opset_import) == 1
 
 
-@pytest.mark.parametrize(("target", "reason"), [(Looping, "torch.onnx"), deep(Random, "random numbers")])
+@pytest.mark.parametrize(
+    ("target", "reason"), [(Looping, "cannot convert it: TracerWarning"), (Random, "random numbers")]
+)
 def test_a_module_that_cannot_be_a_part_of_the_graph_is_refused(
     make_behavior: Any, export: Any, tmp_path: Path, target: type[nn.Module], reason: str
 ) -> None:
     policy = untrained_policy(make_behavior("discrete", CAMERA), with_encoder(target), 1)
-    with pytest.raises(UnsupportedExport, match=f"encoder {target.__name__} of observation 'camera'.*{reason}"):
+    with pytest.raises(UnsupportedExport, match=reason):
         export(policy)
     assert not list((tmp_path / "exported").iterdir())
 
 
-@pytest.mark.parametrize("profile", ["generic", deep("unity")])
+@pytest.mark.parametrize("profile", ["generic", "unity"])
 def test_a_distribution_of_another_package(make_behavior: Any, export: Any, load: Any, profile: str) -> None:
     own = {"action_distribution": record(Laplace)}
     settings = NetworkSettings(hidden_units=16, num_layers=1, action_distribution="own", records=own)
@@ -140,7 +130,7 @@ class Doubled(Actor):
 
 @pytest.mark.parametrize(
     ("profile", "actions"),
-    [("generic", "hybrid"), deep("unity", "hybrid"), deep("generic", "continuous"), deep("unity", "continuous")],
+    [("generic", "hybrid"), ("unity", "hybrid"), ("generic", "continuous"), ("unity", "continuous")],
 )
 def test_a_network_that_is_no_actor_of_rlcore(make_behavior: Any, export: Any, profile: str, actions: str) -> None:
     settings = NetworkSettings(hidden_units=16, num_layers=1, normalize=True)
@@ -188,7 +178,7 @@ class TablePolicy:
         return Actions(output.continuous.numpy(), output.discrete.numpy())
 
 
-@pytest.mark.parametrize("profile", ["unity", deep("generic")])
+@pytest.mark.parametrize("profile", ["unity", "generic"])
 def test_a_policy_that_is_not_computed_by_rlcore(export: Any, load: Any, profile: str) -> None:
     """Memory, masks, noise and an image of bytes; Unity's layout and units."""
     low, high = np.array([-2, 0, -1], np.float32), np.array([1, 5, 1], np.float32)
@@ -210,25 +200,3 @@ def test_a_policy_without_a_module_or_sizes_is_refused(make_behavior: Any, expor
         export(Silent(), make_behavior("discrete"))
     with pytest.raises(UnsupportedExport, match="Linear does not have the sizes memory_size and noise_size"):
         export(Bare(), make_behavior("discrete"))
-
-
-def test_without_onnxscript_the_message_says_what_to_install(
-    make_behavior: Any, export: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "onnxscript", None)
-    policy = untrained_policy(make_behavior("discrete", CAMERA), with_encoder(Pooled), 1)
-    with pytest.raises(UnsupportedExport, match=r"encoder Pooled.*pip install 'rlcore-onnx\[torch-export\]'"):
-        export(policy)
-
-
-def test_a_foreign_part_without_onnxscript_is_refused_before_the_first_step(
-    make_behavior: Any, run_context: RunContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    behavior = make_behavior("discrete", CAMERA)
-    own, foreign = (untrained_policy(behavior, each, 1) for each in (NetworkSettings(), with_encoder(Pooled)))
-    exporter = OnnxExporter(OnnxSettings(), run_context)
-    exporter.check(foreign, behavior)
-    monkeypatch.setitem(sys.modules, "onnxscript", None)
-    exporter.check(own, behavior)
-    with pytest.raises(ConfigError, match=r"^behavior 'Walker' .*encoder Pooled.*'rlcore-onnx\[torch-export\]'$"):
-        exporter.check(foreign, behavior)

@@ -1,9 +1,12 @@
-"""A file does what its policy does: 500 random and 50 extreme observations, in batches of several sizes."""
+"""A file does what its policy does: 500 random and 50 extreme observations, in batches of several sizes.
+
+The exporter compares each file with its policy too, drawn actions included, so an export alone is a test of the parts
+of a network.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,8 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, ObservationSpec
 from rlcore_onnx.runtime import load as load_policy
-from rlcore_torch import ActorPolicy, NetworkSettings
+from rlcore_torch import ActorPolicy, DeterministicTanh, NetworkSettings
+from rlcore_torch.networks.distributions import BUILT_IN
 from rlcore_torch.networks.networks import ACTIVATIONS as KNOWN
 from rlcore_torch.policy.untrained import untrained_policy
 
@@ -21,18 +25,9 @@ Make = Callable[..., ActorPolicy]
 
 RANDOM, EXTREME = 500, 50
 BATCHES = (1, 2, 7, 64)
-STEPS = 200
-NETWORKS = ("mlp", "cnn", "lstm")
-KINDS = ("continuous", "discrete", "branches", "hybrid")
-POLICIES = [(network, actions, None) for network in NETWORKS for actions in KINDS]
-POLICIES += [(network, actions, "squashed_gaussian") for network in NETWORKS for actions in ("continuous", "hybrid")]
-POLICIES += [("mlp", "continuous", "state_dependent_gaussian")]
-# Policies with both kinds of actions go through every rule of a profile; the others are the rest of a deep run.
-FILES = [
-    pytest.param(profile, *policy, marks=[pytest.mark.deep] if profile == "unity" and policy[1] != "hybrid" else [])
-    for profile in ("generic", "unity")
-    for policy in POLICIES
-]
+# Policies with both kinds of actions go through every rule of a profile.
+POLICIES = [(network, "hybrid", None) for network in ("mlp", "cnn", "lstm")]
+POLICIES += [("lstm", "hybrid", "squashed_gaussian"), ("mlp", "continuous", "state_dependent_gaussian")]
 
 
 def observations(policy: ActorPolicy, generator: np.random.Generator) -> Arrays:
@@ -70,7 +65,8 @@ def require_equal(found: Actions, expected: Actions) -> None:
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(("profile", "network", "actions", "distribution"), FILES, ids=str)
+@pytest.mark.parametrize("profile", ["generic", "unity"])
+@pytest.mark.parametrize(("network", "actions", "distribution"), POLICIES, ids=str)
 def test_actions_of_550_observations_are_those_of_the_policy(
     make_policy: Make, export: Any, profile: str, network: str, actions: str, distribution: str | None
 ) -> None:
@@ -93,44 +89,26 @@ def test_actions_of_550_observations_are_those_of_the_policy(
             np.testing.assert_allclose(kept, after[part], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("profile", ["generic", "unity"])
-def test_the_memory_stays_that_of_the_policy_for_200_steps(make_policy: Make, export: Any, profile: str) -> None:
-    generator = np.random.default_rng(9)
-    policy, rows = make_policy("lstm", "hybrid"), 3
-    file = load_policy(export(policy, profile=profile))
-    memory, remembered = (np.zeros((rows, policy.memory_size), np.float32) for _ in range(2))
-    for _ in range(STEPS):
-        seen = {"state": generator.normal(0.5, 2.0, (rows, 5)).astype(np.float32)}
-        require_equal(file.act(seen, memory=remembered), policy.act(seen, None, True, memory))
-        np.testing.assert_allclose(remembered, memory, rtol=0, atol=1e-4)
-    assert np.abs(memory).max() > 0.1, "the memory is used"
-
-
 @pytest.mark.parametrize("activation", KNOWN)
-@pytest.mark.parametrize("profile", ["generic", "unity"])
-def test_every_activation_of_the_settings(make_policy: Make, export: Any, activation: str, profile: str) -> None:
-    export(make_policy("mlp", "continuous", activation=activation), profile=profile)
+def test_every_activation_of_the_settings(make_policy: Make, export: Any, activation: str) -> None:
+    export(make_policy("mlp", "continuous", activation=activation), profile="unity")
 
 
-@pytest.mark.parametrize(
-    ("encoder", "size"),
-    [
-        ("simple", (20, 22)),
-        ("nature_cnn", (36, 40)),
-        ("resnet", (20, 22)),
-        ("match3", (7, 9)),
-        ("fully_connected", (7, 9)),
-    ],
-)
-def test_every_encoder_of_images(make_behavior: Any, export: Any, encoder: str, size: tuple[int, int]) -> None:
-    camera = ObservationSpec("camera", (*size, 1), np.float32, "image")
+SIZES = {"simple": (20, 22), "nature_cnn": (36, 40), "resnet": (20, 22), "match3": (7, 9), "fully_connected": (7, 9)}
+
+
+@pytest.mark.parametrize("encoder", SIZES)
+def test_every_encoder_of_images(make_behavior: Any, export: Any, encoder: str) -> None:
+    camera = ObservationSpec("camera", (*SIZES[encoder], 1), np.float32, "image")
     settings = NetworkSettings(hidden_units=16, num_layers=1, vis_encode_type=encoder)
-    for profile in ("generic", "unity"):
-        export(untrained_policy(make_behavior("hybrid", camera), settings, 1), profile=profile)
+    export(untrained_policy(make_behavior("hybrid", camera), settings, 1), profile="unity")
 
 
-def test_no_hidden_layer_and_several_widths(make_policy: Make, export: Any, tmp_path: Path) -> None:
-    for network in ("mlp", "lstm"):
-        export(make_policy(network, "hybrid", num_layers=0))
-        export(make_policy(network, "hybrid", hidden_layers=(7, 5, 3)))
-        export(make_policy(network, "hybrid", normalize=False))
+@pytest.mark.parametrize("settings", [{"num_layers": 0}, {"hidden_layers": (7, 5, 3)}, {"normalize": False}])
+def test_other_networks(make_policy: Make, export: Any, settings: dict[str, Any]) -> None:
+    export(make_policy("lstm", "hybrid", **settings))
+
+
+def test_a_deterministic_actor(make_policy: Make, export: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BUILT_IN, "gaussian", lambda behavior, **_: DeterministicTanh(behavior))
+    export(make_policy("mlp", "continuous", action_distribution="gaussian"))

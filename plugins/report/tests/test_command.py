@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -52,54 +50,11 @@ def test_a_report_replaces_a_report_and_nothing_else(write_run: Any, run_rlcore:
     assert Path("report.html").stat().st_size > 1_000_000
 
 
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        ("results", "-o results: is a directory; name a file"),
-        ("none/page.html", "-o none/page.html: there is no directory none; create it first"),
-        ("pipe", "-o pipe: is not a regular file"),
-        ("link", "-o link: is a symbolic link; name the file that it leads to, old.html"),
-        ("results/a/result.json", "-o results/a/result.json: is a file of the run results/a; name another place"),
-    ],
-)
-def test_places_where_no_page_can_be_written(write_run: Any, run_rlcore: RunRlcore, output: str, message: str) -> None:
-    place = write_run("a")
-    (place / "rlcore_run.json").write_text('{"run": "1", "files": [], "replaces": {}}')
-    os.mkfifo("pipe")
-    Path("link").symlink_to("old.html")
-    refused = run_rlcore("report", "a", "-o", output, "--force")
-    assert (refused.exit_code, refused.stderr) == (2, f"error: {message}\n")
-
-
-@pytest.mark.parametrize(("typed", "hint"), [("cartpol", "cartpole"), ("results/cartpol", "results/cartpole")])
-def test_an_unknown_run_gets_the_nearest_name(write_run: Any, run_rlcore: RunRlcore, typed: str, hint: str) -> None:
-    write_run("cartpole")
-    refused = run_rlcore("report", "cartpole", typed)
-    assert refused.exit_code == 5
-    assert refused.stderr == (
-        f"error: {typed}: neither a run directory nor the id of a run in results/; did you mean '{hint}'?\n"
-    )
-    assert not Path("report.html").exists()
-
-
 @pytest.mark.parametrize("text", ["wide", "=a", "wide="])
 def test_a_group_needs_a_name_and_a_pattern(write_run: Any, run_rlcore: RunRlcore, text: str) -> None:
     write_run("a")
     refused = run_rlcore("report", "a", "--group", text)
     assert refused.exit_code == 2 and "write NAME=PATTERN, such as 'wide=wide-*'" in refused.stderr
-
-
-def test_a_killed_run_is_shown_up_to_its_last_whole_line(write_run: Any, page: Any) -> None:
-    place = write_run("killed", points=[(100, 1.0), (200, 4.0)], outcome=None)
-    with (place / "metrics.jsonl").open("a") as file:
-        file.write('{"behavior": "Agent", "step": 300, "st')
-    text, warnings = page("killed")
-    assert "warning: killed: has no result: its process was killed" in warnings
-    assert "warning: killed: metrics.jsonl: line 3 cannot be read and is left out\n" in warnings
-    assert "line 3 cannot be read and is left out" in text and ">not finished<" in text
-    (chart,) = charts(text)
-    assert chart["groups"][0]["steps"] == [100, 200]
-    assert chart["groups"][0]["levels"][0]["mean"] == [1.0, 4.0]
 
 
 def charts(text: str) -> list[Any]:
@@ -109,38 +64,44 @@ def charts(text: str) -> list[Any]:
     return found
 
 
-def test_a_run_without_any_summary_has_no_curve_and_a_note(write_run: Any, page: Any) -> None:
-    write_run("empty", points=[], outcome=None)
-    text, warnings = page("empty")
-    assert "has no summary yet, so it has no curves" in warnings
-    assert charts(text) == [] and 'id="curves"' not in text
-
-
-def test_a_running_run_says_that_it_is(write_run: Any, page: Any) -> None:
-    place = write_run("now", outcome=None)
-    lock = RunLock(place)
+def test_runs_are_shown_as_far_as_they_can_be_read(write_run: Any, page: Any) -> None:
+    killed = write_run("killed", points=[(100, 1.0), (200, 4.0)], outcome=None, lr=1)
+    with (killed / "metrics.jsonl").open("a") as file:
+        file.write('{"behavior": "Agent", "step": 300, "st')
+    write_run("empty", points=[], outcome=None, lr=2)
+    stopped = write_run("stopped", outcome="interrupted", lr=3)
+    result = json.loads((stopped / "result.json").read_text())
+    (stopped / "result.json").write_text(json.dumps({**result, "stop": {"reason": "SIGTERM", "exit_code": 143}}))
+    torn = write_run("torn", outcome=None, lr=4)
+    (torn / "result.json").write_text("{")
+    (torn / "run_logs/timers.json").write_text("[1, 2")
+    lock = RunLock(write_run("now", outcome=None, lr=5))
     lock.acquire()
     try:
-        text, _ = page("now")
+        text, warnings = page("killed", "empty", "stopped", "torn", "now")
     finally:
         lock.release()
-    assert "is running; the report shows what it has written so far" in text
+    for note in (
+        "killed: has no result: its process was killed",
+        "killed: metrics.jsonl: line 3 cannot be read and is left out\n",
+        "empty: has no summary yet, so it has no curves",
+        "stopped: was stopped: SIGTERM",
+        "torn: results/torn/result.json: is not JSON",
+        "now: is running; the report shows what it has written so far",
+    ):
+        assert f"warning: {note}" in warnings and note.partition(": ")[2].strip() in text
+    assert ">not finished<" in text
+    (chart,) = charts(text)
+    assert [group["names"] for group in chart["groups"]] == [["killed"], ["stopped"], ["torn"], ["now"]]
+    first = chart["groups"][0]
+    assert (first["steps"], first["levels"][0]["mean"]) == ([100, 200], [1.0, 4.0])
 
 
-def test_a_run_that_was_stopped_says_why(write_run: Any, page: Any) -> None:
-    place = write_run("stopped", outcome="interrupted")
-    result = json.loads((place / "result.json").read_text())
-    (place / "result.json").write_text(json.dumps({**result, "stop": {"reason": "SIGTERM", "exit_code": 143}}))
-    assert "was stopped: SIGTERM" in page("stopped")[0]
-
-
-def test_damaged_files_are_named_and_the_rest_is_shown(write_run: Any, page: Any) -> None:
-    place = write_run("torn", outcome=None)
-    (place / "result.json").write_text("{")
-    (place / "run_logs/timers.json").write_text("[1, 2")
-    text, warnings = page("torn")
-    assert "result.json: is not JSON" in warnings and len(charts(text)) == 1
-    assert 'id="time"' not in text
+def test_without_summaries_and_timers_the_page_has_neither_curves_nor_times(write_run: Any, page: Any) -> None:
+    place = write_run("empty", points=[], outcome=None)
+    (place / "run_logs/timers.json").unlink()
+    text, _ = page("empty")
+    assert charts(text) == [] and 'id="curves"' not in text and 'id="time"' not in text
 
 
 def test_a_run_whose_configuration_is_unreadable_is_left_out(write_run: Any, page: Any, run_rlcore: RunRlcore) -> None:
@@ -156,20 +117,6 @@ def test_a_run_whose_trainer_is_not_installed_is_shown_without_defaults(write_ru
     write_run("a")
     text, _ = page("a")
     assert "The defaults are unknown here:" in text and "unknown trainer &#39;absent&#39;" in text
-
-
-def test_a_named_pipe_in_a_run_directory_is_not_opened_but_named(write_run: Any, run_rlcore: RunRlcore) -> None:
-    place = write_run("a")
-    write_run("b")
-    (place / "metrics.jsonl").unlink()
-    os.mkfifo(place / "metrics.jsonl")
-    done: list[Any] = []
-    thread = threading.Thread(target=lambda: done.append(run_rlcore("report", "a", "b")), daemon=True)
-    thread.start()
-    thread.join(60)
-    assert done and done[0].exit_code == 0
-    problem = "results/a/metrics.jsonl: is a named pipe, not a regular file"
-    assert [line for line in done[0].stderr.splitlines() if "pipe" in line] == [f"warning: a: {problem}"]
 
 
 def test_code_that_only_a_run_names_is_not_imported(write_run: Any, page: Any, tmp_path: Path) -> None:

@@ -21,10 +21,6 @@ def series(*points: tuple[int, float]) -> Series:
     return Series(np.array(steps, np.int64), np.array(values, np.float64))
 
 
-def grid(*steps: int) -> np.ndarray:
-    return np.array(steps, np.int64)
-
-
 def test_summaries_become_series_by_behavior_and_tag() -> None:
     summaries = [
         SavedSummary("A", 20, 0.0, {"x": 2.0, "y": None}),
@@ -49,34 +45,27 @@ def test_smoothing_is_the_average_with_geometric_weights() -> None:
         assert found[last] == pytest.approx(expected)
 
 
-def test_smoothing_skips_values_that_are_not_finite() -> None:
+def test_smoothing_skips_values_that_are_not_finite_and_none_changes_nothing() -> None:
     found = smoothed(series((0, 4.0), (1, NAN), (2, 1.0)), 0.5).values
-    assert found[0] == 4.0 and np.isnan(found[1])
-    assert found[2] == pytest.approx((0.5 * 4.0 + 1.0) / 1.5)
-
-
-def test_no_smoothing_changes_nothing() -> None:
+    np.testing.assert_allclose(found, [4.0, NAN, (0.5 * 4.0 + 1.0) / 1.5])
     one = series((0, 4.0), (1, 2.0))
     assert smoothed(one, 0.0) is one
 
 
-def test_values_between_points_are_interpolated_and_none_is_extrapolated() -> None:
-    found = at(series((10, 1.0), (20, 3.0), (40, 5.0)), grid(5, 10, 15, 20, 30, 40, 41))
-    np.testing.assert_array_equal(found, [NAN, 1.0, 2.0, 3.0, 4.0, 5.0, NAN])
-
-
-def test_a_lesson_keeps_its_number_until_the_next_point() -> None:
-    found = at(series((10, 0.0), (20, 1.0)), grid(10, 19, 20, 21), held=True)
-    np.testing.assert_array_equal(found, [0.0, 0.0, 1.0, NAN])
-
-
-def test_nothing_is_interpolated_towards_a_value_that_is_not_finite() -> None:
-    found = at(series((10, 1.0), (20, NAN), (30, 3.0)), grid(10, 15, 20, 25, 30))
-    np.testing.assert_array_equal(found, [1.0, NAN, NAN, NAN, 3.0])
-
-
-def test_a_series_of_one_point_is_known_there_only() -> None:
-    np.testing.assert_array_equal(at(series((10, 7.0)), grid(9, 10, 11)), [NAN, 7.0, NAN])
+@pytest.mark.parametrize(
+    ("points", "held", "expected"),
+    [
+        ([(10, 1.0), (20, 3.0), (40, 5.0)], False, {5: NAN, 10: 1.0, 15: 2.0, 20: 3.0, 30: 4.0, 40: 5.0, 41: NAN}),
+        ([(10, 0.0), (20, 1.0)], True, {9: NAN, 10: 0.0, 19: 0.0, 20: 1.0, 21: NAN}),  # the number of a lesson
+        ([(10, 1.0), (20, NAN), (30, 3.0)], False, {10: 1.0, 15: NAN, 20: NAN, 25: NAN, 30: 3.0}),
+        ([(10, 7.0)], False, {9: NAN, 10: 7.0, 11: NAN}),
+    ],
+)
+def test_values_between_points_are_interpolated_and_none_is_extrapolated(
+    points: list[tuple[int, float]], held: bool, expected: dict[int, float]
+) -> None:
+    found = at(series(*points), np.array(list(expected), np.int64), held)
+    np.testing.assert_allclose(found, list(expected.values()))
 
 
 def test_the_band_of_runs_of_unequal_lengths_counts_the_runs_that_were_there() -> None:

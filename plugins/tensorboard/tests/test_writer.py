@@ -42,46 +42,37 @@ def points(events: EventAccumulator, tag: str) -> list[tuple[int, float]]:
     return [(event.step, pytest.approx(event.value)) for event in events.Scalars(tag)]
 
 
-def test_scalars_are_readable_before_the_writer_is_closed(tmp_path) -> None:
+def written(directory: Path, reward: float, *steps: int, **resumed_steps: int) -> None:
+    """Write a summary of each step, as a run does."""
+    writer = TensorBoardWriter(directory, resumed_steps)
+    for step in steps:
+        writer.write("Walker", step, stats(reward))
+    writer.close()
+
+
+def test_summaries_are_readable_before_the_writer_is_closed(tmp_path) -> None:
     writer = TensorBoardWriter.create(TensorBoardSettings(), run(tmp_path))
     assert isinstance(writer, StatsWriter)
     writer.write("Walker", 1000, stats())
     writer.write("Walker", 2000, stats(3.0))
     events = read(tmp_path / "Walker")
+    assert set(events.Tags()["scalars"]) == {CUMULATIVE_REWARD, "Losses/Policy Loss"}
     assert points(events, CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 4.0)]
     assert points(events, "Losses/Policy Loss") == [(1000, 0.25), (2000, 0.25)]
+    value = events.Histograms(f"{CUMULATIVE_REWARD}_hist")[0].histogram_value
+    assert (value.min, value.max, value.num, value.sum, value.sum_squares) == (1.0, 3.0, 2.0, 4.0, 10.0)
     assert not [p for p in (tmp_path / "Walker").iterdir() if not p.name.startswith("events.out.tfevents.")]
     writer.close()
     writer.close()
 
 
-def test_step_and_is_training_are_hidden(tmp_path) -> None:
-    writer = TensorBoardWriter(tmp_path)
-    writer.write("Walker", 1000, stats())
-    writer.close()
-    assert set(read(tmp_path / "Walker").Tags()["scalars"]) == {CUMULATIVE_REWARD, "Losses/Policy Loss"}
-
-
 def test_a_resumed_run_replaces_the_points_it_takes_again(tmp_path) -> None:
-    first = TensorBoardWriter.create(None, run(tmp_path))
-    for step in (1000, 2000, 3000):
-        first.write("Walker", step, stats())
-    first.close()
-    second = TensorBoardWriter.create(None, run(tmp_path, Walker=2000))
-    second.write("Walker", 3000, stats(7.0))
-    second.close()
+    written(tmp_path, 1.0, 1000, 2000, 3000)
+    written(tmp_path, 7.0, 3000, Walker=2000)
     events = read(tmp_path / "Walker")
     assert points(events, CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 8.0)]
     assert [event.step for event in events.Histograms(f"{CUMULATIVE_REWARD}_hist")] == [1000, 2000, 3000]
-
-
-def test_a_fresh_run_hides_the_points_of_an_older_one(tmp_path) -> None:
-    first = TensorBoardWriter(tmp_path)
-    first.write("Walker", 1000, stats())
-    first.close()
-    second = TensorBoardWriter(tmp_path)
-    second.write("Walker", 500, stats(7.0))
-    second.close()
+    written(tmp_path, 7.0, 500)  # a fresh run hides the points of an older one
     assert points(read(tmp_path / "Walker"), CUMULATIVE_REWARD) == [(500, 8.0)]
 
 
@@ -107,17 +98,13 @@ def test_a_clock_that_was_set_back_hides_nothing_of_a_resumed_run(
     first.close()
     for resumed, reward in ((2000, 7.0), (3000, 9.0)):  # resume once more from there
         clock.now = set_to
-        again = TensorBoardWriter(tmp_path, {"Walker": resumed})
-        again.write("Walker", resumed + 1000, stats(reward))
-        again.close()
+        written(tmp_path, reward, resumed + 1000, Walker=resumed)
     events = read(tmp_path / "Walker")
     assert points(events, CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 8.0), (4000, 10.0)]
     times = [event.wall_time for event in events.Scalars(CUMULATIVE_REWARD)]
     assert times == sorted(times)
     clock.now = 1_790_000_000.0 + DAY
-    right = TensorBoardWriter(tmp_path, {"Walker": 4000})
-    right.write("Walker", 5000, stats())
-    right.close()
+    written(tmp_path, 1.0, 5000, Walker=4000)
     assert read(tmp_path / "Walker").Scalars(CUMULATIVE_REWARD)[-1].wall_time == clock.now
 
 
@@ -151,9 +138,7 @@ def test_a_new_file_sorts_after_all_that_are_there(earlier: list[str]) -> None:
 
 
 def test_damaged_event_files_do_not_stop_a_run(tmp_path: Path) -> None:
-    writer = TensorBoardWriter(tmp_path)
-    writer.write("Walker", 1000, stats())
-    writer.close()
+    written(tmp_path, 1.0, 1000)
     (file,) = (tmp_path / "Walker").iterdir()
     whole = file.read_bytes()
     latest = event_file.last_wall_time(file)
@@ -165,9 +150,7 @@ def test_damaged_event_files_do_not_stop_a_run(tmp_path: Path) -> None:
     for content in (whole[:-3], whole[:7], b"", b"\xff" * 500, whole[:12] + b"\xff" * len(whole)):
         file.write_bytes(content)
         assert event_file.last_wall_time(file) in (0.0, pytest.approx(file.stat().st_mtime, abs=60.0))
-        again = TensorBoardWriter(tmp_path, {"Walker": 1000})
-        again.write("Walker", 2000, stats())
-        again.close()
+        written(tmp_path, 1.0, 2000, Walker=1000)
 
 
 def test_events_that_are_removed_while_the_run_writes_them_are_written_again(
@@ -229,15 +212,6 @@ def test_a_run_directory_that_was_moved_takes_its_events_along(
     assert list(at.iterdir()) == [] and not caplog.records
 
 
-def test_returns_are_written_as_a_histogram(tmp_path) -> None:
-    writer = TensorBoardWriter(tmp_path)
-    writer.write("Walker", 1000, stats())
-    writer.close()
-    (event,) = read(tmp_path / "Walker").Histograms(f"{CUMULATIVE_REWARD}_hist")
-    value = event.histogram_value
-    assert (value.min, value.max, value.num, value.sum, value.sum_squares) == (1.0, 3.0, 2.0, 4.0, 10.0)
-
-
 def test_histograms_can_be_turned_off(tmp_path) -> None:
     writer = TensorBoardWriter.create(TensorBoardSettings(histograms=False), run(tmp_path))
     writer.write("Walker", 1000, stats())
@@ -255,14 +229,13 @@ def test_histogram_counts_every_finite_value() -> None:
     assert sum(histogram((3.0,)).bucket) == 1
 
 
-def test_neither_tensorflow_nor_torch_is_imported() -> None:
-    code = (
-        "import sys, rlcore_tensorboard.writer; "
-        "print(sorted({'tensorflow', 'torch', 'tensorboard.main', 'tensorboard.program'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-def test_settings_import_neither_tensorboard_nor_numpy() -> None:
-    code = "import sys, rlcore_tensorboard.settings; print(sorted({'tensorboard', 'numpy'} & set(sys.modules)))"
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("writer", {"tensorflow", "torch", "tensorboard.main", "tensorboard.program"}),
+        ("settings", {"tensorboard", "numpy"}),
+    ],
+)
+def test_a_module_imports_no_more_than_it_needs(module: str, unwanted: set[str]) -> None:
+    code = f"import sys, rlcore_tensorboard.{module}; print(sorted({unwanted} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -89,7 +89,7 @@ def test_a_network_that_does_not_fit_is_refused_before_it_is_allocated(monkeypat
 def test_a_rollout_that_does_not_fit_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     available(monkeypatch, 10_000)
     with pytest.raises(ConfigError, match=r"hyperparameters\.buffer_size: 100000 rows .* need .* of memory"):
-        RolloutBuffer(behavior(), 100_000)
+        RolloutBuffer(behavior(), 100_000, memory_size=0, noise_size=2, columns=2)
 
 
 def test_without_proc_nothing_is_known_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,9 +256,6 @@ def print_parameters(configuration: Document, status: Mapping[str, Any], none_ye
     for row in rows:
         table.add_row(*cells(*row))
     console.print(table)
-    late = (section.get("not_waited_for") for section in status.values() if isinstance(section, Mapping))
-    for behavior, envs in next((each for each in late if isinstance(each, Mapping)), {}).items():
-        console.print(printable(f"not waited for: too long episodes of {behavior} in the environments {envs}"))
 
 
 def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[tuple[str, ...]]:

@@ -203,14 +203,12 @@ def to_int(value: Any) -> int | None:
 
 
 def with_export_block(data: Block) -> Block:
-    """The data of a document with a list of exporters rewritten as a mapping. A wrong list stays as it is."""
+    """The data of a document with a list of exporters rewritten as a mapping. Other lists stay as they are."""
     return with_value(data, ("export",), _mapping_of_exporters)
 
 
 def _mapping_of_exporters(block: Any) -> Any:
     if not isinstance(block, Items) or not all(isinstance(name, str) for name in block):
-        return block
-    if len(set(block)) < len(block):
         return block
     return Block((name, Block(), origin) for name, origin in zip(block, block.origins, strict=True))
 

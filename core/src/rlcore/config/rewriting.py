@@ -365,7 +365,7 @@ def without_absent(document: Document, choices: Choices, exporter: ExporterSpec 
         entries = given.items() if isinstance(given, Mapping) else ()
         own = next(((name, block, None) for name, block in entries if name in names), (names[1], Block(), None))
         data = data.with_entry("export", Block([own]), None)
-    claimed = {record.name for record in choices.of_kind("behavior")}.union(settings_fields(BehaviorSettings))
+    claimed = {record.name for record in choices.plugins.records("behavior")}.union(settings_fields(BehaviorSettings))
 
     def known(block: Any, *path: str) -> Any:
         return _known(document, block, path, claimed)
@@ -379,7 +379,7 @@ def without_absent(document: Document, choices: Choices, exporter: ExporterSpec 
     data = with_value(data, ("behaviors",), behaviors)
     for name, record in choices.sections.items():
         problems = Problems(document)
-        section = build(record.resolve(), data.get(name, {}), (name,), problems, choices, choices.owner(record))
+        section = build(record.resolve(), data.get(name, {}), (name,), problems, choices, choices.owner_of(record))
         if section is None:
             log.warning("ignored, because no measurement needs it: %s", problems.errors().problems[0])
             data = data.without(name)

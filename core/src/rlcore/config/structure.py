@@ -1,8 +1,8 @@
-"""Plain data into attrs classes with cattrs: strictly, with every error at the place of its value.
+"""Plain data into attrs classes: strictly, with every error at the place of its value.
 
-cattrs reads classes, keys, lists and mappings, and collects errors with the path to each. The hooks here decide what
-rlcore accepts: numbers may be written as ``5e5`` or ``"5e5"``, fields have limits, and a field or a block may have the
-settings class of a record that a plugin registers (:class:`rlcore.Choice`). cattrs is imported on first use.
+A :class:`Reader` reads classes, lists, mappings and plain values by their types. Numbers may be written as ``5e5`` or
+``"5e5"``, and fields have limits. :mod:`rlcore.config.choices` has the reader of a whole configuration, in which a
+field or a block may have the settings class of a record that a plugin registers (:class:`rlcore.Choice`).
 """
 
 from __future__ import annotations
@@ -10,74 +10,58 @@ from __future__ import annotations
 import enum
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import attrs
 
 from rlcore.config.document import Block, Items, Problems, shown, to_float, to_int, without_origins
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, nearest
-from rlcore.settings.fields import (
-    SettingError,
-    chosen_by,
-    field_info,
-    field_types,
-    settings_fields,
-)
-
-if TYPE_CHECKING:
-    from cattrs import Converter
-
+from rlcore.settings.fields import SettingError, chosen_by, field_info, field_types, settings_fields
 
 MAX_NAMES = 1_000  # behaviors, reward signals, writers, exporters, environment parameters
-_SECRET = "; it is a secret, which the configuration.yaml of a run does not contain: give it again"
-NO_KEY = "\0"  # before the name of a field that no file may have: cattrs takes it for another key
+WRONG: Any = object()
+"""In place of a value that was refused."""
 
 
 class Refused(ConfigError):
     """A value that is refused.
 
     Attributes:
-        below: The path of what is wrong within the value.
         unknown: Whether the problem is an unknown key.
-        fault: The error of a plugin, if the data is not wrong.
     """
 
-    def __init__(
-        self,
-        problem: str,
-        *below: str | int,
-        package: str | None = None,
-        note: str = "",
-        unknown: bool = False,
-        fault: PluginError | None = None,
-    ) -> None:
+    def __init__(self, problem: str, *, package: str | None = None, note: str = "", unknown: bool = False) -> None:
         super().__init__(problem)
-        self.problem, self.below, self.package, self.note = problem, below, package, note
-        self.unknown, self.fault = unknown, fault
+        self.package, self.note, self.unknown = package, note, unknown
 
 
-# The :class:`rlcore.config.choices.Choices` of the configuration that is read: cattrs passes nothing to its hooks.
-_RECORDS: ContextVar[Any] = ContextVar("records", default=None)
+class PluginFault(PluginError):
+    """An error of a plugin that read the value at ``path``: the plugin is wrong, not the data."""
+
+    def __init__(self, path: KeyPath, error: PluginError) -> None:
+        super().__init__(str(error))
+        self.path, self.error = path, error
 
 
-def build(cls: Any, data: Any, path: KeyPath, problems: Problems, records: Any = None, owner: str = "") -> Any:
+def build(cls: Any, data: Any, path: KeyPath, problems: Problems, reader: Reader | None = None, owner: str = "") -> Any:
     """An instance of ``cls`` from data at ``path``, or None after the problems were added.
 
-    Without ``records``, no record that the data names is looked for. The ``owner`` is the plugin whose section the data
-    is. Raises PluginError if a class of a plugin fails.
+    Without a ``reader``, no record that the data names is looked for. The ``owner`` is the plugin whose section the
+    data is. Raises PluginError if a class of a plugin fails.
     """
-    made, found = _structured(cls, data, path, records, owner)
-    for at, refused, whose in found:
-        if isinstance(refused, PluginError):
-            raise problems.plugin_error(at, str(refused)) from refused.__cause__ or refused
-        message, note = (refused.problem, "") if records is None else records.completed(refused, at)
+    reader = reader or Reader()
+    reader.found, reader.owner = [], owner
+    try:
+        made = reader.read(cls, data, path)
+    except PluginFault as fault:
+        raise problems.plugin_error(fault.path, str(fault)) from fault.error.__cause__ or fault.error
+    for at, refused, whose in reader.found:
+        message, note = reader.completed(refused, at)
         if message:
             problems.add(at, f"{message}; section of {whose}" if whose else message, refused.package, note)
-    return made
+    return None if reader.found else made
 
 
 def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str], ...]]:
@@ -86,86 +70,12 @@ def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str],
     The settings are None if anything is wrong. A problem is a path of keys and indices within the block, and a message.
     The method ``problems`` of a curriculum's settings may yield it with the block's own path before it.
     """
-    made, found = _structured(cls, data, (), _RECORDS.get())
-    for _, refused, _ in found:
-        if isinstance(refused, PluginError):
-            raise refused from None
-    return made, tuple((path, str(refused)) for path, refused, _ in found)
-
-
-def _structured(
-    cls: Any, data: Any, path: KeyPath, records: Any, owner: str = ""
-) -> tuple[Any, list[tuple[KeyPath, Any, str]]]:
-    """An instance of ``cls``; or what was refused or failed in a plugin: the path, the error, and whose block it is."""
-    outer = _RECORDS.set(records)
+    reader = Reader()
     try:
-        return converter().structure(data, cls), []
-    except Exception as error:
-        found = list(_leaves(error, path, owner))
-    finally:
-        _RECORDS.reset(outer)
-    for _, each, _ in found:
-        if not isinstance(each, Refused | PluginError):
-            raise each from None
-    return None, found
-
-
-def _leaves(error: Exception, path: KeyPath, owner: str = "") -> Iterator[tuple[KeyPath, Exception, str]]:
-    """Each error of a tree of cattrs' errors, with its path and the plugin that owns the block, if it is claimed."""
-    from cattrs import AttributeValidationNote, BaseValidationError, IterableValidationNote
-
-    owner = getattr(error, "owner", owner)
-    for note in getattr(error, "__notes__", ()):
-        if isinstance(note, IterableValidationNote):
-            path = (*path, note.index)
-        elif isinstance(note, AttributeValidationNote) and note.name:
-            path = (*path, note.name)
-    if isinstance(error, BaseValidationError):
-        for each in error.exceptions:
-            yield from _leaves(each, path, owner)
-    elif isinstance(error, Refused):
-        path = (*path, *error.below)
-        yield path, error.fault or error, owner
-    else:
-        yield path, error, owner
-
-
-# ---------------------------------------------------------------- the converter
-
-
-@lru_cache(maxsize=1)
-def converter() -> Converter:
-    """The one converter of configurations and of rlcore's JSON."""
-    from cattrs import Converter
-
-    made = Converter(detailed_validation=True, forbid_extra_keys=True, structure_fallback_factory=_unreadable)
-    for kind, (convert, expected) in SCALARS.items():
-        hook = partial(_scalar, convert, expected)
-        if kind is type(None):
-            made.register_structure_hook_func(lambda each: each is type(None), hook)
-        else:
-            made.register_structure_hook(kind, hook)
-    made.register_structure_hook_func(lambda kind: kind in (Any, object), lambda value, _: without_origins(value))
-    factories: dict[Callable[[Any], bool], Callable[[Any], Any]] = {
-        attrs.has: partial(_class, made),
-        lambda kind: chosen_by(kind) is not None: partial(_block_of_record, made),
-        lambda kind: typing.get_origin(kind) is Literal: (
-            lambda kind: partial(_one_of, {each: each for each in typing.get_args(kind)})
-        ),
-        lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum): (
-            lambda kind: partial(_one_of, {each.value: each for each in kind})
-        ),
-        lambda kind: typing.get_origin(kind) in (typing.Union, types.UnionType): partial(_union, made),
-        _is_list: partial(_list, made),
-        lambda kind: kind is dict or typing.get_origin(kind) in (dict, Mapping): partial(_mapping, made),
-    }
-    for predicate, factory in factories.items():
-        made.register_structure_hook_factory(predicate, factory)
-    return made
-
-
-def _unreadable(kind: Any) -> Any:
-    raise PluginError(f"settings of type {kind!r} cannot be read from a file; use plain types")
+        made = reader.read(cls, data, ())
+    except PluginFault as fault:
+        raise fault.error from None
+    return None if reader.found else made, tuple((path, str(refused)) for path, refused, _ in reader.found)
 
 
 # The value as the type, or None; and the type as messages call it.
@@ -176,105 +86,215 @@ SCALARS: Mapping[Any, tuple[Callable[[Any], Any], str]] = types.MappingProxyType
         float: (to_float, "a finite number"),
         str: (lambda value: value if isinstance(value, str) else None, "text"),
         Path: (lambda value: Path(value) if isinstance(value, str) else None, "text"),
-        type(None): (lambda value: None, "null"),
     }
 )
+_LISTS = (list, tuple, set, frozenset, Sequence)
 
 
-def _scalar(convert: Callable[[Any], Any], expected: str, value: Any, _: Any) -> Any:
-    converted = convert(value)
-    if converted is None and (value is not None or expected != "null"):
-        raise _wrong(value, expected)
-    return converted
+class Reader:
+    """Reads data by types, and collects what is wrong with it.
 
+    Methods that read take the value and its path. They raise Refused, or return ``WRONG`` after they added problems.
 
-def _wrong(value: Any, expected: str, choices: Iterable[Any] = ()) -> Refused:
-    hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
-    if expected == "text" and isinstance(value, bool | int | float):
-        hint = "; put it in quotes"
-    return Refused(f"must be {expected}, not {shown(value)}{hint}")
+    Attributes:
+        found: What was refused: the path, the problem, and whose section the value is in, for messages.
+        owner: Whose section is read.
+    """
 
+    def __init__(self) -> None:
+        self.found: list[tuple[KeyPath, Refused, str]] = []
+        self.owner = ""
 
-def _one_of(members: Mapping[Any, Any], value: Any, _: Any) -> Any:
-    """A value that a Literal or an Enum has; of the very type, because 1, 1.0 and true are equal in Python."""
-    if isinstance(value, str | int | type(None)) and type(value) in map(type, members) and value in members:
-        return members[value]
-    raise _wrong(value, f"one of {', '.join(map(str, members))}", members)
+    def refuse(self, path: KeyPath, problem: Refused | str) -> None:
+        """Add a problem."""
+        self.found.append((path, Refused(problem) if isinstance(problem, str) else problem, self.owner))
 
+    def at(self, path: KeyPath, read: Callable[..., Any], *arguments: Any) -> Any:
+        """Return ``read(*arguments, path)``; WRONG if it is refused. Raises PluginFault for the error of a plugin."""
+        try:
+            return read(*arguments, path)
+        except Refused as refused:
+            self.refuse(path, refused)
+            return WRONG
+        except PluginFault:
+            raise
+        except PluginError as error:
+            raise PluginFault(path, error) from error
 
-def _union(made: Converter, kind: Any) -> Any:
-    members = typing.get_args(kind)
-    optional = type(None) in members
-    others = [member for member in members if member is not type(None)]
-    classes = [member for member in others if attrs.has(member)]
-    lists = [member for member in others if _is_list(member)]
+    def each(self, path: KeyPath, entries: Iterable[tuple[Any, Any]], read: Callable[..., Any]) -> Any:
+        """Return ``read(key, value, path)`` of each entry, by key; WRONG if one of them is wrong."""
+        built = {key: self.at((*path, key), read, key, value) for key, value in entries}
+        return WRONG if any(value is WRONG for value in built.values()) else built
 
-    def structure(value: Any, _: Any) -> Any:
-        from cattrs import BaseValidationError
+    def read(self, kind: Any, value: Any, path: KeyPath) -> Any:
+        """Return the value as a type; WRONG if it is refused. Raises PluginFault for the error of a plugin."""
+        return self.at(path, self._typed, kind, value)
 
+    def _typed(self, kind: Any, value: Any, path: KeyPath) -> Any:
+        origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+        if kind in (Any, object):
+            return without_origins(value)
+        if kind in SCALARS:
+            convert, expected = SCALARS[kind]
+            converted = convert(value)
+            if converted is None:
+                raise _wrong(value, expected)
+            return converted
+        if isinstance(kind, type) and attrs.has(kind):
+            return self.block_of_record(kind, value, "", path) if chosen_by(kind) else self.block(kind, value, path)
+        if isinstance(kind, type) and issubclass(kind, enum.Enum):
+            return _one_of({each.value: each for each in kind}, value)
+        if origin is Literal:
+            return _one_of({each: each for each in arguments}, value)
+        if origin in (typing.Union, types.UnionType):
+            return self._union(arguments, value, path)
+        if _is_list(kind):
+            return self._list(origin or kind, arguments or (Any, ...), value, path)
+        if dict in (kind, origin) or origin is Mapping:
+            return self._mapping((arguments or (str, Any))[1], value, path)
+        raise PluginError(f"settings of type {kind!r} cannot be read from a file; use plain types")
+
+    def _union(self, members: Sequence[Any], value: Any, path: KeyPath) -> Any:
+        optional = type(None) in members
+        others = [member for member in members if member is not type(None)]
         if value is None and optional:
             return None
         plain_type = dict if isinstance(value, Block) else list if isinstance(value, Items) else type(value)
         if plain_type in others:  # a text stays a text in "float | str"
-            return made.structure(value, plain_type)
-        if isinstance(value, Mapping) and len(classes) == 1:  # so that its errors appear at their own keys
-            return made.structure(value, classes[0])
-        if isinstance(value, list) and len(lists) == 1:
-            return made.structure(value, lists[0])
-        if len(others) == 1:
-            return made.structure(value, others[0])
+            others = [plain_type]
+        blocks = [member for member in others if attrs.has(member)] if isinstance(value, Mapping) else []
+        lists = [member for member in others if _is_list(member)] if isinstance(value, list) else []
+        for fitting in (others, blocks, lists):  # if one alone fits, its errors appear at their own keys
+            if len(fitting) == 1:
+                return self._typed(fitting[0], value, path)
+        before = len(self.found)
         for member in others:
-            try:
-                return made.structure(value, member)
-            except (BaseValidationError, Refused):
-                continue
+            made = self.read(member, value, path)
+            if made is not WRONG:
+                return made
+            del self.found[before:]
         raise _wrong(value, " or ".join([*map(_expected, others), *["null"] * optional]))
 
-    return structure
-
-
-def _expected(kind: Any) -> str:
-    if attrs.has(kind):
-        return "a mapping of settings"
-    return "a list" if _is_list(kind) else SCALARS[kind][1] if kind in SCALARS else getattr(kind, "__name__", str(kind))
-
-
-def _is_list(kind: Any) -> bool:
-    plain = (list, tuple, set, frozenset, Sequence)
-    return kind in plain or typing.get_origin(kind) in plain
-
-
-def _list(made: Converter, kind: Any) -> Any:
-    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind) or (Any, ...)
-    fixed = origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis)
-
-    def structure(value: Any, _: Any) -> Any:
+    def _list(self, origin: Any, arguments: Sequence[Any], value: Any, path: KeyPath) -> Any:
+        fixed = origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis)
         if not isinstance(value, list):
             raise _wrong(value, "a list")
         if fixed and len(value) != len(arguments):
             raise _wrong(value, f"a list of {len(arguments)} values")
-        kinds = arguments if fixed else arguments[:1] * len(value)
-        built = each_of(enumerate(value), lambda at, each: made.structure(each, kinds[at]))
-        return list(built.values()) if origin in (list, Sequence) else origin(built.values())
+        kinds = arguments if fixed else [arguments[0]] * len(value)
+        built = self.each(path, enumerate(value), lambda index, each, at: self._typed(kinds[index], each, at))
+        return built if built is WRONG else (list if origin is Sequence else origin)(built.values())
 
-    return structure
-
-
-def _mapping(made: Converter, kind: Any) -> Any:
-    element = (typing.get_args(kind) or (str, Any))[1]
-    choice = chosen_by(element)
-
-    def structure(value: Any, _: Any) -> Any:
+    def _mapping(self, element: Any, value: Any, path: KeyPath) -> Any:
         if attrs.has(element):
             require_names(value)
         elif not isinstance(value, Mapping):
             raise _wrong(value, "a mapping")
-        records = _RECORDS.get()
-        if choice is not None and records is not None:  # a block that does not name its record is named after it
-            return each_of(value.items(), lambda name, block: records.block(element, block, name))
-        return each_of(value.items(), lambda _, each: made.structure(each, element))
+        if chosen_by(element):  # a block that does not name its record is named after it
+            return self.each(path, value.items(), lambda name, each, at: self.block_of_record(element, each, name, at))
+        return self.each(path, value.items(), lambda _, each, at: self._typed(element, each, at))
 
-    return structure
+    def block(self, cls: type, data: Any, path: KeyPath) -> Any:
+        """Return an instance of an attrs class from its block.
+
+        If a value is wrong, the class is asked about the others too, so that one look shows all problems. It has
+        defaults in place of what is wrong then; a refusal that names such a field, or names no field, may be about a
+        default and is left out.
+        """
+        before = len(self.found)
+        data = self.whole(cls, data, path)
+        if not isinstance(data, Mapping):
+            raise Refused(f"must be a mapping of settings, not {shown(data)}")
+        values, allowed = self.of_records(cls, data, path)
+        fields, kinds = settings_fields(cls), field_types(cls)
+        own = {key: each for key, each in fields.items() if not _is_claimed(each)}
+        allowed = [*own, *allowed]
+        skip = set()
+        for key in data:
+            if key not in allowed:
+                self.refuse((*path, key), Refused(unknown_key(key, allowed), unknown=True))
+                skip |= {key, nearest(key, allowed)}
+        for key, attribute in own.items():
+            if key in values:
+                continue
+            if key in data:
+                values[key] = self.at((*path, key), self._field, attribute, kinds.get(attribute.name, Any), data[key])
+            elif attribute.default is attrs.NOTHING:
+                secret = "; it is a secret, which the configuration.yaml of a run does not contain: give it again"
+                self.refuse((*path, key), f"missing; it has no default{secret if field_info(attribute).secret else ''}")
+                values[key] = WRONG
+        skip |= {key for key, value in values.items() if value is WRONG}
+        return self._made(cls, {key: each for key, each in values.items() if key not in skip}, skip, before, path)
+
+    def _made(self, cls: type, values: Mapping[str, Any], wrong: set[str | None], before: int, path: KeyPath) -> Any:
+        """The instance; WRONG if something was refused since there were ``before`` problems, or the class refuses."""
+        broken = len(self.found) > before
+        if any(each.default is attrs.NOTHING and key in wrong for key, each in settings_fields(cls).items()):
+            return WRONG
+        try:
+            made = cls(**values)
+        except SettingError as error:
+            if wrong.isdisjoint({error.field, *error.others}):
+                self.refuse((*path, error.field), error.problem)
+            return WRONG
+        except Exception as error:
+            if broken:
+                return WRONG
+            if isinstance(error, ConfigError | ValueError | TypeError):
+                raise Refused(str(error) or type(error).__name__) from error
+            raise
+        return WRONG if broken else made
+
+    def _field(self, attribute: attrs.Attribute[Any], kind: Any, value: Any, path: KeyPath) -> Any:
+        """The value of a field, within its limits."""
+        info, before = field_info(attribute), len(self.found)
+        found = self.read(kind, value, path)
+        if found is WRONG:
+            if info.secret:
+                del self.found[before:]
+                raise Refused("is not of the right type; the value is a secret and is not shown")
+            return WRONG
+        problem = info.problem(found)
+        if problem is not None and info.secret:
+            raise Refused(problem)
+        if problem is not None:
+            hint = did_you_mean(found, map(str, info.choices)) if info.choices and isinstance(found, str) else ""
+            raise Refused(f"{problem}, not {shown(value)}{hint}")
+        if info.record is not None and isinstance(found, str):
+            self.named(info.record, found)
+        return found
+
+    # ------------------------------------------------------------ what a reader of configurations does otherwise
+
+    def completed(self, refused: Refused, path: KeyPath) -> tuple[str, str]:
+        """Return the message about what was refused at ``path``, and a note; both may be empty."""
+        return str(refused), refused.note
+
+    def named(self, kind: str, name: str) -> Any:
+        """Return the record of this name; None if there is none, or if none is looked for. Raises Refused."""
+
+    def whole(self, cls: type, data: Any, path: KeyPath) -> Any:
+        """Return a block in the shape that its class reads."""
+        return data
+
+    def of_records(self, cls: type, data: Mapping[str, Any], path: KeyPath) -> tuple[dict[str, Any], list[str]]:
+        """Return the values of the fields whose classes records have, and the keys of the block that records own."""
+        return {}, []
+
+    def block_of_record(self, base: type, data: Any, named: str, path: KeyPath) -> Any:
+        """Return a block with the class of the record that it names; by default, of ``named``, or as ``base`` says."""
+        return self.block(base, data, path)
+
+
+def unknown_key(key: str, allowed: Sequence[str]) -> str:
+    """The message about a key that a block does not have."""
+    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
+
+
+def _is_claimed(attribute: attrs.Attribute[Any]) -> bool:
+    """Whether the field holds blocks of records that are beside it in a file."""
+    choice = field_info(attribute).chooses
+    return choice is not None and choice.by == "claim"
 
 
 def require_names(value: Any) -> None:
@@ -284,162 +304,25 @@ def require_names(value: Any) -> None:
         raise Refused(f"has {len(value):,} entries; at most {MAX_NAMES:,} are allowed")
 
 
-def each_of(entries: Iterable[tuple[Any, Any]], structure: Callable[[Any, Any], Any]) -> dict[Any, Any]:
-    """``structure(key, value)`` of each entry, by key; raises the errors of all, with their keys."""
-    from cattrs import IterableValidationError, IterableValidationNote
-
-    built: dict[Any, Any] = {}
-    errors: list[Exception] = []
-    for at, value in entries:
-        try:
-            built[at] = structure(at, value)
-        except Exception as error:
-            error.__notes__ = [*getattr(error, "__notes__", ()), IterableValidationNote(f"at {at}", at, None)]
-            errors.append(error)
-    if errors:
-        raise IterableValidationError("in a list or mapping", errors, dict)
-    return built
+def _wrong(value: Any, expected: str, choices: Iterable[Any] = ()) -> Refused:
+    hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
+    if expected == "text" and isinstance(value, bool | int | float):
+        hint = "; put it in quotes"
+    return Refused(f"must be {expected}, not {shown(value)}{hint}")
 
 
-# ---------------------------------------------------------------- classes and their fields
+def _one_of(members: Mapping[Any, Any], value: Any) -> Any:
+    """A value that a Literal or an Enum has; of the very type, because 1, 1.0 and true are equal in Python."""
+    if isinstance(value, str | int | type(None)) and type(value) in map(type, members) and value in members:
+        return members[value]
+    raise _wrong(value, f"one of {', '.join(map(str, members))}", members)
 
 
-def _class(made: Converter, cls: type) -> Any:
-    """The hook of an attrs class: cattrs' own, with the choices of its fields and better errors."""
-    from cattrs import ClassValidationError
-    from cattrs.gen import make_dict_structure_fn_from_attrs, override
-
-    fields, kinds = settings_fields(cls), field_types(cls)
-    keys = {attribute.name: key for key, attribute in fields.items()}
-    choices = {key: choice for key, each in fields.items() if (choice := field_info(each).chooses) is not None}
-    own = [key for key in fields if key not in choices or choices[key].by != "claim"]
-    attributes = []
-    for attribute in attrs.fields(cls):
-        hidden = keys.get(attribute.name) not in own
-        how = override(
-            rename=NO_KEY + attribute.name if hidden else keys[attribute.name],
-            struct_hook=_field(made, attribute, kinds.get(attribute.name, Any)),
-            omit=not attribute.init,
-        )
-        attributes.append(attribute.evolve(type=typing.Annotated[Any, how]))
-    read: Callable[..., Any] = make_dict_structure_fn_from_attrs(
-        attributes, cls, made, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=True
-    )
-
-    def structure(data: Any, _: Any) -> Any:
-        records, claimed = _RECORDS.get(), []
-        refused: list[Refused] = []
-        if records is not None:
-            data, refused, claimed = records.prepared(cls, data, choices)
-        if not isinstance(data, Mapping):
-            raise Refused(f"must be a mapping of settings, not {shown(data)}")
-        errors: list[Exception] = list(refused)
-        made_of = None
-        try:
-            made_of = read(data, cls)
-        except ClassValidationError as error:
-            errors += _errors_of_class(error, cls, data, [*own, *claimed], bool(refused), read)
-        if errors:
-            raise ClassValidationError(cls.__name__, errors, cls)
-        return made_of
-
-    return structure
+def _is_list(kind: Any) -> bool:
+    return kind in _LISTS or typing.get_origin(kind) in _LISTS
 
 
-def _errors_of_class(
-    error: Any, cls: type, data: Mapping[str, Any], allowed: Sequence[str], refused: bool, read: Callable[..., Any]
-) -> Iterator[Exception]:
-    """The errors of a class: of the blocks that records describe, of unknown keys, and of other fields.
-
-    If a field is wrong, the class is asked about the others too, so that one look shows all problems. It has defaults
-    in place of what is wrong then; a refusal that names such a field, or names no field, may be about a default and is
-    left out.
-    """
-    from cattrs import AttributeValidationNote, ClassValidationError, ForbiddenExtraKeysError
-
-    attributes = attrs.fields_dict(cls)
-    of_fields, of_class = error.group_exceptions()
-    wrong: set[str | None] = set()
-    found: list[tuple[bool, Exception]] = []
-    for each, note in of_fields:
-        attribute = attributes[note.name]
-        info = field_info(attribute)
-        key = "" if info.chooses is not None and info.chooses.by == "claim" else attribute.alias or attribute.name
-        if isinstance(each, KeyError) and key not in data:
-            each = Refused(f"missing; it has no default{_SECRET if info.secret else ''}")
-        each.__notes__ = [AttributeValidationNote(str(note), key, note.type)]
-        wrong.add(key or NO_KEY + note.name)
-        found.append((info.chooses is not None, each))
-    yield from (each for chosen, each in found if chosen)
-    for each in of_class:
-        if isinstance(each, ForbiddenExtraKeysError):
-            for key in (key for key in data if key in each.extra_fields):
-                yield Refused(unknown_key(key, allowed), key, unknown=True)
-                wrong |= {key, nearest(key, allowed)}
-    yield from (each for chosen, each in found if not chosen)
-    refusals = [each for each in of_class if not isinstance(each, ForbiddenExtraKeysError)]
-    if wrong:
-        try:
-            read({key: value for key, value in data.items() if key not in wrong}, cls)
-        except ClassValidationError as second:
-            refusals = second.group_exceptions()[1]
-    for each in refusals:
-        if isinstance(each, SettingError):
-            if not (wrong or refused) or wrong.isdisjoint({each.field, *each.others}):
-                yield Refused(each.problem, each.field)
-        elif not wrong and not refused and isinstance(each, ConfigError | ValueError | TypeError):
-            yield Refused(str(each) or type(each).__name__)
-        elif not wrong and not refused:
-            raise each
-
-
-def unknown_key(key: str, allowed: Sequence[str]) -> str:
-    """The message about a key that a block does not have."""
-    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
-
-
-def _field(made: Converter, attribute: attrs.Attribute[Any], kind: Any) -> Callable[[Any, Any], Any]:
-    """The hook of one field: its type or its choice, and its limits."""
-    info = field_info(attribute)
-
-    def structure(value: Any, _: Any) -> Any:
-        if not info.key:
-            return value
-        records = _RECORDS.get()
-        if info.chooses is not None and records is not None:
-            return records.value(info.chooses, value)
-        try:
-            found = made.structure(value, kind)
-        except Exception:
-            if info.secret:
-                raise Refused("is not of the right type; the value is a secret and is not shown") from None
-            raise
-        problem = info.problem(found)
-        if problem is not None and info.secret:
-            raise Refused(problem)
-        if problem is not None:
-            hint = did_you_mean(found, map(str, info.choices)) if info.choices and isinstance(found, str) else ""
-            raise Refused(f"{problem}, not {shown(value)}{hint}")
-        if info.record is not None and isinstance(found, str) and records is not None:
-            records.named(info.record, found)
-        return found
-
-    return structure
-
-
-def _block_of_record(made: Converter, cls: type) -> Any:
-    """The hook of a class whose blocks name their record."""
-    own = _class(made, cls)
-
-    def structure(value: Any, _: Any) -> Any:
-        records = _RECORDS.get()
-        return own(value, cls) if records is None else records.block(cls, value)
-
-    structure.own = own  # type: ignore[attr-defined]
-    return structure
-
-
-def own_hook(cls: type) -> Any:
-    """The hook that reads a block as ``cls``, whichever record the block names."""
-    hook = converter().get_structure_hook(cls)
-    return getattr(hook, "own", hook)
+def _expected(kind: Any) -> str:
+    if attrs.has(kind):
+        return "a mapping of settings"
+    return "a list" if _is_list(kind) else SCALARS[kind][1] if kind in SCALARS else getattr(kind, "__name__", str(kind))

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Thread
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -29,7 +29,7 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import FACTORIES, RunContext
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.components import OpenWriter
-from rlcore.run.description import ResumePromise, promise_of
+from rlcore.run.description import promise_of
 from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import RunExports
 from rlcore.run.prepare import PreparedRun, plugin_files
@@ -63,11 +63,11 @@ class Notifications:
         except PluginError as failure:
             self.failure = self.failure or failure
 
-    def notify(self, hook: Callable[..., None], *event: Any) -> None:
-        """Call ``hook``, a method of :class:`rlcore.Plugins`, with the run and the ``event``."""
+    def notify(self, hook: str, **event: Any) -> None:
+        """Call a notification hook of all plugins with the run and the ``event``."""
         if self._context.ranks.rank == 0:
             with self.failing_later():
-                hook(self._context, *event)
+                self._plugins.notify(hook, run=self._context, **event)
 
     def lesson_changed(self, step: int, change: LessonChange) -> None:
         """Log a change of a lesson, and notify plugins."""
@@ -76,7 +76,7 @@ class Notifications:
                 "environment parameter %r: lesson %d (%s) after %d (%s) at step %d",
                 change.parameter, change.lesson, change.name, change.previous, change.previous_name, step,
             )  # fmt: skip
-        self.notify(self._plugins.lesson_changed, step, change)
+        self.notify("rlcore_lesson_changed", step=step, change=change)
 
     def processed_summary(self, behavior: str, step: int, stats: dict[str, StatSummary]) -> dict[str, StatSummary]:
         """The summary as plugins change it; as it was if one of them fails and is to end the run."""
@@ -86,6 +86,7 @@ class Notifications:
         return stats
 
 
+@attrs.frozen
 class BackgroundSave:
     """A checkpoint that a thread writes while the training continues. ``regular`` as in :meth:`Boundaries.save`.
 
@@ -93,25 +94,18 @@ class BackgroundSave:
     that everything that follows a checkpoint happens at the same step in every run.
     """
 
-    def __init__(self, pending: PendingSave, regular: bool) -> None:
-        self.pending = pending
-        self.regular = regular
-        self._error: BaseException | None = None
+    pending: PendingSave
+    regular: bool
+    written: Future[None]
+
+    @classmethod
+    def of(cls, pending: PendingSave, regular: bool) -> Self:
+        """Copy what is to be written, and start to write it."""
         pending.detach()
-        self._thread = Thread(target=self._write, name=f"checkpoint of step {pending.step}")
-        self._thread.start()
-
-    def wait(self) -> None:
-        """Wait until the checkpoint is written. Raises what writing it raised."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _write(self) -> None:
-        try:
-            self.pending.write()
-        except BaseException as error:
-            self._error = error
+        executor = ThreadPoolExecutor(1, f"checkpoint of step {pending.step}")
+        written = executor.submit(pending.write)
+        executor.shutdown(wait=False)
+        return cls(pending, regular, written)
 
 
 @attrs.define(eq=False, slots=False)
@@ -136,11 +130,6 @@ class Boundaries:
     def __attrs_post_init__(self) -> None:
         run = self._run
         self.exports = RunExports(run.plugins.strict, self._context, run.directory, run.store)
-
-    @property
-    def promise(self) -> ResumePromise:
-        """How a resume from this run's checkpoints compares with a run that is never stopped."""
-        return promise_of(self._context, self._state)
 
     def wall_seconds(self) -> float:
         """Seconds of the run, with those of earlier processes."""
@@ -220,7 +209,7 @@ class Boundaries:
         for writer in self.writers:
             with self.notifications.failing_later():
                 writer.write(behavior.name, step, stats, plugins.strict)
-        self.notifications.notify(plugins.summary_written, behavior.name, step, stats)
+        self.notifications.notify("rlcore_summary_written", behavior=behavior.name, step=step, stats=stats)
         if curricula is not None and not inference:
             shared = self._context.ranks.share({tag: attrs.asdict(each) for tag, each in measured.items()})
             # The measures of rank 0, because seconds differ.
@@ -241,7 +230,7 @@ class Boundaries:
         self._run.timers.root.child("Evaluator.evaluate").add(seconds)
         if self.evaluated is None:
             return False
-        self.notifications.notify(self._run.plugins.evaluated, step, self.evaluated)
+        self.notifications.notify("rlcore_evaluated", step=step, result=self.evaluated)
         return True
 
     # ------------------------------------------------------------ checkpoints
@@ -279,7 +268,10 @@ class Boundaries:
                 self._warned_of_cuts = True
                 log.warning("%s", cut_warning(state.behaviors, hidden[0]))
             captured = state.capture(self.evaluation.state_dict(), self.wall_seconds())
-            captured["run"] |= {"overdue": self.evaluation.overdue, "resume": self.promise.to_json()}
+            captured["run"] |= {
+                "overdue": self.evaluation.overdue,
+                "resume": promise_of(self._context, self._state).to_json(),
+            }
             captured = self._context.ranks.save_state(captured)
             parameters = {} if state.curricula is None else state.curricula.status()
             settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
@@ -287,7 +279,7 @@ class Boundaries:
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
             if self._continues_while_saving(pending):
-                self._saving = BackgroundSave(pending, regular)
+                self._saving = BackgroundSave.of(pending, regular)
             else:
                 pending.write()
                 self._saved(pending, regular, timer)
@@ -314,24 +306,21 @@ class Boundaries:
             return
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
             try:
-                saving.wait()
+                saving.written.result()
             except KeyboardInterrupt:
                 self._saving = saving
-                raise
-            except BaseException:
-                self._run.store.not_saved()
                 raise
             self._saved(saving.pending, saving.regular, timer)
 
     def _saved(self, pending: PendingSave, regular: bool, timer: Timer) -> None:
         """Do what follows a checkpoint: the status, exports, and notifications."""
-        path, plugins = self._run.store.saved(pending), self._run.plugins
+        path = self._run.store.saved(pending)
         if regular:
             self._run.directory.regular_checkpoint_written()
         self._export(self.exports.at_checkpoint, pending.step, timer)
-        self.notifications.notify(plugins.checkpoint_saved, pending.step, path)
-        for removed in self._run.store.removed:
-            self.notifications.notify(plugins.checkpoint_removed, removed.step, removed.path)
+        self.notifications.notify("rlcore_checkpoint_saved", step=pending.step, path=path)
+        for removed in pending.removed:
+            self.notifications.notify("rlcore_checkpoint_removed", step=removed.step, path=removed.path)
 
     # ------------------------------------------------------------ exports, failures
 
@@ -362,12 +351,11 @@ class Boundaries:
 def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> str:
     """The warning if checkpoints end the episodes of ``hidden`` before any of them ends by itself."""
     shortest = min(behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
-    interval, slots, settings = shortest.checkpoint_interval, shortest.spec.slots, shortest.settings
-    even = settings.even_checkpoints and settings.keep_checkpoints > 0
-    advice = "lower keep_checkpoints, which even_checkpoints divides max_steps by" if even else "raise it"
+    interval, slots = shortest.checkpoint_interval, shortest.spec.slots
     return (
         f"behavior {hidden.name!r}: no episode ended between two checkpoints, so the mean reward is unknown: this "
         "environment cannot save itself, and every checkpoint begins new episodes. "
         f"behaviors.{shortest.name}.checkpoint_interval is {interval} agent steps, {interval // slots} for each of "
-        f"{slots} agents; {advice}, so that it is many times the length of an episode"
+        f"{slots} agents; raise it (with even_checkpoints, lower keep_checkpoints), so that it is many times the "
+        "length of an episode"
     )

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from rlcore.settings.fields import Choice, setting
+from rlcore.settings.fields import Choice, SettingError, setting
 from rlcore.storage.files.access import network_problem
 
 # The largest values that settings accept. They are far above what training needs, and low enough to refuse a typing
@@ -195,7 +195,7 @@ class EnvironmentSettings:
             "environment",
             attribute="parameters",
             each=True,
-            refusal="environments of type {name!r} take parameters by their names; delete this block",
+            refusal="takes parameters by their names; delete this block",
         ),
     )
 
@@ -250,6 +250,10 @@ class EvaluationSettings:
         description="The keys of plugins, as settings by the name of their section.",
         chooses=Choice("evaluation", by="claim", flat=True),
     )
+
+    def __attrs_post_init__(self) -> None:
+        if self.interval is None and self.stop_at is not None:
+            raise SettingError("stop_at", "without an interval no evaluation could stop the run", others=("interval",))
 
 
 @attrs.frozen(kw_only=True)

@@ -35,7 +35,7 @@ class Choice:
         attribute: The attribute of the record that names the class.
         each: Whether the field is a mapping, each of whose entries has that class.
         otherwise: The type of the settings if the record names no class; None refuses settings.
-        refusal: The message about such settings: ``{record}`` is the record, ``{name}`` its name.
+        refusal: The message about such settings, after the record.
         flat: With ``by="claim"``: whether the keys of the settings class are beside the field, not in a block.
         switch: With ``by="name"``: whether ``false`` turns a record off.
         absent: The class of the settings if the configuration is loaded to measure policies, and the plugin is absent.
@@ -48,7 +48,7 @@ class Choice:
     attribute: str = attrs.field(default="settings", kw_only=True)
     each: bool = attrs.field(default=False, kw_only=True)
     otherwise: Any = attrs.field(default=None, kw_only=True)
-    refusal: str = attrs.field(default="{record} has no settings; leave it out", kw_only=True)
+    refusal: str = attrs.field(default="has no settings; leave it out", kw_only=True)
     flat: bool = attrs.field(default=False, kw_only=True)
     switch: bool = attrs.field(default=False, kw_only=True)
     absent: type | None = attrs.field(default=None, kw_only=True)

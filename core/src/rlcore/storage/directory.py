@@ -15,7 +15,6 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.rules import name_problem
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
@@ -28,9 +27,7 @@ from rlcore.storage.run_files import (
     LOGS,
     MARK,
     RESULT,
-    ExportedFiles,
     Mark,
-    is_declared,
     read_mark,
     remove_own,
     require_no_links,
@@ -53,9 +50,6 @@ class RunDirectory:
 
         ``read_only`` is for ranks other than 0: rank 0 holds the lock, and writes for all ranks of a run.
         """
-        problem = name_problem("a run id", settings.run_id)
-        if problem:
-            raise ConfigError(f"checkpoint_settings.run_id: {problem}")
         if settings.checkpoint is not None and not (settings.resume or settings.inference):
             raise ConfigError(
                 "is only for a run that exists; add --resume or --inference", key=("checkpoint_settings", "checkpoint")
@@ -111,7 +105,13 @@ class RunDirectory:
         if self._continuing:
             # A run that was copied without its mark can be resumed.
             if mark is None and not find_checkpoints(self.checkpoints):
-                raise RunStateError(self._nothing_to_resume())
+                option = "--resume" if self.settings.resume else "--inference"
+                aside = self.path.with_name(f"{self.path.name}.replaced")  # by a process that was killed
+                moved = f"; {aside} holds a run that was to be replaced" if aside.is_dir() else ""
+                raise RunStateError(
+                    f"{self.path}: there is no run to resume (no {MARK}, and no checkpoint of rlcore); start it "
+                    f"without {option}{moved}"
+                )
             if self.settings.resume:
                 require_no_links(self.path, mark or Mark())
         elif mark is not None:
@@ -128,21 +128,11 @@ class RunDirectory:
         if not self.settings.inference:
             require_no_newer(self.checkpoints)
 
-    def _nothing_to_resume(self) -> str:
-        if not self.path.exists() or self._is_bare():
-            option = "--resume" if self.settings.resume else "--inference"
-            aside = self.path.with_name(f"{self.path.name}.replaced")  # by a process that was killed
-            moved = f"; {aside} holds a run that was to be replaced" if aside.is_dir() else ""
-            return f"{self.path}: there is no run to resume; start it without {option}{moved}"
-        return f"{self.path}: there is no run of rlcore to resume (it has no {MARK}, and no checkpoint of rlcore)"
-
     def no_checkpoint(self) -> str:
         """The message for a run that has no checkpoint to read."""
         message = f"{self.path}: this run has no checkpoint"
-        if self.checkpoints.is_symlink() and not self.checkpoints.exists():
-            return f"{message}: {self.checkpoints} is a link to {os.readlink(self.checkpoints)}, which is not there"
         mark = read_mark(self.path)
-        kept = [] if mark is None else [path for path in self._replaced.kept(mark) if path.is_dir()]
+        kept = [] if mark is None else self._replaced.kept(mark)
         if kept:
             message += f"; the run that it was to replace is in {kept[0]}"
         if self.settings.inference:
@@ -225,10 +215,11 @@ class RunDirectory:
         assert self._mark is not None
         self._starting = False
         self.declare_files(files)
-        for aside in () if self._replaced.moved_to is None else self._replaced.kept(self._mark):
+        if self._replaced.moved_to is not None:
             log.info(
-                "%s: the run that was here is kept in %s until this one has a regular checkpoint", self.path, aside
-            )
+                "%s: the run that was here is kept in %s until this one has a regular checkpoint",
+                self.path, self._replaced.moved_to,
+            )  # fmt: skip
 
     def declare_files(self, files: Iterable[str]) -> None:
         """Add patterns of files that plugins write to the mark, if this process has one. Raises RunStateError."""
@@ -253,12 +244,6 @@ class RunDirectory:
         """The exported policies, relative to the directory, each with its step; see :class:`Mark`."""
         return {} if self._mark is None else self._mark.exports
 
-    def exported_files(self) -> ExportedFiles:
-        """The exported policies that are there, of earlier processes of the run too."""
-        if self._mark is None:
-            return ExportedFiles.read(self.path)
-        return ExportedFiles.of(self.path, self._mark.exports)
-
     def declare_export(self, relative: str, step: int | None) -> None:
         """Declare the file of an exported policy before it is written, so that it is known to be the run's.
 
@@ -271,7 +256,7 @@ class RunDirectory:
         if path.parent.is_symlink():
             raise RunStateError(f"{path.parent}: is a symbolic link, and a run writes only in its directory; move it")
         taken = relative not in self._mark.exports and os.path.lexists(path)
-        if taken or is_declared(relative, self._mark):
+        if taken or self._mark.declares(relative):
             raise RunStateError(f"{path}: is a file that this run did not export; move it away")
         self._change_mark(exports={**self._mark.exports, relative: step})
 
@@ -334,16 +319,14 @@ class RunDirectory:
             if self._starting:
                 mark = self._mark or Mark()
                 self._undo(attrs.evolve(mark, files=tuple(dict.fromkeys((*mark.files, *files)))))
-            else:
+            elif self._mark is not None:
                 with suppress(RunStateError):  # the files then count as a user's
                     self.declare_files(files)
-            if self._mark is not None and (self._replaced.moved_to is None or not self._starting):
-                for aside in self._replaced.kept(self._mark):
-                    log.warning("%s: the run that was here before is still in %s", self.path, aside)
-            elif self._lock.held and not self._starting:
-                self._remove_if_bare()
-            if self._mark is not None and self._lock.held:
                 self.write_holds([])
+            elif self._lock.held:
+                self._remove_if_bare()
+            for aside in () if self._mark is None else self._replaced.kept(self._mark):
+                log.warning("%s: the run that was here before is still in %s", self.path, aside)
         finally:
             self._starting = False
             self._lock.release()
@@ -368,6 +351,4 @@ class RunDirectory:
             else:
                 remove_own(self.path, mark)
         except (OSError, RunStateError) as error:
-            aside = self._replaced.moved_to
-            where = "" if aside is None else f"; the run that it was to replace is in {aside}"
-            log.warning("%s: cannot be cleared of a run that failed to start: %s%s", self.path, error, where)
+            log.warning("%s: cannot be cleared of a run that failed to start: %s", self.path, error)

@@ -28,7 +28,7 @@ import attrs
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import own_files
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_no_newer
-from rlcore.storage.files.access import free_name, fsync_directory, fsync_file, is_leftover, temporary_path
+from rlcore.storage.files.access import failing_as, free_name, fsync_directory, fsync_file, is_leftover, temporary_path
 from rlcore.storage.files.lock import LOCK, RunLock
 from rlcore.storage.run_files import (
     LOGS,
@@ -36,10 +36,10 @@ from rlcore.storage.run_files import (
     RESULT,
     STATUS,
     Mark,
+    entries,
     foreign_files,
     is_link_of_run,
     outcome_in,
-    own_files_in,
     read_mark,
     remove_if_empty,
     remove_own,
@@ -76,8 +76,8 @@ class ReplacedRuns:
     _lock: RunLock | None = attrs.field(default=None, init=False)  # of the moved run
 
     def kept(self, mark: Mark) -> list[Path]:
-        """The directories of the runs that the run of ``mark`` replaces; they may be gone."""
-        return [self.path.with_name(name) for name in mark.replaces]
+        """The directories of the runs that the run of ``mark`` is to replace, and that are still there."""
+        return [path for path in map(self.path.with_name, mark.replaces) if path.is_dir()]
 
     def make_room(self, earlier: Mark, lock: RunLock) -> Mark:
         """Frees the name of an earlier run, whose ``lock`` this process holds. Returns the mark of the new run.
@@ -86,24 +86,15 @@ class ReplacedRuns:
         it is emptied except for the lock and the mark. Raises OSError, and RunStateError if it cannot be moved.
         """
         # The runs that the earlier run was to replace are replaced with it.
-        replaces = {name: run for name, run in earlier.replaces.items() if self.path.with_name(name).is_dir()}
-        if why_force(self.path, earlier):
-            replaces[self._move_aside(lock).name] = earlier.run
-        else:
+        replaces = {path.name: earlier.replaces[path.name] for path in self.kept(earlier)}
+        if not why_force(self.path, earlier):
             remove_own(self.path, earlier, keep=(LOCK, MARK))
-        return Mark(replaces=replaces)
-
-    def _move_aside(self, lock: RunLock) -> Path:
+            return Mark(replaces=replaces)
         aside = free_name(self.path)
-        try:
+        with failing_as(f"{self.path}: cannot be moved to {aside}; choose another --run-id"):
             self.path.rename(aside)
-        except OSError as error:
-            raise RunStateError(
-                f"{self.path}: cannot be moved to {aside}, where it stays until the new run has a regular checkpoint: "
-                f"{error.strerror or error}; choose another --run-id"
-            ) from error
         self.moved_to, self._lock = aside, lock
-        return aside
+        return Mark(replaces={**replaces, aside.name: earlier.run})
 
     def move_back(self, mark: Mark) -> None:
         """Gives the name back to the run that this process moved, because the run of ``mark`` failed to start.
@@ -200,9 +191,9 @@ def copy_until(source: Path, target: Path, mark: Mark, step: int) -> dict[str, i
     exported files of the copy. Raises OSError.
     """
     exports: dict[str, int | None] = {}
-    for path in own_files_in(source, mark):
+    for path, own in entries(source, mark):
         relative = path.relative_to(source).as_posix()
-        if relative in _NOT_COPIED or is_leftover(path.name) or not path.is_file():
+        if not own or relative in _NOT_COPIED or is_leftover(path.name) or not path.is_file():
             continue
         if relative in mark.exports:
             of = mark.exports[relative]

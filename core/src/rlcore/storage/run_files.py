@@ -16,10 +16,10 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Self
 
 import attrs
 
+from rlcore.contracts.saved_values import COUNT, EACH, TEXT, Kind, has_form
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, foreign_entries, is_step, remove_checkpoint
@@ -28,7 +28,6 @@ from rlcore.storage.files.access import (
     failing_as,
     is_file_name,
     is_leftover,
-    is_whole,
     pattern_problem,
     read_object,
     remove,
@@ -48,12 +47,20 @@ FORMAT = 1
 
 _FILES = frozenset({LOCK, MARK, CONFIGURATION, RESULT, f"{LOGS}/{STATUS}", f"{LOGS}/{TIMERS}", f"{LOGS}/{HOLDS}"})
 _PLAIN = re.compile(r"[^*?\[]*", re.DOTALL)  # a pattern that matches its own text alone
-_FOLDERS = frozenset({LOGS, CHECKPOINTS, f"{CHECKPOINTS}/{BEST}"})
+_OF_CHECKPOINTS = (CHECKPOINTS, f"{CHECKPOINTS}/{BEST}")
+_FOLDERS = frozenset({LOGS, *_OF_CHECKPOINTS})
+_MARK = {
+    "run": TEXT,
+    "files": [TEXT],
+    "exports?": {EACH: Kind("null or a step", lambda value: value is None or COUNT.fits(value))},
+    "replaces": {EACH: TEXT},
+    "job?": TEXT,
+}
 
 
 @attrs.frozen(slots=False)
 class Mark:
-    """The content of a run's mark."""
+    """The content of a run's mark, which says whose the files in its directory are."""
 
     run: str = attrs.field(factory=lambda: uuid.uuid4().hex)  # two runs of one name differ in it
     files: tuple[str, ...] = ()  # patterns of what plugins write, relative to the directory
@@ -64,15 +71,33 @@ class Mark:
     job: str = ""  # of torchrun, if it started the process that wrote here last
 
     @cached_property
-    def patterns(self) -> Patterns:
-        """``files``, prepared for many comparisons."""
-        return Patterns(self.files)
+    def _declared(self) -> Patterns:
+        return Patterns((*_FILES, *self.files))
 
     @cached_property
-    def folders(self) -> Patterns:
-        """The folders of the files in ``files`` and ``exports``, and those of rlcore."""
+    def _folders(self) -> Patterns:
         written = (*self.files, *self.exports)
         return Patterns((*_FOLDERS, *(str(parent) for each in written for parent in PurePosixPath(each).parents)))
+
+    def declares(self, relative: str) -> bool:
+        """Whether rlcore itself, or a plugin that declared its files, writes a file of that name; no export counts."""
+        return self._declared.match(relative)
+
+    def is_folder(self, relative: str) -> bool:
+        """Whether rlcore, a plugin or an export has files in a folder of that name."""
+        return self._folders.match(relative)
+
+    def has_name(self, relative: str) -> bool:
+        """Whether the run may write a file or a folder of that name."""
+        return self.declares(relative) or relative in self.exports or self.is_folder(relative)
+
+    def may_become(self, relative: str) -> bool:
+        """Whether the run may write a file or a folder of that name on a file system that ignores case."""
+        names = Patterns(name.casefold() for name in (*_FILES, *self.files, *self.exports))
+        path = PurePosixPath(relative.casefold())
+        # A pattern may match a folder.
+        inside = any(names.match(str(part)) or is_leftover(part.name) for part in (path, *path.parents))
+        return inside or str(path) in _FOLDERS
 
 
 class Patterns:
@@ -94,39 +119,24 @@ def read_mark(directory: Path) -> Mark | None:
     """The mark of the run in ``directory``; None if it is missing, damaged or not written by rlcore."""
     try:
         found = read_object(directory / MARK)
-        exports = dict(found.get("exports", {}))
-        mark = Mark(found["run"], tuple(found["files"]), exports, dict(found["replaces"]), found.get("job", ""))
-    except (OSError, DamagedFile, ValueError, LookupError, TypeError):
+    except (OSError, DamagedFile):
         return None
-    if not all(isinstance(text, str) for text in (mark.run, mark.job, *mark.files, *mark.replaces.values())):
-        return None
-    if not all(step is None or is_whole(step) for step in mark.exports.values()):
+    if not has_form(found, _MARK):
         return None
     # A mark that was edited must not reach beyond its run.
-    files = tuple(pattern for pattern in mark.files if pattern_problem(pattern) is None)
-    exports = {name: step for name, step in mark.exports.items() if is_export_name(name)}
-    replaces = {k: v for k, v in mark.replaces.items() if is_file_name(k)}
-    return attrs.evolve(mark, files=files, exports=exports, replaces=replaces)
+    return Mark(
+        found["run"],
+        tuple(pattern for pattern in found["files"] if pattern_problem(pattern) is None),
+        {name: step for name, step in (found.get("exports") or {}).items() if is_export_name(name)},
+        {name: run for name, run in found["replaces"].items() if is_file_name(name)},
+        found.get("job") or "",
+    )
 
 
 def is_export_name(relative: str) -> bool:
     """Whether ``relative`` may be the path of an exported policy: ``FILE``, or ``BEHAVIOR/FILE``."""
     parts = relative.split("/")
     return len(parts) <= 2 and all(map(is_file_name, parts))
-
-
-def is_declared(relative: str, mark: Mark) -> bool:
-    """Whether rlcore itself, or a plugin that declared its files, writes a file of that name; exports do not count."""
-    return relative in _FILES or mark.patterns.match(relative)
-
-
-def is_own_name(relative: str, mark: Mark) -> bool:
-    """Whether the run may write a file or a folder of that name; a name that differs in case alone counts too."""
-    for part in (PurePosixPath(relative), *PurePosixPath(relative).parents):  # a pattern may match a folder
-        if is_declared(str(part), mark) or is_leftover(part.name):
-            return True
-    names = Patterns(name.casefold() for name in (*_FILES, *_FOLDERS, *mark.files, *mark.exports))
-    return names.match(relative.casefold())
 
 
 def write_mark(directory: Path, mark: Mark) -> None:
@@ -150,6 +160,15 @@ def without_exports(directory: Path, mark: Mark, gone: Callable[[int | None], bo
     return attrs.evolve(mark, exports={name: step for name, step in mark.exports.items() if name not in names})
 
 
+def exports_in(directory: Path) -> dict[str, int | None]:
+    """The exported policies that are there, relative to the run directory, with the step of the policy in each.
+
+    The step of a file whose export was not finished is None.
+    """
+    mark = read_mark(directory) or Mark()
+    return {name: step for name, step in mark.exports.items() if (directory / name).is_file()}
+
+
 def outcome_in(directory: Path) -> str | None:
     """The outcome in the run's result; None if there is no result, ``unknown`` if it cannot be read."""
     try:
@@ -161,22 +180,36 @@ def outcome_in(directory: Path) -> str | None:
     return outcome if isinstance(outcome, str) else "unknown"
 
 
+# ---------------------------------------------------------------- whose files these are
+
+
+def entries(directory: Path, mark: Mark) -> Iterator[tuple[Path, bool]]:
+    """Every file, link, checkpoint and unknown folder in the directory, and whether rlcore or a plugin wrote it."""
+    open_folders = [directory]
+    while open_folders:
+        for path in sorted(open_folders.pop().iterdir()):
+            relative = _relative(directory, path)
+            if path.is_symlink():  # rlcore makes no links
+                yield path, False
+            elif is_step(path) and _relative(directory, path.parent) in _OF_CHECKPOINTS:
+                yield path, True
+                yield from ((entry, False) for entry in foreign_entries(path))
+            elif path.is_dir() and mark.is_folder(relative):
+                open_folders.append(path)
+            elif path.is_dir() and relative in _FILES | mark.exports.keys():
+                yield path, False
+            else:
+                yield path, mark.declares(relative) or relative in mark.exports or is_leftover(path.name)
+
+
 def foreign_files(directory: Path, mark: Mark) -> list[Path]:
     """The files and links in the run directory that neither rlcore nor a plugin that declared them wrote."""
-    return [path for path, own in _entries(directory, mark) if not own]
-
-
-def own_files_in(directory: Path, mark: Mark) -> list[Path]:
-    """The files, outside checkpoints, that rlcore or a plugin that declared them wrote."""
-    checkpoints = directory / CHECKPOINTS
-    return [path for path, own in _entries(directory, mark) if own and not path.is_relative_to(checkpoints)]
+    return [path for path, own in entries(directory, mark) if not own]
 
 
 def is_link_of_run(directory: Path, path: Path, mark: Mark) -> bool:
     """Whether ``path`` is a symbolic link with the name of a file or a folder that the run writes."""
-    relative = _relative(directory, path)
-    known = is_declared(relative, mark) or relative in mark.exports or mark.folders.match(relative)
-    return known and path.is_symlink()
+    return path.is_symlink() and mark.has_name(_relative(directory, path))
 
 
 def require_no_links(directory: Path, mark: Mark) -> None:
@@ -195,17 +228,14 @@ def remove_own(directory: Path, mark: Mark, keep: tuple[str, ...] = ()) -> None:
     Files of others stay, and so do the lock and the mark if ``keep`` names them. Raises OSError. An interrupted
     deletion can be repeated.
     """
-    own = [path for path, own in _entries(directory, mark) if own]
-    checkpoints = {each.path for place in _checkpoint_places(directory) for each in find_checkpoints(place)}
     last = [directory / LOCK, directory / MARK]
-    for path in own:
-        if path in checkpoints:
+    for path in [path for path, own in entries(directory, mark) if own and path not in last]:
+        if is_step(path):
             remove_checkpoint(path)
-        elif path not in last:
+        else:
             remove(path)
-    folders = [folder for folder in sorted(directory.rglob("*"), reverse=True) if folder.is_dir()]
-    for folder in folders:
-        if mark.folders.match(_relative(directory, folder)):
+    for folder in [path for path in sorted(directory.rglob("*"), reverse=True) if path.is_dir()]:
+        if mark.is_folder(_relative(directory, folder)):
             remove_if_empty(folder)
     for path in last:
         if path.name not in keep:
@@ -219,68 +249,8 @@ def remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _entries(directory: Path, mark: Mark) -> Iterator[tuple[Path, bool]]:
-    """Every file, link, checkpoint and unknown folder, and whether rlcore or a plugin wrote it."""
-    checkpoints = {each.path for place in _checkpoint_places(directory) for each in find_checkpoints(place)}
-    open_folders = [directory]
-    while open_folders:
-        for path in sorted(open_folders.pop().iterdir()):
-            relative = _relative(directory, path)
-            if path.is_symlink():  # rlcore makes no links
-                yield path, False
-            elif path in checkpoints:
-                yield path, True
-                yield from ((entry, False) for entry in foreign_entries(path))
-            elif path.is_dir() and mark.folders.match(relative):
-                open_folders.append(path)
-            elif path.is_dir() and relative in _FILES | mark.exports.keys():
-                yield path, False
-            else:
-                yield path, is_declared(relative, mark) or relative in mark.exports or is_leftover(path.name)
-
-
-def _checkpoint_places(directory: Path) -> list[Path]:
-    places = [directory / CHECKPOINTS, directory / CHECKPOINTS / BEST]
-    return [place for place in places if not any(part.is_symlink() for part in (directory / CHECKPOINTS, place))]
-
-
 def _relative(directory: Path, path: Path) -> str:
     return path.relative_to(directory).as_posix()
-
-
-# ---------------------------------------------------------------- exported policies
-
-
-@attrs.frozen
-class ExportedFiles:
-    """The files that a run exported and that are there, relative to its directory."""
-
-    steps: Mapping[str, int | None]  # of the run, at the policy in each file; None if the export was not finished
-
-    @classmethod
-    def of(cls, directory: Path, exports: Mapping[str, int | None]) -> Self:
-        """``exports`` are those of the run's mark; files that are gone are left out."""
-        return cls({name: step for name, step in exports.items() if (directory / name).is_file()})
-
-    @classmethod
-    def read(cls, directory: Path) -> Self:
-        """The files of the run in ``directory``; none if it has no mark."""
-        mark = read_mark(directory)
-        return cls({}) if mark is None else cls.of(directory, mark.exports)
-
-    def of_checkpoint(self, behavior: str, step: int) -> list[str]:
-        """The files beside the checkpoint of ``step``, in the order in which they were first exported."""
-        return [name for name, of in self.steps.items() if of == step and name.startswith(f"{behavior}/")]
-
-    def of_end(self, behavior: str, step: int, behaviors: Iterable[str]) -> list[str]:
-        """The files in the run directory with the policy of ``step``. ``behaviors`` are all behaviors of the run."""
-        here = [name for name, of in self.steps.items() if of == step and "/" not in name]
-        return [name for name in here if _owner(name, behaviors) == behavior]
-
-
-def _owner(name: str, behaviors: Iterable[str]) -> str | None:
-    """The behavior that the file in the run directory is named after: ``A.b.onnx`` is of ``A.b``, not of ``A``."""
-    return max((each for each in behaviors if name.startswith(f"{each}.")), key=len, default=None)
 
 
 # ---------------------------------------------------------------- output of commands
@@ -337,15 +307,11 @@ def _problem(relative: Path, directory: Path) -> str | None:
     mark = read_mark(directory)
     if marked and mark is None:
         return f"lies in the run {directory}, whose {MARK} cannot be read"
-    if mark is None and not _has_checkpoints(directory):  # a run that was copied without its mark has some
+    try:  # a run that was copied without its mark has checkpoints
+        if mark is None and not find_checkpoints(directory / CHECKPOINTS):
+            return None
+    except OSError:
         return None
     if relative.parts[0].casefold() == CHECKPOINTS:
         return f"lies among the checkpoints of the run {directory}"
-    return f"is a file of the run {directory}" if is_own_name(relative.as_posix(), mark or Mark()) else None
-
-
-def _has_checkpoints(directory: Path) -> bool:
-    try:
-        return bool(find_checkpoints(directory / CHECKPOINTS))
-    except OSError:
-        return False
+    return f"is a file of the run {directory}" if (mark or Mark()).may_become(relative.as_posix()) else None

@@ -9,77 +9,60 @@ read it; a resumed run does not.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-import attrs
 import numpy as np
 
+from rlcore.contracts.saved_values import COUNT, NUMBER, has_form
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint_state import RUN
 from rlcore.storage.checkpoints import Checkpoint, find_checkpoints
-from rlcore.storage.files.access import is_number, is_whole
 from rlcore.storage.fingerprint import fingerprint_in
-from rlcore.storage.run_files import ExportedFiles
+from rlcore.storage.run_files import exports_in
 
 log = logging.getLogger(__name__)
 
 # ML-Agents' number for this shape of the file.
 STATS_FORMAT_VERSION = "0.3.0"
-
-
-@attrs.frozen
-class ListedCheckpoint:
-    """A checkpoint in the lists of the status."""
-
-    step: int  # agent steps of all behaviors
-    entries: Mapping[str, Mapping[str, Any]]  # by behavior
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint, run: Mapping[str, Any]) -> Self:
-        """``run`` is the checkpoint's entry of the run."""
-        entries = {
-            name: _entry(name, checkpoint, int(steps), run["behaviors"][name]["recent"], checkpoint.created)
-            for name, steps in run["steps"].items()
-        }
-        return cls(checkpoint.step, entries)
-
-
-def listed_before(step: int, checkpoints: Sequence[Checkpoint]) -> list[ListedCheckpoint]:
-    """The entries of the status for those ``checkpoints`` whose step is before ``step``, in their order.
-
-    Skips checkpoints whose state cannot be read. Arrays are not read, so a listed checkpoint may still be damaged.
-    """
-    listed = []
-    for checkpoint in checkpoints:
-        if checkpoint.step >= step:
-            continue
-        try:
-            listed.append(ListedCheckpoint.of(checkpoint, checkpoint.values()[RUN]))
-        except (RunStateError, OSError) as error:  # OSError: the run is training, and has just deleted it
-            log.debug("%s; the training status does not list it", error)
-    return listed
+_ENTRY = {"run_steps": COUNT, "steps": COUNT, "reward?": NUMBER}  # what rlcore reads of a listed checkpoint
 
 
 def training_status(
-    run: Mapping[str, Any],
-    newest: ListedCheckpoint,
-    older: Sequence[ListedCheckpoint],
-    exported: ExportedFiles,
+    newest: Checkpoint,
+    older: Sequence[Checkpoint] | None = None,
     final: bool = False,
+    listed: dict[int, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """The status of a run at its ``newest`` checkpoint, with the older ones listed.
+    """The status of a run at its ``newest`` checkpoint, with the older ones listed: without ``older``, all before it.
 
-    ``run`` is the checkpoint's entry of the run. ``final``: the training is done.
+    ``final``: the training is done. ``listed`` remembers by step, for the next call, what is listed of a checkpoint.
+    Raises RunStateError if the newest checkpoint cannot be used. An older one is skipped if its state cannot be read;
+    arrays are not read, so a listed checkpoint may still be damaged.
     """
+    run = newest.values()[RUN]
+    if older is None:
+        older = [each for each in find_checkpoints(newest.path.parent) if each.step < newest.step]
+    known = {} if listed is None else listed
+    for each in older:
+        try:
+            if each.step not in known:
+                known[each.step] = _entries(each, each.values()[RUN])
+        except (RunStateError, OSError) as error:  # OSError: the run is training, and has just deleted it
+            log.debug("%s; the training status does not list it", error)
+    exports = exports_in(newest.path.parent.parent)
     status = dict(run["sections"])
-    for name in newest.entries:
-        listed = [each for each in (*older, newest) if name in each.entries]
-        entries = [_with_files(each.entries[name], exported.of_checkpoint(name, each.step)) for each in listed]
-        section: dict[str, Any] = {"checkpoints": entries}
+    own = _entries(newest, run)
+    for name, entry in own.items():
+        before = [(each.step, known[each.step][name]) for each in older if name in known.get(each.step, ())]
+        section: dict[str, Any] = {
+            "checkpoints": [
+                _with_files(each, _beside(name, step, exports)) for step, each in (*before, (newest.step, entry))
+            ]
+        }
         if final:
-            files = exported.of_end(name, newest.step, newest.entries) or exported.of_checkpoint(name, newest.step)
-            section["final_checkpoint"] = _with_files(newest.entries[name], files)
+            files = of_end(name, newest.step, own, exports) or _beside(name, newest.step, exports)
+            section["final_checkpoint"] = _with_files(entry, files)
         shared = status.get(name)  # what a plugin adds
         status[name] = section | (dict(shared) if isinstance(shared, Mapping) else {})
     made_with = fingerprint_in(run)
@@ -97,15 +80,21 @@ def training_status(
     return status | {"metadata": metadata}
 
 
-def status_in_checkpoints(checkpoint: Checkpoint, final: bool = False) -> dict[str, Any]:
-    """The status of the run at ``checkpoint``, with the checkpoints beside it listed.
+def _beside(behavior: str, step: int, exports: Mapping[str, int | None]) -> list[str]:
+    """The exported files beside the checkpoint of ``step``, in the order in which they were first exported."""
+    return [name for name, of in exports.items() if of == step and name.startswith(f"{behavior}/")]
 
-    ``final``: the training is done. Raises RunStateError if the checkpoint cannot be used.
+
+def of_end(behavior: str, step: int, behaviors: Iterable[str], exports: Mapping[str, int | None]) -> list[str]:
+    """The exported files in the run directory with the policy of ``step``; ``behaviors`` are all those of the run.
+
+    ``A.b.onnx`` is of the behavior ``A.b``, not of ``A``.
     """
-    run = checkpoint.values()[RUN]
-    older = listed_before(checkpoint.step, find_checkpoints(checkpoint.path.parent))
-    exported = ExportedFiles.read(checkpoint.path.parent.parent)
-    return training_status(run, ListedCheckpoint.of(checkpoint, run), older, exported, final)
+    found = []
+    for name in [name for name, of in exports.items() if of == step and "/" not in name]:
+        owner = max((each for each in behaviors if name.startswith(f"{each}.")), key=len, default=None)
+        found += [name] if owner == behavior else []
+    return found
 
 
 def _with_files(entry: Mapping[str, Any], exported: Sequence[str]) -> Mapping[str, Any]:
@@ -114,18 +103,23 @@ def _with_files(entry: Mapping[str, Any], exported: Sequence[str]) -> Mapping[st
     return {**entry, "file_path": files[0], "auxillary_file_paths": files[1:]}
 
 
-def _entry(
-    behavior: str, checkpoint: Checkpoint, steps: int, recent: Sequence[float], created: float
-) -> dict[str, Any]:
-    """One checkpoint in a behavior's list, as ML-Agents writes it; ``run_steps`` are those of all behaviors."""
+def _entries(checkpoint: Checkpoint, run: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The checkpoint in the list of each behavior, as ML-Agents writes it. ``run`` is its entry of the run.
+
+    ``run_steps`` are those of all behaviors.
+    """
     place = f"{checkpoint.path.parent.name}/{checkpoint.path.name}"
+    created = checkpoint.created
     return {
-        "steps": steps,
-        "run_steps": checkpoint.step,
-        "file_path": f"{place}/{behavior}.safetensors",
-        "reward": mean(recent),
-        "creation_time": created,
-        "auxillary_file_paths": [f"{place}/state.json"],  # ML-Agents' spelling
+        name: {
+            "steps": int(steps),
+            "run_steps": checkpoint.step,
+            "file_path": f"{place}/{name}.safetensors",
+            "reward": mean(run["behaviors"][name]["recent"]),
+            "creation_time": created,
+            "auxillary_file_paths": [f"{place}/state.json"],  # ML-Agents' spelling
+        }
+        for name, steps in run["steps"].items()
     }
 
 
@@ -158,15 +152,4 @@ def metadata_of(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
 def listed_checkpoints(section: Any) -> list[Mapping[str, Any]]:
     """The list of checkpoints in a behavior's section, without entries that rlcore could not have written."""
     listed = section.get("checkpoints") if isinstance(section, Mapping) else None
-    entries = listed if isinstance(listed, list) else []
-    return [each for each in entries if _is_entry(each)]
-
-
-def _is_entry(entry: Any) -> bool:
-    """Whether the values that rlcore reads of an entry have the right types."""
-    return (
-        isinstance(entry, Mapping)
-        and is_whole(entry.get("run_steps"))
-        and is_whole(entry.get("steps"))
-        and (entry.get("reward") is None or is_number(entry["reward"]))
-    )
+    return [each for each in listed if has_form(each, _ENTRY)] if isinstance(listed, list) else []

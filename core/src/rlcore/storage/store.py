@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,11 +48,7 @@ from rlcore.storage.fingerprint import (
 from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
 from rlcore.storage.frozen_files import FlushedFiles
 from rlcore.storage.run_files import TIMERS, outcome_in
-from rlcore.storage.status import ListedCheckpoint, listed_before, training_status
-
-# Entries of a checkpoint's run that its status shows; an older rlcore has written `versions`.
-SHOWN = ("steps", "behaviors", "sections", FINGERPRINT, "versions", "evaluation", "resume")
-
+from rlcore.storage.status import training_status
 
 Kept = tuple[list[Checkpoint], list[Checkpoint]]  # those that stay and those that were deleted, oldest first
 
@@ -65,7 +60,6 @@ class PendingSave:
     Attributes:
         step: Agent steps of the checkpoint.
         path: Its directory.
-        shown: The entries that the status shows.
         failure: The error of a plugin that reported its section of the status.
         stay: Intact checkpoints after :meth:`write`, oldest first.
         removed: Checkpoints that :meth:`write` deleted, oldest first.
@@ -75,7 +69,6 @@ class PendingSave:
     path: Path
     _save: CheckpointSave | None = None  # None in ranks other than 0, which write nothing
     _delete_old: Callable[[], Kept] = lambda: ([], [])
-    shown: Mapping[str, Any] = attrs.field(factory=dict)
     failure: PluginError | None = None
     stay: list[Checkpoint] = attrs.field(factory=list, init=False)
     removed: list[Checkpoint] = attrs.field(factory=list, init=False)
@@ -87,7 +80,6 @@ class PendingSave:
 
     def detach(self) -> None:
         """Copy what is to be written, so that the training may continue before :meth:`write`."""
-        self.shown = copy.deepcopy(self.shown)
         if self._save is not None:
             self._save.detach()
 
@@ -119,15 +111,12 @@ class RunStore:
     def __init__(self, directory: RunDirectory, plugins: Plugins) -> None:
         self.directory = directory
         self.plugins = plugins
-        self.removed: list[Checkpoint] = []  # deleted when the last checkpoint was saved
         self.saved_step: int | None = None  # agent steps of the checkpoint last written or read
-        self._newest: ListedCheckpoint | None = None  # that checkpoint
-        self._run: Mapping[str, Any] = {}  # its entry of the run
-        self._older: list[ListedCheckpoint] = []  # the checkpoints before it in the directory
+        self._older: list[Checkpoint] = []  # the checkpoints before it in the directory
+        self._listed: dict[int, Mapping[str, Any]] = {}  # what the status lists of them, by step
         self._configuration = ""  # as checkpoints hold it
         self._fingerprint: Fingerprint = {}  # of this process
         self._flushed = FlushedFiles()
-        self._pending: PendingSave | None = None  # begun, not yet written
         self._whole: dict[int, bool] = {}  # by step: whether a checkpoint that was read back is undamaged
 
     # ------------------------------------------------------------ reading
@@ -153,9 +142,7 @@ class RunStore:
             self.directory.rewind(step)
         self._whole[checkpoint.step] = True
         self.saved_step = checkpoint.step
-        self._run = _shown(state)
-        self._newest = ListedCheckpoint.of(checkpoint, self._run)
-        self._older = listed_before(checkpoint.step, found)
+        self._older = [each for each in found if each.step < checkpoint.step]
         return state
 
     def _chosen_step(self, found: Sequence[Checkpoint]) -> int | None:
@@ -249,11 +236,11 @@ class RunStore:
             return PendingSave(step, path)
         self.directory.require()
         failure: PluginError | None = None
-        sections = self._run.get("sections", {})
         try:
             sections = self.plugins.report_status(context, parameters, behaviors)
         except PluginError as error:
             failure = error
+            sections = {} if self.saved_step is None else self._saved.values()[RUN]["sections"]
         state[RUN] |= {"sections": {**sections, **parameters}, FINGERPRINT: self._fingerprint}
         state[RUN][FACTORIES] = context.factories.to_json()
         keep = most_kept(settings.keep_checkpoints for settings in behaviors.values())
@@ -262,38 +249,25 @@ class RunStore:
         best = (state[RUN].get("evaluation") or {}).get("best_step")
 
         def delete_old() -> Kept:
+            self._whole[step] = True  # its save has just verified it
             settle_best(self.directory.best, best)
             return rotate(path.parent, keep, step, self._is_whole, context.held_checkpoints)
 
-        self._pending = PendingSave(step, path, save, delete_old, _shown(state), failure)
-        return self._pending
+        return PendingSave(step, path, save, delete_old, failure)
 
     def saved(self, pending: PendingSave) -> Path:
         """Write the status of a checkpoint that was written. Returns its path."""
-        step, path = pending.step, pending.path
-        self._pending, self.saved_step, self.removed = None, step, pending.removed
-        if self.directory.read_only:
-            return path
-        if self._newest is not None:
-            self._older.append(self._newest)
-        self._run, self._newest = pending.shown, ListedCheckpoint.of(Checkpoint(step, path), pending.shown)
-        kept = {checkpoint.step for checkpoint in pending.stay}
-        self._older = [each for each in self._older if each.step in kept - {step}]
-        with _status_after(step):
+        self.saved_step = pending.step
+        self._older = [each for each in pending.stay if each.step < pending.step]
+        with _status_after(pending.step):
             if pending.failure is not None:
                 raise pending.failure
             self.write_status()
-        return path
-
-    def not_saved(self) -> None:
-        """The checkpoint that was begun cannot be written."""
-        self._pending = None
+        return pending.path
 
     def _is_whole(self, checkpoint: Checkpoint) -> bool:
         """Whether a checkpoint is undamaged. Each is read back once in the life of a process."""
-        if self._pending is not None and checkpoint.step == self._pending.step:
-            self._whole[checkpoint.step] = True  # its save has just verified it
-        elif checkpoint.step not in self._whole:
+        if checkpoint.step not in self._whole:
             self._whole[checkpoint.step] = is_intact(checkpoint)
         return self._whole[checkpoint.step]
 
@@ -306,8 +280,7 @@ class RunStore:
 
     def write_status_of_exports(self) -> None:
         """Writes the status of the newest checkpoint again, after its policies were exported."""
-        assert self.saved_step is not None, "no checkpoint was written or read"
-        with _status_after(self.saved_step):
+        with _status_after(self._saved.step):
             self.write_status()
 
     def write_status(self, final: bool = False) -> None:
@@ -316,8 +289,13 @@ class RunStore:
             self.plugins.write_status(self._status(final), self.directory.logs)
 
     def _status(self, final: bool = False) -> dict[str, Any]:
-        assert self._newest is not None, "no checkpoint was written or read"
-        return training_status(self._run, self._newest, self._older, self.directory.exported_files(), final)
+        return training_status(self._saved, self._older, final, self._listed)
+
+    @property
+    def _saved(self) -> Checkpoint:
+        """The checkpoint last written or read."""
+        assert self.saved_step is not None, "no checkpoint was written or read"
+        return Checkpoint(self.saved_step, self.directory.checkpoints / str(self.saved_step))
 
     def forget_result(self) -> None:
         """Deletes the result of an earlier process, because the run continues. Raises RunStateError."""
@@ -333,10 +311,6 @@ class RunStore:
         except OSError as error:
             what = error.filename2 or error.filename or self.directory.path
             raise RunStateError(f"{what}: the result cannot be written: {error.strerror or error}") from error
-
-
-def _shown(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: state[RUN][key] for key in SHOWN if key in state[RUN]}
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from rlcore import (
     Changes,
     EndedEpisodes,
     EpisodeDraw,
-    EpisodeUniforms,
     RunStateError,
     fill,
     saved_array,
@@ -43,7 +42,7 @@ from rlcore_adaptive_curricula.adaptive import (
     Ranges,
     measures_of,
     refuse_other,
-    streams_of,
+    shape_of,
 )
 from rlcore_adaptive_curricula.adaptive_settings import shown
 from rlcore_adaptive_curricula.adr_settings import AdrSettings
@@ -60,35 +59,39 @@ TOLERANCE = 1e-6
 class Bound:
     """One end of a parameter's range: ``steps`` steps outside its start, at most ``most``."""
 
-    start: float
-    limit: float
-    step: float
-    episodes: int
-    lower: float
-    upper: float
+    block: AdrSettings
+    side: int  # LOW or HIGH
     steps: int = 0
     moves: int = 0  # since training started; shows which episodes started at the current bound
     measures: list[float] = attrs.field(factory=list)  # of the episodes at this bound since it was last judged
     judged: float | None = None  # the mean when it was last judged
 
     @property
+    def start(self) -> float:
+        return self.block.initial_range[self.side]
+
+    @property
+    def limit(self) -> float:
+        return self.block.limits[self.side]
+
+    @property
     def most(self) -> int:
-        return math.ceil(abs(self.limit - self.start) / self.step - TOLERANCE)
+        return math.ceil(abs(self.limit - self.start) / self.block.step - TOLERANCE)
 
     @property
     def value(self) -> float:
         if self.steps == self.most:
             return self.limit
-        return self.start + math.copysign(self.steps * self.step, self.limit - self.start)
+        return self.start + math.copysign(self.steps * self.block.step, self.limit - self.start)
 
     def add(self, measure: float) -> bool:
         """Add an episode at this bound. Return whether the bound has moved."""
         self.measures.append(measure)
-        if len(self.measures) < self.episodes:
+        if len(self.measures) < self.block.episodes:
             return False
         self.judged = mean = fmean(self.measures)
         self.measures.clear()
-        steps = self.steps + (mean >= self.upper) - (mean <= self.lower)
+        steps = self.steps + (mean >= self.block.upper_threshold) - (mean <= self.block.lower_threshold)
         if not 0 <= steps <= self.most:
             return False
         moved = steps != self.steps
@@ -105,32 +108,26 @@ class Bound:
         self.judged = None if saved_entry(state, "judged") is None else saved_float(state, "judged")
 
 
-@attrs.define(eq=False)
-class AutomaticDomainRandomization(AdaptiveCurriculum):
+class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
     """Ranges of P parameters that widen with the abilities of the agent.
 
     The ``draw_id`` of an episode is 0 for a parameter that was not at a bound. Otherwise it is one more than
     the number of moves of the bound so far, and negative at the lower bound.
     """
 
-    blocks: Mapping[str, AdrSettings]
-    bounds: list[tuple[Bound, Bound]]  # [P]
-    order: InOrder  # of the episodes at a bound
-    ranges: Ranges = attrs.field(init=False)
-    # For the B bounds that can move: the column of the parameter, and the value and draw_id of episodes at the bound.
-    _columns: NDArray[np.int64] = attrs.field(init=False)
-    _values: Array = attrs.field(init=False)
-    _draw_ids: NDArray[np.int64] = attrs.field(init=False)
-    _share: float = attrs.field(init=False)
-    _moved: bool = attrs.field(default=False, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        blocks = list(self.blocks.values())
-        self._share = blocks[0].boundary_probability
+    def __init__(self, settings: Mapping[str, AdrSettings], run: RunContext) -> None:
+        super().__init__(settings, run, others=["curriculum/adr"])
+        blocks = list(settings.values())
+        self.bounds = [(Bound(block, LOW), Bound(block, HIGH)) for block in blocks]  # [P]
+        self.order = InOrder(settings, run.num_envs)  # of the episodes at a bound
         self.ranges = Ranges([block.initial_range for block in blocks], [block.integer for block in blocks])
+        self._share = blocks[0].boundary_probability
+        self._moved = False
+        # For the B bounds that can move: the column of the parameter, and the value and draw_id of episodes at the
+        # bound.
         self._columns = np.array([p for p, pair in enumerate(self.bounds) for bound in pair if bound.most > 0])
-        self._values = np.zeros(len(self._columns))
-        self._draw_ids = np.zeros(len(self._columns), np.int64)
+        self._values: Array = np.zeros(len(self._columns))
+        self._draw_ids: NDArray[np.int64] = np.zeros(len(self._columns), np.int64)
         self._use_bounds()
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
@@ -182,7 +179,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
     def stats(self) -> dict[str, float]:
         """Return the bounds, and the paper's entropy in nats per parameter if every range has a width."""
         tags: dict[str, float] = {}
-        for name, (low, high) in zip(self.parameters, self.ranges.bounds.tolist(), strict=True):
+        for name, (low, high) in zip(self.blocks, self.ranges.bounds.tolist(), strict=True):
             tags[f"Environment/ADR Low/{name}"] = low
             tags[f"Environment/ADR High/{name}"] = high
         if (self.ranges.spans > 0.0).all():
@@ -190,7 +187,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         return tags
 
     def status(self) -> dict[str, dict[str, Any]]:
-        return {name: self._section(name, *pair) for name, pair in zip(self.parameters, self.bounds, strict=True)}
+        return {name: self._section(name, *pair) for name, pair in zip(self.blocks, self.bounds, strict=True)}
 
     def _section(self, name: str, *pair: Bound) -> dict[str, Any]:
         """Return the status of a parameter; ``value`` and ``episodes_left`` describe the bound that is judged next."""
@@ -209,7 +206,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
         found: list[tuple[Bound, int]] = []
-        for name, pair in zip(self.parameters, self.bounds, strict=True):
+        for name, pair in zip(self.blocks, self.bounds, strict=True):
             section = sections.get(name)
             if not isinstance(section, Mapping) or not {"low", "high"} <= section.keys():
                 continue
@@ -228,7 +225,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        pairs = zip(self.parameters, self.bounds, strict=True)
+        pairs = zip(self.blocks, self.bounds, strict=True)
         return {
             "parameters": {
                 name: {"shape": _shape(self.blocks[name]), "low": low.state_dict(), "high": high.state_dict()}
@@ -247,7 +244,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         saved = state["parameters"]
         for name, block in self.blocks.items():
             refuse_other(name, saved[name]["shape"], _shape(block))
-        for name, (low, high) in zip(self.parameters, self.bounds, strict=True):
+        for name, (low, high) in zip(self.blocks, self.bounds, strict=True):
             low.load_state_dict(saved[name]["low"])
             high.load_state_dict(saved[name]["high"])
         self.order.load_state_dict(state["order"])
@@ -261,40 +258,9 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
 def _steps_to(bound: Bound, value: float) -> int:
     """Return the smallest number of steps after which the bound reaches ``value``."""
     outward = math.copysign(1.0, bound.limit - bound.start) * (value - bound.start)
-    return min(max(math.ceil(outward / bound.step - TOLERANCE), 0), bound.most)
+    return min(max(math.ceil(outward / bound.block.step - TOLERANCE), 0), bound.most)
 
 
 def _shape(block: AdrSettings) -> dict[str, Any]:
     """Return the settings that define the meaning of a saved number of steps."""
-    return {
-        "initial": list(block.initial_range),
-        "limits": list(block.limits),
-        "step": block.step,
-        "integer": block.integer,
-    }
-
-
-def make_curriculum(settings: Mapping[str, AdrSettings], run: RunContext) -> AutomaticDomainRandomization:
-    """Return one curriculum for all parameters: in an episode, at most one of them is at a bound."""
-    names = tuple(settings)
-    return AutomaticDomainRandomization(
-        parameters=names,
-        uniforms=EpisodeUniforms(run.seed, [*streams_of(names), "curriculum/adr"], run.num_envs),
-        targets=Ranges(
-            [block.target_range for block in settings.values()], [block.integer for block in settings.values()]
-        ),
-        blocks=settings,
-        bounds=[(_bound(block, LOW), _bound(block, HIGH)) for block in settings.values()],
-        order=InOrder(settings, run.num_envs),
-    )
-
-
-def _bound(block: AdrSettings, side: int) -> Bound:
-    return Bound(
-        start=block.initial_range[side],
-        limit=block.limits[side],
-        step=block.step,
-        episodes=block.episodes,
-        lower=block.lower_threshold,
-        upper=block.upper_threshold,
-    )
+    return {"initial": list(block.initial_range), **shape_of(block, ("limits", "step", "integer"))}

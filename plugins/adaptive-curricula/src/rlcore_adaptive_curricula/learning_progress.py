@@ -20,27 +20,23 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    NO_CHANGES,
     Changes,
     EndedEpisodes,
     EpisodeDraw,
-    EpisodeUniforms,
     SavedValueError,
     saved_array,
-    saved_count,
 )
 from rlcore_adaptive_curricula.adaptive import (
     Array,
     InOrder,
+    Part,
     Ranges,
     SeparateCurriculum,
     measures_of,
-    streams_of,
 )
 from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
 
@@ -59,25 +55,16 @@ def progress(measures: deque[float]) -> float:
     return abs(fmean(values[-half:]) - fmean(values[:-half]))
 
 
-@attrs.define(eq=False)
-class Regions:
+class Regions(Part):
     """The regions of one parameter. The ``draw_id`` of an episode is the number of its region."""
 
-    block: LearningProgressSettings
-    measures: list[deque[float]] = attrs.field(init=False)  # [B] the latest measures of each region
-    progress: Array = attrs.field(init=False)  # [B] as of the last computation of shares
-    shares: Array = attrs.field(init=False)  # [B] probabilities
-    counted: int = attrs.field(default=0, init=False)  # episodes since the last computation of shares
-    _touched: set[int] = attrs.field(factory=set, init=False)  # regions of these episodes
+    shaping = ("limits", "integer", "bins")
 
-    def __attrs_post_init__(self) -> None:
-        bins = self.block.bins
-        self.measures = [deque(maxlen=self.block.window) for _ in range(bins)]
-        self._use_progress(np.zeros(bins))
-
-    @property
-    def stale(self) -> bool:
-        return self.counted >= self.block.refresh
+    def __init__(self, block: LearningProgressSettings) -> None:
+        super().__init__(block)
+        self.measures = [deque[float](maxlen=block.window) for _ in range(block.bins)]  # [B] the latest of each region
+        self._touched: set[int] = set()  # regions of the episodes since the last refresh
+        self._use_progress(np.zeros(block.bins, np.float64))
 
     def refresh(self) -> None:
         found = self.progress.copy()
@@ -88,16 +75,17 @@ class Regions:
         self.counted = 0
 
     def _use_progress(self, found: Array) -> None:
-        self.progress = found
+        self.progress = found  # [B] as of the last refresh
         even = np.full(self.block.bins, 1.0 / self.block.bins)
         total = found.sum()
         by_progress = found / total if total > 0.0 else even
-        self.shares = self.block.random_share * even + (1.0 - self.block.random_share) * by_progress
+        self.shares: Array = self.block.random_share * even + (1.0 - self.block.random_share) * by_progress
 
     @property
     def middles(self) -> Array:
         """Return the middle of each region, [B]."""
-        block, (low, high) = self.block, self.block.limits
+        block: LearningProgressSettings = self.block
+        low, high = block.limits
         return low + (high - low + block.integer) * (np.arange(block.bins) + 0.5) / block.bins - block.integer / 2
 
     def add(self, regions: list[int], measures: list[float]) -> None:
@@ -106,47 +94,38 @@ class Regions:
         self._touched.update(regions)
         self.counted += len(regions)
 
-    def shape(self) -> dict[str, Any]:
-        block = self.block
-        return {"limits": list(block.limits), "integer": block.integer, "bins": block.bins}
-
     def state_dict(self) -> dict[str, Any]:
         return {
-            "shape": self.shape(),
+            **super().state_dict(),
             "measures": [list(measures) for measures in self.measures],
             "progress": self.progress.copy(),
-            "counted": self.counted,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.measures = [deque(map(float, measures), self.block.window) for measures in state["measures"]]
         if len(self.measures) != self.block.bins:
             raise SavedValueError(f"the entry 'measures' is of {len(self.measures)} regions, not of {self.block.bins}")
-        self.counted = saved_count(state, "counted")
+        super().load_state_dict(state)
         self._touched = set(range(len(self.measures)))
         self._use_progress(saved_array(state, "progress", np.float64, self.progress.shape).copy())
 
 
-@attrs.define(eq=False)
-class LearningProgress(SeparateCurriculum):
+class LearningProgress(SeparateCurriculum[LearningProgressSettings, Regions]):
     """Separate regions for P parameters."""
 
-    regions: dict[str, Regions]  # [P]
-    order: InOrder
-    _limits: Ranges = attrs.field(init=False)
-    _bins: NDArray[np.int64] = attrs.field(init=False)  # [P]
-    _cumulated: Array = attrs.field(init=False)  # [P, largest B - 1] cumulative shares, filled with 1
-
-    def __attrs_post_init__(self) -> None:
-        blocks = [regions.block for regions in self.regions.values()]
+    def __init__(self, settings: Mapping[str, LearningProgressSettings], run: RunContext) -> None:
+        super().__init__(settings, run, Regions)
+        blocks = settings.values()
+        self.order = InOrder(settings, run.num_envs)
         self._limits = Ranges([block.limits for block in blocks], [block.integer for block in blocks])
-        self._bins = np.array([block.bins for block in blocks], np.int64)
+        self._bins = np.array([block.bins for block in blocks], np.int64)  # [P]
+        # [P, largest B - 1] cumulative shares, filled with 1
         self._cumulated = np.ones((len(blocks), self._bins.max() - 1))
         self._use_shares()
 
     def _use_shares(self) -> None:
         """Draw with the current shares of the regions."""
-        for row, regions in zip(self._cumulated, self.regions.values(), strict=True):
+        for row, regions in zip(self._cumulated, self.parts.values(), strict=True):
             row[: len(regions.shares) - 1] = np.cumsum(regions.shares)[:-1]
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
@@ -158,24 +137,21 @@ class LearningProgress(SeparateCurriculum):
         over = self.order.add(ended)
         if over is None:
             return
-        for column, regions in enumerate(self.regions.values()):
+        for column, regions in enumerate(self.parts.values()):
             measures = measures_of(over, regions.block)
             if measures is not None:
                 regions.add(over.draw_id[:, column].tolist(), measures.tolist())
 
     def changes_due(self) -> Changes:
-        stale = [regions for regions in self.regions.values() if regions.stale]
-        if not stale:
-            return NO_CHANGES
-        for regions in stale:
-            regions.refresh()
-        self._use_shares()
-        return Changes(redraw=True)
+        changes = super().changes_due()
+        if changes.redraw:
+            self._use_shares()
+        return changes
 
     def stats(self) -> dict[str, float]:
         """Return the mean progress of all regions, and the mean drawn value."""
         tags: dict[str, float] = {}
-        for name, regions in self.regions.items():
+        for name, regions in self.parts.items():
             tags[f"Environment/Learning Progress/{name}"] = float(regions.progress.mean())
             tags[f"Environment/Mean Drawn/{name}"] = float(regions.middles @ regions.shares)
         return tags
@@ -186,20 +162,17 @@ class LearningProgress(SeparateCurriculum):
                 "lesson": _likeliest(regions),
                 "measure": f"progress of {regions.block.measure}",
                 "value": float(regions.progress.max()),
-                "episodes_left": max(regions.block.refresh - regions.counted, 0),
+                "episodes_left": regions.episodes_left,
                 "shares": regions.shares.tolist(),
             }
-            for name, regions in self.regions.items()
+            for name, regions in self.parts.items()
         }
 
-    def parts(self) -> dict[str, Regions]:
-        return self.regions
-
     def state_dict(self) -> dict[str, Any]:
-        return {"regions": SeparateCurriculum.state_dict(self), "order": self.order.state_dict()}
+        return {"regions": super().state_dict(), "order": self.order.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        SeparateCurriculum.load_state_dict(self, state["regions"])
+        super().load_state_dict(state["regions"])
         self.order.load_state_dict(state["order"])
         self._use_shares()
 
@@ -209,18 +182,3 @@ def _likeliest(regions: Regions) -> str:
     low, high = regions.block.limits
     width, region = (high - low) / regions.block.bins, int(regions.shares.argmax())
     return f"[{low + region * width:g}, {low + (region + 1) * width:g}]"
-
-
-def make_curriculum(settings: Mapping[str, LearningProgressSettings], run: RunContext) -> LearningProgress:
-    """Return one curriculum for all parameters."""
-    names = tuple(settings)
-    return LearningProgress(
-        parameters=names,
-        blocks=settings,
-        uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
-        targets=Ranges(
-            [block.target_range for block in settings.values()], [block.integer for block in settings.values()]
-        ),
-        regions={name: Regions(block) for name, block in settings.items()},
-        order=InOrder(settings, run.num_envs),
-    )

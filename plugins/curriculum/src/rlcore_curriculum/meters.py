@@ -2,7 +2,7 @@
 
 :mod:`rlcore_curriculum.tracks` decides from the meters of all criteria whether the lesson changes.
 ``min_lesson_length`` has two meanings, as in ML-Agents: the episodes that must end before a change
-(:attr:`Meter.min_episodes`), and the episodes that a mean return covers (:class:`ReturnMeter`).
+(:attr:`Meter.episodes_left`), and the episodes that a mean return covers (:class:`ReturnMeter`).
 
 Only episodes that started in the lesson count. Returns are plain Python numbers: few episodes end in one step, and
 array operations would cost more.
@@ -28,7 +28,6 @@ class Meter:
 
     def __init__(self, criterion: CriterionSettings) -> None:
         self.criterion = criterion
-        self.min_episodes = criterion.min_lesson_length  # must end in this lesson before it can change
         self.episodes = 0  # ended episodes of this lesson
         self._value: float | None = None
 
@@ -49,21 +48,20 @@ class Meter:
     @property
     def episodes_left(self) -> int:
         """Return how many episodes must end before a change is possible."""
-        return max(0, self.min_episodes - self.episodes)
+        return max(0, self.criterion.min_lesson_length - self.episodes)
 
     def exceeds(self, steps: Mapping[str, int]) -> bool:
         """Return whether enough episodes ended and the measure is above the threshold."""
-        if self.episodes < self.min_episodes:
-            return False
-        value = self.value(steps)
+        value = self._final(steps)
         return value is not None and value > self.criterion.threshold
 
     def falls_below(self, steps: Mapping[str, int]) -> bool:
         """Return whether enough episodes ended and the measure is below the threshold."""
-        if self.episodes < self.min_episodes:
-            return False
-        value = self.value(steps)
+        value = self._final(steps)
         return value is not None and value < self.criterion.threshold
+
+    def _final(self, steps: Mapping[str, int]) -> float | None:
+        return None if self.episodes_left else self.value(steps)
 
     @property
     def identity(self) -> str:

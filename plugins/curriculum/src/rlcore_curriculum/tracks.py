@@ -8,13 +8,13 @@ does. :mod:`rlcore_curriculum.meters` measures each criterion. With ``smoothing:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
 from rlcore import StatSummary
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
-from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
+from rlcore_curriculum.lesson_settings import LessonsSettings
 from rlcore_curriculum.meters import Meter, ProgressMeter, make_meter
 
 
@@ -35,46 +35,16 @@ class Ended:
     group_returns: list[float]
 
 
-class Track(Protocol):
-    """The current lesson of one parameter, and its criteria."""
-
-    lessons: tuple[LessonSettings, ...]
-    lesson: int  # the current lesson
-    visit: int  # a number for the episodes that start in it; each start of a lesson has another number
-    checks_every_step: bool  # whether the lesson can change in a step without ended episodes
-    measured_behaviors: frozenset[str]  # the behaviors that its criteria use; empty in the last lesson
-
-    def enter(self, lesson: int, midway: bool = True) -> None:
-        """Start a lesson. ``midway``: the next summaries also cover what happened before."""
-        ...
-
-    def ended(self, episodes: Ended, began: Sequence[int]) -> None:
-        """Add ended episodes; ``began`` [K] are the visits in which they started."""
-        ...
-
-    def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
-        """Add the statistics of a summary."""
-        ...
-
-    def next(self, steps: Mapping[str, int]) -> Move | None:
-        """Return the change to another lesson if it is due. The caller then calls :meth:`enter`."""
-        ...
-
-    def status(self, steps: Mapping[str, int]) -> dict[str, Any]:
-        """Return the measure and its value; empty in the last lesson."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def conflict(self, state: Mapping[str, Any]) -> str | None:
-        """Return the reason why a saved state does not fit this configuration, or None."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
-
-
 class LessonTrack:
-    """A track that counts the episodes which started in the current lesson."""
+    """The current lesson of one parameter, and its criteria, which count the episodes that started in it.
+
+    Attributes:
+        lessons: All lessons.
+        lesson: The current lesson.
+        visit: A number for the episodes that start in it; each start of a lesson has another number.
+        checks_every_step: Whether the lesson can change in a step without ended episodes.
+        measured_behaviors: The behaviors that its criteria use; empty in the last lesson.
+    """
 
     def __init__(self, settings: LessonsSettings, max_steps: Mapping[str, int]) -> None:
         self.lessons = settings.lessons
@@ -83,6 +53,7 @@ class LessonTrack:
         self.enter(0, midway=False)
 
     def enter(self, lesson: int, midway: bool = True) -> None:
+        """Start a lesson. ``midway``: the next summaries also cover what happened before."""
         self.lesson = lesson
         self.visit += 1
         self._completion, self._demotion = self._meters_of(lesson)
@@ -95,6 +66,7 @@ class LessonTrack:
         self.measured_behaviors = frozenset(self._by_behavior)
 
     def ended(self, episodes: Ended, began: Sequence[int]) -> None:
+        """Add ended episodes; ``began`` [K] are the visits in which they started."""
         for meter in self._by_behavior.get(episodes.behavior, ()):
             returns = episodes.group_returns if meter.criterion.measure == GROUP_REWARD else episodes.returns
             if began.count(self.visit) < len(began):
@@ -102,18 +74,21 @@ class LessonTrack:
             meter.ended(returns)
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
+        """Add the statistics of a summary."""
         for meter in self._by_behavior.get(behavior, ()):
             meter.summarised(stats)
 
     def next(self, steps: Mapping[str, int]) -> Move | None:
-        completion, demotion_criterion = self._completion, self._demotion
+        """Return the change to another lesson if it is due. The caller then calls :meth:`enter`."""
+        completion, demotion = self._completion, self._demotion
         if completion and all(meter.exceeds(steps) for meter in completion):
             return Move(self.lesson + 1, any(meter.criterion.require_reset for meter in completion))
-        if demotion_criterion is not None and demotion_criterion.falls_below(steps):
-            return Move(self.lesson - 1, demotion_criterion.criterion.require_reset)
+        if demotion is not None and demotion.falls_below(steps):
+            return Move(self.lesson - 1, demotion.criterion.require_reset)
         return None
 
     def status(self, steps: Mapping[str, int]) -> dict[str, Any]:
+        """Return the measure and its value; empty in the last lesson."""
         # Of several criteria, show the first that does not hold.
         waiting = [meter for meter in self._completion if not meter.exceeds(steps)] or list(self._completion)
         if not waiting:
@@ -126,17 +101,18 @@ class LessonTrack:
         return {"lesson": self.lesson, "visit": self.visit, "meters": meters, "demotion": demotion}
 
     def conflict(self, state: Mapping[str, Any]) -> str | None:
+        """Return the reason why a saved state does not fit this configuration, or None."""
         if "meters" not in state:
             return "had smoothing: legacy"
-        completion, demotion_criterion = self._meters_of(int(state["lesson"]))
+        completion, demotion = self._meters_of(int(state["lesson"]))
         ours = [meter.identity for meter in completion]
-        ours += [f"demotion by {demotion_criterion.identity}"] if demotion_criterion is not None else []
+        ours += [f"demotion by {demotion.identity}"] if demotion is not None else []
         saved = [meter["identity"] for meter in state["meters"]]
         if state["demotion"]:
             saved[-1] = f"demotion by {saved[-1]}"
         if not saved or saved == ours:  # a former last lesson measured nothing; its measure starts now
             return None
-        return f"was measured by {_listed(saved)}, and is by {_listed(ours)}"
+        return f"was measured by {'; '.join(saved)}, and is by {'; '.join(ours) or 'nothing'}"
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.enter(int(state["lesson"]), midway=False)
@@ -149,10 +125,9 @@ class LessonTrack:
         return self._completion if self._demotion is None else (*self._completion, self._demotion)
 
     def _meters_of(self, lesson: int) -> tuple[tuple[Meter, ...], Meter | None]:
-        settings = self.lessons[lesson]
+        settings, demotion = self.lessons[lesson], self.lessons[lesson].demotion_criterion
         completion = tuple(make_meter(criterion, self._max_steps) for criterion in settings.completion)
-        demotion_criterion = settings.demotion_criterion
-        return completion, None if demotion_criterion is None else make_meter(demotion_criterion, self._max_steps)
+        return completion, None if demotion is None else make_meter(demotion, self._max_steps)
 
 
 def measured(criterion: CriterionSettings, value: float | None, episodes_left: int) -> dict[str, Any]:
@@ -164,7 +139,3 @@ def measured(criterion: CriterionSettings, value: float | None, episodes_left: i
         "threshold": criterion.threshold,
         "episodes_left": episodes_left,
     }
-
-
-def _listed(identities: Sequence[str]) -> str:
-    return "; ".join(identities) or "nothing"

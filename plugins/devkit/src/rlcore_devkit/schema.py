@@ -103,7 +103,7 @@ class _SchemaWriter:
         engine = {"properties": self._defaults_only("engine_settings"), "additionalProperties": False}
         properties["engine_settings"] = {"type": "object", "description": "Of Unity players."} | engine
         properties["behaviors"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
-        names: Schema = {"type": "array", "items": self._choice("exporter"), "uniqueItems": True}
+        names: Schema = {"type": "array", "items": self._choice("exporter")}
         properties["export"] = _described({"anyOf": [properties["export"], names]}, properties["export"]["description"])
         listed = [{"required": ["behaviors"]}, {"required": ["default_settings"]}]
         title = {"$schema": DIALECT, "title": "rlcore configuration"}

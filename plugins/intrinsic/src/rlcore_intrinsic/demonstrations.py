@@ -33,10 +33,6 @@ class Demonstrations:
             truncated=recording.truncated[steps],
         )
 
-    def all(self) -> Transitions:
-        """Return all transitions, [N]."""
-        return self.take(np.arange(len(self)))
-
 
 def read_demonstrations(path: str, behavior: BehaviorSpec, run: RunContext) -> Demonstrations:
     """Read the recording that ``path`` names.

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from rlcore import (
     BehaviorSpec,
     RunContext,
-    RunStateError,
     TrainingDiverged,
     Transitions,
     derive_generator,
@@ -143,16 +142,9 @@ class NetworkReward:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Implement :meth:`rlcore.RewardProvider.load_state_dict`."""
         self.optimizer.require_fit(saved_mapping(state, "optimizer"))
-        self._require_generator(saved_mapping(state, "generator"))
         load_model_state(self.model, saved_mapping(state, "model"), self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
-        restore_generator(self.generator, state["generator"])
-
-    def _require_generator(self, state: Mapping[str, Any]) -> None:
-        try:
-            restore_generator(np.random.default_rng(), state)
-        except (LookupError, TypeError, ValueError) as error:
-            raise RunStateError(f"the saved generator of reward {self.name!r} does not fit: {error}") from error
+        restore_generator(self.generator, saved_mapping(state, "generator"))
 
 
 def linear(inputs: int, outputs: int, gain: float = 1.0) -> nn.Linear:

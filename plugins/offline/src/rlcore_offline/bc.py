@@ -18,7 +18,6 @@ class BCTrainer(OfflineTrainer):
     """Maximum likelihood of recorded actions: continuous, discrete and hybrid."""
 
     hyperparameters: BCSettings
-    learns_from_rewards = False
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         idle = [name for name in settings.reward_signals if name != "extrinsic"]

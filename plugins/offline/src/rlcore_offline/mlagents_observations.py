@@ -7,7 +7,6 @@ releases put them first, and then say so in ``dimension_properties``.
 from __future__ import annotations
 
 import io
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -111,21 +110,10 @@ def _sensor(place: int, name: str, observation: Any) -> Sensor:
 
 def _split(data: bytes) -> Iterator[bytes]:
     """The PNG files of which ``data`` consists: Unity has three channels in each."""
-    place = 0
-    while place < len(data):
-        start = place
-        if not data.startswith(_PNG, place):
-            raise DamagedObservation("is not a PNG image")
-        place += len(_PNG)
-        kind = b""
-        while kind != b"IEND":
-            if place + 8 > len(data):
-                raise DamagedObservation("is a PNG image that ends too early")
-            length, kind = struct.unpack_from(">I4s", data, place)
-            place += length + 12  # length, kind and checksum
-        yield data[start:place]
-    if not data:
-        raise DamagedObservation("has no image")
+    before, *files = data.split(_PNG)
+    if before or not files:
+        raise DamagedObservation("is not a PNG image")
+    return (_PNG + file for file in files)
 
 
 def _pixels(png: bytes, height: int, width: int) -> NDArray[np.float32]:

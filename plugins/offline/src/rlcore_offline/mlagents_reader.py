@@ -62,8 +62,7 @@ class Description:
 
 def describe(paths: Sequence[Path], name: str) -> BehaviorSpec:
     """The behavior of the first file."""
-    with DemonstrationFile(paths[0]) as file:
-        return Description.of(file, name).behavior
+    return Description.of(DemonstrationFile(paths[0]), name).behavior
 
 
 def read_demonstrations(paths: Sequence[Path], name: str) -> Recording:
@@ -71,16 +70,15 @@ def read_demonstrations(paths: Sequence[Path], name: str) -> Recording:
     parts: list[Recording] = []
     first: Description | None = None
     for path in paths:
-        with DemonstrationFile(path) as file:
-            description = Description.of(file, name)
-            first = first or description
-            if not first.fits(description):
-                file.refuse(
-                    f"its agents see or do something else than those of {paths[0]}; keep the demonstrations of each "
-                    "behavior in a directory of their own"
-                )
-            steps = _Steps(file, first)
-        part = steps.recording()
+        file = DemonstrationFile(path)
+        description = Description.of(file, name)
+        first = first or description
+        if not first.fits(description):
+            file.refuse(
+                f"its agents see or do something else than those of {paths[0]}; keep the demonstrations of each "
+                "behavior in a directory of their own"
+            )
+        part = _Steps(file, first).recording()
         if part is not None:
             parts.append(part)
     if not parts:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import attrs
 
@@ -34,6 +33,10 @@ __all__ = ["InstalledRecordings", "read_recording"]
 
 # The format to ask for if none is installed.
 MINARI = "minari"
+
+
+Found = tuple[RecordingFormat, Path, Record]
+"""A recording: the format that reads it, where it is, and the record of the format."""
 
 
 @attrs.frozen
@@ -112,10 +115,31 @@ class InstalledRecordings:
             reference = records[0].reference if records else MINARI
         return self.plugins.record(RecordingFormatSpec, reference)
 
-    def _find(self, path: str | Path, behavior: str, start: Path) -> tuple[RecordingFormat, Path, Record]:
-        formats = [_Searched(_format(spec), spec) for spec in self.plugins.records("recording")]
-        found, location = _find_recording(path, behavior, formats, start)
-        return found.format, location, found.spec
+    def _find(self, path: str | Path, behavior: str, start: Path) -> Found:
+        """Find the recording of a behavior: at ``path``, at ``path/behavior``, or stored by a format under this name.
+
+        A relative path is relative to ``start``. Raises ConfigError with the existing recordings if there is none.
+        """
+        formats = [(spec, _format(spec)) for spec in self.plugins.records("recording")]
+
+        def reader(place: Path) -> Found | None:
+            for spec, each in formats:
+                with blamed(spec.described, f"to look at {place}"):
+                    if each.reads(place):
+                        return each, place, spec
+            return None
+
+        given = start / user_path(path)
+        found = reader(given) or reader(given / behavior)
+        if found is not None:
+            return found
+        stored: dict[str, Found] = {}
+        for spec, each in formats:
+            with blamed(spec.described, "to list its recordings"):
+                stored |= {name: (each, place, spec) for name, place in each.stored().items()}
+        if str(path) in stored:
+            return stored[str(path)]
+        raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, Path(path), behavior, reader, stored)}")
 
 
 def read_recording(plugins: Plugins, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
@@ -151,70 +175,29 @@ def _written(spec: Record, path: Path) -> Iterator[None]:
             ) from error
 
 
-@attrs.frozen
-class _Searched:
-    """A format during the search for a recording. Its errors name its plugin."""
-
-    format: RecordingFormat
-    spec: Record
-
-    def reads(self, path: Path) -> bool:
-        with blamed(self.spec.described, f"to look at {path}"):
-            return self.format.reads(path)
-
-    def stored(self) -> Mapping[str, Path]:
-        with blamed(self.spec.described, "to list its recordings"):
-            return self.format.stored()
-
-
-def _find_recording(
-    path: str | Path, behavior: str, formats: Sequence[_Searched], start: Path
-) -> tuple[_Searched, Path]:
-    """Return the path of a behavior's recording, and the format that reads it.
-
-    The path is ``path`` itself, or else ``path/behavior``, or else a recording that a format stores under this name. A
-    relative path is relative to ``start``. Raises ConfigError with the existing recordings if there is none.
-    """
-    given = start / user_path(path)
-    for candidate in (given, given / behavior):
-        for each in formats:
-            if each.reads(candidate):
-                return each, candidate
-    stored = {name: (each, at) for each in formats for name, at in each.stored().items()}
-    if str(path) in stored:
-        return stored[str(path)]
-    raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, Path(path), behavior, formats, list(stored))}")
-
-
 def _what_is_there(
-    path: Path, written: Path, behavior: str, formats: Sequence[_Searched], stored: Sequence[str]
+    path: Path, written: Path, behavior: str, reader: Callable[[Path], Found | None], stored: Iterable[str]
 ) -> str:
     """Return what exists instead. ``written`` is the user's spelling of ``path``, for the message."""
-    if path.is_dir():
-        children = [child for child in path.iterdir() if not child.name.startswith(".")]  # omits unfinished recordings
-        inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))
-        if inside:
-            return (
-                f"it contains no recording of behavior {behavior!r}; its recordings are: "
-                f"{', '.join(str(written / each) for each in inside)}{did_you_mean(behavior, inside)}"
-            )
+    if path.is_dir() and (inside := [place.name for place in _shown(path) if reader(place)]):
+        return (
+            f"it contains no recording of behavior {behavior!r}; its recordings are: "
+            f"{', '.join(str(written / each) for each in inside)}{did_you_mean(behavior, inside)}"
+        )
     if path.exists():
         return "no installed format can read it"
-    known = [*stored]
-    if path.parent.is_dir():
-        known += [
-            str(written.parent / each.name)
-            for each in sorted(path.parent.iterdir())
-            if not each.name.startswith(".")
-            and any(format_.reads(place) for format_ in formats for place in (each, each / behavior))
-        ]
+    beside = [each for each in _shown(path.parent) if reader(each) or reader(each / behavior)]
+    known = [*stored, *(str(written.parent / each.name) for each in beside)]
     there = f"; there are {', '.join(known)}" if known else ""
     return f"no such path or name{there}{did_you_mean(str(written), known)}"
 
 
+def _shown(directory: Path) -> list[Path]:
+    """What is in a directory, by name, without unfinished recordings."""
+    entries = sorted(directory.iterdir()) if directory.is_dir() else []
+    return [entry for entry in entries if not entry.name.startswith(".")]
+
+
 def _format(spec: Record) -> RecordingFormat:
-    target = spec.resolve()
-    with blamed(spec.described, "to begin"):
-        made = target()
-    require_protocol(made, RecordingFormat, spec.described)
-    return cast(RecordingFormat, made)
+    made: RecordingFormat = spec.create()
+    return made

@@ -8,16 +8,16 @@ import numpy as np
 import onnx
 import torch
 from numpy.typing import NDArray
-from onnx import shape_inference
+from onnx import helper, shape_inference
 from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, PluginError
-from rlcore_onnx.actions import SMALLEST
+from rlcore_onnx.conversion import BATCH, SMALLEST, gumbel
 from rlcore_onnx.examples import example_mask, example_observations
 from rlcore_onnx.session import Arrays, Session
 from rlcore_torch import ActionLayout, PolicyModule
 
-__all__ = ["Comparison", "check_structure", "gumbel_noise"]
+__all__ = ["Comparison", "check_structure", "with_output"]
 
 ROWS = (1, 2, 7)
 STEPS = 4
@@ -32,13 +32,20 @@ def check_structure(model: onnx.ModelProto) -> None:
         raise PluginError(f"the file is not a valid ONNX model: {error}") from error
 
 
+def with_output(written: bytes, tensor: str, size: int) -> bytes:
+    """Return a model in which ``tensor`` [B, size] is an output too."""
+    model = onnx.load_model_from_string(written)
+    model.graph.output.append(helper.make_tensor_value_info(tensor, onnx.TensorProto.FLOAT, [BATCH, size]))
+    return bytes(model.SerializeToString())
+
+
 class Comparison:
     """A comparison of a file with the policy that it was made from.
 
     Observations and noise are random; batches have several sizes, and memory is carried over several steps.
     Deterministic actions and memory are compared with those of ``policy.act``, drawn ones with those that ``module``
-    draws with the same noise. Equal options say little about the numbers behind them, so the logits are compared too:
-    ``logits`` is the file with the masked logits as the output ``extra``; None if the file has none.
+    draws with the same noise. Equal options say little about the numbers behind them, so the logits are compared too,
+    if ``session`` has them as the output ``logits``.
 
     A difference is in parts of the value, and at least of 1. For an action with bounds, it is in parts of the bounds.
     Rounding grows with the numbers that a network makes, so the differences of actions and logits are also in parts of
@@ -46,16 +53,9 @@ class Comparison:
     """
 
     def __init__(
-        self,
-        session: Session,
-        logits: Session | None,
-        policy: Any,
-        module: nn.Module,
-        behavior: BehaviorSpec,
-        tolerance: float,
+        self, session: Session, policy: Any, module: nn.Module, behavior: BehaviorSpec, tolerance: float
     ) -> None:
-        self.session, self.logits, self.policy, self.module = session, logits, policy, module
-        self.behavior = behavior
+        self.session, self.policy, self.module, self.behavior = session, policy, module, behavior
         self.layout = ActionLayout(behavior)
         self.tolerance = tolerance
         self.largest = 0.0
@@ -71,7 +71,7 @@ class Comparison:
         Raises PluginError for a difference larger than ``tolerance``, for an option whose logit is not the largest by
         more than ``tolerance``, and for results that are not finite where no option is allowed.
         """
-        inputs, size = self.session.metadata.inputs, self.session.metadata.behavior.memory_size
+        inputs, size = self.session.metadata.inputs, self.session.memory_size
         for rows in ROWS:
             memory = np.zeros((rows, size), np.float32) if size else None
             for _ in range(STEPS):
@@ -85,7 +85,7 @@ class Comparison:
         if not self.largest <= self.tolerance:  # also for NaN
             raise PluginError(
                 f"onnxruntime and the policy differ by {self.largest:.2g}, which is more than tolerance "
-                f"({self.tolerance:g}); the file was deleted"
+                f"({self.tolerance:g})"
             )
         return self.largest
 
@@ -102,41 +102,38 @@ class Comparison:
         given = [None if array is None else torch.from_numpy(array.copy()) for array in (mask, memory)]
         logits = None
         if isinstance(self.module, PolicyModule):
-            made = self.module.distribution_parameters(tensors, None, given[1])[:2]
-            self.magnitude = max([1.0, *(float(each.abs().max()) for each in made if each is not None)])
+            unmasked = self.module.distribution_parameters(tensors, None, given[1])[:2]
+            self.magnitude = max([1.0, *(float(each.abs().max()) for each in unmasked if each is not None)])
             logits = _numpy(self.module.distribution_parameters(tensors, *given)[1])
-            if self.logits is not None and logits is not None:
-                self._numbers(self.logits(observations, mask, memory, epsilon)["extra"], logits, self.magnitude)
         expected = self.policy.act(observations, mask, True, *(() if memory is None else (memory,)))
-        self._continuous(found.get("deterministic_continuous"), expected.continuous)
+        self._numbers(found.get("logits"), logits, self.magnitude)
+        self._numbers(found.get("deterministic_continuous"), expected.continuous, self.sizes * self.magnitude)
         self._discrete(found.get("deterministic_discrete"), expected.discrete, logits, 0.0)
+        self._numbers(found.get("memory"), memory, 1.0)
         if "actions" in found:
-            self._side_by_side(found["actions"], expected.continuous, logits)
+            continuous, probabilities = np.split(found["actions"], [self.layout.continuous], axis=1)
+            self._numbers(self.session.in_units(continuous), expected.continuous, self.sizes * self.magnitude)
+            if logits is not None:
+                branches = torch.from_numpy(logits).split(self.layout.branches, dim=1)  # type: ignore[no-untyped-call]
+                softmax = torch.cat([each.softmax(1) for each in branches], dim=1)
+                self._numbers(probabilities, softmax.numpy(), self.magnitude)
         if self.session.metadata.inputs.epsilon is not None:
-            gaussian, normal = np.split(epsilon, [epsilon.shape[1] - self.layout.logits], axis=1)
-            noise, error = gumbel_noise(normal)
-            drawn = self.module(tensors, *given, (torch.from_numpy(gaussian), torch.from_numpy(noise)))
-            self._continuous(found.get("continuous"), _numpy(drawn.continuous))
-            self._discrete(
-                found.get("discrete"), _numpy(drawn.discrete), None if logits is None else logits + noise, error
-            )
-        if memory is not None:
-            self._numbers(found["memory"], memory, 1.0)
+            gaussian, normal = torch.from_numpy(epsilon).tensor_split([epsilon.shape[1] - self.layout.logits], dim=1)
+            noise = gumbel(normal.double())
+            drawn = self.module(tensors, *given, (gaussian, noise.float()))
+            self._numbers(found.get("continuous"), _numpy(drawn.continuous), self.sizes * self.magnitude)
+            noisy = None if logits is None else logits + noise.numpy()
+            self._discrete(found.get("discrete"), _numpy(drawn.discrete), noisy, rounding(normal))
 
-    def _continuous(self, found: NDArray[Any] | None, expected: NDArray[Any] | None) -> None:
+    def _numbers(self, found: NDArray[Any] | None, expected: NDArray[Any] | None, sizes: NDArray[Any] | float) -> None:
         if found is None or expected is None:
             return
-        if self.session.metadata.continuous_units == "normalized":
-            found = self.layout.to_environment(found)
-        self._numbers(found, expected, self.sizes * self.magnitude)
-
-    def _numbers(self, found: NDArray[Any], expected: NDArray[Any], sizes: NDArray[Any] | float) -> None:
         if found.shape != expected.shape:
             raise PluginError(
                 f"the file makes {list(found.shape)} numbers where the policy makes {list(expected.shape)}"
             )
         difference = np.abs(found - expected) / np.maximum(np.maximum(np.abs(expected), 1.0), sizes)
-        self.largest = max(self.largest, float(np.max(difference, initial=0.0)), key=_nan_largest)
+        self.largest = float(np.max(difference, initial=self.largest))  # NaN if there is one
 
     def _discrete(
         self, found: NDArray[Any] | None, expected: NDArray[Any] | None, logits: NDArray[Any] | None, error: Any
@@ -147,46 +144,27 @@ class Comparison:
         for row, branch in np.argwhere(found != expected):
             first = self.layout.offsets[branch]
             pair = [first + found[row, branch], first + expected[row, branch]]
-            room = self.tolerance * self.magnitude + 2 * np.max(
-                np.broadcast_to(error, (len(found), self.layout.logits))[row, pair]
-            )
+            errors = np.broadcast_to(error, (len(found), self.layout.logits))[row, pair]
+            room = self.tolerance * self.magnitude + 2 * np.max(errors)
             if logits is None or not abs(logits[row, pair[0]] - logits[row, pair[1]]) <= room:
                 raise PluginError(
                     f"onnxruntime chose option {found[row, branch]} of branch {branch}, and the policy option "
-                    f"{expected[row, branch]}; the file was deleted"
+                    f"{expected[row, branch]}"
                 )
-
-    def _side_by_side(self, found: NDArray[Any], continuous: NDArray[Any] | None, logits: NDArray[Any] | None) -> None:
-        """Compare the output ``actions``: continuous parts, then the probabilities of the options of each branch."""
-        parts, probabilities = np.split(found, [self.layout.continuous], axis=1)
-        self._continuous(parts, continuous)
-        if logits is not None:
-            branches = torch.from_numpy(logits).split(self.layout.branches, dim=1)  # type: ignore[no-untyped-call]
-            self._numbers(
-                probabilities, torch.cat([each.softmax(1) for each in branches], dim=1).numpy(), self.magnitude
-            )
 
     def _trial_run(self) -> None:
         """Unity tries a model with zeros only, so that every option is forbidden."""
-        behavior = self.behavior
-        zeros = {o.name: np.zeros((1, *o.shape), o.dtype) for o in behavior.observations}
+        zeros = {o.name: np.zeros((1, *o.shape), o.dtype) for o in self.behavior.observations}
         forbidden = np.zeros((1, self.layout.logits), np.bool_)
-        for session in filter(None, (self.session, self.logits)):
-            for array in session(zeros, forbidden).values():
-                if not np.isfinite(array).all():
-                    raise PluginError("results are not finite where every option is forbidden; the file was deleted")
+        if not all(np.isfinite(array).all() for array in self.session(zeros, forbidden).values()):
+            raise PluginError("results are not finite where every option is forbidden")
 
 
-def gumbel_noise(normal: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Gumbel noise for standard normal numbers, and how far rounding of float32 can move it; all of one shape."""
-    u = 0.5 * (1.0 + torch.erf(torch.from_numpy(normal).double() * 0.5**0.5)).numpy()
-    u = np.clip(u, SMALLEST, 1.0 - SMALLEST)
-    slope = 1.0 / (u * -np.log(u))
-    return (-np.log(-np.log(u))).astype(np.float32), (slope * 2.0**-22).astype(np.float32)
-
-
-def _nan_largest(number: float) -> float:
-    return np.inf if np.isnan(number) else number
+def rounding(normal: Tensor) -> NDArray[np.float64]:
+    """How far rounding of float32 can move the Gumbel numbers of standard normal numbers."""
+    u = (0.5 * (1.0 + torch.erf(normal.double() * 0.5**0.5))).clamp(SMALLEST, 1.0 - SMALLEST).numpy()
+    slope: NDArray[np.float64] = 1.0 / (u * -np.log(u))
+    return slope * 2.0**-22
 
 
 def _numpy(tensor: Tensor | None) -> NDArray[Any] | None:

@@ -1,26 +1,38 @@
-"""A policy as a model of ONNX: the profile's inputs, the network, actions, the profile's outputs."""
+"""A policy as a model of ONNX: a PyTorch module with the inputs and outputs of a profile, traced by torch.onnx."""
 
 from __future__ import annotations
 
+import io
+import math
+import warnings
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import attrs
-import numpy as np
 import onnx
-from numpy.typing import NDArray
-from torch import nn
+import torch
+from onnx import helper, numpy_helper
+from torch import Tensor, nn
+from torch.jit._trace import TracerWarning
+from torch.nn.functional import linear
 
-from rlcore import BehaviorSpec, ExportAbout, UnsupportedExport
-from rlcore_onnx.actions import ActionTensors, choices, clipped, finite_logits, gumbel
-from rlcore_onnx.graph import Graph
-from rlcore_onnx.layers import UnknownModule, has_no_hooks
-from rlcore_onnx.metadata import KEY, BehaviorInfo, Metadata, ObservationInput, bounds
-from rlcore_onnx.network import network, require_known
-from rlcore_onnx.pieces import distribution_actions, encoder, foreign_network, foreign_policy
+from rlcore import BehaviorSpec, ExportAbout, UnsupportedExport, one_line
+from rlcore_onnx.metadata import KEY, Metadata
 from rlcore_onnx.profiles import PROFILES, Profile
-from rlcore_torch import PolicyModule, image_scale
+from rlcore_torch import PolicyModule, Recurrent
 
-__all__ = ["Converted", "convert"]
+__all__ = ["BATCH", "LOGITS", "SMALLEST", "Converted", "convert", "gumbel"]
+
+BATCH = "batch"
+"""The name of the first axis of every input and output, whose size is not fixed."""
+LOGITS = "rlcore_logits"
+"""The tensor of masked logits [B, logits], which the check reads."""
+ROWS = 3  # of the examples
+# Uniform numbers are kept this far from 0 and 1, whose logarithms are infinite: the distance of 1 to the next smaller
+# float32.
+SMALLEST = 2.0**-24
+RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 
 
 @attrs.frozen(eq=False)
@@ -30,16 +42,16 @@ class Converted:
     Attributes:
         model: The model.
         metadata: The metadata in the model.
-        logits: The name of the tensor of masked logits [B, logits] in the graph; None if there is none.
+        logits: Whether the model has a tensor :data:`LOGITS`. It is not an output.
     """
 
     model: onnx.ModelProto
     metadata: Metadata
-    logits: str | None
+    logits: bool
 
 
 def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profile_name: str) -> Converted:
-    """Convert the module of a policy. Raises UnsupportedExport if the profile cannot have it."""
+    """Convert the module of a policy. Raises UnsupportedExport if the profile or ONNX cannot have it."""
     memory_size, noise_size = (getattr(module, name, None) for name in ("memory_size", "noise_size"))
     if not isinstance(memory_size, int) or not isinstance(noise_size, int):
         raise UnsupportedExport(
@@ -47,131 +59,159 @@ def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profi
             "rlcore_torch.PolicyModule has"
         )
     profile = PROFILES[profile_name](behavior, memory_size, noise_size)
-    reason = profile.refusal()
-    if reason is not None:
-        raise UnsupportedExport(f"profile {profile.name}: {reason}")
-    graph = Graph(profile.opset)
-    profile.declare_inputs(graph)
-    profile.declare_outputs(graph)
-    actions = _actions(graph, profile, module)
-    profile.write(graph, actions)
-    metadata = _metadata(profile, about)
-    model = graph.model(behavior.name, {KEY: metadata.to_json()}, about.rlcore_version)
-    return Converted(model, metadata, actions.logits)
+    if isinstance(module, PolicyModule):
+        for each in module.modules():
+            if isinstance(each, Recurrent):
+                each.step = partial(lstm_step, each)  # type: ignore[method-assign]
+    model = traced(PolicyProgram(module, profile).eval(), profile)
+    logits = model.graph.output[-1].name == LOGITS
+    if logits:
+        del model.graph.output[-1]
+    for name, value in profile.constants().items():
+        model.graph.initializer.append(numpy_helper.from_array(value, name))
+        model.graph.output.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, value.shape))
+    metadata = Metadata(
+        profile=profile.name, behavior=profile.behavior, inputs=profile.inputs, outputs=profile.outputs,
+        continuous_units=profile.units, action_order=profile.action_order, **attrs.asdict(about),
+    )  # fmt: skip
+    model.graph.name = behavior.name
+    model.producer_name, model.producer_version = "rlcore", about.rlcore_version
+    helper.set_model_props(model, {KEY: metadata.to_json()})
+    return Converted(model, metadata, logits)
 
 
-def _actions(graph: Graph, profile: Profile, module: nn.Module) -> ActionTensors:
-    """The actions of a policy: node by node as far as its parts are rlcore's."""
-    if type(module) is not PolicyModule or not has_no_hooks(module):
-        return _foreign_actions(graph, profile, module)
-    layout, memory = profile.layout, profile.memory(graph)
+def gumbel(normal: Tensor) -> Tensor:
+    """Turn standard normal numbers into standard Gumbel numbers: -log(-log(u)) for u = (1 + erf(e / sqrt 2)) / 2."""
+    u = (torch.erf(normal * math.sqrt(0.5)) + 1.0) * 0.5
+    return -torch.log(-torch.log(u.clamp(SMALLEST, 1.0 - SMALLEST)))
+
+
+def lstm_step(layer: Recurrent, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute :meth:`Recurrent.step` without the operator LSTM, which engines read in different ways."""
+    lstm: Any = layer.lstm
+    units = layer.features
+    h, c = memory.split(units, dim=1)  # type: ignore[no-untyped-call]
+    gates = linear(x, lstm.weight_ih_l0, lstm.bias_ih_l0) + linear(h, lstm.weight_hh_l0, lstm.bias_hh_l0)
+    into, kept, new, out = gates.split(units, dim=1)  # type: ignore[no-untyped-call]
+    c = kept.sigmoid() * c + into.sigmoid() * new.tanh()
+    h = out.sigmoid() * c.tanh()
+    return h, torch.cat([h, c], dim=1)
+
+
+class PolicyProgram(nn.Module):
+    """A policy with the inputs and outputs of a profile, both in order.
+
+    The module of the policy may be called twice: torch.onnx computes what is equal once.
+    """
+
+    def __init__(self, module: nn.Module, profile: Profile) -> None:
+        super().__init__()
+        self.module, self.profile = module, profile
+        layout = profile.layout
+        self.middle, self.half_range = torch.from_numpy(layout.middle), torch.from_numpy(layout.half_range)
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self.outputs(dict(zip(self.profile.input_types(), tensors, strict=True))).values())
+
+    def outputs(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the outputs by name, and the masked logits if the module shows them, for inputs by name."""
+        profile = self.profile
+        inputs, names = profile.inputs, profile.outputs
+        mask = None if inputs.action_mask is None else given[inputs.action_mask]
+        if mask is not None and mask.dtype != torch.bool:
+            mask = mask > 0.5
+        memory = None if inputs.memory is None else given[inputs.memory].flatten(1)
+        arguments = (self._observations(given), mask, memory)
+        greedy = self.module(*arguments)
+        logits = None
+        if isinstance(self.module, PolicyModule):
+            _, logits, _ = self.module.distribution_parameters(*arguments)
+        made: dict[str | None, Tensor | None] = {
+            names.deterministic_continuous: self._in_units(greedy.continuous),
+            names.deterministic_discrete: greedy.discrete,
+        }
+        if inputs.epsilon is not None:
+            noise_size = inputs.epsilon_size - profile.layout.logits
+            epsilon = given[inputs.epsilon]
+            drawn = self.module(*arguments, (epsilon[:, :noise_size], gumbel(epsilon[:, noise_size:])))
+            made[names.continuous] = self._in_units(drawn.continuous)
+            made[names.discrete] = drawn.discrete
+        if names.memory is not None:
+            made[names.memory] = greedy.memory[(slice(None), *[None] * profile.memory_axes)]
+        if names.actions is not None:
+            made[names.actions] = self._side_by_side(greedy.continuous, logits)
+        made |= {output: given[name] for output, name in profile.echoes.items()}
+        made[LOGITS] = logits
+        return {name: tensor for name, tensor in made.items() if name is not None and tensor is not None}
+
+    def _observations(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The observations in the layout and units of the environment, and in its types unless the module converts."""
+        made = {}
+        for o in self.profile.behavior.observations:
+            x = given[o.input]
+            if o.channels_first:
+                x = x.permute(0, 2, 3, 1)
+            elif o.input_shape != o.shape:
+                x = x.reshape(-1, *o.shape)
+            if o.scale != 1.0:
+                x = x * (1.0 / o.scale)
+            dtype = getattr(torch, o.dtype)
+            if x.dtype != dtype and not isinstance(self.module, PolicyModule):
+                x = x.to(dtype) if dtype.is_floating_point else x.round().to(dtype)
+            made[o.name] = x
+        return made
+
+    def _in_units(self, actions: Tensor | None) -> Tensor | None:
+        """Continuous actions [B, continuous] of the environment in the units of the profile."""
+        if actions is None or self.profile.units == "environment":
+            return actions
+        sizes = torch.where(self.half_range > 0, self.half_range, 1.0)
+        return ((actions - self.middle) / sizes).clamp(-1.0, 1.0)
+
+    def _side_by_side(self, continuous: Tensor | None, logits: Tensor | None) -> Tensor:
+        """The continuous actions, and the probabilities of the options of each branch."""
+        units = self._in_units(continuous)
+        parts = [] if units is None else [units]
+        branches = self.profile.layout.branches
+        if branches and logits is None:
+            name = type(self.module).__name__
+            raise self.profile.refused(f"it has the probabilities of options, and the module {name} shows only choices")
+        if logits is not None:
+            parts += [branch.softmax(1) for branch in logits.split(branches, dim=1)]  # type: ignore[no-untyped-call]
+        return torch.cat(parts, dim=1)
+
+
+@torch.no_grad()
+def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
+    """Record the operators of ``program`` for an example.
+
+    The exporter of TorchScript writes the operator set that a reader has, also an older one, and needs no other
+    package; the exporter of torch.export, its successor, has neither.
+    """
+    types = profile.input_types()
+    examples = {name: torch.ones(ROWS, *shape, dtype=getattr(torch, dtype)) for name, (dtype, shape) in types.items()}
+    outputs = program.outputs(examples)
+    file: Any = io.BytesIO()
     try:
-        require_known(module.model)
-    except UnknownModule as unknown:
-        what = f"the network of the policy, which has {unknown},"
-        columns, logits, after = foreign_network(graph, module, what, _for_environment(graph, profile), memory)
-    else:
-        observations = _for_network(graph, profile)
-        columns, logits, after = network(graph, module.model, observations, memory, encoder)
-    gaussian, normal = _noise(graph, profile)
-    raw = raw_sampled = discrete = discrete_sampled = None
-    if columns is not None:
-        distribution = module.model.policy_head.distribution
-        assert distribution is not None
-        raw, raw_sampled = distribution_actions(graph, distribution, columns, gaussian)
-        raw = clipped(graph, layout, raw)
-        raw_sampled = None if raw_sampled is None else clipped(graph, layout, raw_sampled)
-    if logits is not None:
-        logits = profile.masked(graph, finite_logits(graph, logits))
-        discrete = choices(graph, layout.branches, logits)
-        if normal is not None:
-            drawn = graph.node("Add", logits, gumbel(graph, normal))
-            discrete_sampled = choices(graph, layout.branches, drawn)
-    return ActionTensors(raw, raw_sampled, discrete, discrete_sampled, logits, after)
-
-
-def _noise(graph: Graph, profile: Profile) -> tuple[str | None, str | None]:
-    """The columns of ``epsilon`` for continuous parts, and those for options; None for what is not there."""
-    name, sizes = profile.inputs.epsilon, [profile.noise_size, profile.layout.logits]
-    if name is None:
-        return None, None
-    parts = iter(graph.split(name, [size for size in sizes if size]))
-    gaussian, normal = (next(parts) if size else None for size in sizes)
-    return gaussian, normal
-
-
-def _foreign_actions(graph: Graph, profile: Profile, module: nn.Module) -> ActionTensors:
-    """The actions of a policy whose module is not rlcore's."""
-    layout, name = profile.layout, type(module).__name__
-    if profile.outputs.actions is not None and layout.branches:
-        raise UnsupportedExport(
-            f"profile {profile.name}: it has the probabilities of options, and the module {name} shows only choices"
-        )
-    mask, memory, (gaussian, normal) = profile.boolean_mask(graph), profile.memory(graph), _noise(graph, profile)
-    noise = None if normal is None else gumbel(graph, normal)
-    given = {
-        "mask": (mask, np.ones(layout.logits, np.bool_)),
-        "memory": (memory, np.zeros(profile.memory_size, np.float32)),
-        "gaussian": (gaussian, np.zeros(profile.noise_size, np.float32)),
-        "gumbel": (noise, np.zeros(layout.logits, np.float32)),
-    }
-    there = {name: (tensor, example) for name, (tensor, example) in given.items() if tensor is not None}
-    return foreign_policy(graph, module, layout, _for_environment(graph, profile), there)
-
-
-def _for_network(graph: Graph, profile: Profile) -> dict[str, str]:
-    """The observations as a network reads them: [B, size], or images [B, channels, height, width], scaled."""
-    tensors = {}
-    for given, o in zip(profile.observations, profile.behavior.observations, strict=True):
-        x = given.input if given.input_dtype == "float32" else graph.cast(given.input, np.float32)
-        if o.kind == "image":
-            if not given.channels_first:
-                x = graph.node("Transpose", _shaped(graph, given, x), perm=[0, 3, 1, 2])
-            scale = image_scale(o) / given.scale
-            x = x if scale == 1.0 else graph.node("Mul", x, graph.number(scale))
-        elif len(given.input_shape) != 1:
-            x = graph.node("Flatten", x, axis=1) if given.input_shape else graph.node("Unsqueeze", x, graph.integers(1))
-        tensors[o.name] = x
-    return tensors
-
-
-def _for_environment(graph: Graph, profile: Profile) -> dict[str, tuple[str, NDArray[Any]]]:
-    """The observations in the layout, units and type of the environment, each with one row of an example."""
-    tensors = {}
-    for given, o in zip(profile.observations, profile.behavior.observations, strict=True):
-        x = given.input
-        x = graph.node("Transpose", x, perm=[0, 2, 3, 1]) if given.channels_first else _shaped(graph, given, x)
-        if given.scale != 1.0:
-            x = graph.node("Mul", x, graph.number(1.0 / given.scale))
-        if o.dtype.kind in "iu" and given.input_dtype == "float32":
-            x = graph.node("Round", x)
-        if o.dtype.name != given.input_dtype:
-            x = graph.cast(x, o.dtype)
-        tensors[o.name] = (x, np.zeros(o.shape, o.dtype))
-    return tensors
-
-
-def _shaped(graph: Graph, given: ObservationInput, x: str) -> str:
-    """An observation in the shape of the environment."""
-    return x if given.input_shape == given.shape else graph.node("Reshape", x, graph.integers(-1, *given.shape))
-
-
-def _metadata(profile: Profile, about: ExportAbout) -> Metadata:
-    behavior = profile.behavior
-    return Metadata(
-        profile=profile.name,
-        behavior=BehaviorInfo(
-            name=behavior.name,
-            observations=profile.observations,
-            continuous=behavior.continuous,
-            low=bounds(behavior.low),
-            high=bounds(behavior.high),
-            discrete=tuple(behavior.discrete),
-            memory_size=profile.memory_size,
-        ),
-        inputs=profile.inputs,
-        outputs=profile.outputs,
-        continuous_units=profile.units,
-        action_order=profile.action_order,
-        **attrs.asdict(about),
-    )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # A branch that depends on values; PyTorch itself branches on sizes that are known.
+            warnings.filterwarnings("error", category=TracerWarning, module=r"(?!torch\.)")
+            torch.onnx.export(
+                program, tuple(examples.values()), file, dynamo=False, opset_version=profile.opset,
+                input_names=list(examples), output_names=list(outputs),
+                dynamic_axes={name: {0: BATCH} for name in (*examples, *outputs)},
+            )  # fmt: skip
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise UnsupportedExport(f"torch.onnx cannot convert it: {type(cause).__name__}: {one_line(cause)}") from error
+    model = onnx.load_model_from_string(file.getvalue())
+    for value, tensor in zip(model.graph.output, outputs.values(), strict=True):
+        axes = [BATCH, *tensor.shape[1:]]
+        value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, axes))
+    random = {node.op_type for node in model.graph.node} & RANDOM
+    if random:
+        raise UnsupportedExport(f"it draws random numbers by itself ({', '.join(sorted(random))})")
+    return model

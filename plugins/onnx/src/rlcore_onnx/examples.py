@@ -19,49 +19,36 @@ def example_observations(
 ) -> dict[str, NDArray[Any]]:
     """Observations [rows, *shape] by name, in the types of the behavior.
 
-    Numbers are drawn around the running means of a policy that normalizes, as training saw them; others are standard
-    normal, or uniform between finite bounds. An observation that fits no policy would test little: everything is
-    clipped then.
+    Numbers are drawn around the running means of a policy that normalizes, as training saw them: of other observations
+    everything may be clipped, which would test little. Those of a policy that does not normalize are standard normal.
     """
-    known = _statistics(module)
-    return {o.name: _observation(o, known.get(o.name), rows, generator) for o in behavior.observations}
-
-
-def _statistics(module: nn.Module) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
-    """The running means and standard deviations of normalized observations, by name."""
     inputs = module.model.inputs if isinstance(module, PolicyModule) else None
-    if inputs is None or inputs.normalizer is None:
-        return {}
-    cuts = np.cumsum([o.size for o in inputs.vectors])[:-1]
-    shifts, scales = (np.split(each.numpy(), cuts) for each in inputs.normalizer.scale())
-    return {
-        o.name: (shift.reshape(o.shape), 1.0 / scale.reshape(o.shape))
-        for o, shift, scale in zip(inputs.vectors, shifts, scales, strict=True)
-        if o.kind == "vector"
-    }
+    known: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
+    if inputs is not None and inputs.normalizer is not None:
+        cuts = np.cumsum([o.size for o in inputs.vectors])[:-1]
+        means, inverse_stds = (np.split(each.numpy(), cuts) for each in inputs.normalizer.scale())
+        known = {o.name: (means[k], 1.0 / inverse_stds[k]) for k, o in enumerate(inputs.vectors)}
+    made = {}
+    for o in behavior.observations:
+        mean, std = known.get(o.name, (np.array(0.0), np.array(0.5)))
+        made[o.name] = _observation(o, mean, std, rows, generator)
+    return made
 
 
 def _observation(
-    o: ObservationSpec, known: tuple[NDArray[Any], NDArray[Any]] | None, rows: int, generator: np.random.Generator
+    o: ObservationSpec, mean: NDArray[Any], std: NDArray[Any], rows: int, generator: np.random.Generator
 ) -> NDArray[Any]:
-    shape = (rows, *o.shape)
     if o.kind == "one_hot":
-        return np.eye(o.size, dtype=o.dtype)[generator.integers(o.size, size=rows)].reshape(shape)
+        values: NDArray[Any] = np.eye(o.size)[generator.integers(o.size, size=rows)]
+    elif o.kind == "image" and o.dtype.kind in "iu":
+        values = generator.integers(0, min(np.iinfo(o.dtype).max, 255) + 1, (rows, o.size))
+    else:
+        values = mean + 2.0 * std * generator.standard_normal((rows, o.size))
     if o.dtype.kind == "b":
-        return generator.random(shape) < 0.5
-    if o.dtype.kind in "iu" and o.kind == "image":
-        return generator.integers(0, min(np.iinfo(o.dtype).max, 255) + 1, shape).astype(o.dtype)
-    low, high = (np.full(o.shape, np.nan if bound is None else bound) for bound in (o.low, o.high))
-    values = generator.standard_normal(shape)
-    if known is not None:
-        mean, std = known
-        values = mean + 2.0 * std * values
-    elif np.isfinite(low).all() and np.isfinite(high).all():
-        values = generator.uniform(low, high, shape)
-    if o.dtype.kind in "iu":
-        limits = np.iinfo(o.dtype)
-        values = np.clip(np.rint(values), limits.min, limits.max)
-    return values.astype(o.dtype)
+        values = values > 0
+    elif o.dtype.kind in "iu":
+        values = np.clip(np.rint(values), np.iinfo(o.dtype).min, np.iinfo(o.dtype).max)
+    return values.reshape(rows, *o.shape).astype(o.dtype)
 
 
 def example_mask(layout: ActionLayout, rows: int, generator: np.random.Generator) -> NDArray[np.bool_]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
+
+from rlcore import BehaviorSpec, ObservationKind, ObservationSpec
 
 __all__ = [
     "FORMAT",
@@ -23,7 +25,8 @@ __all__ = [
     "Metadata",
     "ObservationInput",
     "OutputNames",
-    "bounds",
+    "checksum",
+    "signed",
 ]
 
 KEY = "rlcore"
@@ -55,7 +58,7 @@ class ObservationInput:
     name: str
     shape: tuple[int, ...]
     dtype: str
-    kind: str
+    kind: ObservationKind
     input: str
     input_shape: tuple[int, ...]
     input_dtype: str
@@ -84,6 +87,27 @@ class BehaviorInfo:
     high: tuple[float | None, ...]
     discrete: tuple[int, ...]
     memory_size: int
+
+    @classmethod
+    def of(cls, behavior: BehaviorSpec, observations: tuple[ObservationInput, ...], memory_size: int) -> Self:
+        """Describe ``behavior``, whose observations feed the inputs ``observations``."""
+        low, high = (
+            tuple(float(bound) if np.isfinite(bound) else None for bound in bounds)
+            for bounds in (behavior.low, behavior.high)
+        )
+        return cls(
+            name=behavior.name, observations=observations, continuous=behavior.continuous, low=low, high=high,
+            discrete=tuple(behavior.discrete), memory_size=memory_size,
+        )  # fmt: skip
+
+    def spec(self) -> BehaviorSpec:
+        """Return the behavior."""
+        observations = tuple(ObservationSpec(o.name, o.shape, o.dtype, o.kind) for o in self.observations)
+        low, high = (
+            np.array([infinite if bound is None else bound for bound in bounds], np.float32)
+            for bounds, infinite in ((self.low, -np.inf), (self.high, np.inf))
+        )
+        return BehaviorSpec(self.name, observations, self.continuous, self.discrete, low, high)
 
 
 @attrs.frozen(kw_only=True)
@@ -183,13 +207,26 @@ class Metadata:
         """Return the JSON text, with sorted keys."""
         return json.dumps(attrs.asdict(self), sort_keys=True, allow_nan=False)
 
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Return the metadata that ``document``, the JSON object, describes. Fields of later versions are ignored.
+
+        Raises LookupError, TypeError, ValueError or AttributeError for one that rlcore did not write.
+        """
+        from cattrs import Converter
+
+        return Converter(detailed_validation=False).structure(document, cls)
+
 
 def signed(model: bytes) -> bytes:
     """Return a serialized model with its checksum in the metadata."""
-    digest = hashlib.sha256(model).hexdigest()
-    return model.replace(f'"sha256": "{UNSIGNED}"'.encode(), f'"sha256": "{digest}"'.encode(), 1)
+    return model.replace(_entry(UNSIGNED), _entry(hashlib.sha256(model).hexdigest()), 1)
 
 
-def bounds(array: NDArray[Any]) -> tuple[float | None, ...]:
-    """Return bounds [continuous] as JSON can have them: None in place of an infinite one."""
-    return tuple(float(bound) if np.isfinite(bound) else None for bound in array)
+def checksum(model: bytes, digest: str) -> str:
+    """Return the checksum of a serialized model that has the checksum ``digest`` in its metadata."""
+    return hashlib.sha256(model.replace(_entry(digest), _entry(UNSIGNED), 1)).hexdigest()
+
+
+def _entry(digest: str) -> bytes:
+    return f'"sha256": "{digest}"'.encode()

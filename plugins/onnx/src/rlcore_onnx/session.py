@@ -1,8 +1,9 @@
-"""An exported file in onnxruntime, fed with the observations of the environment."""
+"""An exported file in onnxruntime, fed and read by the meanings that its metadata give to inputs and outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import attrs
@@ -10,38 +11,65 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from rlcore_onnx.metadata import Metadata, ObservationInput
+from rlcore_onnx.metadata import Metadata
 
-__all__ = ["Arrays", "Session", "graph_value"]
+__all__ = ["Arrays", "Session", "open_model"]
 
 Arrays = dict[str, NDArray[Any]]
-"""Inputs or outputs of a graph by name; each has one row for each agent."""
+"""Arrays by name or by meaning; each has one row for each agent."""
 
 
-def graph_value(given: ObservationInput, values: NDArray[Any]) -> NDArray[Any]:
-    """Values [R, *shape] of the environment as the input of the graph."""
-    if given.scale != 1.0:
-        values = values.astype(np.float32) * np.float32(given.scale)
-    if given.channels_first:
-        values = values.transpose(0, 3, 1, 2)
-    shape = (len(values), *given.input_shape)
-    return np.ascontiguousarray(values.reshape(shape), np.dtype(given.input_dtype))
+def open_model(content: bytes, threads: int = 1) -> onnxruntime.InferenceSession:
+    """Load an ONNX file in onnxruntime, which computes with ``threads`` threads."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 class Session:
-    """An exported file in onnxruntime, with the inputs and outputs by meaning."""
+    """An exported file in onnxruntime, in the types, layouts and units of the environment.
 
-    def __init__(self, model: bytes, metadata: Metadata, extra: str | None = None) -> None:
-        """``extra`` is the name of an output that is not in ``metadata``; its meaning is ``"extra"``."""
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        self._inputs = {each.name: each for each in self._session.get_inputs()}
+    Attributes:
+        metadata: The metadata of the file.
+        behavior: What the agents observe and do.
+        memory_size: M, the numbers that a row remembers; 0 without memory.
+        epsilon_size: E, the random numbers that draw the actions of a row.
+    """
+
+    def __init__(
+        self, model: onnxruntime.InferenceSession, metadata: Metadata, extra: Mapping[str, str] | None = None
+    ) -> None:
+        """``extra`` has names of outputs that are not in ``metadata``, by meaning.
+
+        Raises ValueError or TypeError for metadata that do not describe the inputs and outputs of ``model``.
+        """
+        self._model = model
         self.metadata = metadata
-        self._outputs = {meaning: name for meaning, name in attrs.asdict(metadata.outputs).items() if name is not None}
-        if extra is not None:
-            self._outputs["extra"] = extra
+        self.behavior = metadata.behavior.spec()
+        self.memory_size, self.epsilon_size = metadata.behavior.memory_size, metadata.inputs.epsilon_size
+        self._types = {each.name: _type(each) for each in model.get_inputs()}
+        names = attrs.asdict(metadata.outputs) | dict(extra or {})
+        self._outputs = {meaning: name for meaning, name in names.items() if name is not None}
+        fed = zip(metadata.behavior.observations, self.behavior.observations, strict=True)
+        inputs = metadata.inputs
+        sizes: dict[str | None, int] = {
+            inputs.action_mask: self.behavior.mask_size,
+            inputs.memory: self.memory_size,
+            inputs.epsilon: self.epsilon_size,
+            **{each.input: spec.size for each, spec in fed},
+            **{name: math.prod(shape) for name, shape in inputs.unused.items()},
+        }
+        sizes.pop(None, None)
+        found = {name: math.prod(shape) for name, (_, shape) in self._types.items()}
+        wrong = {name for name, _ in sizes.items() ^ found.items()}
+        wrong |= set(self._outputs.values()) - {each.name for each in model.get_outputs()}
+        if "actions" not in self._outputs:
+            behavior = self.behavior
+            made = {"continuous": behavior.continuous, "discrete": behavior.mask_size, "memory": self.memory_size}
+            wrong |= {part for part, size in made.items() if (size != 0) != (part in self._outputs)}
+        if wrong:
+            raise ValueError(f"the graph does not have it, or in another size: {', '.join(sorted(map(str, wrong)))}")
 
     def __call__(
         self,
@@ -49,31 +77,54 @@ class Session:
         mask: NDArray[np.bool_] | None = None,
         memory: NDArray[np.float32] | None = None,
         epsilon: NDArray[np.float32] | None = None,
+        wanted: Collection[str] | None = None,
     ) -> Arrays:
-        """Return the outputs of ``metadata.outputs`` by meaning, for R rows of the environment's observations.
+        """Return the outputs by meaning, for R rows of the environment's observations.
 
         ``mask`` is [R, options]; None allows every option. ``memory`` [R, M] is flat, and so is the memory that is
-        returned; None is zeros. ``epsilon`` is [R, epsilon_size]; None is zeros.
+        returned; None is zeros. ``epsilon`` is [R, E]; None is zeros. Continuous actions are in the environment's
+        units. ``wanted`` are the meanings to return, as far as the file has them; None for all.
         """
-        behavior, inputs = self.metadata.behavior, self.metadata.inputs
-        feed = {o.input: graph_value(o, observations[o.name]) for o in behavior.observations}
-        rows = len(next(iter(feed.values())))
-        if inputs.action_mask is not None:
-            mask = np.ones((rows, sum(behavior.discrete)), np.bool_) if mask is None else mask
-            feed[inputs.action_mask] = mask.astype(_dtype(self._inputs[inputs.action_mask]))
-        if inputs.memory is not None:
-            memory = np.zeros((rows, behavior.memory_size), np.float32) if memory is None else memory
-            feed[inputs.memory] = memory.reshape(rows, *self._inputs[inputs.memory].shape[1:])
-        if inputs.epsilon is not None:
-            epsilon = np.zeros((rows, inputs.epsilon_size), np.float32) if epsilon is None else epsilon
-            feed[inputs.epsilon] = epsilon
-        feed |= {name: np.zeros((rows, *shape), np.float32) for name, shape in inputs.unused.items()}
-        results = self._session.run(list(self._outputs.values()), feed)
-        named = dict(zip(self._outputs, results, strict=True))
-        if "memory" in named:
-            named["memory"] = named["memory"].reshape(rows, -1)
-        return named
+        inputs = self.metadata.inputs
+        rows = len(next(iter(observations.values())))
+        given: dict[str | None, NDArray[Any]] = {
+            inputs.action_mask: np.ones((rows, self.behavior.mask_size), np.bool_) if mask is None else mask,
+            inputs.memory: np.zeros((rows, self.memory_size), np.float32) if memory is None else memory,
+            inputs.epsilon: np.zeros((rows, self.epsilon_size), np.float32) if epsilon is None else epsilon,
+            **{name: np.zeros((rows, *shape), np.float32) for name, shape in inputs.unused.items()},
+        }
+        given.pop(None, None)
+        for each in self.metadata.behavior.observations:
+            values = observations[each.name]
+            if each.scale != 1.0:
+                values = values * np.float32(each.scale)
+            given[each.input] = np.moveaxis(values, -1, 1) if each.channels_first else values
+        feeds = {
+            name: np.ascontiguousarray(given[name].reshape(rows, *shape), dtype)
+            for name, (dtype, shape) in self._types.items()
+        }
+        names = {meaning: name for meaning, name in self._outputs.items() if wanted is None or meaning in wanted}
+        found: Arrays = dict(zip(names, self._model.run(list(names.values()), feeds), strict=True))
+        if "memory" in found:
+            found["memory"] = found["memory"].reshape(rows, self.memory_size)
+        for meaning in ("continuous", "deterministic_continuous"):
+            if meaning in found:
+                found[meaning] = self.in_units(found[meaning])
+        return found
+
+    def in_units(self, continuous: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return continuous actions [R, continuous] of the file in the environment's units."""
+        if self.metadata.continuous_units == "environment":
+            return continuous
+        low, high = self.behavior.low, self.behavior.high
+        stretched: NDArray[np.float32] = np.clip((low + high) / 2 + continuous * ((high - low) / 2), low, high)
+        return stretched
 
 
-def _dtype(tensor: Any) -> type[np.generic]:
-    return np.bool_ if tensor.type == "tensor(bool)" else np.float32
+def _type(tensor: onnxruntime.NodeArg) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Type of an input, and shape of one row. Raises ValueError for one that is not a batch of numbers."""
+    shape = tuple(tensor.shape[1:])
+    if not tensor.shape or not all(isinstance(size, int) for size in shape):
+        raise ValueError(f"input {tensor.name!r} has shape {tensor.shape}")
+    name = tensor.type.removeprefix("tensor(").removesuffix(")")
+    return np.dtype({"float": "float32", "double": "float64"}.get(name, name)), shape

@@ -42,106 +42,91 @@ class _Result:
     info: dict[str, Any]
 
 
-class _Copy:
-    """The only copy of an environment, with agents by name. An agent whose episode has ended stays out."""
+class _Adapter:
+    """The parts that both forms have in common. An agent whose episode has ended stays out."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, name: str = "rlcore_v0") -> None:
+        """Adapt an environment of one copy. Raises ValueError for several copies."""
+        super().__init__()
         if environment.num_envs != 1:
             raise ValueError(f"needs an environment with one copy, not {environment.num_envs}")
-        self.environment = environment
-        self._seeds = EpisodeSeeds(secrets.randbelow(2**31))
-        self._episode = -1
+        self._environment = environment
+        self._seeds, self._episode = EpisodeSeeds(secrets.randbelow(2**31)), -1
+        parallel = isinstance(self, pettingzoo.ParallelEnv)
+        self.metadata = {"name": name, "render_modes": [], "is_parallelizable": parallel}
+        self.render_mode = None
+        specs = environment.behaviors.values()
+        self._seats = {f"{spec.name}_{slot}": (spec, slot) for spec in specs for slot in range(spec.slots)}
+        self.possible_agents = list(self._seats)
+        self.agents: list[str] = []
         batches = environment.reset(EpisodeSeeds(0), np.zeros(1, np.int64))
-        self.seats: dict[str, tuple[str, int]] = {}
-        self.observation_spaces: dict[str, spaces.Space[Any]] = {}
-        self.action_spaces: dict[str, spaces.Space[Any]] = {}
-        self._masked: dict[str, bool] = {}
-        for behavior, spec in environment.behaviors.items():
-            masked = batches[behavior].action_mask is not None
-            self._masked[behavior] = masked and len(spec.discrete) == 1
-            for slot in range(spec.slots):
-                agent = f"{behavior}_{slot}"
-                self.seats[agent] = behavior, slot
-                self.observation_spaces[agent] = _observation_space(spec, self._masked[behavior])
-                self.action_spaces[agent] = _action_space(spec)
+        self._masked = {
+            spec.name for spec in specs if batches[spec.name].action_mask is not None and len(spec.discrete) == 1
+        }
 
-    def reset(self, seed: int | None) -> dict[str, _Result]:
+        self.observation_spaces = {
+            agent: _observation_space(spec, spec.name in self._masked) for agent, (spec, _) in self._seats.items()
+        }
+        self.action_spaces = {agent: _action_space(spec) for agent, (spec, _) in self._seats.items()}
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """Return what an agent sees."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """Return what an agent does."""
+        return self.action_spaces[agent]
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._environment.close()
+
+    def _begin(self, seed: int | None) -> dict[str, _Result]:
         """Start an episode: with a seed, the first of this seed, else the next one."""
         if seed is not None:
             self._seeds, self._episode = EpisodeSeeds(seed), -1
         self._episode += 1
-        self._batches = self.environment.reset(self._seeds, np.array([self._episode]))
-        return {agent: self._result(agent) for agent in self.seats}
+        self._batches = self._environment.reset(self._seeds, np.array([self._episode]))
+        self.agents = self.possible_agents[:]
+        return {agent: self._result(agent) for agent in self.agents}
 
-    def step(self, actions: Mapping[str, Any]) -> dict[str, _Result]:
+    def _advance(self, actions: Mapping[str, Any]) -> dict[str, _Result]:
         """Step; agents without an action take any that is allowed."""
         taken: dict[str, Actions] = {}
-        for behavior, spec in self.environment.behaviors.items():
-            given = [actions.get(f"{behavior}_{slot}") for slot in range(spec.slots)]
-            taken[behavior] = _actions(spec, given, self._batches[behavior].action_mask)
-        self._batches = self.environment.step(taken)
-        return {agent: self._result(agent) for agent in self.seats}
+        for name, spec in self._environment.behaviors.items():
+            given = [actions.get(f"{name}_{slot}") for slot in range(spec.slots)]
+            taken[name] = _actions(spec, given, self._batches[name].action_mask)
+        self._batches = self._environment.step(taken)
+        return {agent: self._result(agent) for agent in self._seats}
 
     def _result(self, agent: str) -> _Result:
-        behavior, slot = self.seats[agent]
-        batch, spec = self._batches[behavior], self.environment.behaviors[behavior]
+        spec, slot = self._seats[agent]
+        batch = self._batches[spec.name]
+        row, shown, masks = slot, batch.observations, batch.action_mask
         info: dict[str, Any] = {}
-        if batch.group_reward is not None:
-            info["group_reward"] = float(batch.group_reward[slot])
-        lost = batch.aborted is not None and bool(batch.aborted[slot])
         if slot in batch.ended:
             assert batch.final_observations is not None
             row = int(np.searchsorted(batch.ended, slot))
-            info |= {name: float(numbers[row]) for name, numbers in (batch.final_info or {}).items()}
             shown, masks = batch.final_observations, batch.final_action_mask
-        else:
-            row, shown, masks = slot, batch.observations, batch.action_mask
-        seen = {name: array[row] for name, array in shown.items()}
-        mask = None if masks is None else masks[row]
-        if batch.action_mask is not None and not self._masked[behavior]:
-            info[ACTION_MASK] = _split(_allowed(mask, spec), spec)
+            info = {name: float(numbers[row]) for name, numbers in (batch.final_info or {}).items()}
+        if batch.group_reward is not None:
+            info["group_reward"] = float(batch.group_reward[slot])
+        mask = _allowed(None if masks is None else masks[row], spec)
+        values = {each.name: shown[each.name][row].astype(each.dtype) for each in spec.observations}
+        observation: Any = values if len(values) > 1 else next(iter(values.values()))
+        if spec.name in self._masked:
+            observation = {**values, ACTION_MASK: mask}
+        elif batch.action_mask is not None:
+            info[ACTION_MASK] = _split(mask, spec)
+        lost = batch.aborted is not None and bool(batch.aborted[slot])
         return _Result(
-            self._observation(behavior, spec, seen, mask),
+            observation,
             float(batch.reward[slot]),
             bool(batch.terminated[slot]),
             bool(batch.truncated[slot]) or lost,
             batch.needs_action is None or bool(batch.needs_action[slot]),
             info,
         )
-
-    def _observation(
-        self, behavior: str, spec: BehaviorSpec, seen: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None
-    ) -> Any:
-        values = {each.name: seen[each.name].astype(each.dtype) for each in spec.observations}
-        if self._masked[behavior]:
-            return {**values, ACTION_MASK: _allowed(mask, spec)}
-        return values if len(values) > 1 else next(iter(values.values()))
-
-
-class _Adapter:
-    """The parts that both forms have in common."""
-
-    def __init__(self, environment: Environment, name: str = "rlcore_v0") -> None:
-        """Adapt an environment of one copy. Raises ValueError for several copies."""
-        super().__init__()
-        self._copy = _Copy(environment)
-        parallel = isinstance(self, pettingzoo.ParallelEnv)
-        self.metadata = {"name": name, "render_modes": [], "is_parallelizable": parallel}
-        self.render_mode = None
-        self.possible_agents = list(self._copy.seats)
-        self.agents: list[str] = []
-
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """Return what an agent sees."""
-        return self._copy.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> spaces.Space[Any]:
-        """Return what an agent does."""
-        return self._copy.action_spaces[agent]
-
-    def close(self) -> None:
-        """Close the environment."""
-        self._copy.environment.close()
 
 
 class ParallelAdapter(_Adapter, pettingzoo.ParallelEnv):  # type: ignore[misc]
@@ -160,22 +145,16 @@ class ParallelAdapter(_Adapter, pettingzoo.ParallelEnv):  # type: ignore[misc]
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode; return observations and infos by agent. ``options`` has no effect."""
-        results = self._copy.reset(seed)
-        self.agents = self.possible_agents[:]
+        results = self._begin(seed)
         return _of_all(results, "observation"), {agent: _told(result) for agent, result in results.items()}
 
-    def step(
-        self, actions: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+    def step(self, actions: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         """Step with the actions by agent; return observations, rewards, terminations, truncations and infos."""
-        step = self._copy.step(actions)
+        step = self._advance(actions)
         results = {agent: step[agent] for agent in self.agents}
         self.agents = [agent for agent, result in results.items() if not (result.terminated or result.truncated)]
-        observations, rewards, terminations, truncations = (
-            _of_all(results, name) for name in ("observation", "reward", "terminated", "truncated")
-        )
-        infos = {agent: _told(result) for agent, result in results.items()}
-        return observations, rewards, terminations, truncations, infos
+        parts = (_of_all(results, name) for name in ("observation", "reward", "terminated", "truncated"))
+        return *parts, {agent: _told(result) for agent, result in results.items()}
 
 
 class AecAdapter(_Adapter, pettingzoo.AECEnv):  # type: ignore[misc]
@@ -197,17 +176,14 @@ class AecAdapter(_Adapter, pettingzoo.AECEnv):  # type: ignore[misc]
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """Start an episode. ``options`` has no effect."""
-        self._results = self._copy.reset(seed)
-        self.agents = self.possible_agents[:]
-        self.rewards = dict.fromkeys(self.agents, 0.0)
-        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
-        self.terminations = dict.fromkeys(self.agents, False)
-        self.truncations = dict.fromkeys(self.agents, False)
-        self.infos = {agent: self._results[agent].info for agent in self.agents}
+        self._results = self._begin(seed)
+        self.rewards, self._cumulative_rewards = (dict.fromkeys(self.agents, 0.0) for _ in range(2))
+        self.terminations, self.truncations = (dict.fromkeys(self.agents, False) for _ in range(2))
+        self.infos = _of_all(self._results, "info")
         self._chosen: dict[str, Any] = {}
         self._waiting = self._choosers()
         while not self._waiting:
-            self._advance()
+            self._move()
         self.agent_selection = self._waiting.pop(0)
 
     def observe(self, agent: str) -> Any:
@@ -224,7 +200,7 @@ class AecAdapter(_Adapter, pettingzoo.AECEnv):  # type: ignore[misc]
         self._clear_rewards()
         self._chosen[agent] = action
         while not self._waiting and self._living():
-            self._advance()
+            self._move()
         self._accumulate_rewards()
         if self._waiting:
             self.agent_selection = self._waiting.pop(0)
@@ -236,9 +212,9 @@ class AecAdapter(_Adapter, pettingzoo.AECEnv):  # type: ignore[misc]
     def _choosers(self) -> list[str]:
         return [agent for agent in self._living() if self._results[agent].needs_action]
 
-    def _advance(self) -> None:
+    def _move(self) -> None:
         """Move the environment with what was chosen."""
-        step, self._chosen = self._copy.step(self._chosen), {}
+        step, self._chosen = self._advance(self._chosen), {}
         for agent in self._living():
             result = self._results[agent] = step[agent]
             self.rewards[agent] += result.reward

@@ -52,34 +52,29 @@ def assign(
     time. Raises ConfigError for a mapping that does not fit the agents.
     """
     if mapping is None:
-        groups = _alike(agents)
-        names = [file_names[0]] if len(groups) == len(file_names) == 1 else _names(groups, game)
-        return tuple(
-            Cast(name, tuple(group), _default_teams(group, in_turns, number))
-            for number, (name, group) in enumerate(zip(names, groups, strict=True))
-        )
-    casts = []
+        groups, blocks = _by_spaces(agents, game, file_names), {}
+    else:
+        blocks = dict(mapping)
+        groups = {name: _matching(agents, block.agents, (*BEHAVIORS, name, "agents")) for name, block in blocks.items()}
     taken: dict[str, str] = {}
-    for number, (name, wanted) in enumerate(mapping.items()):
-        key = (*BEHAVIORS, name)
-        group = _matching(agents, wanted.agents, (*key, "agents"))
+    for name, group in groups.items():
         for agent in group:
-            if agent.name in taken:
+            other = taken.setdefault(agent.name, name)
+            if other != name:
                 raise ConfigError(
-                    f"{agent.name!r} also belongs to behavior {taken[agent.name]!r}; an agent has one behavior",
-                    key=(*key, "agents"),
+                    f"{agent.name!r} also belongs to behavior {other!r}; an agent has one behavior",
+                    key=(*BEHAVIORS, name, "agents"),
                 )
-            taken[agent.name] = name
-            _refuse_other_spaces(group[0], agent, key)
-        casts.append(Cast(name, tuple(group), _teams(group, wanted, in_turns, number, key)))
+            _refuse_other_spaces(group[0], agent, (*BEHAVIORS, name))
     left = [agent.name for agent in agents if agent.name not in taken]
     if left:
         raise ConfigError(
-            f"no behavior has the agent{'s' if len(left) > 1 else ''} {_shown(left)} of {game}; "
-            "every agent needs a behavior",
-            key=BEHAVIORS,
+            f"no behavior has the agents {_shown(left)} of {game}; every agent needs a behavior", key=BEHAVIORS
         )
-    return tuple(casts)
+    return tuple(
+        Cast(name, tuple(group), _teams(group, blocks.get(name), in_turns, number, (*BEHAVIORS, name, "team")))
+        for number, (name, group) in enumerate(groups.items())
+    )
 
 
 def _matching(agents: Sequence[Agent], patterns: Sequence[str], key: KeyPath) -> list[Agent]:
@@ -97,30 +92,24 @@ def _matching(agents: Sequence[Agent], patterns: Sequence[str], key: KeyPath) ->
 
 
 def _refuse_other_spaces(first: Agent, agent: Agent, key: KeyPath) -> None:
-    for what, ours, theirs in (
-        ("sees", first.observation_space, agent.observation_space),
-        ("does", first.action_space, agent.action_space),
-    ):
+    for what in ("observation_space", "action_space"):
+        ours, theirs = getattr(first, what), getattr(agent, what)
         if ours != theirs:
             raise ConfigError(
-                f"{first.name!r} {what} {ours}, but {agent.name!r} {what} {theirs}; agents of one behavior "
-                "have equal spaces: give them different behaviors, or a wrapper that makes their spaces equal",
+                f"the {what} of {first.name!r} is {ours}, but that of {agent.name!r} is {theirs}; agents of one "
+                "behavior have equal spaces: give them different behaviors, or a wrapper that makes their spaces equal",
                 key=key,
             )
 
 
 def _teams(
-    group: Sequence[Agent], wanted: BehaviorAgents, in_turns: bool, number: int, key: KeyPath
+    group: Sequence[Agent], block: BehaviorAgents | None, in_turns: bool, number: int, key: KeyPath
 ) -> tuple[int, ...]:
-    team = wanted.team
-    if team is None:
-        return _default_teams(group, in_turns, number)
-    if team == EACH:
-        return _default_teams(group, True, number)
-    if isinstance(team, int):
-        return (team,) * len(group)
-    assert isinstance(team, Mapping)
-    key = (*key, "team")
+    team = None if block is None else block.team
+    if team == EACH or (team is None and in_turns):
+        return tuple(agent.place for agent in group)
+    if not isinstance(team, Mapping):
+        return (number if team is None else int(team),) * len(group)
     for pattern in team:
         _matching(group, [pattern], key)
     teams = []
@@ -133,11 +122,8 @@ def _teams(
     return tuple(teams)
 
 
-def _default_teams(group: Sequence[Agent], apart: bool, number: int) -> tuple[int, ...]:
-    return tuple(agent.place for agent in group) if apart else (number,) * len(group)
-
-
-def _alike(agents: Sequence[Agent]) -> list[list[Agent]]:
+def _by_spaces(agents: Sequence[Agent], game: str, file_names: Sequence[str]) -> dict[str, list[Agent]]:
+    """The agents with equal spaces, by what their names have in common."""
     groups: list[list[Agent]] = []
     for agent in agents:
         group = next((group for group in groups if group[0].alike(agent)), None)
@@ -145,15 +131,13 @@ def _alike(agents: Sequence[Agent]) -> list[list[Agent]]:
             groups.append([agent])
         else:
             group.append(agent)
-    return groups
-
-
-def _names(groups: Sequence[Sequence[Agent]], game: str) -> list[str]:
-    names: list[str] = []
+    if len(groups) == len(file_names) == 1:
+        return {file_names[0]: groups[0]}
+    named: dict[str, list[Agent]] = {}
     for group in groups:
         name = _common([agent.name for agent in group]) or game
-        names.append(name if name not in names else group[0].name)
-    return names
+        named[name if name not in named else group[0].name] = group
+    return named
 
 
 def _common(names: Sequence[str]) -> str:

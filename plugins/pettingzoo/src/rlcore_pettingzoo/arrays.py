@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -11,19 +11,17 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, UnsupportedSpace
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
-from rlcore_gymnasium.spaces.values import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward, shown
+from rlcore_gymnasium.spaces.values import action_mask, final_mask, flag, refuse_wrong_reward, shown
 from rlcore_pettingzoo.agents import Cast
 
 ACTION_MASK = "action_mask"  # the entry of a Dict observation, or of an info, with the allowed actions
-
-_NO_INFO: Mapping[str, Any] = {}
 
 
 class BehaviorArrays:
     """The rows of the agents of one behavior. With A agents in an environment, slot ``env * A + a`` is agent a.
 
     A step calls :meth:`begin`, then :meth:`turn` or :meth:`end` for the agents that receive something, then
-    :meth:`batch`. :meth:`first` and :meth:`absent` start the episode of an agent.
+    :meth:`batch`. :meth:`first` and :meth:`waits` start the episode of an agent.
     """
 
     def __init__(self, cast: Cast, num_envs: int, game: str, final_info: Sequence[str]) -> None:
@@ -44,7 +42,11 @@ class BehaviorArrays:
             env_index=np.repeat(np.arange(num_envs), agents),
             team=np.tile(np.array(cast.teams, np.int64), num_envs),
         )
-        self._refuse_other_mask(mask_space, game)
+        if mask_space is not None and (mask_space.shape != (self.spec.mask_size,) or not self.spec.discrete):
+            raise UnsupportedSpace(
+                f"{game}: the mask {mask_space} of behavior {self.name!r} does not fit its actions; expected one entry "
+                f"for each of {self.spec.mask_size} options"
+            )
         self._masked_by_observation = mask_space is not None
         self._mask: NDArray[np.bool_] | None = None  # [S, mask_size] if agents have masks
         self._final_mask: NDArray[np.bool_] | None = None  # as large
@@ -57,9 +59,7 @@ class BehaviorArrays:
         self._terminated: NDArray[np.bool_] = np.zeros(slots, np.bool_)
         self._truncated: NDArray[np.bool_] = np.zeros(slots, np.bool_)
         self._needs_action: NDArray[np.bool_] = np.zeros(slots, np.bool_)
-        self._acting_slots = 0  # how many slots act next
         self._ended: list[int] = []
-        self._nobody: NDArray[np.intp] = np.empty(0, np.intp)
         self._final_info: dict[str, list[float]] = {name: [] for name in final_info}
         self._actions: Any = ()  # the action of each slot
         # A row that no game has filled has values within its bounds.
@@ -68,23 +68,11 @@ class BehaviorArrays:
             for spec in self._observing.specs
         }
 
-    def _refuse_other_mask(self, space: spaces.Space[Any] | None, game: str) -> None:
-        if space is not None and (space.shape != (self.spec.mask_size,) or not self.spec.discrete):
-            raise UnsupportedSpace(
-                f"{game}: the mask {space} of behavior {self.name!r} does not fit its actions; expected one entry for "
-                f"each of {self.spec.mask_size} options"
-            )
-
     # ------------------------------------------------------------ a step
 
     def forget(self, masked_by_info: bool) -> None:
         """Start from nothing, before a reset of every environment."""
-        self._reward[:] = 0.0
-        self._terminated[:] = False
-        self._truncated[:] = False
-        self._needs_action[:] = False
-        self._acting_slots = 0
-        self._clear_ended()
+        self._clear()
         masked = self._masked_by_observation or (masked_by_info and self.spec.discrete != ())
         self._mask = np.ones((self.spec.slots, self.spec.mask_size), np.bool_) if masked else None
         self._final_mask = None if self._mask is None else self._mask.copy()  # the first K rows
@@ -96,13 +84,13 @@ class BehaviorArrays:
             self._actions = list(rows)
         else:  # a game computes faster with integers of Python
             self._actions = rows.tolist() if rows.ndim == 1 else rows
-        self._reward[:] = 0.0
-        self._needs_action[:] = False
-        self._acting_slots = 0
-        if self._ended:
-            self._terminated[:] = False
-            self._truncated[:] = False
-            self._clear_ended()
+        self._clear()
+
+    def _clear(self) -> None:
+        for array in (self._reward, self._terminated, self._truncated, self._needs_action):
+            array[:] = 0
+        self._ended = []
+        self._final_info = {name: [] for name in self._final_info}
 
     def action(self, slot: int) -> Any:
         """Return the action of a slot as a value of the game's space."""
@@ -110,8 +98,7 @@ class BehaviorArrays:
 
     def turn(self, slot: int, observation: Any, reward: Any, info: Mapping[str, Any]) -> None:
         """Let a slot act next, and give it its reward since its last action."""
-        if type(reward) not in NUMBERS:
-            refuse_wrong_reward(reward)
+        refuse_wrong_reward(reward)
         self._reward[slot] = reward
         self.first(slot, observation, info)
 
@@ -119,7 +106,6 @@ class BehaviorArrays:
         """Let a slot act next, without a reward: its episode has begun."""
         self._write(slot, observation)
         self._needs_action[slot] = True
-        self._acting_slots += 1
         if self._mask is not None:
             value = observation if self._masked_by_observation else info
             if ACTION_MASK not in value:
@@ -132,17 +118,12 @@ class BehaviorArrays:
             raise MismatchedValue(f"an info with {ACTION_MASK!r}, which the infos of the first reset did not have")
 
     def waits(self, slot: int, observation: Any) -> None:
-        """Show a slot, whose episode has begun, what it sees before its first turn."""
-        self._write(slot, observation)
-        self._allow_everything(slot)
-
-    def absent(self, slot: int) -> None:
-        """Empty the row of a slot that is not in the game."""
-        for name, blank in self._blank.items():
-            self._observations[name][slot] = blank
-        self._allow_everything(slot)
-
-    def _allow_everything(self, slot: int) -> None:
+        """Show a slot, whose episode has begun, what it sees before its first turn; None for one that is not there."""
+        if observation is not None:
+            self._write(slot, observation)
+        else:
+            for name, blank in self._blank.items():
+                self._observations[name][slot] = blank
         if self._mask is not None:
             self._mask[slot] = True
 
@@ -150,8 +131,7 @@ class BehaviorArrays:
         self, slot: int, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Mapping[str, Any] | None
     ) -> None:
         """End the episode of a slot, which then waits until the next one begins."""
-        if type(reward) not in NUMBERS:
-            refuse_wrong_reward(reward)
+        refuse_wrong_reward(reward)
         terminated, truncated = flag(terminated, "terminated"), flag(truncated, "truncated")
         self._reward[slot] = reward
         self._terminated[slot] = terminated
@@ -169,35 +149,20 @@ class BehaviorArrays:
             self._final_mask[row] = final_mask(found, (self.spec.mask_size,), self.spec.discrete)
         self._ended.append(slot)
         for name, numbers in self._final_info.items():
-            numbers.append(_number(name, (info or _NO_INFO).get(name)))
+            numbers.append(_number(name, (info or {}).get(name)))
 
     def batch(self) -> AgentBatch:
         """Return what all slots received."""
-        needs_action = None if self._acting_slots == self.spec.slots else self._needs_action
-        if not self._ended:
-            return AgentBatch(
-                self._observations, self._reward, self._terminated, self._truncated, self._nobody,
-                needs_action=needs_action, action_mask=self._mask,
-            )  # fmt: skip
-        ended = np.array(self._ended, np.intp)
-        finals = {name: array[: len(ended)] for name, array in self._finals.items()}
-        infos = {name: np.array(numbers, np.float64) for name, numbers in self._final_info.items()}
-        final_action_mask = None if self._final_mask is None else self._final_mask[: len(ended)]
-        if len(ended) > 1 and (ended[1:] < ended[:-1]).any():
-            order = ended.argsort()
-            ended = ended[order]
-            finals = {name: array[order] for name, array in finals.items()}
-            infos = {name: array[order] for name, array in infos.items()}
-            final_action_mask = None if final_action_mask is None else final_action_mask[order]
-        return AgentBatch(
-            self._observations, self._reward, self._terminated, self._truncated, ended, finals,
-            needs_action=needs_action, action_mask=self._mask, final_info=infos or None,
-            final_action_mask=final_action_mask,
+        order = np.argsort(self._ended)
+        batch = AgentBatch(
+            self._observations, self._reward, self._terminated, self._truncated, np.array(self._ended, np.intp)[order],
+            needs_action=None if self._needs_action.all() else self._needs_action, action_mask=self._mask,
         )  # fmt: skip
-
-    def _clear_ended(self) -> None:
-        self._ended = []
-        self._final_info = {name: [] for name in self._final_info}
+        if order.size:
+            batch.final_observations = {name: array[order] for name, array in self._finals.items()}
+            batch.final_info = {name: np.array(each)[order] for name, each in self._final_info.items()} or None
+            batch.final_action_mask = None if self._final_mask is None else self._final_mask[order]
+        return batch
 
 
 def _without_mask(space: spaces.Space[Any]) -> tuple[spaces.Space[Any], spaces.Space[Any] | None]:
@@ -214,17 +179,9 @@ def _joined(mask: Any) -> Any:
 
 def _number(name: str, value: Any) -> float:
     """Return a number of an info; NaN if there is none."""
-    if value is None:
-        return float("nan")
-    if type(value) in NUMBERS:
-        return float(value)
-    array = np.asarray(value)
+    array = np.asarray(np.nan if value is None else value)
     if array.dtype.kind not in "fiub" or array.shape != ():
-        _refuse_info(name, value)
+        raise MismatchedValue(
+            f"the info {name!r} as {shown(value)}; expected a number, because environment.options.final_info has it"
+        )
     return float(array)
-
-
-def _refuse_info(name: str, value: Any) -> NoReturn:
-    raise MismatchedValue(
-        f"the info {name!r} as {shown(value)}; expected a number, because environment.options.final_info has it"
-    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import attrs
@@ -41,8 +42,7 @@ def find_game(env_id: str | None, api: Api | None) -> Game:
     if env_id.startswith(OPENSPIEL):
         return _of_openspiel(env_id)
     if ":" in env_id:
-        make = imported(env_id, ID)
-        return Game(env_id, _name_of(env_id), make)
+        return Game(env_id, _name_of(env_id), imported(env_id, ID))
     return _registered(env_id, api)
 
 
@@ -65,37 +65,25 @@ def check_id(env_id: str | None) -> None:
 def _registered(env_id: str, api: Api | None) -> Game:
     registries = {"parallel": pettingzoo.parallel_registry, "aec": pettingzoo.aec_registry}
     wanted = re.sub(r"_v(?=\d+$)", "-v", env_id)
-    matching = {name for names in registries.values() for name in names if wanted in (name, name.partition("/")[2])}
+    known = sorted({name for names in registries.values() for name in names})
+    matching = [name for name in known if wanted in (name, name.partition("/")[2])]
     if not matching:
-        known = sorted({name for names in registries.values() for name in names})
         close = did_you_mean(wanted, known) or did_you_mean(wanted, [name.partition("/")[2] for name in known])
         raise ConfigError(
-            f"{env_id!r} is not registered with PettingZoo{close or _of_gymnasium(env_id)} (an "
-            "environment of another package is written module:function, a game of OpenSpiel openspiel/NAME)",
+            f"{env_id!r} is not registered with PettingZoo{close} (an environment of another package is written "
+            "module:function, a game of OpenSpiel openspiel/NAME)",
             key=ID,
         )
     if len(matching) > 1:
-        raise ConfigError(f"{env_id!r} is one of {', '.join(sorted(matching))}; name one", key=ID)
+        raise ConfigError(f"{env_id!r} is one of {', '.join(matching)}; name one", key=ID)
     (name,) = matching
     forms = [form for form, names in registries.items() if name in names]
     if api is not None and api not in forms:
         raise ConfigError(f"{name} has no {api} form; it has {forms[0]}", key=(*OPTIONS, "api"))
     form = api or forms[0]
     spec = registries[form][name]
-
-    def make(**arguments: Any) -> Any:
-        return pettingzoo.make(form, name, **arguments)
-
     install = _EXTRAS.get(str(spec.namespace), f"'pettingzoo[{spec.namespace}]'")
-    return Game(name, str(spec.name), make, install)
-
-
-def _of_gymnasium(env_id: str) -> str:
-    import gymnasium
-
-    if env_id in gymnasium.registry:
-        return f"; it has one agent: set environment.type: gymnasium to run {env_id}"
-    return ""
+    return Game(name, str(spec.name), partial(pettingzoo.make, form, name), install)
 
 
 def _of_openspiel(env_id: str) -> Game:
@@ -103,18 +91,15 @@ def _of_openspiel(env_id: str) -> Game:
     try:
         from rlcore_pettingzoo.openspiel import OpenSpielGame, game_names
     except ImportError as error:
-        raise EnvironmentFailed(
-            f"{env_id}: a package it needs is not installed; run: pip install {_EXTRAS['openspiel']} "
-            f"({one_line(error)})"
-        ) from error
-    names = game_names()
-    if name not in names:
-        raise ConfigError(f"{env_id!r}: OpenSpiel has no such game{did_you_mean(name, names)}", key=ID)
+        raise _missing(env_id, _EXTRAS["openspiel"], error) from error
+    if name not in game_names():
+        raise ConfigError(f"{env_id!r}: OpenSpiel has no such game{did_you_mean(name, game_names())}", key=ID)
+    return Game(env_id, name, partial(OpenSpielGame, name), _EXTRAS["openspiel"])
 
-    def make(**arguments: Any) -> Any:
-        return OpenSpielGame(name, **arguments)
 
-    return Game(env_id, name, make, _EXTRAS["openspiel"])
+def _missing(env_id: str, install: str, error: BaseException) -> EnvironmentFailed:
+    hint = f"; run: pip install {install}" if install else ""
+    return EnvironmentFailed(f"{env_id}: a package it needs is not installed{hint} ({one_line(error)})")
 
 
 def _name_of(target: str) -> str:
@@ -130,15 +115,14 @@ def imported(target: str, key: KeyPath) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
         package = module_name.partition(".")[0]
-        hint = f"; run: pip install {package}" if missing == package else ""
+        missing = isinstance(error, ModuleNotFoundError) and error.name == package
+        hint = f"; run: pip install {package}" if missing else ""
         raise ConfigError(f"{target!r}: cannot import {module_name!r}: {one_line(error)}{hint}", key=key) from error
     function = getattr(module, name, None)
     if not callable(function):
         found = [each for each in vars(module) if callable(getattr(module, each)) and not each.startswith("_")]
-        wrong = "has no" if function is None else "has no function"
-        raise ConfigError(f"{target!r}: {module_name} {wrong} {name!r}{did_you_mean(name, found)}", key=key)
+        raise ConfigError(f"{target!r}: {module_name} has no function {name!r}{did_you_mean(name, found)}", key=key)
     result: Callable[..., Any] = function
     return result
 
@@ -148,13 +132,13 @@ def make_games(game: Game, options: PettingZooSettings, count: int) -> list[Any]
 
     Raises ConfigError or EnvironmentFailed; environments that were created are closed then.
     """
-    wrappers = list(_wrappers(options))
     games: list[Any] = []
     try:
         for _ in range(count):
             games.append(_made(game, options.arguments))
-            for index, (name, wrap, arguments) in enumerate(wrappers):
-                games[-1] = _wrapped(games[-1], name, wrap, arguments, index)
+            _require_environment(games[-1], repr(game.id), ID)
+            for index, wrapper in enumerate(options.wrappers):
+                games[-1] = _wrapped(games[-1], wrapper, (*OPTIONS, "wrappers", index))
             _refuse_unusable(game, games[-1], options.api)
         first = list(games[0].possible_agents)
         for other in games[1:]:
@@ -191,53 +175,40 @@ def _made(game: Game, arguments: Mapping[str, Any]) -> Any:
     except RlcoreError:
         raise
     except (ImportError, FailedToImport) as error:
-        hint = f"; run: pip install {game.install}" if game.install else ""
-        cause = error.__cause__ if isinstance(error, FailedToImport) and error.__cause__ is not None else error
-        raise EnvironmentFailed(f"{game.id}: a package it needs is not installed{hint} ({one_line(cause)})") from error
+        raise _missing(game.id, game.install, error.__cause__ or error) from error
     except (Exception, SystemExit) as error:
-        given = f" with arguments {dict(arguments)}" if arguments else ""
-        raise repeating(error, f"{game.id}: cannot be made{given}", EnvironmentFailed) from error
+        raise repeating(error, f"{game.id}: cannot be made{_with(arguments)}", EnvironmentFailed) from error
 
 
-def _wrappers(options: PettingZooSettings) -> Iterable[tuple[str, Callable[..., Any], Mapping[str, Any]]]:
-    for index, wrapper in enumerate(options.wrappers):
-        settings = WrapperSettings(wrapper=wrapper) if isinstance(wrapper, str) else wrapper
-        yield settings.wrapper, imported(settings.wrapper, (*OPTIONS, "wrappers", index)), settings.arguments
-
-
-def _wrapped(game: Any, name: str, wrap: Callable[..., Any], arguments: Mapping[str, Any], index: int) -> Any:
-    key = (*OPTIONS, "wrappers", index)
+def _wrapped(game: Any, wrapper: WrapperSettings | str, key: KeyPath) -> Any:
+    settings = WrapperSettings(wrapper=wrapper) if isinstance(wrapper, str) else wrapper
+    wrap = imported(settings.wrapper, key)
     try:
-        wrapped = wrap(game, **arguments)
+        wrapped = wrap(game, **settings.arguments)
     except RlcoreError:
         raise
     except (Exception, SystemExit) as error:
-        given = f" with arguments {dict(arguments)}" if arguments else ""
-        message = f"{name} cannot wrap {_kind(game)}{given}: {one_line(error)}"
-        raise ConfigError(message, key=key) from error
-    if not isinstance(wrapped, pettingzoo.AECEnv | pettingzoo.ParallelEnv):
-        raise ConfigError(f"{name} returned {_kind(wrapped)}, not an environment of PettingZoo", key=key)
+        given = f"{type(game).__name__}{_with(settings.arguments)}"
+        raise ConfigError(f"{settings.wrapper} cannot wrap {given}: {one_line(error)}", key=key) from error
+    _require_environment(wrapped, settings.wrapper, key)
     return wrapped
 
 
-def _refuse_unusable(game: Game, made: Any, api: Api | None) -> None:
+def _with(arguments: Mapping[str, Any]) -> str:
+    return f" with arguments {dict(arguments)}" if arguments else ""
+
+
+def _require_environment(made: Any, name: str, key: KeyPath) -> None:
     if not isinstance(made, pettingzoo.AECEnv | pettingzoo.ParallelEnv):
-        one_agent = "; an environment of Gymnasium has one agent: set environment.type: gymnasium"
-        hint = one_agent if hasattr(made, "action_space") and not callable(made.action_space) else ""
-        raise ConfigError(
-            f"{game.id!r} returned {_kind(made)}, not an AECEnv or ParallelEnv of PettingZoo{hint}",
-            key=ID,
-        )
+        kind = type(made).__name__
+        raise ConfigError(f"{name} returned {kind}, not an AECEnv or ParallelEnv of PettingZoo", key=key)
+
+
+def _refuse_unusable(game: Game, made: Any, api: Api | None) -> None:
     found = "parallel" if is_parallel(made) else "aec"
     if api is not None and api != found:
         raise ConfigError(
-            f"{game.id} returned {_kind(made)}, which is {found}, not {api}",
-            key=(*OPTIONS, "api"),
+            f"{game.id} returned {type(made).__name__}, which is {found}, not {api}", key=(*OPTIONS, "api")
         )
     if not getattr(made, "possible_agents", None):
         raise EnvironmentFailed(f"{game.id}: has no possible_agents; rlcore must know all agents before the first step")
-
-
-def _kind(made: Any) -> str:
-    name = type(made).__name__
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

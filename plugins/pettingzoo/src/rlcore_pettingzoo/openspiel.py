@@ -61,10 +61,8 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         self._generator = np.random.default_rng(seed)
         self.agents = self.possible_agents[:]
-        self.rewards = dict.fromkeys(self.agents, 0.0)
-        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
-        self.terminations = dict.fromkeys(self.agents, False)
-        self.truncations = dict.fromkeys(self.agents, False)
+        self.rewards, self._cumulative_rewards = (dict.fromkeys(self.agents, 0.0) for _ in range(2))
+        self.terminations, self.truncations = (dict.fromkeys(self.agents, False) for _ in range(2))
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         self._returns = [0.0] * len(self.agents)
         self._chosen: list[int] = []  # by the first players of a simultaneous state
@@ -164,14 +162,10 @@ def _tensor_of(game: Any, name: str, wanted: str | None) -> tuple[str, list[int]
     kind = game.get_type()
     if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
         raise ValueError(f"{name} is a mean-field game, which is played by a distribution of agents")
-    tensors = {}
-    if kind.provides_information_state_tensor:
-        tensors["information_state"] = ("information_state_tensor", game.information_state_tensor_shape)
-    if kind.provides_observation_tensor:
-        tensors["observation"] = ("observation_tensor", game.observation_tensor_shape)
+    tensors = [each for each in ("information_state", "observation") if getattr(kind, f"provides_{each}_tensor")]
     if not tensors:
         raise ValueError(f"{name} shows its players no numbers, only text")
     if wanted is not None and wanted not in tensors:
         raise ValueError(f"observation={wanted!r}: {name} has {' and '.join(tensors)}")
-    method, shape = tensors[wanted or next(iter(tensors))]
-    return method, shape()
+    method = f"{wanted or tensors[0]}_tensor"
+    return method, getattr(game, f"{method}_shape")()

@@ -42,7 +42,7 @@ class ParallelEnvironment(PettingZooEnvironment):
             raise self._wrong(env, "no agent is in the game after a reset")
         for name, (arrays, slot) in self.seats[env].items():
             if name not in playing:
-                arrays.absent(slot)
+                arrays.waits(slot, None)
             elif name not in observations:
                 raise self._wrong(env, f"reset returned no observation of {name!r}")
             else:

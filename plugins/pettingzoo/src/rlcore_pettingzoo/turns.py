@@ -36,7 +36,7 @@ class TurnEnvironment(PettingZooEnvironment):
         acting = game.agent_selection
         for name, (arrays, slot) in self.seats[env].items():
             if name not in playing:
-                arrays.absent(slot)
+                arrays.waits(slot, None)
             elif name != acting:
                 arrays.waits(slot, game.observe(name))
         observation, _, terminated, truncated, info = game.last()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -25,6 +25,7 @@ from rlcore import (
 )
 from rlcore_report.curves import Band, Series, band, shortened, smoothed
 from rlcore_report.groups import Group
+from rlcore_report.summary import Spread
 
 __all__ = ["SMOOTHINGS", "Chart", "Section", "sections"]
 
@@ -55,29 +56,6 @@ MAX_CHARTS = 600  # on one page; a run has about 30 statistics for each behavior
 OPEN = ("Returns", "Ratings and self-play", "Lessons and environment parameters", "Losses")
 
 
-@attrs.frozen
-class Final:
-    """The last value of a statistic that all runs of a group have.
-
-    Attributes:
-        group: The name of the group.
-        step: The step.
-        runs: Number of runs.
-        mean: Mean over the runs.
-        std: Sample standard deviation over the runs.
-        low: Smallest value.
-        high: Largest value.
-    """
-
-    group: str
-    step: int
-    runs: int
-    mean: float
-    std: float
-    low: float
-    high: float
-
-
 @attrs.frozen(eq=False)
 class Chart:
     """One statistic of one behavior.
@@ -88,7 +66,7 @@ class Chart:
         tag: The tag of the statistic.
         caption: A sentence about the points that the chart shows; may be empty.
         data: The numbers that the page draws, for JSON.
-        finals: The last values of each group.
+        finals: For each group the name, and the last step at which all runs have a value, with the spread of these.
     """
 
     id: str
@@ -96,7 +74,7 @@ class Chart:
     tag: str
     caption: str
     data: dict[str, Any]
-    finals: tuple[Final, ...]
+    finals: tuple[tuple[str, int, Spread], ...]
 
 
 @attrs.frozen(eq=False)
@@ -145,30 +123,33 @@ def _chart(element: str, groups: Sequence[Group], behavior: str, tag: str) -> Ch
     """The chart of one statistic; None if no run has a finite value of it."""
     held = tag.startswith(LESSON_NUMBER)
     drawn: list[dict[str, Any]] = []
-    finals: list[Final] = []
+    finals: list[tuple[str, int, Spread]] = []
     averaged = 1
     for index, group in enumerate(groups):
-        found = [(run.name, run.series[behavior][tag]) for run in group.runs if tag in run.series.get(behavior, {})]
-        found = [(name, series) for name, series in found if np.isfinite(series.values).any()]
+        found = {run.name: run.series[behavior][tag] for run in group.runs if tag in run.series.get(behavior, {})}
+        found = {name: series for name, series in found.items() if np.isfinite(series.values).any()}
         if not found:
             continue
-        raw = [shortened(series) for _, series in found]
-        averaged = max(averaged, *(series.averaged for series in raw))
-        levels = []
-        for weight in SMOOTHINGS.values():
-            runs = [shortened(smoothed(series, 0.0 if held else weight)) for _, series in found]
-            levels.append(_level(band(runs, held), runs))
+        levels = [
+            [shortened(smoothed(series, 0.0 if held else weight)) for series in found.values()]
+            for weight in SMOOTHINGS.values()
+        ]
+        bands = [band(runs, held) for runs in levels]
+        raw, whole = bands[0], np.flatnonzero(bands[0].count == len(found))
+        averaged = max(averaged, *(series.averaged for series in levels[0]))
         drawn.append(
             {
                 "group": index,
-                "names": [name for name, _ in found],
-                "steps": _numbers(band(raw, held).steps),
-                "count": _numbers(band(raw, held).count),
-                "runSteps": [_numbers(series.steps) for series in raw],
-                "levels": levels,
+                "names": list(found),
+                "steps": _numbers(raw.steps),
+                "count": _numbers(raw.count),
+                "runSteps": [_numbers(series.steps) for series in levels[0]],
+                "levels": [_level(each, runs) for each, runs in zip(bands, levels, strict=True)],
             }
         )
-        finals += _final(group.name, band(raw, held), len(found))
+        if len(whole):
+            last = (column[whole[-1]].item() for column in (raw.mean, raw.std, raw.low, raw.high))
+            finals.append((group.name, int(raw.steps[whole[-1]]), Spread(len(found), *last)))
     if not drawn:
         return None
     caption = f"Each point is the mean of up to {averaged} summaries." if averaged > 1 else ""
@@ -199,19 +180,6 @@ def _level(found: Band, runs: Sequence[Series]) -> dict[str, Any]:
         "std": _numbers(found.std),
         "runs": [_numbers(series.values) for series in runs],
     }
-
-
-def _final(group: str, found: Band, runs: int) -> Iterable[Final]:
-    """The values at the last step at which all runs have one, if there is such a step."""
-    whole = np.flatnonzero(found.count == runs)
-    if len(whole):
-        last = whole[-1]
-        yield Final(
-            group,
-            int(found.steps[last]),
-            runs,
-            *(float(column[last]) for column in (found.mean, found.std, found.low, found.high)),
-        )
 
 
 def _numbers(array: NDArray[Any]) -> list[float | int | None]:

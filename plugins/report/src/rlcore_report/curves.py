@@ -114,14 +114,10 @@ def at(series: Series, grid: NDArray[np.int64], held: bool = False) -> Array:
     Between two points the value is interpolated linearly, or is NaN if one of them is. ``held`` takes the earlier
     point instead, for numbers such as that of a lesson.
     """
-    steps, values = series.steps, series.values
-    right = np.clip(np.searchsorted(steps, grid), 0, len(steps) - 1)
-    left = np.where(steps[right] == grid, right, np.maximum(right - 1, 0))
-    share = (grid - steps[left]) / np.maximum(steps[right] - steps[left], 1)
-    between = values[left] if held else values[left] + share * (values[right] - values[left])
-    found: Array = np.where(steps[right] == grid, values[right], between)
-    found[(grid < steps[0]) | (grid > steps[-1])] = np.nan
-    return found
+    if not held:
+        return np.interp(grid, series.steps, series.values, left=np.nan, right=np.nan)
+    place = np.searchsorted(series.steps, grid, side="right") - 1
+    return np.where((place >= 0) & (grid <= series.steps[-1]), series.values[place], np.nan)
 
 
 def band(runs: Sequence[Series], held: bool = False, most: int = MAX_POINTS) -> Band:
@@ -135,12 +131,9 @@ def band(runs: Sequence[Series], held: bool = False, most: int = MAX_POINTS) -> 
 
 def _spread(grid: NDArray[np.int64], values: Array) -> Band:
     """The band of ``values`` [R, G], which are NaN where a run has none."""
-    finite = np.isfinite(values)
-    count = finite.sum(axis=0)
-    some = np.maximum(count, 1)
-    mean = np.where(count > 0, np.where(finite, values, 0.0).sum(axis=0) / some, np.nan)
-    squares = np.where(finite, (values - mean) ** 2, 0.0).sum(axis=0)
-    std = np.where(count > 1, np.sqrt(squares / np.maximum(count - 1, 1)), np.where(count == 1, 0.0, np.nan))
-    low = np.where(count > 0, np.where(finite, values, np.inf).min(axis=0), np.nan)
-    high = np.where(count > 0, np.where(finite, values, -np.inf).max(axis=0), np.nan)
+    known = np.ma.masked_invalid(values)
+    count = known.count(axis=0)
+    std = known.std(axis=0, ddof=1).filled(np.nan)
+    std[count == 1] = 0.0
+    mean, low, high = (column.filled(np.nan) for column in (known.mean(axis=0), known.min(axis=0), known.max(axis=0)))
     return Band(grid, count, mean, low, high, std)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -20,6 +19,7 @@ from rlcore import (
     read_document,
 )
 from rlcore_report.groups import flat, without_start
+from rlcore_report.runs import at_path
 
 __all__ = ["ChosenValue", "chosen_values"]
 
@@ -46,7 +46,7 @@ def chosen_values(data: RunData) -> list[ChosenValue]:
     without the key is complete with an equal result. Local plugins are not imported. Raises an RlcoreError if the
     configuration cannot be completed here, for example because the plugin of its trainer is not installed.
     """
-    plugins = load_plugins_for(read_document(_file(data)), allow_local=False, lenient=True)
+    plugins = load_plugins_for(read_document(data.directory / "configuration.yaml"), allow_local=False, lenient=True)
     configuration = without_start(data.configuration)
     complete = _Completion(configuration, plugins)
     found: list[tuple[tuple[str, ...], ChosenValue]] = []
@@ -55,14 +55,14 @@ def chosen_values(data: RunData) -> list[ChosenValue]:
             continue
         without = complete.without(path)
         if without != complete.whole:
-            found.append((path, ChosenValue(dotted(path), value, None if without is None else _at(without, path))))
+            found.append((path, ChosenValue(dotted(path), value, at_path(without, *path))))
     # A block that is chosen as it is: none of its values differs, but without it the configuration does.
     chosen = [path for path, _ in found]
     for block in reversed(list(_blocks(configuration))):
         inside = any(path[: len(block)] == block for path in chosen)
         if not inside and not any(block[: len(each)] == each for each in complete.unchosen):
             chosen.append(block)
-            found.append((block, ChosenValue(dotted(block), _at(configuration, block), None)))
+            found.append((block, ChosenValue(dotted(block), at_path(configuration, *block), None)))
     return [value for _, value in found]
 
 
@@ -99,16 +99,3 @@ def _blocks(configuration: Mapping[str, Any], path: tuple[str, ...] = ()) -> Ite
         if isinstance(value, Mapping) and value:
             yield (*path, key)
             yield from _blocks(value, (*path, key))
-
-
-def _at(configuration: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    found: Any = configuration
-    for key in path:
-        if not isinstance(found, Mapping) or key not in found:
-            return None
-        found = found[key]
-    return found
-
-
-def _file(data: RunData) -> Path:
-    return data.directory / "configuration.yaml"

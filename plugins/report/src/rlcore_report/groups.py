@@ -89,11 +89,9 @@ def _name(runs: Sequence[ReportedRun]) -> str:
     """The run's own name, or the beginning that the names of several runs share."""
     if len(runs) == 1:
         return runs[0].name
-    first, last = min(run.name for run in runs), max(run.name for run in runs)
-    equal = takewhile(
-        lambda pair: pair[0] == pair[1], zip(first, last, strict=False)
-    )  # all names lie between these two
-    shared = "".join(letter for letter, _ in equal).rstrip("-_./0123456789 ")
+    letters = zip(*[run.name for run in runs], strict=False)
+    equal = takewhile(lambda each: len(set(each)) == 1, letters)
+    shared = "".join(each[0] for each in equal).rstrip("-_./0123456789 ")
     return shared or f"{runs[0].name} and {len(runs) - 1} more"
 
 
@@ -103,29 +101,19 @@ def _free(name: str, taken: set[str]) -> str:
     return next(found for number in range(2, len(taken) + 3) if (found := f"{name} ({number})") not in taken)
 
 
-@attrs.frozen
-class Difference:
-    """A key of the configuration whose values differ.
+def differences(groups: Sequence[Group], shown: Any) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """The dotted keys in which runs differ: for each group the values of its runs, without repetitions.
 
-    Attributes:
-        key: The dotted key.
-        values: For each group, the values of its runs as texts, without repetitions.
+    ``shown`` writes a value as text; a missing key is ``not set``.
     """
-
-    key: str
-    values: tuple[tuple[str, ...], ...]
-
-
-def differences(groups: Sequence[Group], shown: Any) -> list[Difference]:
-    """The keys in which runs differ, with their values, each as ``shown`` writes it; ``not set`` for a missing key."""
     configurations = [[flat(run.data.configuration) for run in group.runs] for group in groups]
     keys = {key: None for group in configurations for each in group for key in each}
-    found = []
+    found = {}
     for key in keys:
         texts = tuple(
             tuple(dict.fromkeys(shown(each[key]) if key in each else "not set" for each in group))
             for group in configurations
         )
         if len({text for group in texts for text in group}) > 1:
-            found.append(Difference(dotted(key), texts))
+            found[dotted(key)] = texts
     return found

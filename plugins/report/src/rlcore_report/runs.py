@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import attrs
 from rlcore import ConfigError, PluginError, RunData, is_whole, read_run
 from rlcore_report.curves import Series, read_series
 
-__all__ = ["ReportedRun", "read_runs"]
+__all__ = ["ReportedRun", "at_path", "read_runs"]
 
 SHOWN_LINES = 5  # numbers of unreadable lines in a note
 
@@ -50,8 +50,7 @@ class ReportedRun:
     @property
     def seed(self) -> int | None:
         """The seed; None if the configuration does not say it."""
-        block = self.data.configuration.get("env_settings")
-        seed = block.get("seed") if isinstance(block, Mapping) else None
+        seed = at_path(self.data.configuration, "env_settings", "seed")
         return seed if isinstance(seed, int) else None
 
     @property
@@ -90,22 +89,14 @@ class ReportedRun:
 
     def listed(self, behavior: str) -> list[Mapping[str, Any]]:
         """The checkpoints of a behavior as the training status lists them."""
-        section = self.data.status.get(behavior)
-        listed = section.get("checkpoints") if isinstance(section, Mapping) else None
-        return [
-            each
-            for each in (listed if isinstance(listed, list) else ())
-            if isinstance(each, Mapping) and is_whole(each.get("run_steps")) and is_whole(each.get("steps"))
-        ]
+        listed = _list(self.data.status, behavior, "checkpoints")
+        return [each for each in listed if is_whole(at_path(each, "run_steps")) and is_whole(at_path(each, "steps"))]
 
     @property
     def scores(self) -> Mapping[str, Any]:
         """The last and the best score of evaluations; empty without one."""
-        metadata = self.data.status.get("metadata")
-        found: Any = metadata.get("evaluation") if isinstance(metadata, Mapping) else None
-        if self.data.result is not None:
-            found = self.data.result.get("evaluation", found)
-        return found if isinstance(found, Mapping) and _number(found.get("best_score")) is not None else {}
+        found = at_path(self.data.result, "evaluation") or at_path(self.data.status, "metadata", "evaluation")
+        return found if _number(at_path(found, "best_score")) is not None else {}
 
     @property
     def best_score(self) -> float | None:
@@ -120,29 +111,27 @@ class ReportedRun:
     @property
     def versions(self) -> str:
         """The versions of rlcore and libraries at the newest checkpoint, such as ``rlcore 0.1.0, torch 2.13.0``."""
-        metadata = self.data.status.get("metadata")
-        found = metadata if isinstance(metadata, Mapping) else {}
         names = ("rlcore", "torch", "numpy")
-        return ", ".join(f"{name} {found[f'{name}_version']}" for name in names if f"{name}_version" in found)
+        found = {name: at_path(self.data.status, "metadata", f"{name}_version") for name in names}
+        return ", ".join(f"{name} {version}" for name, version in found.items() if version is not None)
 
     @property
     def wall_seconds(self) -> float | None:
         """Duration of all processes of the run; None without a result."""
-        return None if self.data.result is None else _number(self.data.result.get("wall_seconds"))
+        return _number(at_path(self.data.result, "wall_seconds"))
 
     @property
     def steps_per_second(self) -> float | None:
         """Speed of the last process of the run; None without a result."""
-        return None if self.data.result is None else _number(self.data.result.get("steps_per_second"))
+        return _number(at_path(self.data.result, "steps_per_second"))
 
     @cached_property
     def seconds(self) -> dict[str, float]:
         """Seconds of the last process by part, the rest as ``other``; empty without ``timers.json``."""
-        timers = self.data.timers
-        total = _number(timers.get("total")) if timers is not None else None
-        if timers is None or total is None or total <= 0:
+        total = _number(at_path(self.data.timers, "total")) or 0.0
+        if total <= 0:
             return {}
-        known = dict(_timers(timers))
+        known = dict(_timers(self.data.timers))
         found = {text: known[name] for name, text in TIMERS.items() if known.get(name, 0.0) > 0}
         found[OTHER] = max(0.0, total - sum(found.values()))
         return found
@@ -160,8 +149,8 @@ class ReportedRun:
             yield "has no result: its process was killed, or its machine stopped; rlcore run --resume continues it"
         elif data.result["outcome"] == "failed":
             yield "failed; its console, or the log of its job, has the error"
-        elif isinstance(data.result.get("stop"), Mapping):
-            yield f"was stopped: {data.result['stop'].get('reason')}"
+        elif (reason := at_path(data.result, "stop", "reason")) is not None:
+            yield f"was stopped: {reason}"
         if not data.metrics:
             yield "has no summary yet, so it has no curves"
         yield from data.damaged
@@ -171,13 +160,12 @@ class ReportedRun:
             yield f"metrics.jsonl: line {numbers}{more} cannot be read and is left out"
         yield from (each.problem for each in data.checkpoints if each.problem)
         for export in _list(data.result, "exports"):
-            if isinstance(export, Mapping) and export.get("problem"):
-                yield f"export of {export.get('behavior')} failed: {export['problem']}"
+            if problem := at_path(export, "problem"):
+                yield f"export of {at_path(export, 'behavior')} failed: {problem}"
 
     @property
     def _results(self) -> Mapping[str, Mapping[str, Any]]:
-        found = None if self.data.result is None else self.data.result.get("behaviors")
-        return {k: v for k, v in found.items() if isinstance(v, Mapping)} if isinstance(found, Mapping) else {}
+        return {name: each for name, each in _items(self.data.result, "behaviors") if isinstance(each, Mapping)}
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
@@ -202,18 +190,33 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
     return runs, problems
 
 
-def _timers(node: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, float]]:
+def _timers(node: Any, depth: int = 0) -> Iterator[tuple[str, float]]:
     """The known timers in a tree, each with its seconds. What is inside a known timer belongs to it."""
-    children = node.get("children")
-    if not isinstance(children, Mapping) or depth > 10:
-        return
-    for name, child in children.items():
-        if not isinstance(child, Mapping):
-            continue
+    for name, child in _items(node, "children") if depth <= 10 else ():
         if name in TIMERS:
-            yield name, _number(child.get("total")) or 0.0
+            yield name, _number(at_path(child, "total")) or 0.0
         else:
             yield from _timers(child, depth + 1)
+
+
+# ------------------------------------------------------------ documents that another program may have written
+
+
+def at_path(document: Any, *path: str) -> Any:
+    """The value at ``path`` in a tree of mappings; None if there is none."""
+    for key in path:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document
+
+
+def _items(document: Any, *path: str) -> Iterable[tuple[str, Any]]:
+    found = at_path(document, *path)
+    return found.items() if isinstance(found, Mapping) else ()
+
+
+def _list(document: Any, *path: str) -> list[Any]:
+    found = at_path(document, *path)
+    return found if isinstance(found, list) else []
 
 
 def _number(value: Any) -> float | None:
@@ -221,8 +224,3 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e300 else None
-
-
-def _list(mapping: Mapping[str, Any] | None, key: str) -> list[Any]:
-    found = (mapping or {}).get(key)
-    return found if isinstance(found, list) else []

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-import attrs
 import numpy as np
 import torch
 from torch import Tensor
@@ -93,28 +92,6 @@ class ImitatingTrainer(TrainerWrapper):
         self.cloning.load_state_dict(state[IMITATION_STATE])
 
 
-@attrs.frozen
-class Passes:
-    """How much one call of :meth:`BehavioralCloning.update` imitates."""
-
-    batch_size: int
-    num_epoch: int
-    samples: int | None  # of one pass; None: all demonstrations
-
-    @classmethod
-    def of(cls, settings: BehavioralCloningSettings, hyperparameters: Any) -> Passes:
-        """The block's values, and the trainer's where the block leaves one out."""
-        # An off-policy trainer may update in every step: all demonstrations in each would take too long.
-        on_policy = isinstance(hyperparameters, OnPolicySettings)
-        epochs = hyperparameters.num_epoch if on_policy else OFF_POLICY_EPOCHS
-        samples = None if on_policy else hyperparameters.batch_size
-        return cls(
-            settings.batch_size or hyperparameters.batch_size,
-            settings.num_epoch or epochs,
-            settings.samples_per_update or samples,
-        )
-
-
 class BehavioralCloning:
     """Gradient steps towards demonstrations, for the policy of one trainer."""
 
@@ -129,10 +106,12 @@ class BehavioralCloning:
         buffer = recorded_transitions(recording, self.behavior, self.layout)
         self.reader = BatchReader(buffer, self.model.inputs, self.layout, (), self.device)
         self.rows = np.flatnonzero(buffer.flags)  # [N] demonstrated steps
-        passes = Passes.of(settings, h)
-        self.samples = min(passes.samples or len(self.rows), len(self.rows))
-        self.parts = max(1, round(self.samples / passes.batch_size))  # minibatches in a pass
-        self.num_epoch = passes.num_epoch
+        # An off-policy trainer may update in every step: all demonstrations in each would take too long.
+        on_policy = isinstance(h, OnPolicySettings)
+        samples = settings.samples_per_update or (len(self.rows) if on_policy else h.batch_size)
+        self.samples = min(samples, len(self.rows))  # of one pass
+        self.parts = max(1, round(self.samples / (settings.batch_size or h.batch_size)))  # minibatches in a pass
+        self.num_epoch = settings.num_epoch or (h.num_epoch if on_policy else OFF_POLICY_EPOCHS)
         initial = h.learning_rate * settings.strength
         self._learning_rate = Schedule(linear if settings.steps else constant, initial, FADED, settings.steps)
         # Parameters beside the actor's never get a gradient here, and stay where they are.
@@ -157,9 +136,7 @@ class BehavioralCloning:
         mean = float(torch.stack(losses).mean())
         if not np.isfinite(mean):
             normalized = self.reader.inputs.normalizer is not None
-            advice = remedy(
-                self.reader.buffer, normalized, 0.0, lower="behavioral_cloning.strength", where="recorded data"
-            )
+            advice = remedy(self.reader.buffer, normalized, lower="behavioral_cloning.strength")
             raise TrainingDiverged(
                 f"behavior {self.behavior.name!r}: the loss of behavioral_cloning became {mean:g} in the update at "
                 f"step {step}; {advice}"

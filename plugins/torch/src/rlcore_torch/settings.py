@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from rlcore import METADATA_KEY, BehaviorSettings, Choice, FieldInfo, PolicySettings, RunConfig, SettingError, setting
+from rlcore import (
+    METADATA_KEY,
+    BehaviorSettings,
+    Choice,
+    ConfigError,
+    FieldInfo,
+    PolicySettings,
+    RunConfig,
+    SettingError,
+    TrainerSpec,
+    did_you_mean,
+    setting,
+)
 
 if TYPE_CHECKING:
     from rlcore import Plugins
@@ -184,7 +196,7 @@ class NetworkSettings(PolicySettings):
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
     ) -> Iterator[tuple[tuple[str, ...], str]]:
         """Yield what the trainer of the behavior does not support: memory, a critic, a choice of distribution."""
-        trainer, hyperparameters = plugins.trainer(behavior.trainer_type), behavior.hyperparameters
+        trainer, hyperparameters = plugins.record(TrainerSpec, behavior.trainer_type), behavior.hyperparameters
         if self.memory is not None:
             batch_size = getattr(hyperparameters, "batch_size", self.memory.sequence_length)
             if not trainer.memory:
@@ -207,6 +219,21 @@ class NetworkSettings(PolicySettings):
             if not record.initial_log_std and _is_changed(hyperparameters, "initial_log_std"):
                 problem = "has no log standard deviation to begin with; leave out hyperparameters.initial_log_std"
                 yield ("action_distribution",), f"{self.action_distribution!r} {problem}"
+
+    def target(self, key: str, built_in: Mapping[str, Callable[..., Any]]) -> tuple[Callable[..., Any], str]:
+        """Return what ``key`` names, one of ``built_in`` or the target of a record, and how messages call it.
+
+        Raises ConfigError for a name that was not found when the configuration was loaded.
+        """
+        record, name = self.records.get(key), getattr(self, key)
+        if record is not None:
+            return record.resolve(), record.described
+        if name not in built_in:
+            raise ConfigError(
+                f"network_settings: {key} {name!r} is not one of {', '.join(built_in)}; only a configuration that "
+                f"rlcore loads finds those of plugins{did_you_mean(str(name), built_in)}"
+            )
+        return built_in[name], f"{key} {name!r}"
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -367,7 +394,7 @@ class BehavioralCloningSettings:
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
     ) -> Iterator[tuple[tuple[str, ...], str]]:
         """Yield a problem if the behavior's trainer does not imitate, or its policy has memory."""
-        trainer = plugins.trainer(behavior.trainer_type)
+        trainer = plugins.record(TrainerSpec, behavior.trainer_type)
         if not trainer.behavioral_cloning:
             yield (), f"trainer {trainer.name!r} does not imitate demonstrations"
         elif getattr(behavior.network_settings, "memory", None) is not None:

@@ -7,7 +7,7 @@ not match was edited or damaged, which no program can distinguish: then the copy
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from rlcore.config.document import Document, without_origins
 from rlcore.config.dump import content_sha256, is_sealed
 from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import MAX_BYTES, parse_document, read_document
+from rlcore.contracts.saved_values import COUNT, MAPPING, NUMBER, TEXT, has_form
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.core import MAX_METRICS, METRICS_FILE
@@ -32,13 +33,11 @@ from rlcore.storage.checkpoints import (
     find_checkpoints,
     is_intact,
     newest_intact,
-    saved_models,
 )
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.files.access import (
     DamagedFile,
     is_number,
-    is_whole,
     open_regular,
     parse_json,
     read_object,
@@ -46,10 +45,9 @@ from rlcore.storage.files.access import (
     user_path,
 )
 from rlcore.storage.files.lock import is_locked
-from rlcore.storage.files.status_file import DamagedStatusFile
 from rlcore.storage.fingerprint import Change, changes, described
 from rlcore.storage.run_files import LOGS, RESULT, TIMERS
-from rlcore.storage.status import check_metadata, metadata_of, status_in_checkpoints
+from rlcore.storage.status import check_metadata, metadata_of, training_status
 
 __all__ = ["CheckpointData", "FoundCheckpoint", "RunData", "SavedSummary", "find_run", "read_checkpoint", "read_run"]
 
@@ -67,27 +65,10 @@ def find_run(run: Path) -> Path:
     for directory in (run, Path("results") / run):
         if _is_run(directory):
             return directory
-    if run.suffix == ".onnx":
-        raise RunStateError(
-            f"{run}: an exported policy is not a run; name the run that it was exported from, or act with the file in "
-            "Python: rlcore_onnx.runtime.load"
-        )
-    if run.suffix in (".yaml", ".yml"):
-        raise RunStateError(f"{run}: a configuration is not a run; name the run that was started with it, by its id")
-    raise RunStateError(f"{run}: neither a run directory nor the id of a run in results/{_nearest_run(run)}")
-
-
-def _nearest_run(run: Path) -> str:
-    """``"; did you mean 'cartpole'?"`` if a run with such a name is where ``run`` was looked for."""
-    for place, named in ((run.parent, str), (Path("results"), lambda found: found.name)):
-        try:
-            found = [each for each in place.iterdir() if _is_run(each)]
-        except OSError:
-            continue
-        hint = did_you_mean(str(run), [named(each) for each in found])
-        if hint:
-            return hint
-    return ""
+    names = [each.name for each in sorted(Path("results").glob("*")) if _is_run(each)]
+    raise RunStateError(
+        f"{run}: neither a run directory nor the id of a run in results/{did_you_mean(run.name, names)}"
+    )
 
 
 def require_run_directory(directory: Path) -> None:
@@ -106,25 +87,19 @@ def find_state(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, 
 
     Raises RunStateError if there is no such checkpoint, saying which there are.
     """
-    checkpoints = directory / CHECKPOINTS
-    if checkpoint == "last":
-        return newest_intact(checkpoints, f"{directory}", check=require_models)
-    steps = [str(found.step) for found in find_checkpoints(checkpoints)]
-    best = find_checkpoints(checkpoints / BEST)
-    whole = by_score(best)
-    there = f"; there are {', '.join(steps) or 'none'}" + (f", and best (of step {whole[-1].step})" if whole else "")
-    if checkpoint == "best":
-        if not best:
-            raise RunStateError(
-                f"{directory}: there is no best checkpoint, because no evaluation was made while it trained, or "
-                f"evaluation.keep_best was off{there}"
-            )
-        if not whole:
-            return newest_intact(checkpoints / BEST, f"{directory}")  # which says what is wrong with each
-        return newest_intact(checkpoints / BEST, f"{directory}", step=whole[-1].step, check=require_models)
-    if checkpoint not in steps:
-        raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}{there}")
-    return newest_intact(checkpoints, f"{directory}", step=int(checkpoint), check=require_models)
+    regular = directory / CHECKPOINTS
+    steps = [str(found.step) for found in find_checkpoints(regular)]
+    best = find_checkpoints(regular / BEST)
+    if checkpoint == "last" or checkpoint in steps:
+        step = None if checkpoint == "last" else int(checkpoint)
+        return newest_intact(regular, f"{directory}", step=step, check=require_models)
+    if checkpoint == "best" and best:
+        ranked = by_score(best)  # if none is intact, the error says what is wrong with each
+        step = ranked[-1].step if ranked else None
+        return newest_intact(regular / BEST, f"{directory}", step=step, check=require_models)
+    known = f"there are {', '.join([*steps, *(['best'] if best else [])]) or 'none'}"
+    none = "" if best else "; evaluations during the training keep the best one, unless evaluation.keep_best is off"
+    raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}; {known}{none}")
 
 
 def read_saved_configuration(directory: Path) -> Document:
@@ -213,17 +188,13 @@ class SavedSummary:
 
 
 @attrs.frozen
-class FoundCheckpoint:
-    """A checkpoint in the directory of a run.
+class FoundCheckpoint(Checkpoint):
+    """A checkpoint that was compared with its checksums.
 
     Attributes:
-        step: Agent steps of all behaviors.
-        path: The directory of the checkpoint.
         problem: Damage in one line; empty for an intact checkpoint.
     """
 
-    step: int
-    path: Path
     problem: str
 
 
@@ -326,14 +297,23 @@ def read_checkpoint(run: str | Path, checkpoint: str = "last") -> CheckpointData
 def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:
     """Read the run in ``directory``, whose configuration is ``document``."""
     damaged: list[str] = []
-    stored = _stored(plugins, directory / LOGS, damaged)
-    result = _result(directory / RESULT, damaged)
-    try:
-        open_regular(directory / METRICS_FILE, MAX_METRICS).close()  # its lines are read on first use
-    except FileNotFoundError:
-        pass
-    except DamagedFile as error:
-        damaged.append(str(error))
+
+    def read(one: Callable[[], Any]) -> Any:
+        """What ``one`` returns; None without the file, or if the file is damaged, which is added to ``damaged``."""
+        try:
+            return one()
+        except FileNotFoundError:
+            return None
+        except DamagedFile as error:
+            damaged.append(str(error))
+            return None
+
+    stored = read(lambda: plugins.read_status(directory / LOGS))
+    result = read(lambda: read_object(directory / RESULT))
+    if result is not None and not has_form(result, {"outcome": TEXT, "wall_seconds": NUMBER}):
+        damaged.append(f"{directory / RESULT}: has no outcome, or no wall_seconds")
+        result = None
+    read(lambda: open_regular(directory / METRICS_FILE, MAX_METRICS).close())  # its lines are read on first use
     found, newest = _checkpoints(directory / CHECKPOINTS)
     return RunData(
         directory,
@@ -345,15 +325,6 @@ def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:
         tuple(damaged),
         stored,
     )
-
-
-def _stored(plugins: Plugins, logs: Path, damaged: list[str]) -> Mapping[str, Any] | None:
-    """The status that the run wrote; None if it is missing, or damaged, which is added to ``damaged``."""
-    try:
-        return plugins.read_status(logs)
-    except DamagedStatusFile as error:
-        damaged.append(str(error))
-        return None
 
 
 def _checkpoints(directory: Path) -> tuple[tuple[FoundCheckpoint, ...], Checkpoint | None]:
@@ -374,24 +345,9 @@ def _status_at(checkpoint: Checkpoint | None, stored: Mapping[str, Any] | None) 
     if checkpoint is None or metadata_of(stored).get("run_steps") == checkpoint.step:
         return dict(stored or {})
     try:
-        return status_in_checkpoints(checkpoint)
+        return training_status(checkpoint)
     except (RunStateError, OSError):  # the run is training, and has just deleted it
         return dict(stored or {})
-
-
-def _result(path: Path, damaged: list[str]) -> dict[str, Any] | None:
-    """How the run ended; None if it did not, or if the file is damaged, which is added to ``damaged``."""
-    try:
-        result = read_object(path)
-    except FileNotFoundError:
-        return None
-    except DamagedFile as error:
-        damaged.append(str(error))
-        return None
-    if not isinstance(result.get("outcome"), str) or not is_number(result.get("wall_seconds")):
-        damaged.append(f"{path}: has no outcome, or no wall_seconds")
-        return None
-    return result
 
 
 def _summary(line: bytes) -> SavedSummary | None:
@@ -400,22 +356,13 @@ def _summary(line: bytes) -> SavedSummary | None:
         found = parse_json(line)
     except ValueError:
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("behavior"), str) or not is_whole(found.get("step")):
+    if not has_form(found, {"behavior": TEXT, "step": COUNT, "stats": MAPPING, "time?": NUMBER}):
         return None
-    stats, time = found.get("stats"), found.get("time", 0.0)
-    if not isinstance(stats, dict) or not is_number(time):
-        return None
-    numbers = {tag: value for tag, value in stats.items() if value is None or is_number(value)}
-    return SavedSummary(found["behavior"], found["step"], float(time), numbers)
+    numbers = {tag: value for tag, value in found["stats"].items() if value is None or is_number(value)}
+    return SavedSummary(found["behavior"], found["step"], float(found.get("time") or 0.0), numbers)
 
 
 # ---------------------------------------------------------------- runs that a new run begins with
-
-
-def models_of_run(directory: RunDirectory, run_id: str) -> dict[str, Any]:
-    """The saved models, by behavior, of another run in the results directory of ``directory``."""
-    checkpoints = directory.path.parent / run_id / CHECKPOINTS
-    return saved_models(checkpoints, f"checkpoint_settings.initialize_from {run_id!r}")
 
 
 def status_of_run(directory: RunDirectory, plugins: Plugins, run: str, origin: str) -> Mapping[str, Any]:
@@ -432,18 +379,13 @@ def status_of_run(directory: RunDirectory, plugins: Plugins, run: str, origin: s
     logs = (beside if beside.is_dir() else given) / LOGS
     try:
         status = plugins.read_status(logs)
-    except DamagedStatusFile as error:
-        return _from_checkpoints(logs, origin, error)
-    if status is None:
-        return _from_checkpoints(logs, origin, RunStateError(f"{logs} holds no training status"))
+        if status is None:
+            raise DamagedFile(f"{logs} holds no training status")
+    except DamagedFile as error:
+        checkpoints = logs.parent / CHECKPOINTS
+        if not find_checkpoints(checkpoints):
+            raise RunStateError(f"{origin}: {error}") from error
+        log.warning("%s: %s; the newest checkpoint is read instead", origin, error)
+        return training_status(newest_intact(checkpoints, origin, check=require_run)[0])
     check_metadata(status, origin)
     return status
-
-
-def _from_checkpoints(logs: Path, origin: str, problem: RunStateError) -> Mapping[str, Any]:
-    """The status made from the checkpoints beside ``logs``; raises ``problem`` if there are none."""
-    checkpoints = logs.parent / CHECKPOINTS
-    if not find_checkpoints(checkpoints):
-        raise RunStateError(f"{origin}: {problem}") from problem
-    log.warning("%s: %s; the newest checkpoint is read instead", origin, problem)
-    return status_in_checkpoints(newest_intact(checkpoints, origin, check=require_run)[0])

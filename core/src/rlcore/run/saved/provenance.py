@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
 
 from rlcore.config.document import ConfigErrors, Document
+from rlcore.contracts.saved_values import TreePath, leaves
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import canonical
@@ -60,26 +61,17 @@ def environment_modules(document: Document) -> list[str]:
     """The environment ids that name a module, as in ``module:Name``, and wrappers such as ``module:function``."""
     evaluation = document.data.get("evaluation")
     played = evaluation.get("environment") if isinstance(evaluation, Mapping) else None
-    blocks: list[Any] = [document.data.get("environment"), played]
     named: dict[str, None] = {}
-    for block in blocks:
-        if isinstance(block, Mapping):
-            env_id = str(block.get("id"))
-            named |= dict.fromkeys([env_id] if ":" in env_id else [])
-            named |= dict.fromkeys(_targets(block.get("options")))
+    for (key, *_), value in (*_leaves(document.data.get("environment")), *_leaves(played)):
+        names_code = ":" in value if key == "id" else key == "options" and _TARGET.fullmatch(value)
+        named |= {value: None} if names_code else {}
     return list(named)
 
 
-def _targets(value: Any) -> Iterator[str]:
-    """The texts in nested options that are written as ``module:function``."""
-    if isinstance(value, Mapping):
-        for each in value.values():
-            yield from _targets(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _targets(each)
-    elif isinstance(value, str) and _TARGET.fullmatch(value):
-        yield value
+def _leaves(block: Any) -> list[tuple[TreePath, str]]:
+    """The texts of an ``environment`` block, with their keys."""
+    found = leaves(block) if isinstance(block, Mapping) else ()
+    return [(path, value) for path, value in found if path and isinstance(value, str)]
 
 
 def raise_with_absent_plugins(error: ConfigErrors, directory: Path | None, plugins: Plugins) -> NoReturn:

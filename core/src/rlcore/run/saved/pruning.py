@@ -13,7 +13,7 @@ from rlcore.storage.checkpoints import CHECKPOINTS, Checkpoint, find_checkpoints
 from rlcore.storage.files.access import DamagedFile, failing_as, is_whole, read_object
 from rlcore.storage.files.lock import LOCK, RunLock, is_locked
 from rlcore.storage.run_files import HOLDS, LOGS, outcome_in, read_mark, require_no_links, without_exports, write_mark
-from rlcore.storage.status import status_in_checkpoints
+from rlcore.storage.status import training_status
 
 __all__ = ["held_checkpoints", "pruning"]
 
@@ -54,7 +54,7 @@ def pruning(run: Path, allow_local: bool = False) -> Iterator[Callable[[Sequence
             write_mark(run, without_exports(run, read_mark(run) or mark, lambda step: step in gone))
         newest = next((each for each in reversed(find_checkpoints(run / CHECKPOINTS)) if not each.problems()), None)
         if newest is not None:
-            plugins.write_status(status_in_checkpoints(newest, outcome_in(run) == "done"), run / LOGS)
+            plugins.write_status(training_status(newest, final=outcome_in(run) == "done"), run / LOGS)
 
     try:
         require_no_links(run, mark)

@@ -26,7 +26,7 @@ from rlcore.errors import ConfigError, EnvironmentFailed
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed
-from rlcore.records import ExporterSpec
+from rlcore.records import EnvironmentSpec, ExporterSpec, TrainerSpec
 from rlcore.run.components import (
     CLOSE_ENVIRONMENT,
     closing,
@@ -35,8 +35,7 @@ from rlcore.run.components import (
     make_environment,
     settings_of,
 )
-from rlcore.run.curricula.curricula import make_curricula
-from rlcore.run.curricula.parameters import target_feed
+from rlcore.run.curricula.curricula import target_feed
 from rlcore.run.evaluation.episodes import PlayedEnvironment
 from rlcore.run.evaluation.evaluate import Evaluator, specs_mismatch
 from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed
@@ -140,8 +139,8 @@ class SavedRun:
         policies = {}
         for name, spec in behaviors.items():
             settings = settings_of(self.config, name)
-            record = self.plugins.trainer(settings.trainer_type)
-            trainer = self.plugins.create_trainer(record, settings, spec, self.context)
+            record = self.plugins.record(TrainerSpec, settings.trainer_type)
+            trainer = self.plugins.create(record, settings=settings, behavior=spec, run=self.context)
             model = model_of(self.models, name, f"{self.context.directory}")
             where = f"checkpoint {self.step} of {self.context.directory}"
             trainer_called = f"behavior {name!r}: trainer {settings.trainer_type!r}"
@@ -168,8 +167,7 @@ class SavedRun:
             problem = specs_mismatch(self.specs, environment.behaviors)
             if problem:
                 raise ConfigError(f"environment {settings.id or settings.type!r}: {problem}", key=("environment",))
-            curricula = make_curricula(config.environment_parameters, self.plugins, context)
-            feed = target_feed(list(curricula.values()), environment, name) if curricula else None
+            feed = target_feed(config.environment_parameters, self.plugins, context, environment, name)
             yield PlayedEnvironment(environment, name, feed=feed)
 
     def evaluate(
@@ -198,7 +196,7 @@ class SavedRun:
         deadline = self.close_deadline if video is None else no_deadline
         with closing(evaluator, "the environment", EnvironmentFailed, CLOSE_ENVIRONMENT, deadline):
             result = evaluator.evaluate(self.policies, episodes, seed, deterministic, recorders_for)
-            self.plugins.evaluated(self.context, self.step, result)
+            self.plugins.notify("rlcore_evaluated", run=self.context, step=self.step, result=result)
             if before_close is not None:
                 before_close(result)
         return result
@@ -210,7 +208,7 @@ class SavedRun:
         assert settings is not None  # or there would be no behaviors
         about = {
             name: RecordingAbout(
-                self.plugins.environment(settings.type).name,
+                self.plugins.record(EnvironmentSpec, settings.type).name,
                 settings.id,
                 settings.options if isinstance(settings.options, Mapping) else {},
                 settings_of(self.config, name).trainer_type,

@@ -213,23 +213,24 @@ def open_regular(path: Path, limit: int | None = None) -> BufferedReader:
     Raises FileNotFoundError if there is none, DamagedFile for anything else.
     """
     try:
-        # Without O_NONBLOCK, opening a named pipe waits for a writer.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(path, flags)
+        stream = open(path, "rb", opener=_not_waiting)  # noqa: SIM115
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise DamagedFile(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise DamagedFile(f"{path}: is {_kind(found.st_mode)}, not a regular file")
-        if limit is not None and found.st_size > limit:
-            raise DamagedFile(f"{path}: is larger than {limit:,} bytes")
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+    found = os.fstat(stream.fileno())
+    if not stat.S_ISREG(found.st_mode):
+        stream.close()
+        raise DamagedFile(f"{path}: is not a regular file")
+    if limit is not None and found.st_size > limit:
+        stream.close()
+        raise DamagedFile(f"{path}: is larger than {limit:,} bytes")
+    return stream
+
+
+def _not_waiting(path: str, flags: int) -> int:
+    # Without O_NONBLOCK, opening a named pipe waits for a writer.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes:
@@ -237,11 +238,8 @@ def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes:
 
     Raises DamagedFile if it cannot be read or is larger, and otherwise like :func:`open_regular`.
     """
-    with open_regular(path, limit) as file:
-        try:
-            content = file.read(limit + 1)
-        except OSError as error:
-            raise DamagedFile(f"{path}: cannot be read: {error.strerror or error}") from error
+    with open_regular(path, limit) as file, failing_as(f"{path}: cannot be read", DamagedFile):
+        content = file.read(limit + 1)
     if len(content) > limit:
         raise DamagedFile(f"{path}: is larger than {limit:,} bytes")
     return content
@@ -249,28 +247,20 @@ def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes:
 
 def read_tail(path: Path, count: int) -> bytes:
     """The last ``count`` bytes of a regular file, or all of a shorter one. Raises like :func:`open_regular`."""
-    with open_regular(path) as file:
-        try:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - count))
-            return file.read(count)
-        except OSError as error:
-            raise DamagedFile(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def read_json(path: Path, limit: int = MAX_BYTES) -> Any:
-    """The value of a JSON file. FileNotFoundError if there is none, DamagedFile for anything that is not JSON."""
-    content = read_regular(path, limit)
-    try:
-        return parse_json(content)
-    except ValueError as error:
-        raise DamagedFile(f"{path}: {error}") from error
+    with open_regular(path) as file, failing_as(f"{path}: cannot be read", DamagedFile):
+        file.seek(max(0, file.seek(0, os.SEEK_END) - count))
+        return file.read(count)
 
 
 def read_object(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     """Return the object of a JSON file. Raises FileNotFoundError if there is no file, DamagedFile if it is not one."""
-    value = read_json(path, limit)
+    content = read_regular(path, limit)
+    try:
+        value = parse_json(content)
+    except ValueError as error:
+        raise DamagedFile(f"{path}: {error}") from error
     if not isinstance(value, dict):
-        raise DamagedFile(f"{path}: holds {_json_kind(value)} instead of an object")
+        raise DamagedFile(f"{path}: is not a JSON object")
     return value
 
 
@@ -282,15 +272,12 @@ def parse_json(content: bytes | str) -> Any:
         raise ValueError(f"holds more than {MAX_VALUES:,} values")
     try:
         value = json.loads(content.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"is not UTF-8 text (byte {error.start})") from error
-    except json.JSONDecodeError as error:
+        shallow = is_shallow(value)
+    except RecursionError:
+        shallow = False
+    except ValueError as error:  # also for other text than UTF-8, and numbers of more digits than int() takes
         raise ValueError(f"is not JSON: {error}") from error
-    except RecursionError as error:
-        raise ValueError(f"is nested deeper than {MAX_DEPTH} levels") from error
-    except ValueError as error:  # a whole number of more digits than int() takes
-        raise ValueError(f"is not JSON: {error}") from error
-    if not is_shallow(value):
+    if not shallow:
         raise ValueError(f"is nested deeper than {MAX_DEPTH} levels")
     return value
 
@@ -324,29 +311,8 @@ def is_whole(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """Whether a JSON value is a number that a float can hold."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        float(value)
-    except OverflowError:
-        return False
-    return True
-
-
-def _kind(mode: int) -> str:
-    kinds = {
-        stat.S_IFDIR: "a directory",
-        stat.S_IFIFO: "a named pipe",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-    }
-    return kinds.get(stat.S_IFMT(mode), "something else")
-
-
-def _json_kind(value: object) -> str:
-    names = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return whole or isinstance(value, float)
 
 
 # ---------------------------------------------------------------- paths that users write

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.contracts.saved_values import plain
-from rlcore.errors import RunStateError
-from rlcore.storage.files.access import DamagedFile, failing_as, read_object, write_atomically
+from rlcore.storage.files.access import failing_as, read_object, write_atomically
 
 FILE_NAME = "training_status.json"
 
@@ -25,16 +24,9 @@ def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
     return True
 
 
-class DamagedStatusFile(RunStateError):
-    """Core's own file cannot be read. Nothing is lost: the status can be made again from the checkpoints."""
-
-
 def read_status_file(directory: Path) -> Mapping[str, Any] | None:
-    """Core's own ``rlcore_read_status``: None if there is no file. Raises DamagedStatusFile."""
-    path = directory / FILE_NAME
+    """Core's own ``rlcore_read_status``: None if there is no file. Raises DamagedFile: checkpoints have the status."""
     try:
-        return read_object(path)
+        return read_object(directory / FILE_NAME)
     except FileNotFoundError:
         return None
-    except DamagedFile as error:
-        raise DamagedStatusFile(str(error)) from error

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlcore import Actions, ConfigError, checked_observations, repeating
-from rlcore_onnx.runtime.onnx_file import KEY, Layout, inputs_of, open_session, read_metadata
-
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
+from rlcore import Actions, ConfigError, DamagedFile, checked_observations, parse_json, read_regular, repeating
+from rlcore_onnx.metadata import FORMAT, KEY, Metadata, checksum
+from rlcore_onnx.session import Session, open_model
 
 __all__ = ["OnnxPolicy", "load"]
+
+MAX_BYTES = 2**31  # of a file in one piece, as protobuf has it
 
 
 def load(path: str | Path, seed: int | None = None, threads: int = 1) -> OnnxPolicy:
@@ -24,24 +24,46 @@ def load(path: str | Path, seed: int | None = None, threads: int = 1) -> OnnxPol
     ``seed`` is that of the generator for stochastic actions; None draws one. ``threads`` is the number of threads of
     onnxruntime: one is the fastest for small networks.
 
-    Raises NotInstalled without onnxruntime, and ConfigError for a file that is missing, is not an ONNX file, was not
-    written by rlcore, was written in a later format, or changed since it was exported.
+    Raises ConfigError for a file that is missing, is not an ONNX file, was not written by rlcore, was written in a
+    later format, or changed since it was exported.
     """
     path = Path(path)
-    session, content = open_session(path, threads)
-    metadata = read_metadata(session, content, path)
-    outputs = {each.name for each in session.get_outputs()}
     try:
-        layout, inputs = Layout.of(metadata), inputs_of(session)
-        profile = str(metadata["profile"])
-        wrong = sorted(map(str, (layout.inputs ^ inputs.keys()) | (layout.outputs - outputs)))
-        if not wrong:
-            layout.require(inputs)
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
+        content = read_regular(path, MAX_BYTES)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except DamagedFile as error:
+        raise ConfigError(str(error)) from error
+    try:
+        model = open_model(content, threads)
+        text = model.get_modelmeta().custom_metadata_map.get(KEY)
+    except Exception as error:  # onnxruntime has no common class for its errors
+        raise repeating(error, f"{path}: onnxruntime cannot load the file", ConfigError) from error
+    if text is None:
+        raise ConfigError(
+            f"{path}: was not exported by rlcore (its metadata has no {KEY!r}); export a run with rlcore export "
+            "--format onnx"
+        )
+    try:
+        document = parse_json(text)
+        _require_readable(document, content, path)
+        return OnnxPolicy(Session(model, Metadata.of(document)), document, seed)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
         raise repeating(error, f"{path}: the metadata {KEY!r} is not as rlcore writes it", ConfigError) from error
-    if wrong:
-        raise ConfigError(f"{path}: the metadata {KEY!r} does not fit the graph: {', '.join(wrong)}")
-    return OnnxPolicy(session, layout, inputs, metadata, profile, seed)
+
+
+def _require_readable(document: Mapping[str, Any], content: bytes, path: Path) -> None:
+    """Raise ConfigError for metadata of a later format, and for a file that changed since it was exported."""
+    if document["format"] != FORMAT:
+        raise ConfigError(
+            f"{path}: has format {document['format']!r} of rlcore's metadata, and this version of rlcore reads "
+            f"{FORMAT}; it was written by rlcore {document.get('rlcore_version')}"
+        )
+    digest = document.get("sha256")  # files of earlier versions have none
+    if digest is not None and checksum(content, digest) != digest:
+        raise ConfigError(
+            f"{path}: its checksum is wrong: the file is damaged, or was changed after its export; export it again"
+        )
 
 
 class OnnxPolicy:
@@ -64,23 +86,13 @@ class OnnxPolicy:
             ``configuration_sha256``) and the names of inputs and outputs.
     """
 
-    def __init__(
-        self,
-        session: InferenceSession,
-        layout: Layout,
-        inputs: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
-        metadata: Mapping[str, Any],
-        profile: str,
-        seed: int | None,
-    ) -> None:
-        """:func:`load` calls this; ``inputs`` has the type and the shape of one row of each input."""
-        self.behavior = layout.behavior
-        self.memory_size = layout.memory_size
-        self.profile = profile
+    def __init__(self, session: Session, metadata: Mapping[str, Any], seed: int | None) -> None:
+        """:func:`load` calls this."""
+        self.behavior = session.behavior
+        self.memory_size = session.memory_size
+        self.profile = session.metadata.profile
         self.metadata = metadata
         self._session = session
-        self._layout = layout
-        self._inputs = inputs
         self._generator = np.random.default_rng(seed)
 
     def seed(self, seed: int) -> None:
@@ -110,29 +122,17 @@ class OnnxPolicy:
         """
         seen = checked_observations(self.behavior, observations)
         rows = len(next(iter(seen.values())))
-        mask = self._mask(action_mask, rows)
-        layout, remembered = self._layout, self._memory(memory, rows)
-        feeds = {each.name: each.fed(seen[each.spec.name], self._inputs[each.name][0]) for each in layout.observations}
-        if layout.action_mask is not None:
-            feeds[layout.action_mask] = mask.astype(self._inputs[layout.action_mask][0])
-        if layout.memory_in is not None:
-            feeds[layout.memory_in] = remembered.reshape(rows, *self._inputs[layout.memory_in][1])
-        if layout.epsilon is not None:
-            feeds[layout.epsilon] = self._noise((rows, layout.epsilon_size), deterministic)
-        for name, shape in layout.unused.items():
-            feeds[name] = np.zeros((rows, *shape), self._inputs[name][0])
-        chosen = layout.deterministic if deterministic else layout.drawn
-        wanted = [name for name in (*chosen, layout.columns, layout.memory_out) if name is not None]
-        found = dict(zip(wanted, self._session.run(wanted, feeds), strict=True))
-        if layout.memory_out is not None:
-            remembered[:] = found[layout.memory_out].reshape(rows, self.memory_size)
-        if layout.columns is None:
-            continuous, discrete = (None if name is None else found[name] for name in chosen)
-        else:
-            continuous, discrete = self._from_columns(found[layout.columns], mask, deterministic)
-        return Actions(None if continuous is None else layout.in_units(continuous), discrete)
-
-    # ------------------------------------------------------------ arguments
+        mask, remembered = self._mask(action_mask, rows), self._memory(memory, rows)
+        epsilon = (
+            None if deterministic else self._generator.standard_normal((rows, self._session.epsilon_size), np.float32)
+        )
+        parts = [f"deterministic_{part}" if deterministic else part for part in ("continuous", "discrete")]
+        found = self._session(seen, mask, remembered, epsilon, (*parts, "actions", "memory"))
+        if self.memory_size:
+            remembered[:] = found["memory"]
+        if "actions" in found:
+            return self._from_columns(found["actions"], mask, deterministic)
+        return Actions(*map(found.get, parts))
 
     def _mask(self, action_mask: ArrayLike | None, rows: int) -> NDArray[np.bool_]:
         """The mask [R, mask_size], all True if there is none."""
@@ -150,42 +150,36 @@ class OnnxPolicy:
 
     def _memory(self, memory: NDArray[np.float32] | None, rows: int) -> NDArray[np.float32]:
         """The memory [R, M] of the caller; empty for a policy without memory."""
-        name, shape = self.behavior.name, [rows, self.memory_size]
+        if memory is None and not self.memory_size:
+            return self.initial_memory(rows)
         if memory is None:
-            if not self.memory_size:
-                return np.zeros((rows, 0), np.float32)
             raise ValueError(
-                f"behavior {name!r}: the policy has memory; give memory=policy.initial_memory(rows), keep the array "
-                "from step to step, and set the rows of ended episodes to 0"
+                f"behavior {self.behavior.name!r}: the policy has memory; give memory=policy.initial_memory(rows), "
+                "keep the array from step to step, and set the rows of ended episodes to 0"
             )
-        if not isinstance(memory, np.ndarray) or list(memory.shape) != shape or memory.dtype != np.float32:
-            found = (
-                f"{list(memory.shape)} of {memory.dtype}" if isinstance(memory, np.ndarray) else type(memory).__name__
+        if not isinstance(memory, np.ndarray) or memory.shape != (rows, self.memory_size) or memory.dtype != np.float32:
+            array = isinstance(memory, np.ndarray)
+            found = f"{list(memory.shape)} of {memory.dtype}" if array else type(memory).__name__
+            raise ValueError(
+                f"behavior {self.behavior.name!r}: memory is {found} and must be an array {[rows, self.memory_size]} "
+                "of float32"
             )
-            raise ValueError(f"behavior {name!r}: memory is {found} and must be an array {shape} of float32")
         return memory
 
-    def _noise(self, shape: tuple[int, int], deterministic: bool) -> NDArray[np.float32]:
-        return np.zeros(shape, np.float32) if deterministic else self._generator.standard_normal(shape, np.float32)
-
-    # ------------------------------------------------------------ the profile godot
-
-    def _from_columns(
-        self, columns: NDArray[np.float32], mask: NDArray[np.bool_], deterministic: bool
-    ) -> tuple[NDArray[np.float32] | None, NDArray[np.int64] | None]:
-        """Actions of one output [R, columns]: continuous parts, then the probabilities of the options."""
+    def _from_columns(self, columns: NDArray[np.float32], mask: NDArray[np.bool_], deterministic: bool) -> Actions:
+        """Actions of the output [R, columns] of the profile godot: continuous parts, then probabilities of options."""
         behavior = self.behavior
         if behavior.continuous and not deterministic:
             raise ValueError(
                 f"a file of the profile {self.profile} has no stochastic actions; export with profile generic for them"
             )
-        continuous = columns[:, : behavior.continuous] if behavior.continuous else None
-        if not behavior.discrete:
-            return continuous, None
-        probabilities = columns[:, behavior.continuous :]
+        continuous, probabilities = np.split(columns, [behavior.continuous], axis=1)
         # An allowed option beats a forbidden one even if its probability is rounded to 0.
         scores = np.where(mask, np.log(np.maximum(probabilities, np.finfo(np.float32).tiny)), -np.inf)
         if not deterministic:
             scores = scores + self._generator.gumbel(size=scores.shape)
         branches = np.split(scores, np.cumsum(behavior.discrete)[:-1], axis=1)
-        return continuous, np.stack([branch.argmax(1) for branch in branches], axis=1)
+        return Actions(
+            self._session.in_units(continuous) if behavior.continuous else None,
+            np.stack([branch.argmax(1) for branch in branches], axis=1) if behavior.discrete else None,
+        )

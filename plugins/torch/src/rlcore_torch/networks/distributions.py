@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from rlcore import BehaviorSpec, ConfigError, PluginError, blamed, did_you_mean
+from rlcore import BehaviorSpec, PluginError, blamed
 from rlcore_torch.settings import NetworkSettings, StateDependentGaussianSettings
 
 __all__ = [
@@ -317,24 +317,20 @@ def make_distribution(
     :class:`ActionDistributionSpec` describes; ConfigError if ``settings`` names a distribution that was not found when
     the configuration was loaded.
     """
-    name, record = settings.action_distribution or DEFAULT, settings.records.get("action_distribution")
-    if record is None:
-        if name not in BUILT_IN:
-            raise ConfigError(
-                f"network_settings: action_distribution {name!r} is not one of {', '.join(BUILT_IN)}; only a "
-                f"configuration that rlcore loads finds the distributions of plugins{did_you_mean(name, BUILT_IN)}"
-            )
-        make = BUILT_IN[name]
-        return make(behavior=behavior, settings=settings.action_distribution_settings, initial_log_std=initial_log_std)
-    own: dict[str, Any] = {"initial_log_std": initial_log_std} if record.initial_log_std else {}
-    with blamed(record.described, f"for {behavior.continuous} continuous parts of an action"):
-        distribution = record.resolve()(behavior=behavior, settings=settings.action_distribution_settings, **own)
+    if settings.action_distribution is None:
+        return Gaussian(behavior, None, initial_log_std)
+    make, described = settings.target("action_distribution", BUILT_IN)
+    record = settings.records.get("action_distribution")
+    own: dict[str, Any] = {}
+    if record is None or record.initial_log_std:
+        own["initial_log_std"] = initial_log_std
+    with blamed(described, f"for {behavior.continuous} continuous parts of an action"):
+        distribution = make(behavior=behavior, settings=settings.action_distribution_settings, **own)
         if not isinstance(distribution, ActionDistribution):
-            found = type(distribution).__name__
-            raise PluginError(f"{record.described}: returned a {found}, not an ActionDistribution")
+            raise PluginError(f"{described}: returned a {type(distribution).__name__}, not an ActionDistribution")
         problem = _problem(distribution)
     if problem is not None:
-        raise PluginError(f"{record.described}: {problem}")
+        raise PluginError(f"{described}: {problem}")
     return distribution
 
 

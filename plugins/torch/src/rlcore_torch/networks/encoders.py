@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlcore import ConfigError, ObservationSpec, PluginError, UnsupportedSpace, blamed, did_you_mean
+from rlcore import ObservationSpec, PluginError, UnsupportedSpace, blamed
 from rlcore_torch.settings import NetworkSettings
 
 __all__ = ["ImageEncoder", "ResidualBlock", "image_scale"]
@@ -113,18 +113,9 @@ def make_encoder(settings: NetworkSettings, observation: ObservationSpec) -> tup
     Raises PluginError, which names the record and its plugin, if the encoder is not as :class:`EncoderSpec` describes;
     ConfigError if ``settings`` names an encoder that was not found when the configuration was loaded.
     """
-    image = observation.kind == "image"
-    name = str(settings.vis_encode_type if image else settings.vector_encode_type)
-    own = settings.vis_encode_settings if image else settings.vector_encode_settings
-    record = settings.records.get("vis_encode_type" if image else "vector_encode_type")
-    if record is None and (not image or name not in BUILT_IN):
-        raise ConfigError(
-            f"network_settings: encoder {name!r} of observation {observation.name!r} is not one of "
-            f"{', '.join(BUILT_IN)}; only a configuration that rlcore loads finds the encoders of plugins"
-            f"{did_you_mean(name, BUILT_IN)}"
-        )
-    make = BUILT_IN[name] if record is None else record.resolve()
-    described = f"encoder {name!r}" if record is None else record.described
+    key = "vis_encode" if observation.kind == "image" else "vector_encode"
+    make, described = settings.target(f"{key}_type", BUILT_IN if observation.kind == "image" else {})
+    own = getattr(settings, f"{key}_settings")
     with blamed(described, f"for observation {observation.name!r} of shape {observation.shape}"):
         encoder = make(settings=own, observation=observation, features=settings.hidden_units)
         if not isinstance(encoder, nn.Module):

@@ -32,7 +32,7 @@ from rlcore import (
 )
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
-from rlcore_torch.optimization.divergence import remedy, strength_of
+from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.policy.policy import ActorPolicy
 from rlcore_torch.ranks.torch_ranks import sum_gradients, sum_over_ranks
@@ -71,8 +71,6 @@ class MinibatchTrainer(TorchTrainer):
     """Base of the templates for off-policy and offline trainers; derive from one of those.
 
     Attributes:
-        learns_from_rewards: Whether the losses use rewards; False for imitation. A subclass may set it.
-        source: Origin of observations and rewards, for messages.
         hyperparameters: The block ``hyperparameters``.
         reader: Makes batches from rows of the buffer.
         learning_providers: The reward providers that have something to learn.
@@ -81,8 +79,6 @@ class MinibatchTrainer(TorchTrainer):
         gradient_steps: Gradient steps so far.
     """
 
-    learns_from_rewards = True
-    source = "environment"
     hyperparameters: MinibatchSettings
     reader: BatchReader
 
@@ -179,11 +175,9 @@ class MinibatchTrainer(TorchTrainer):
 
     def diverged(self, what: str) -> TrainingDiverged:
         """Return the error to raise if ``what`` is not finite."""
-        strength = strength_of(self.providers) if self.learns_from_rewards else 0.0
-        normalized = self.model.inputs.normalizer is not None
+        advice = remedy(self.reader.buffer, self.model.inputs.normalizer is not None)
         return TrainingDiverged(
-            f"behavior {self.behavior.name!r}: learning diverged in the update at step {self.steps} ({what}); "
-            f"{remedy(self.reader.buffer, normalized, strength, where=self.source)}"
+            f"behavior {self.behavior.name!r}: learning diverged in the update at step {self.steps} ({what}); {advice}"
         )
 
     # ------------------------------------------------------------ state

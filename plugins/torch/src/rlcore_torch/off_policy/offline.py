@@ -47,7 +47,6 @@ class OfflineTrainer(MinibatchTrainer):
     """
 
     hyperparameters: OfflineSettings
-    source = "recorded data"
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)

@@ -26,14 +26,12 @@ from rlcore import (
     RunContext,
     SlotShare,
     blamed,
-    call_target,
-    require_protocol,
 )
 from rlcore_torch.hookspecs import ReplaySamplerSpec
 from rlcore_torch.off_policy.priorities import importance_exponent
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import Rows, Steps, sample_rows
-from rlcore_torch.settings import OffPolicySettings, PrioritizedSamplerSettings, ReplaySamplerSettings
+from rlcore_torch.settings import OffPolicySettings, PrioritizedSamplerSettings
 
 __all__ = ["PrioritizedSampler", "ReplaySampler", "Sample", "UniformSampler"]
 
@@ -72,6 +70,11 @@ class ReplaySampler:
     uses_td_errors: bool = False
     changes_steps: bool = False
 
+    def __init__(
+        self, settings: Any = None, behavior: BehaviorSpec | None = None, run: RunContext | None = None
+    ) -> None:
+        """The target of a record: called with the block ``replay_sampler``, the agents and the run."""
+
     def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
         """Draw ``batch_size`` transitions of ``buffer``, which holds at least one.
 
@@ -97,11 +100,6 @@ class ReplaySampler:
 class UniformSampler(ReplaySampler):
     """Every stored transition is equally likely."""
 
-    @classmethod
-    def create(cls, settings: ReplaySamplerSettings, behavior: BehaviorSpec, run: RunContext) -> UniformSampler:
-        """Create the sampler: the target of its record."""
-        return cls()
-
     def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
         return Sample(buffer.sample(batch_size, generator))
 
@@ -111,16 +109,9 @@ class PrioritizedSampler(ReplaySampler):
 
     uses_td_errors = True
 
-    def __init__(self, settings: PrioritizedSamplerSettings) -> None:
+    def __init__(self, settings: PrioritizedSamplerSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         self.settings = settings
         self.priority_alpha = settings.alpha
-
-    @classmethod
-    def create(
-        cls, settings: PrioritizedSamplerSettings, behavior: BehaviorSpec, run: RunContext
-    ) -> PrioritizedSampler:
-        """Create the sampler: the target of its record."""
-        return cls(settings)
 
     def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
         beta = importance_exponent(self.settings, progress)
@@ -173,8 +164,7 @@ def create_replay_sampler(hyperparameters: OffPolicySettings, behavior: Behavior
     if settings is None:
         return UniformSampler()
     spec = run.plugins.record(ReplaySamplerSpec, settings.type)
-    sampler = call_target(spec, "ReplaySamplerSpec.target", settings=settings, behavior=behavior, run=run)
-    require_protocol(sampler, ReplaySampler, spec.described)
+    sampler: ReplaySampler = run.plugins.create(spec, settings=settings, behavior=behavior, run=run)
     if sampler.changes_steps and hyperparameters.n_steps > 1:
         raise ConfigError(
             f"must be 1 with {spec.described}, which changes single transitions, not {hyperparameters.n_steps}",

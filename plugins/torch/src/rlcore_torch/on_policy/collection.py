@@ -33,13 +33,7 @@ from rlcore_torch.networks.networks import ActorCritic, to_numpy
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.on_policy.advantages import EpisodeRewards
 from rlcore_torch.on_policy.rollout import RolloutBuffer
-from rlcore_torch.on_policy.saved_rollout import (
-    complete_rollout,
-    is_complete,
-    load_rollout,
-    require_rollout_fit,
-    rollout_state,
-)
+from rlcore_torch.on_policy.saved_rollout import load_rollout, require_rollout_fit, rollout_state
 from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.policy.policy import ActorPolicy
 from rlcore_torch.settings import OnPolicySettings
@@ -106,26 +100,20 @@ class RolloutTrainer(TorchTrainer):
         self.buffer.act(raw, choices, columns, logits)
         return self.policy.layout.actions(raw, choices)
 
+    @torch.inference_mode()
     def _remembering(
         self, batch: AgentBatch, memory: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
         """What actions are drawn with; slots that act remember what they do then."""
         size, after = self.model.memory_size, memory.copy()
         if self.model.critic is not self.model.actor:
-            after[:, size:] = self._critic_step(batch.observations, memory[:, size:])
+            raw = tuple(x.to(self.device) for x in self.model.inputs.raw(batch.observations))
+            before = torch.from_numpy(memory[:, size:]).to(self.device)
+            after[:, size:] = to_numpy(self.model.critic.step(self.model.inputs(raw), before)[1])
         drawn_with = self.policy.parameters(batch.observations, batch.action_mask, after[:, :size])
         acting = slice(None) if batch.needs_action is None else batch.needs_action
         memory[acting] = after[acting]
         return drawn_with
-
-    @torch.inference_mode()
-    def _critic_step(
-        self, observations: Mapping[str, NDArray[Any]], memory: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
-        """The next memory of the critic, [S, M] from its ``memory`` [S, M]."""
-        raw = tuple(x.to(self.device) for x in self.model.inputs.raw(observations))
-        _, after = self.model.critic.step(self.model.inputs(raw), torch.from_numpy(memory).to(self.device))
-        return to_numpy(after)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Store the transitions that closed."""
@@ -193,19 +181,16 @@ class RolloutTrainer(TorchTrainer):
         """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, for a state that does not fit."""
         self.require_fit(state)
         self._load_learned(state)
-        load_rollout(self.buffer, state["buffer"])
+        if self.memory is not None:
+            size = self.model.memory_size
+            self.memory[:, -size:] = state["memory"]["critic"]
+            self.memory[:, :size] = state["memory"]["acting"]
+        self.policy.refresh()
+        load_rollout(self.buffer, state["buffer"], self.policy.parameters, self.memory)
         self.rollout_start = self.steps - self.ranks.total(self.buffer.size)
         self._noise.load_state_dict(state["noise"])
         for name, rewards in zip(self.provider_names, self.episode_rewards, strict=True):
             fill(rewards.open, saved_mapping(state, "episode_rewards"), name)
-        critic_memory = None
-        if self.memory is not None:
-            critic_memory = state["memory"]["critic"].copy()
-            self.memory[:, -critic_memory.shape[1] :] = critic_memory
-            self.memory[:, : critic_memory.shape[1]] = state["memory"]["acting"]
-        self.policy.refresh()
-        if not is_complete(state["buffer"]):
-            complete_rollout(self.buffer, self.memory, critic_memory, self.policy.parameters, self._critic_step)
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
         """Continue with the weights, the optimizer and the generators of ``state``, and with an empty rollout."""
@@ -233,7 +218,7 @@ class RolloutTrainer(TorchTrainer):
                 f"behavior {self.behavior.name!r}: the checkpoint is of {slots} agents, this run has "
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
-        require_rollout_fit(self.buffer, buffer, self.model.memory_size)
+        require_rollout_fit(self.buffer, buffer)
         if self.memory is not None:
             memory = saved_mapping(state, "memory")
             for name in ("acting", "critic"):

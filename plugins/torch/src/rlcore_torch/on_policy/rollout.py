@@ -29,28 +29,20 @@ class RolloutBuffer:
     """Transitions of all slots since the last update."""
 
     def __init__(
-        self,
-        behavior: BehaviorSpec,
-        buffer_size: int,
-        memory_size: int = 0,
-        noise_size: int | None = None,
-        columns: int | None = None,
+        self, behavior: BehaviorSpec, buffer_size: int, memory_size: int, noise_size: int, columns: int
     ) -> None:
         """Room for ``buffer_size`` agent steps over all slots.
 
-        Each has ``memory_size`` numbers of memory, and ``columns`` numbers that its continuous parts are drawn with, by
-        default one for each part. ``noise_size`` Gaussian numbers are drawn for each step beside the buffer; by default
-        one for each part.
+        Each has ``memory_size`` numbers of memory, and ``columns`` numbers that its continuous parts are drawn with.
+        ``noise_size`` Gaussian numbers are drawn for each step beside the buffer.
         """
-        columns = behavior.continuous if columns is None else columns
         # Beside what a replay buffer has: wider choices, what actions are drawn with, noise for acting, and what an
         # update computes of each step.
-        noise = (behavior.continuous if noise_size is None else noise_size) + behavior.mask_size
-        beside = 8 * len(behavior.discrete) + 4 * (noise + columns + behavior.mask_size + memory_size) + _OF_AN_UPDATE
+        numbers = noise_size + columns + 2 * behavior.mask_size + memory_size
+        beside = 8 * len(behavior.discrete) + 4 * numbers + _OF_AN_UPDATE
         require_memory(behavior, buffer_size, beside=beside)
         slots = behavior.slots
         self.behavior = behavior
-        self.buffer_size = buffer_size
         self.rows = -(-buffer_size // slots)  # T
         shape = (self.rows, slots)
         self.seen = {
@@ -123,30 +115,42 @@ class RolloutBuffer:
         if (batch.needs_action is not None or lost) and not self.ragged:
             self._become_ragged()
             self.open[:] = True
+        if batch.aborted is not None and lost:
+            self.open[batch.aborted] = False
+            self._cut(np.flatnonzero(batch.aborted))
+        at: Any = self.row
+        slots: Any = slice(None)
+        ended = batch.ended
         if self.ragged:
-            return self._observe_ragged(batch, memory)
-        row = self.row
-        self.reward[row] = batch.reward
-        self.terminated[row] = batch.terminated
-        self.truncated[row] = batch.truncated
+            closing = self.open.copy()
+            if batch.needs_action is not None:
+                closing &= batch.needs_action | batch.terminated | batch.truncated
+            slots, ended = np.flatnonzero(closing), ended[closing[ended]]
+            at = self.cursor[slots], slots
+        self.reward[at] = batch.reward[slots]
+        self.terminated[at] = batch.terminated[slots]
+        self.truncated[at] = batch.truncated[slots]
         if batch.group_reward is not None:
-            self.group_rewards()[row] = batch.group_reward
+            self.group_rewards()[at] = batch.group_reward[slots]
         elif self.group_reward is not None:
-            self.group_reward[row] = 0.0
-        if batch.ended.size:
-            self._keep_final(np.full(len(batch.ended), row), batch.ended, batch, memory)
-        self.row = row + 1
+            self.group_reward[at] = 0.0
+        if ended.size:
+            self._keep_final(ended, batch, memory)
+        before = self.size
+        if self.ragged:
+            self.cursor[slots] += 1
+            self.open[slots] = False
+            if self.cursor.max() >= self.rows:
+                self.grow()
+        else:
+            self.row += 1
         self._write_next(batch, memory)
-        return len(self.cursor)
+        return self.size - before
 
     @property
     def size(self) -> int:
         """Closed transitions over all slots."""
         return int(self.cursor.sum()) if self.ragged else self.row * len(self.cursor)
-
-    @property
-    def full(self) -> bool:
-        return self.size >= self.buffer_size
 
     def restart(self) -> None:
         """Forgets the closed transitions; the current observation, and what was done at it, stays."""
@@ -204,11 +208,9 @@ class RolloutBuffer:
         """Return the observations that follow the first ``rows`` rows, [rows, S, *shape]: the final one if kept."""
         finals, final_seen = self.finals()
         following = {name: array[1 : rows + 1].copy() for name, array in self.observations.items()}
-        for name, array in following.items() if len(finals) else ():
-            array[finals[:, 0], finals[:, 1]] = final_seen[name]
+        for name in final_seen.keys() & following.keys():
+            following[name][finals[:, 0], finals[:, 1]] = final_seen[name]
         return following
-
-    # ------------------------------------------------------------ inside
 
     def transitions(self, layout: ActionLayout, rows: int, at: NDArray[np.bool_] | slice) -> Transitions:
         """The first ``rows`` rows for reward providers: [T, S] while all slots act together, else the N places ``at``.
@@ -233,6 +235,8 @@ class RolloutBuffer:
             following=lambda: {name: array[at] for name, array in self.next_observations(rows).items()},
         )
 
+    # ------------------------------------------------------------ inside
+
     def _write_next(self, batch: AgentBatch, memory: FloatArray | None) -> None:
         """The observations on which the slots act next."""
         at: Any = self.row
@@ -253,39 +257,10 @@ class RolloutBuffer:
         elif self.masks is not None:
             self.masks[at] = True
 
-    def _observe_ragged(self, batch: AgentBatch, memory: FloatArray | None) -> int:
-        aborted = batch.aborted
-        if aborted is not None and aborted.any():
-            self.open[aborted] = False
-            self._cut(np.flatnonzero(aborted))
-        closing = self.open.copy()
-        if batch.needs_action is not None:
-            closing &= batch.needs_action | batch.terminated | batch.truncated
-        slots = np.flatnonzero(closing)
-        rows = self.cursor[slots]
-        self.reward[rows, slots] = batch.reward[slots]
-        self.terminated[rows, slots] = batch.terminated[slots]
-        self.truncated[rows, slots] = batch.truncated[slots]
-        if batch.group_reward is not None:
-            self.group_rewards()[rows, slots] = batch.group_reward[slots]
-        elif self.group_reward is not None:
-            self.group_reward[rows, slots] = 0.0
-        ended = batch.ended[closing[batch.ended]] if batch.ended.size else batch.ended
-        if ended.size:
-            self._keep_final(self.cursor[ended], ended, batch, memory)
-        self.cursor[slots] += 1
-        self.open[slots] = False
-        if self.cursor.max() >= self.rows:
-            self.grow()
-        self._write_next(batch, memory)
-        return len(slots)
-
-    def _keep_final(
-        self, rows: NDArray[np.int64], ended: NDArray[np.intp], batch: AgentBatch, memory: FloatArray | None
-    ) -> None:
+    def _keep_final(self, ended: NDArray[np.intp], batch: AgentBatch, memory: FloatArray | None) -> None:
         if batch.final_observations is None:
             raise ValueError("an environment must give final_observations for the rows that ended")
-        self.final_rows.append(np.stack([rows, ended], axis=1))
+        self.final_rows.append(np.stack([self.lengths()[ended], ended], axis=1))
         kept = slice(None) if len(ended) == len(batch.ended) else np.isin(batch.ended, ended)
         self.final_seen.append({name: array[kept].copy() for name, array in batch.final_observations.items()})
         if memory is not None:

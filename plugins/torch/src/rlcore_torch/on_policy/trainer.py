@@ -17,7 +17,6 @@ Shapes: T rows, S slots, R reward providers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,7 +39,7 @@ from rlcore_torch.on_policy.collection import RolloutTrainer
 from rlcore_torch.on_policy.minibatch import Loss, Minibatch, Rollout, approximate_kl, standardize, standardized_parts
 from rlcore_torch.on_policy.rollout import MEMORY
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
-from rlcore_torch.optimization.divergence import remedy, strength_of
+from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.ranks.torch_ranks import gather_rows, sum_gradients
 from rlcore_torch.template import Statistic
 
@@ -71,10 +70,9 @@ class OnPolicyTrainer(RolloutTrainer):
             )
         self._most_rows = self.backend.most_rows(self.model)
         # With target_kl, whether a step follows a gradient depends on values.
-        self._captures = self.backend.cuda_graphs and self.hyperparameters.target_kl is None
-        self._steps: dict[LossFunction, Callable[[Minibatch], Loss]] = {}
-        if self._captures:
-            self._captured_step(self.loss)  # refused here where it cannot be captured
+        self._recorded: Callable[[LossFunction, Minibatch], Loss] | None = None
+        if self.backend.cuda_graphs and self.hyperparameters.target_kl is None:
+            self._recorded = self.captured(self.gradient_step)
 
     # ------------------------------------------------------------ for a subclass to implement
 
@@ -231,9 +229,7 @@ class OnPolicyTrainer(RolloutTrainer):
             kept = rollout.valid_of_all
             of_all[kept] = to_numpy(standardize(torch.from_numpy(of_all[kept]).to(self.device)))
             advantages = of_all if rollout.own_slot is None else of_all[:rows, self.share.numbers]
-        own = self._on_device(advantages)
-        rollout.exchanged = own, own._version, self._on_device(of_all).flatten()
-        return own, self._on_device(returns)
+        return self._on_device(advantages), self._on_device(returns)
 
     def minibatches(self, rollout: Rollout, advantages: Tensor, returns: Tensor) -> Iterator[Minibatch]:
         """Yield the minibatches of one pass over the rollout in random order, of which a rank has its own rows.
@@ -251,7 +247,8 @@ class OnPolicyTrainer(RolloutTrainer):
         if self.hyperparameters.advantage_normalization == "minibatch":
             everyone = shuffled.advantage
             if rollout.own_slot is not None:
-                everyone = self._advantages_of_all(rollout, advantages)[torch.from_numpy(np.concatenate(drawn))]
+                (of_all,) = self._of_all(to_numpy(advantages))
+                everyone = self._on_device(of_all.reshape(-1)[np.concatenate(drawn)])
             standardized = standardized_parts(everyone, [len(places) for places in drawn])
         for k, batch in enumerate(shuffled.split(map(len, own))):
             batch.share = len(own[k]) / len(drawn[k])
@@ -267,7 +264,7 @@ class OnPolicyTrainer(RolloutTrainer):
         With ``target_kl``, no step is taken if the KL divergence of the minibatch exceeds 1.5 times as much. A GPU
         repeats a recorded :meth:`gradient_step` where it can.
         """
-        found = self._captured_step(loss)(batch) if self._captures else self.gradient_step(loss, batch)
+        found = (self._recorded or self.gradient_step)(loss, batch)
         found.share = batch.share
         return found
 
@@ -309,11 +306,6 @@ class OnPolicyTrainer(RolloutTrainer):
 
     # ------------------------------------------------------------ inside
 
-    def _captured_step(self, loss: LossFunction) -> Callable[[Minibatch], Loss]:
-        if loss not in self._steps:
-            self._steps[loss] = self.captured(partial(self.gradient_step, loss))
-        return self._steps[loss]
-
     def _backward(self, loss: LossFunction, batch: Minibatch) -> Loss:
         """Leave the gradient of the loss in the parameters. A large minibatch is taken in pieces if the loss allows."""
         rows, most_rows = len(batch.advantage), self._most_rows
@@ -349,11 +341,10 @@ class OnPolicyTrainer(RolloutTrainer):
             log_ratio = self._on_device(np.concatenate([of_rank for _, of_rank in ranks]))
         policy, value, entropy, norm = torch.stack([*parts, norms]).mean(1).tolist()
         if not np.isfinite(policy + value + norm):
-            normalized = self.model.inputs.normalizer is not None
+            advice = remedy(self.buffer, self.model.inputs.normalizer is not None)
             raise TrainingDiverged(
                 f"behavior {self.behavior.name!r}: the loss became NaN or infinite in the update at step {self.steps} "
-                f"(policy {policy:g}, value {value:g}, gradient norm {norm:g}); "
-                f"{remedy(self.buffer, normalized, strength_of(self.providers))}"
+                f"(policy {policy:g}, value {value:g}, gradient norm {norm:g}); {advice}"
             )
         return {
             "Losses/Policy Loss": policy,
@@ -412,14 +403,6 @@ class OnPolicyTrainer(RolloutTrainer):
             for part in parts:
                 of_all[k][: len(part["arrays"][k]), part["slots"]] = part["arrays"][k]
         return of_all
-
-    def _advantages_of_all(self, rollout: Rollout, advantages: Tensor) -> Tensor:
-        """[T* * S*] of all ranks from ``advantages`` [T, S] of this rank, exchanged again only if they have changed."""
-        version = advantages._version  # PyTorch counts what is written to a tensor
-        if rollout.exchanged is None or rollout.exchanged[0] is not advantages or rollout.exchanged[1] != version:
-            (of_all,) = self._of_all(to_numpy(advantages))
-            rollout.exchanged = advantages, version, self._on_device(of_all).flatten()
-        return rollout.exchanged[2]
 
     def _at(self, rollout: Rollout) -> Any:
         """Where an array [T*, S*, ...] of all ranks has transitions."""

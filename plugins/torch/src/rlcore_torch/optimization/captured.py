@@ -30,10 +30,10 @@ Record = Callable[[Callable[[], Sequence[Tensor]]], tuple[Replay, Sequence[Tenso
 class CapturedStep(Generic[Result]):
     """A function of tensors that is recorded after a few calls, and replayed from then on.
 
-    Arguments and result are tensors, or tuples, mappings and attrs classes of tensors, numbers, text and None. There is
-    one recording for each combination of shapes and other values. The first calls of each are ordinary ones, so that
-    every call takes exactly one step. A call with anything else among its arguments, or with more combinations than
-    are kept, is an ordinary one too.
+    Arguments and result are tensors, or tuples, mappings and attrs classes of tensors, numbers, text, functions and
+    None. There is one recording for each combination of shapes and other values. The first calls of each are ordinary
+    ones, so that every call takes exactly one step. A call with anything else among its arguments, or with more
+    combinations than are kept, is an ordinary one too.
 
     Everything else that the function reads or writes must stay where it is in memory: call :meth:`forget` when
     parameters or states of optimizers were replaced.
@@ -49,7 +49,7 @@ class CapturedStep(Generic[Result]):
     def __call__(self, *arguments: Any) -> Result:
         """Call the function, or replay it. Tensors of the result are the caller's."""
         given: list[Tensor] = []
-        key = _key(arguments, given)
+        key = _flat(arguments, given)
         recording = None if key is None else self._recordings.get(key)
         if recording is None:
             if key is None or len(self._recordings) >= MOST:
@@ -59,7 +59,7 @@ class CapturedStep(Generic[Result]):
             recording.calls += 1
             return self._aside(arguments)
         if recording.replay is None:
-            self._fill(recording, arguments)
+            self._fill(recording, arguments, given)
         assert recording.replay is not None
         for mine, tensor in zip(recording.arguments, given, strict=True):
             mine.copy_(tensor)
@@ -84,16 +84,14 @@ class CapturedStep(Generic[Result]):
         current.wait_stream(side)
         return result
 
-    def _fill(self, recording: _Recording, arguments: tuple[Any, ...]) -> None:
-        given: list[Tensor] = []
-        _key(arguments, given)
+    def _fill(self, recording: _Recording, arguments: tuple[Any, ...], given: Sequence[Tensor]) -> None:
         recording.arguments = [tensor.detach().clone() for tensor in given]
         own = _with_tensors(arguments, iter(recording.arguments))
 
         def step() -> Sequence[Tensor]:
             made: list[Tensor] = []
             recording.result = self._function(*own)
-            _key(recording.result, made)
+            _flat(recording.result, made)
             return made
 
         try:
@@ -136,7 +134,7 @@ def _graph(step: Callable[[], Sequence[Tensor]]) -> tuple[Replay, Sequence[Tenso
     return graph.replay, made
 
 
-def _key(value: Any, tensors: list[Tensor]) -> Hashable | None:
+def _flat(value: Any, tensors: list[Tensor]) -> Hashable | None:
     """What a recording depends on, but for the numbers in tensors; None if it depends on something unknown.
 
     Tensors are added to ``tensors``, in the order in which :func:`_with_tensors` replaces them.
@@ -144,12 +142,12 @@ def _key(value: Any, tensors: list[Tensor]) -> Hashable | None:
     if isinstance(value, Tensor):
         tensors.append(value)
         return (tuple(value.shape), value.dtype)
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | int | float | str) or callable(value):
         return ("value", value)
     parts = _parts(value)
     if parts is None:
         return None
-    keys = [_key(part, tensors) for part in parts.values()]
+    keys = [_flat(part, tensors) for part in parts.values()]
     return None if None in keys else (type(value).__name__, tuple(parts), tuple(keys))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore import PluginError, RunStateError, blame, blamed, call_target, first_non_finite, saved_mapping
+from rlcore import PluginError, RunStateError, blamed, first_non_finite, saved_mapping
 from rlcore_torch.hookspecs import OptimizerSpec
 from rlcore_torch.optimization.optimizer import TorchOptimizer
 
@@ -52,22 +52,19 @@ class PluginOptimizer(TorchOptimizer):
         # One step on copies shows mistakes before the training, and which state a checkpoint must have.
         copies = [nn.Parameter(p.detach().clone(), p.requires_grad) for p in parameters]
         tried = TorchOptimizer(copies, learning_rate, _create(spec, settings, copies, learning_rate))
-        self._at_first = [_kinds(spec.described, tried._optimizer.state.get(p)) for p in copies]
         for p in copies:
             p.grad = torch.zeros_like(p)
         with blamed(spec.described, "in a step on copies of the parameters, with gradients of 0"):
             tried._optimizer.step()
-        self._after_a_step = [_kinds(spec.described, tried._optimizer.state.get(p)) for p in copies]
+        self._kinds = [_kinds(spec.described, tried._optimizer.state.get(p, {})) for p in copies]
         self._options = [_copied(group) for group in self._optimizer.param_groups]  # as they were at first
 
     def another(self, learning_rate: float) -> PluginOptimizer:
         return PluginOptimizer(self._spec, self._settings, self.parameters, learning_rate)
 
     def step(self) -> None:
-        try:
+        with blamed(self._spec.described, "in step"):
             self._optimizer.step()
-        except BaseException as error:
-            blame(self._spec.described, "in step", error)
 
     # ------------------------------------------------------------ state
 
@@ -85,20 +82,19 @@ class PluginOptimizer(TorchOptimizer):
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         parameters, groups = saved_mapping(state, "parameters"), saved_mapping(state, "groups")
-        for owner, saved, count in (("parameter", parameters, len(self.parameters)), ("group", groups, self._groups)):
-            unknown = [key for key in saved if key not in map(str, range(count))]
-            if unknown:
+        counts = {"parameter": len(self.parameters), "group": len(self._optimizer.param_groups)}
+        for (owner, count), saved in zip(counts.items(), (parameters, groups), strict=True):
+            if unknown := saved.keys() - set(map(str, range(count))):
                 raise RunStateError(
-                    f"the saved optimizer has a {owner} {unknown[0]} and this run's only {count}; {RESUME_ADVICE}"
+                    f"the saved optimizer has a {owner} {min(unknown)} and this run's only {count}; {RESUME_ADVICE}"
                 )
         for index, p in enumerate(self.parameters):
-            kinds, where = self._after_a_step[index], f"of parameter {index}"
-            saved = saved_mapping(parameters, str(index)) if str(index) in parameters else {}
+            if str(index) not in parameters:
+                continue
+            saved, kinds, where = saved_mapping(parameters, str(index)), self._kinds[index], f"of parameter {index}"
             # A parameter that never had a gradient may have nothing of what a step needs.
-            needed = self._at_first[index] if kinds.keys().isdisjoint(saved) else kinds
-            for name in needed:
-                if name not in saved:
-                    raise RunStateError(f"the saved optimizer has no {name} {where}; {RESUME_ADVICE}")
+            if (missing := kinds.keys() - saved.keys()) and not kinds.keys().isdisjoint(saved):
+                raise RunStateError(f"the saved optimizer has no {min(missing)} {where}; {RESUME_ADVICE}")
             for name, value in saved.items():
                 _require_value(name, value, kinds.get(name), tuple(p.shape), where)
         for key in groups:
@@ -108,7 +104,7 @@ class PluginOptimizer(TorchOptimizer):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.require_fit(state)
         for index, p in enumerate(self.parameters):
-            saved, kinds = state["parameters"].get(str(index)), self._after_a_step[index]
+            saved, kinds = state["parameters"].get(str(index)), self._kinds[index]
             if saved is None:
                 self._optimizer.state.pop(p, None)
             else:
@@ -120,22 +116,12 @@ class PluginOptimizer(TorchOptimizer):
                 del group[name]
             group |= _copied(first) | {name: _restored(value, None, device) for name, value in saved.items()}
 
-    @property
-    def _groups(self) -> int:
-        return len(self._optimizer.param_groups)
-
 
 def _create(
     spec: OptimizerSpec, settings: Any, parameters: Sequence[nn.Parameter], learning_rate: float
 ) -> torch.optim.Optimizer:
     """The optimizer that the target of ``spec`` returns; PluginError unless it has all parameters and no other."""
-    optimizer = call_target(
-        spec,
-        "OptimizerSpec.target",
-        parameters=list(parameters),
-        learning_rate=learning_rate,
-        settings=settings,
-    )
+    optimizer = spec.create(parameters=list(parameters), learning_rate=learning_rate, settings=settings)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise PluginError(f"{spec.described}: returned a {type(optimizer).__name__}, not a torch.optim.Optimizer")
     held = [id(p) for group in optimizer.param_groups for p in group["params"]]
@@ -152,12 +138,11 @@ def _create(
 # ---------------------------------------------------------------- values of a state
 
 
-def _kinds(described: str, state: Mapping[str, Any] | None) -> Kinds:
+def _kinds(described: str, state: Mapping[str, Any]) -> Kinds:
     """What the values are that an optimizer keeps for a parameter; PluginError if a checkpoint cannot have one."""
-    arrays = _arrays(described, state or {})
     return {
-        name: _Tensor(value.shape, value.dtype, (state or {})[name].device) if isinstance(value, np.ndarray) else None
-        for name, value in arrays.items()
+        name: _Tensor(value.shape, value.dtype, state[name].device) if isinstance(value, np.ndarray) else None
+        for name, value in _arrays(described, state).items()
     }
 
 

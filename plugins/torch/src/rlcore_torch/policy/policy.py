@@ -96,6 +96,7 @@ class ActorPolicy:
     def module(self) -> PolicyModule:
         """The policy as it is, as one PyTorch module: from raw observations to actions of the environment."""
         model = acting_part(self.model).requires_grad_(False)
+        Backend(self.device).prepare(model)  # plain PyTorch, which can be traced
         return PolicyModule(model, self.layout).eval()
 
     def seed(self, seed: int) -> None:
