@@ -143,5 +143,5 @@ def test_a_table_closes_its_game_if_it_cannot_be_set_up(tictactoe: Path, monkeyp
     closed: list[object] = []
     monkeypatch.setattr("rlcore_pettingzoo.table.close_quietly", closed.append)
     with pytest.raises(ConfigError, match="--seat"):
-        Table.open(tictactoe, "player_9", "last", False, 0, False)
+        Table(tictactoe, "player_9", "last", False, 0, False)
     assert [type(each).__name__ for each in closed] == ["OrderEnforcingWrapper", "TurnEnvironment"]
