@@ -152,10 +152,8 @@ def add_round_robin(
         contestants, players = {}, {}
         for name, (spec, block) in blocks.items():
             settings = _settings(context, spec)
-            opponents, record = (
-                fixed_opponents(spec, blocks, context),
-                saved.plugins.record(TrainerSpec, settings.trainer_type),
-            )
+            opponents = fixed_opponents(spec, blocks, context)
+            record = saved.plugins.record(TrainerSpec, settings.trainer_type)
             contestants[name] = ghost_around(
                 Contestants, record, settings, context, controller, spec, block, LATEST, opponents
             )
