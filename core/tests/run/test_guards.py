@@ -206,9 +206,11 @@ def test_an_environment_that_never_ends_an_episode_is_warned_of_once(
 ) -> None:
     monkeypatch.setattr(rlcore.run.behaviors.behavior, "ENDLESS_STEPS", 30)
     train(Steering(ends), checkpoint_interval=1000)
-    found = [text for text in caplog.messages if "no episode ended within" in text]
+    found = [text for text in caplog.messages if "no episode ended in the last" in text]
     assert len(found) == warned
-    assert all("behavior 'Agent': no episode ended within" in text and "max_episode_steps" in text for text in found)
+    assert all(
+        "behavior 'Agent': no episode ended in the last" in text and "max_episode_steps" in text for text in found
+    )
 
 
 # ---------------------------------------------------------------- environments that hang

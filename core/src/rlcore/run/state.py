@@ -53,10 +53,6 @@ class RunState:
         return sum(behavior.steps for behavior in self.behaviors.values())
 
     @property
-    def all_reached_max_steps(self) -> bool:
-        return all(behavior.steps >= behavior.settings.max_steps for behavior in self.behaviors.values())
-
-    @property
     def ending(self) -> bool:
         """Whether every behavior has reached its ``max_steps``, except for those that :attr:`idle` says."""
         idle = self.idle
@@ -89,8 +85,6 @@ class RunState:
         """Start the first episode of every environment."""
         if self.environment is not None:
             self._begin_episodes(self.environment, np.zeros(self.environment.num_envs, np.int64))
-        for behavior in self.behaviors.values():
-            behavior.finished_at_cut = (0, 0)
 
     def reset(self) -> None:
         """Start the next episode of every environment; open episodes bootstrap as if truncated."""
@@ -110,16 +104,10 @@ class RunState:
             with blamed(trainer_named(behavior), "in begin"):
                 behavior.begin(batch)
 
-    def settle_episodes(self) -> list[BehaviorRun]:
-        """Start new episodes before a checkpoint, unless the environment can save itself.
-
-        Returns the behaviors of which no episode has ended by itself during a checkpoint interval.
-        """
-        if self.environment is None or isinstance(self.environment, SavesState):
-            return []
-        hidden = [behavior for behavior in self.behaviors.values() if behavior.cut()]
-        self.reset()
-        return hidden
+    def settle_episodes(self) -> None:
+        """Start new episodes before a checkpoint, unless the environment can save itself."""
+        if not isinstance(self.environment, SavesState):
+            self.reset()
 
     # ------------------------------------------------------------ checkpoints
 
