@@ -136,11 +136,11 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
     directory, store, ranks = run.directory, run.store, training.context.ranks
     if saved is None:
         _load_from_other_runs(training)
-        state.begin()
+        state.begin_episodes(0)
     elif context.inference:
         state.load_policies(saved, directory.path)
         store.restore_status(context)
-        state.begin()
+        state.begin_episodes(0)
     else:
         saved_by, of_other_ranks = _number_of_ranks(saved), OF_RANKS in saved["run"]
         if of_other_ranks:

@@ -21,7 +21,7 @@ from typing import Any, Self
 import attrs
 
 from rlcore.contracts.curriculum import LessonChange
-from rlcore.contracts.environment import ReportsStats
+from rlcore.contracts.environment import ReportsStats, SavesState
 from rlcore.contracts.results import BehaviorResult, EvaluationResult
 from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary, StatsWindow
 from rlcore.errors import PluginError, RanksFailed
@@ -262,13 +262,14 @@ class Boundaries:
         self._context.ranks.settle()
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
             # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
-            if store.saved_step != state.steps:
-                state.settle_episodes()
-            captured = state.capture(self.evaluation.state_dict(), self.wall_seconds())
-            captured["run"] |= {
+            if store.saved_step != state.steps and not isinstance(state.environment, SavesState):
+                state.begin_episodes()
+            captured = state.capture({
+                "evaluation": self.evaluation.state_dict(),
+                "wall_seconds": self.wall_seconds(),
                 "overdue": self.evaluation.overdue,
-                "resume": promise_of(self._context, self._state).to_json(),
-            }
+                "resume": promise_of(self._context, state).to_json(),
+            })  # fmt: skip
             captured = self._context.ranks.save_state(captured)
             parameters = {} if state.curricula is None else state.curricula.status()
             settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
