@@ -133,7 +133,7 @@ class RunState:
         """Restore everything that :meth:`capture` saved. ``where`` is the run directory, for messages."""
         state, environment, curricula = saved["run"], self.environment, self.curricula
         checkpoint = _checkpoint_in(state, where)
-        self._require_alike(state, where, "behaviors", "environment.num_envs", "environment_parameters")
+        self._require_alike(state, where, "behaviors", "environments (environment.num_envs)", "environment_parameters")
         for name, behavior in self.behaviors.items():
             _require_sections(saved[name], behavior, where)
         if curricula is not None:
@@ -220,7 +220,7 @@ class RunState:
         names = [] if then is None else [name for each in then["curricula"].values() for name in each["parameters"]]
         found: dict[str, tuple[Iterable[Any], Iterable[Any]]] = {
             "behaviors": (state["behaviors"], self.behaviors),
-            "environment.num_envs": (
+            "environments (environment.num_envs)": (
                 () if state["episodes"] is None else (np.size(state["episodes"]),),
                 () if environment is None else (environment.num_envs,),
             ),
