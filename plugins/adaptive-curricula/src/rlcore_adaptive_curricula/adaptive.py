@@ -163,7 +163,7 @@ class AdaptiveCurriculum(Generic[Settings]):
 
 
 class Part:
-    """What a curriculum knows of one parameter. Its draws follow after ``block.refresh`` more episodes."""
+    """The knowledge of a curriculum about one parameter. Its draws follow after ``block.refresh`` more episodes."""
 
     shaping: ClassVar[tuple[str, ...]]  # the settings that define the meaning of the state
 
