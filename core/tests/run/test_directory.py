@@ -139,20 +139,18 @@ def test_no_link_leads_to_the_files_of_another_run(make_run: Any, files: Any, na
 def test_checkpoints_behind_a_link_are_not_lost(make_run: Any, files: Any, tmp_path: Path) -> None:
     """A disk of its own for checkpoints, mounted or not."""
     make_run().train()
-    shutil.move(files().path / "checkpoints", tmp_path / "disk")
-    (files().path / "checkpoints").symlink_to(tmp_path / "disk")
-    before = sorted(str(path) for path in (tmp_path / "disk").rglob("*"))
-    shutil.move(tmp_path / "disk", tmp_path / "elsewhere")
-    with pytest.raises(RunStateError, match="this run has no checkpoint; train it first"):
-        make_run({"checkpoint_settings.inference": True}).train()
-    with pytest.raises(RunStateError, match="this run is over, and its checkpoints are gone"):
-        make_run().train()
-    (files().path / "result.json").unlink()
-    with pytest.raises(RunStateError, match="holds checkpoints, which rlcore did not write"):
-        make_run().train()
-    shutil.move(tmp_path / "elsewhere", tmp_path / "disk")
+    disk, checkpoints = tmp_path / "disk", files().path / "checkpoints"
+    shutil.move(checkpoints, disk)
+    checkpoints.symlink_to(tmp_path / "not mounted")
+    for gone, message in (("", "its checkpoints are gone"), ("result.json", "holds checkpoints, which rlcore did not")):
+        (files().path / gone).is_file() and (files().path / gone).unlink()
+        with pytest.raises(RunStateError, match=message):
+            make_run().train()
+    checkpoints.unlink()
+    checkpoints.symlink_to(disk)
+    before = sorted(str(path) for path in disk.rglob("*"))
     make_run(FORCE).train()
-    assert sorted(str(path) for path in (tmp_path / "disk").rglob("*")) == before
+    assert sorted(str(path) for path in disk.rglob("*")) == before
     assert (files("run.replaced").path / "checkpoints").is_symlink()
 
 

@@ -382,19 +382,15 @@ def rotate(
     checkpoint of a later step is damaged, since the run was resumed from an older one; it stays until the run saves
     that step again. Damaged checkpoints do not count towards ``keep``, and held ones only if they are among the newest.
     """
-    holds = CheckpointHolds() if holds is None else holds
     found = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
-    stay: list[Checkpoint] = []
-    for checkpoint in reversed(found):
-        if keep > 0 and len(stay) == keep:
-            old = [each for each in found if each.step <= checkpoint.step]
-            with holds.unheld([each.step for each in old]) as unheld:
-                removed = [each for each in old if each.step in unheld]
-                remove_checkpoints(directory, removed)
-            return [each for each in old if each not in removed and is_intact(each)] + stay[::-1], removed
-        if is_intact(checkpoint):
-            stay.append(checkpoint)
-    return stay[::-1], []
+    intact = [checkpoint for checkpoint in found if is_intact(checkpoint)]
+    if keep <= 0 or len(intact) < keep:
+        return intact, []
+    old = [checkpoint for checkpoint in found if checkpoint.step < intact[-keep].step]
+    with (holds or CheckpointHolds()).unheld([each.step for each in old]) as unheld:
+        removed = [each for each in old if each.step in unheld]
+        remove_checkpoints(directory, removed)
+    return [each for each in intact if each not in removed], removed
 
 
 # ---------------------------------------------------------------- best evaluation
