@@ -34,8 +34,6 @@ COMMANDS = {
     "plugins",
     cls=LazyGroup,
     lazy=COMMANDS,
-    fallback="rlcore.cli.commands:plugin_command",
-    others="rlcore.cli.commands:listed_commands",
     within="plugins",
 )
 def plugins_command() -> None:
