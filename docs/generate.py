@@ -44,7 +44,6 @@ from rlcore import (
     hookspecs,
     load_plugins,
 )
-from rlcore.hookspecs import registered
 from rlcore.plugins.contract import Contract, contracts
 from rlcore.settings.fields import default_of, field_types, settings_fields
 from rlcore_torch import BehavioralCloningSettings, CriticSettings, MemorySettings, NetworkSettings
@@ -278,7 +277,7 @@ def _records() -> Iterator[str]:
     hooks = [getattr(hookspecs, hook.name) for hook in HOOKS]
     for _, module in added_hooks():
         hooks += [each for name, each in inspect.getmembers(module, inspect.isfunction) if name.startswith("rlcore_")]
-    for record in chain.from_iterable(map(registered, hooks)):
+    for record in chain.from_iterable(getattr(hook, "rlcore_registry", ()) for hook in hooks):
         yield from ("", f"### {record.__name__}", "", prose(inspect.getdoc(record) or ""), "")
         yield from ("| field | default |", "|---|---|")
         for attribute in attrs.fields(record):

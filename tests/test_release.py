@@ -21,7 +21,7 @@ def copy(tmp_path: Path) -> Path:
     """The files with a version or a bound, and the pages, in another directory."""
     root = tmp_path / "root"
     paths = [ROOT / "pyproject.toml", ROOT / release.VERSION_FILE, *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
-    paths += [ROOT / "core/src/rlcore/plugins/doctor.py", *ROOT.glob("examples/*/pyproject.toml")]
+    paths += [ROOT / "plugins/devkit/src/rlcore_devkit/doctor.py", *ROOT.glob("examples/*/pyproject.toml")]
     paths += [each.directory / name for each in MEMBERS for name in ("pyproject.toml", "CHANGELOG.md")]
     for path in paths:
         to = root / path.relative_to(ROOT)

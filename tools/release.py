@@ -38,7 +38,7 @@ PROJECT_VERSION = re.compile(r'(?m)^(version = ")([^"]+)(")$')
 BOUND = re.compile(r"(\brlcore(?:-[a-z]+)*(?:\[[a-z,_-]+\])?)>=\d+\.\d+,<\d+\.\d+")
 CHANGELOG_HEADING = re.compile(r"(?m)^## (\S+)(.*)$")
 # Files whose text shows the bounds to authors of plugins.
-SHOWN = ("*.md", "core/src/rlcore/plugins/doctor.py")
+SHOWN = ("*.md", "plugins/devkit/src/rlcore_devkit/doctor.py")
 TRAINING = """\
 environment: {type: gymnasium, id: CartPole-v1, num_envs: 4}
 behaviors: {CartPole: {trainer_type: ppo, max_steps: 4096, hyperparameters: {buffer_size: 1024}}}
@@ -250,10 +250,11 @@ def smoke(root: Path, out: Path, extras: Sequence[str]) -> None:
         place = Path(made)
         venv.create(place / "venv", with_pip=True)
         python = next((place / "venv").glob("[bS]*/python*")).parent / ("python.exe" if os.name == "nt" else "python")
-        wanted = f"rlcore[{','.join(extras)}]" if extras else "rlcore"
+        wanted = (f"rlcore[{','.join(extras)}]" if extras else "rlcore", "rlcore-devkit")  # which has the doctor
+        pinned = [f"{name}=={version_of(root)}" for name in wanted]
         links = [f"--find-links={folder.resolve()}" for folder in (out / CORE, out / PLUGINS)]
         constraints = ["-c", root / "constraints.txt"]
-        run([python, "-m", "pip", "install", "-q", *constraints, *links, f"{wanted}=={version_of(root)}"], cwd=place)
+        run([python, "-m", "pip", "install", "-q", *constraints, *links, *pinned], cwd=place)
         run([python, "-m", "pip", "check"], cwd=place)
         command = [python, "-m", "rlcore.cli.main"]
         run([*command, "plugins", "doctor"], cwd=place)

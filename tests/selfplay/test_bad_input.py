@@ -113,7 +113,7 @@ def test_without_the_plugin_or_with_two_that_claim_the_block(run_rlcore: RunRlco
     path = file(ONE, ("[selfplay_games]", "[selfplay_games, rival_ghost.py]"))
     (path.parent / "rival_ghost.py").write_text(RIVAL)
     message = (
-        "c.yaml:10: behaviors.Player.self_play: the block of a behavior 'self_play' is claimed by plugin "
+        "c.yaml:10: behaviors.Player.self_play: block of a behavior 'self_play' is provided by plugin "
         "'rival_ghost' (local) and plugin 'ghost' (rlcore-ghost 0.1.0); turn one of them off with -p "
         "no:module:rival_ghost.py or -p no:rlcore-ghost/ghost"
     )

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from made_once import made_once
 
-from rlcore import Run, SavedRun, read_checkpoint
+from rlcore import Run, SavedRun, TrainerSpec, read_checkpoint
 from rlcore.cli.main import main
 from rlcore_ghost.ratings.round_robin import RoundRobin, add_round_robin
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY, Matches, MatchLog
@@ -125,8 +125,8 @@ def test_snapshots_play_under_their_own_names(trained: Callable[..., Path]) -> N
     saved, pool = SavedRun.open(run, allow_local=True), read_checkpoint(run).trainers["Player"]["self_play"]
     spec = saved.specs["Player"]
     settings = saved.config.behaviors["Player"]
-    record = saved.plugins.trainer(settings.trainer_type)
-    trainer = saved.plugins.create_trainer(record, settings, spec, saved.context, without="ghost")
+    record = saved.plugins.record(TrainerSpec, settings.trainer_type)
+    trainer = saved.plugins.create(record, settings=settings, behavior=spec, run=saved.context, without="ghost")
     seen = {"constant": np.ones((20_000, 1), np.float32)}
     mixed = {}
     for entry in pool["snapshots"].values():

@@ -8,7 +8,7 @@ from typing import Any
 from recorded import recorded
 from small_runs import data
 
-from rlcore import RunContext, config_from_mapping, load_plugins
+from rlcore import EnvironmentSpec, RunContext, config_from_mapping, load_plugins
 
 RUNS = data("fault_runs")
 DUELS = {"local": [str(Path(__file__).with_name("duels.py"))]}
@@ -34,5 +34,5 @@ def record_cartpole(path: Path) -> None:
     config = config_from_mapping(document, plugins)
     assert config.environment is not None
     context = RunContext(config, plugins, path.parent, seed=1, num_envs=1)
-    environment = plugins.create_environment(plugins.environment("gymnasium"), config.environment, context)
+    environment = plugins.create(plugins.record(EnvironmentSpec, "gymnasium"), settings=config.environment, run=context)
     recorded(path, environment, 1500)

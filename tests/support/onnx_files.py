@@ -16,6 +16,7 @@ from rlcore import (
     BehaviorSpec,
     ExportAbout,
     Exporter,
+    ExporterSpec,
     RunConfig,
     RunContext,
     load_plugins,
@@ -52,9 +53,10 @@ class ExportedPolicy:
 def exporter(directory: Path, **settings: Any) -> Exporter:
     """The exporter with the block ``export.onnx``."""
     plugins = load_plugins(selection_from(None, {}, (), False, used=(EXPORTER,)))
-    spec = plugins.exporter(EXPORTER)
+    spec = plugins.record(ExporterSpec, EXPORTER)
     run = RunContext(RunConfig(behaviors={"Walker": BehaviorSettings()}), plugins, directory, 1, 1)
-    return plugins.create_exporter(spec, checked_block(spec, settings), run)
+    created: Exporter = plugins.create(spec, settings=checked_block(spec, settings), run=run)
+    return created
 
 
 def export(kind: str, directory: Path, profile: str = "generic", seed: int = 1) -> ExportedPolicy:

@@ -148,11 +148,11 @@ from .hookspecs import hookimpl as hookimpl
 from .hookspecs import hookspec as hookspec
 from .hookspecs import registry_of as registry_of
 from .plugins.call import Plugins as Plugins
+from .plugins.call import inspect_plugins as inspect_plugins
 from .plugins.call import load_plugins as load_plugins
 from .plugins.context import CheckpointHold as CheckpointHold
 from .plugins.context import Purpose as Purpose
 from .plugins.context import RunContext as RunContext
-from .plugins.context import RunPlugins as RunPlugins
 from .plugins.context import StashKey as StashKey
 from .plugins.context import Stop as Stop
 from .plugins.context import StopRequests as StopRequests
@@ -162,11 +162,12 @@ from .plugins.discover import PLUGIN_NAME as PLUGIN_NAME
 from .plugins.discover import Plugin as Plugin
 from .plugins.failures import blame as blame
 from .plugins.failures import blamed as blamed
+from .plugins.failures import require_protocol as require_protocol
 from .plugins.manager import HookManager as HookManager
 from .plugins.registry import Registry as Registry
-from .plugins.registry import call_target as call_target
-from .plugins.registry import require_protocol as require_protocol
+from .plugins.registry import clash as clash
 from .plugins.select import Selection as Selection
+from .plugins.select import obstacles as obstacles
 from .plugins.select import selection_from as selection_from
 from .records import BehaviorSection as BehaviorSection
 from .records import CommandSpec as CommandSpec

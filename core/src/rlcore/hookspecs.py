@@ -61,7 +61,8 @@ if TYPE_CHECKING:
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatSummary, StatsWriter
     from rlcore.contracts.trainer import Trainer
-    from rlcore.plugins.context import RunContext, RunPlugins, StopRequests
+    from rlcore.plugins.context import RunContext, StopRequests
+    from rlcore.plugins.registry import Registry
     from rlcore.settings.blocks import BehaviorSettings, EnvironmentSettings, RunConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -115,16 +116,12 @@ def registry_of(*record_classes: type[Record]) -> Callable[[F], F]:
     return mark
 
 
-def registered(specification: Any) -> tuple[type[Record], ...]:
-    """The classes of records of a hook that :func:`registry_of` specified; empty for other hooks."""
-    return getattr(specification, "rlcore_registry", ())
-
-
 def _hook(kind: HookKind, **about: Any) -> Callable[[F], F]:
     """Specify a hook of rlcore's own; ``about`` has the other fields of its :class:`HookInfo`."""
 
     def mark(function: F) -> F:
-        _HOOKS.append(HookInfo(function.__name__, kind, **about))
+        function.rlcore_hook = HookInfo(function.__name__, kind, **about)  # type: ignore[attr-defined]
+        _HOOKS.append(function.rlcore_hook)  # type: ignore[attr-defined]
         return hookspec(firstresult=kind == "factory")(function)
 
     return mark
@@ -227,7 +224,7 @@ def rlcore_create_trainer(
     trainers of the policies that it plays. Core's own answer imports
     ``spec.target`` and calls it with ``settings``, ``behavior`` and ``run``, by keyword. A wrapper may return another
     trainer that wraps the one that it received. To give the inner trainer another ``BehaviorSpec`` or other settings,
-    do not wrap: return None, or a trainer around ``run.plugins.create_trainer(spec, settings, other, run,
+    do not wrap: return None, or a trainer around ``run.plugins.create(spec, settings=settings, behavior=other, run=run,
     without="my-plugin")``, for which all plugins but this one are asked. ``behavior.take(slots)`` is that of some
     slots, :class:`rlcore.TrainerWrapper` a base for trainers around trainers; one that works in a run of
     several ranks says so with ``learns_in_ranks``.
@@ -268,7 +265,7 @@ def rlcore_create_environment(
 
 
 @_hook("factory")
-def rlcore_create_ranks(launch: Launch, config: RunConfig, plugins: RunPlugins, stops: StopRequests) -> Ranks | None:
+def rlcore_create_ranks(launch: Launch, config: RunConfig, plugins: Registry, stops: StopRequests) -> Ranks | None:
     """Meet the other processes of a run that ``torchrun`` started, and return the exchange between them.
 
     Called once per run in each of several processes, before anything is created. ``launch`` says which of them this one
@@ -279,7 +276,7 @@ def rlcore_create_ranks(launch: Launch, config: RunConfig, plugins: RunPlugins, 
 
 
 @_hook("factory")
-def rlcore_create_recordings(plugins: RunPlugins) -> Recordings | None:
+def rlcore_create_recordings(plugins: Registry) -> Recordings | None:
     """Create what reads recorded episodes and records them, with all formats that ``plugins`` have.
 
     Called once for each recording that a trainer, a reward or a run without an environment asks for, and once in

@@ -1,8 +1,8 @@
 """The records that registry hooks return.
 
 A record names heavy code by a string, ``"package.module:Name"``, so that listing plugins imports neither torch nor
-numpy. :meth:`Record.resolve` imports it on first use. A target is called with keyword arguments: some of ``settings``,
-``behavior`` and ``run``. The docstring of the record's class says which.
+numpy. :meth:`Record.resolve` imports it on first use. :meth:`rlcore.Plugins.create` calls a target with keyword
+arguments: some of ``settings``, ``behavior`` and ``run``. The docstring of the record's class says which.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]+)+")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
-def _named(pattern: re.Pattern[str]) -> Any:
-    """The validator of names that match a pattern."""
+def _matching(pattern: re.Pattern[str]) -> Any:
+    """The validator of texts that match a pattern."""
 
     def check(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
         if not isinstance(value, str) or not pattern.fullmatch(value):
-            raise ValueError(f"{type(record).__name__}: name {value!r} must match {pattern.pattern}")
+            raise ValueError(f"{type(record).__name__}: {attribute.name} {value!r} must match {pattern.pattern}")
 
     return check
 
@@ -64,6 +64,8 @@ class Record:
         kind: The word for such a record in ``rlcore plugins list --provides``.
         called: The word in messages if it differs from ``kind``.
         key: The configuration key or command-line option that names such a record.
+        hook: The hook that creates what such a record describes; empty if only its target does.
+        protocol: The contract that this must fit, as ``"package.module:Name"``; empty if it is not checked.
         name: The name that a configuration uses: letters, digits, dashes and underscores.
         target: The code, as ``"package.module:Name"``; imported on first use.
         summary: One sentence for ``rlcore plugins list --provides``.
@@ -76,8 +78,10 @@ class Record:
     kind: ClassVar[str] = "record"
     called: ClassVar[str] = ""
     key: ClassVar[str] = ""
+    hook: ClassVar[str] = ""
+    protocol: ClassVar[str] = ""
 
-    name: str = attrs.field(validator=_named(_NAME))
+    name: str = attrs.field(validator=_matching(_NAME))
     target: str = attrs.field(validator=check_target)
     summary: str = ""
     formerly: str | None = None
@@ -113,6 +117,26 @@ class Record:
                 raise PluginError(f"{self.described}: {module} has no {path!r}{renamed(error)}") from None
         return target
 
+    def create(self, **arguments: Any) -> Any:
+        """Import the target, call it with ``arguments``, and check its answer against ``protocol``.
+
+        Raises PluginError, naming this record and its plugin. :meth:`rlcore.Plugins.create` asks other plugins too.
+        """
+        from rlcore.plugins.failures import blamed
+
+        target = self.resolve()
+        with blamed(self.described, f"in {self.hook or f'{type(self).__name__}.target'}"):
+            created = target(**arguments)
+        self.require(created, self.described)
+        return created
+
+    def require(self, created: object, described: str) -> None:
+        """Raise PluginError unless what ``described`` returned fits ``protocol``."""
+        from rlcore.plugins.failures import require_protocol
+
+        if self.protocol:
+            require_protocol(created, self.resolve("protocol"), described)
+
 
 @attrs.frozen(kw_only=True)
 class TrainerSpec(Record):
@@ -144,6 +168,8 @@ class TrainerSpec(Record):
 
     kind: ClassVar[str] = "trainer"
     key: ClassVar[str] = "trainer_type"
+    hook: ClassVar[str] = "rlcore_create_trainer"
+    protocol: ClassVar[str] = "rlcore.contracts.trainer:Trainer"
 
     settings: str = attrs.field(validator=check_target)
     network: str = attrs.field(default="rlcore.settings:PolicySettings", validator=check_target)
@@ -173,6 +199,8 @@ class RewardProviderSpec(Record):
     kind: ClassVar[str] = "reward"
     called: ClassVar[str] = "reward provider"
     key: ClassVar[str] = "reward_signals"
+    hook: ClassVar[str] = "rlcore_create_reward_provider"
+    protocol: ClassVar[str] = "rlcore.contracts.rewards:RewardProvider"
 
     settings: str = attrs.field(validator=check_target)
     ranks: bool = False
@@ -196,6 +224,8 @@ class StatsWriterSpec(Record):
     kind: ClassVar[str] = "writer"
     called: ClassVar[str] = "statistics writer"
     key: ClassVar[str] = "stats"
+    hook: ClassVar[str] = "rlcore_create_stats_writer"
+    protocol: ClassVar[str] = "rlcore.contracts.stats:StatsWriter"
 
     settings: str | None = attrs.field(default=None, validator=check_target)
     default_on: bool = False
@@ -225,6 +255,8 @@ class EnvironmentSpec(Record):
 
     kind: ClassVar[str] = "environment"
     key: ClassVar[str] = "environment.type"
+    hook: ClassVar[str] = "rlcore_create_environment"
+    protocol: ClassVar[str] = "rlcore.contracts.environment:Environment"
 
     settings: str | None = attrs.field(default=None, validator=check_target)
     parameters: str | None = attrs.field(default=None, validator=check_target)
@@ -248,6 +280,7 @@ class CurriculumSpec(Record):
 
     kind: ClassVar[str] = "curriculum"
     key: ClassVar[str] = "curriculum.type"
+    protocol: ClassVar[str] = "rlcore.contracts.curriculum:Curriculum"
 
     settings: str = attrs.field(validator=check_target)
 
@@ -266,15 +299,9 @@ class ExecutorSpec(Record):
 
     kind: ClassVar[str] = "executor"
     key: ClassVar[str] = "environment.workers.executor"
+    protocol: ClassVar[str] = "rlcore.contracts.environment:Environment"
 
     settings: str = attrs.field(validator=check_target)
-
-
-def _check_suffix(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
-    if not isinstance(value, str) or not _SUFFIX.fullmatch(value):
-        raise ValueError(
-            f"ExporterSpec {record.name!r}: suffix {value!r} must be an ending of file names such as '.onnx'"
-        )
 
 
 @attrs.frozen(kw_only=True)
@@ -293,9 +320,10 @@ class ExporterSpec(Record):
 
     kind: ClassVar[str] = "exporter"
     key: ClassVar[str] = "export"
+    protocol: ClassVar[str] = "rlcore.contracts.policy:Exporter"
 
     settings: str = attrs.field(default="rlcore.settings:ExportSettings", validator=check_target)
-    suffix: str = attrs.field(validator=_check_suffix)
+    suffix: str = attrs.field(validator=_matching(_SUFFIX))
 
 
 @attrs.frozen(kw_only=True)
@@ -308,7 +336,7 @@ class CommandSpec(Record):
     kind: ClassVar[str] = "command"
     key: ClassVar[str] = "rlcore"
 
-    name: str = attrs.field(validator=_named(_COMMAND))
+    name: str = attrs.field(validator=_matching(_COMMAND))
 
 
 @attrs.frozen(kw_only=True)
@@ -323,11 +351,6 @@ class KeyHints(Record):
     """
 
     kind: ClassVar[str] = "hints"
-
-
-def _check_path(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
-    if not isinstance(value, str) or not _PATH.fullmatch(value):
-        raise ValueError(f"{type(record).__name__} {record.name!r}: sets {value!r} must be a key such as 'acme.team'")
 
 
 @attrs.frozen(kw_only=True)
@@ -349,9 +372,9 @@ class RunOptionSpec(Record):
     kind: ClassVar[str] = "option"
     key: ClassVar[str] = "rlcore run"
 
-    name: str = attrs.field(validator=_named(_OPTION))
+    name: str = attrs.field(validator=_matching(_OPTION))
     target: str = attrs.field(default="", init=False)
-    sets: str = attrs.field(validator=_check_path)
+    sets: str = attrs.field(validator=_matching(_PATH))
     flag: bool = False
 
     @property
@@ -399,6 +422,7 @@ class EvaluationSection(Record):
     kind: ClassVar[str] = "evaluation"
     called: ClassVar[str] = "key of evaluations"
     key: ClassVar[str] = "evaluation"
+    protocol: ClassVar[str] = "rlcore.contracts.results:EvaluationPlan"
 
     settings: str = attrs.field(validator=check_target)
 
@@ -415,5 +439,6 @@ class ConfigSection(Record):
     """
 
     kind: ClassVar[str] = "section"
+    called: ClassVar[str] = "configuration section"
 
     affects_learning: bool = True

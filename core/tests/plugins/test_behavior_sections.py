@@ -51,5 +51,5 @@ def test_a_key_of_cores_cannot_be_claimed(bare: Plugins, key: str) -> None:
             return [BehaviorSection(name=key, target="a:b")]
 
     bare.register(Greedy(), "greedy", "acme-greedy", "1")
-    with pytest.raises(PluginError, match=rf"acme-greedy 1\): the key of a behavior '{key}' is core's own"):
+    with pytest.raises(PluginError, match=rf"acme-greedy 1\): the block of a behavior '{key}' is core's own"):
         load(bare, "behaviors: {A: {}}")

@@ -10,7 +10,17 @@ from unittest.mock import patch
 import attrs
 import pytest
 
-from rlcore import CurriculumSpec, Plugin, Plugins, Selection, TrainerSpec, hookimpl, load_plugins, selection_from
+from rlcore import (
+    CurriculumSpec,
+    Plugin,
+    Plugins,
+    Selection,
+    StatsWriterSpec,
+    TrainerSpec,
+    hookimpl,
+    load_plugins,
+    selection_from,
+)
 from rlcore.errors import ConfigError, NotInstalled, PluginError
 from rlcore.settings import PluginSettings, RunConfig
 from rlcore_devkit.fixtures import InstallPlugin
@@ -28,10 +38,10 @@ PluginOf = Callable[..., object]
 
 def test_an_unknown_name_says_what_is_allowed_and_what_is_near(plugins: Plugins, plugin_of: PluginOf) -> None:
     with pytest.raises(ConfigError, match=r"no trainer is installed; pip install rlcore-ppo$"):
-        plugins.trainer("ppo")
+        plugins.record(TrainerSpec, "ppo")
     plugins.register(plugin_of(PPO, TrainerSpec(name="sac", target="a:b", settings="a:b")), "two", "acme-two", "1")
     with pytest.raises(ConfigError) as caught:
-        plugins.trainer("pp0")
+        plugins.record(TrainerSpec, "pp0")
     assert str(caught.value) == "unknown trainer 'pp0'; allowed: ppo, sac; did you mean 'ppo'?"
 
 
@@ -39,7 +49,7 @@ def test_an_unknown_name_mentions_plugins_that_were_refused_or_are_off(installed
     installed_plugin("broken", "acme-broken", "0.4", "import a_module_that_is_absent\n")
     installed_plugin("quiet", "acme-quiet", "2", "")
     with pytest.raises(ConfigError) as caught:
-        load_plugins(selection_from(None, {}, ["no:quiet"], False)).trainer("dreamer")
+        load_plugins(selection_from(None, {}, ["no:quiet"], False)).record(TrainerSpec, "dreamer")
     assert "turned off: plugin 'quiet' (acme-quiet 2)" in str(caught.value)
     assert "plugin 'broken' (acme-broken 0.4) failed to load: ModuleNotFoundError" in str(caught.value)
 
@@ -51,10 +61,10 @@ def test_two_owners_of_a_name_are_an_error_only_where_the_bare_name_is_used(
     plugins.register(plugin_of(PPO), "acme", "Acme.PPO", "1.0")
     one, two = plugins.records("trainer")
     assert one != two
-    assert plugins.trainer("acme-ppo/ppo").described == "trainer 'ppo' of plugin 'acme' (Acme.PPO 1.0)"
-    assert plugins.trainer("rlcore-ppo/ppo").described == "trainer 'ppo' of plugin 'ppo' (rlcore-ppo 0.1.0)"
+    assert plugins.record(TrainerSpec, "acme-ppo/ppo").described == "trainer 'ppo' of plugin 'acme' (Acme.PPO 1.0)"
+    assert plugins.record(TrainerSpec, "rlcore-ppo/ppo").described == "trainer 'ppo' of plugin 'ppo' (rlcore-ppo 0.1.0)"
     with pytest.raises(PluginError) as caught:
-        plugins.trainer("ppo")
+        plugins.record(TrainerSpec, "ppo")
     assert str(caught.value) == (
         "trainer 'ppo' is provided by plugin 'acme' (Acme.PPO 1.0) and plugin 'ppo' (rlcore-ppo 0.1.0); "
         "write trainer_type: Acme.PPO/ppo or rlcore-ppo/ppo"
@@ -116,7 +126,7 @@ def test_installing_a_strangers_package_never_turns_a_writer_on_and_naming_it_do
 ) -> None:
     installed_plugin("cloud", distribution, "1", WRITES)
     installed_plugin("top", "acme-top", "1", "from rlcore import hookimpl\n", requires=[distribution])
-    assert load_plugins(selection).stats_writer(f"{distribution}/cloud").default_on is honored
+    assert load_plugins(selection).record(StatsWriterSpec, f"{distribution}/cloud").default_on is honored
 
 
 # ---------------------------------------------------------------- notifications and checks
@@ -153,9 +163,9 @@ def test_one_plugins_failure_neither_stops_the_run_nor_reaches_the_others(plugin
     plugins.register(Hears(ValueError("not today")), "bad", "acme-bad", "0.4")
     plugins.register(Hears(ConfigError("too late")), "late", "acme-late", "1")
     plugins.register(after, "after")
-    plugins.run_started(RUN)
-    plugins.run_started(RUN)
-    plugins.run_finished(RUN, "failed", ValueError(), {})
+    plugins.notify("rlcore_run_started", run=RUN)
+    plugins.notify("rlcore_run_started", run=RUN)
+    plugins.notify("rlcore_run_finished", run=RUN, outcome="failed", error=ValueError(), results={})
     assert before.heard == after.heard == ["started", "started", "failed"]
     assert plugins.failures == [
         "plugin 'late' (acme-late 1) failed in rlcore_run_started: too late (2 times)",
@@ -168,7 +178,7 @@ def test_strict_makes_a_failed_notification_fatal_and_so_does_sys_exit(strict: b
     plugins = Plugins(strict=strict)
     plugins.register(Hears(error), "bad", "acme-bad", "0.4")
     with pytest.raises(PluginError, match=f"failed in rlcore_run_started: {type(error).__name__}: not today"):
-        plugins.run_started(RUN)
+        plugins.notify("rlcore_run_started", run=RUN)
 
 
 @pytest.mark.parametrize(

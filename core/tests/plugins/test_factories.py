@@ -13,6 +13,7 @@ from rlcore import (
     CurriculumSpec,
     EnvironmentSpec,
     ExporterSpec,
+    Record,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -51,7 +52,7 @@ def test_a_target_that_cannot_be_imported_names_record_plugin_and_distribution(
     monkeypatch.syspath_prepend(str(tmp_path))
     plugins.register(plugin_of(TrainerSpec(name="x", target=target, settings="a:b")), "acme", "acme-rl", "3.1")
     with pytest.raises(PluginError) as caught:
-        plugins.trainer("x").resolve()
+        plugins.record(TrainerSpec, "x").resolve()
     assert str(caught.value).startswith(f"trainer 'x' of plugin 'acme' (acme-rl 3.1){said}")
 
 
@@ -107,7 +108,7 @@ def making(plugins: Plugins, monkeypatch: pytest.MonkeyPatch, plugin_of: PluginO
         plugins.register(plugin_of(record), "acme", "acme-rl", "3.1")
         for index, other in enumerate(others):
             plugins.register(other, f"other{index}", f"acme-other{index}", "1")
-        return plugins.create_trainer(plugins.trainer("x"), "settings", WALKER, RUN)  # type: ignore[arg-type]
+        return plugins.create(plugins.record(TrainerSpec, "x"), **ARGUMENTS)
 
     return make
 
@@ -168,7 +169,7 @@ def test_actions_that_a_trainer_does_not_declare_are_refused_before_it_is_import
     plugins.register(plugin_of(TrainerSpec(name="x", target="absent:X", settings="a:b", spaces=others)), "acme")
     behavior: Any = SimpleNamespace(name="Walker", continuous=continuous, discrete=discrete)
     with pytest.raises(UnsupportedSpace) as caught:
-        plugins.create_trainer(plugins.trainer("x"), "settings", behavior, RUN)  # type: ignore[arg-type]
+        plugins.create(plugins.record(TrainerSpec, "x"), settings="settings", behavior=behavior, run=RUN)
     assert str(caught.value) == (
         f"behavior 'Walker' has {kind} actions and trainer 'x' learns {' or '.join(sorted(others))} ones only; "
         "choose another trainer_type"
@@ -183,7 +184,7 @@ def test_only_wrappers_and_the_plugin_that_answered_took_part(making: Any, plugi
 
     def took_part() -> list[str]:
         run = RunContext(settings, plugins, Path(), 1, 1)
-        plugins.create_trainer(plugins.trainer("x"), settings, WALKER, run)
+        plugins.create(plugins.record(TrainerSpec, "x"), settings=settings, behavior=WALKER, run=run)
         assert {hook for hook, _ in run.factories.found} == {"rlcore_create_trainer"}
         return sorted(label for _, label in run.factories.found)
 
@@ -207,20 +208,17 @@ def test_targets_of_every_kind_are_called_by_keyword_and_their_answers_checked(
 
     monkeypatch.setattr("json.made_by_this_test", target, raising=False)
     names: Any = {"name": "x", "target": "json:made_by_this_test"}
-    given: Any = ("settings", WALKER, RUN)
-    outside: Any = ("settings", RUN)
-    calls: dict[str, Callable[[], Any]] = {
-        "Trainer: it lacks act, begin": lambda: plugins.create_trainer(TrainerSpec(**names, settings="a:b"), *given),
-        "RewardProvider: it lacks evaluate, gamma": lambda: plugins.create_reward_provider(
-            RewardProviderSpec(**names, settings="a:b"), *given
-        ),
-        "StatsWriter: it lacks close, write": lambda: plugins.create_stats_writer(StatsWriterSpec(**names), *outside),
-        "Environment: it lacks": lambda: plugins.create_environment(EnvironmentSpec(**names), *outside),
-        "Curriculum: it lacks": lambda: plugins.create_curriculum(CurriculumSpec(**names, settings="a:b"), *outside),
-        "Exporter: it lacks export": lambda: plugins.create_exporter(ExporterSpec(**names, suffix=".x"), *outside),
+    settled: Any = names | {"settings": "a:b"}
+    outside: Any = {"settings": "settings", "run": RUN}
+    calls: dict[str, tuple[Record, dict[str, Any]]] = {
+        "Trainer: it lacks act, begin": (TrainerSpec(**settled), ARGUMENTS),
+        "RewardProvider: it lacks evaluate, gamma": (RewardProviderSpec(**settled), ARGUMENTS),
+        "StatsWriter: it lacks close, write": (StatsWriterSpec(**names), outside),
+        "Environment: it lacks": (EnvironmentSpec(**names), outside),
+        "Curriculum: it lacks": (CurriculumSpec(**settled), outside),
+        "Exporter: it lacks export": (ExporterSpec(**names, suffix=".x"), outside),
     }
-    for said, call in calls.items():
+    for said, (record, arguments) in calls.items():
         with pytest.raises(PluginError, match=f"which is not a {said}"):
-            call()
-    others = {"settings": "settings", "run": RUN}
-    assert received == [ARGUMENTS, ARGUMENTS, others, others, others, others]
+            plugins.create(record, **arguments)
+        assert received.pop() == arguments

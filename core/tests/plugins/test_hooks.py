@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import attrs
@@ -46,7 +46,7 @@ def test_a_specification_is_documented_annotated_and_named_after_its_kind(hook: 
     assert signature.return_annotation is not signature.empty
     for parameter in signature.parameters.values():
         assert parameter.annotation is not parameter.empty and parameter.default is parameter.empty
-    options = HookManager().parse_hookspec_opts(hookspecs, hook.name)
+    options = HookManager(hookspecs).parse_hookspec_opts(hookspecs, hook.name)
     assert options is not None and bool(dict(options).get("firstresult")) == (hook.kind == "factory")
     assert re.fullmatch(GRAMMAR[hook.kind], hook.name)
 
@@ -83,8 +83,8 @@ def test_a_broken_plugin_is_left_out_as_a_whole_or_fatal_if_it_was_asked_for(
     [warning] = plugins.warnings
     assert warning.startswith("plugin 'bad' (acme-bad 0.4)")
     assert said in warning and warning.endswith("; run rlcore plugins doctor") and "\n" not in warning
-    plugins.run_finished(SimpleNamespace(), "done", None, {})  # type: ignore[arg-type]  # raises if it is registered
-    assert plugins.trainer("fine").name == "fine" and plugins.implemented("acme-bad/bad") == ()
+    plugins.notify("rlcore_run_finished", run=None, outcome="done", error=None, results={})  # raises if registered
+    assert plugins.record(TrainerSpec, "fine").name == "fine" and plugins.implemented("acme-bad/bad") == ()
     sys.modules.pop("acme_bad_bad_hooks", None)
     for asked, strict in (["bad"], False), ([], True):
         with pytest.raises(PluginError) as caught:
@@ -109,7 +109,7 @@ def test_a_requirement_that_is_absent_is_what_pip_installs(installed_plugin: Ins
     later = GOOD.replace("target='a:b'", "target='acme_base:Walker'")
     installed_plugin("later", "acme-later", "1", later, requires=["acme-base"])
     with pytest.raises(PluginError, match=r"'acme_base'; pip install acme-base, which acme-later requires$"):
-        load_plugins().trainer("acme-later/fine").resolve()
+        load_plugins().record(TrainerSpec, "acme-later/fine").resolve()
 
 
 def test_a_plugin_that_pluggy_refuses_half_way_leaves_nothing_behind() -> None:
@@ -119,7 +119,7 @@ def test_a_plugin_that_pluggy_refuses_half_way_leaves_nothing_behind() -> None:
             super().register(plugin, name)
             raise pluggy.PluginValidationError(plugin, "found out too late")
 
-    manager, plugin = HalfWay(), ModuleType("half")
+    manager, plugin = HalfWay(hookspecs), ModuleType("half")
     exec(GOOD, vars(plugin))
     said = r"plugin 'half' \(acme-half 1\) failed to register: PluginValidationError: found out too late"
     with pytest.raises(PluginError, match=said):
@@ -145,7 +145,7 @@ def test_what_may_be_registered(plugins: Plugins) -> None:
             raise AssertionError("a property of a plugin is never evaluated")
 
     plugins.register(Plugin(), "plugin")
-    plugins.summary_written(SimpleNamespace(), "Walker", 7, {})  # type: ignore[arg-type]
+    plugins.notify("rlcore_summary_written", run=None, behavior="Walker", step=7, stats={})
     assert heard == [(7, "Walker")]
     module = ModuleType("acme_imports")
     exec("from rlcore.hookspecs import rlcore_trainers\n", vars(module))  # a specification, not an implementation
@@ -165,7 +165,7 @@ def test_a_hook_of_nobody_is_called_another_only_if_it_is_like_it(hook: str, sai
     def implementation(self: Any) -> None: ...
 
     implementation.__name__ = hook
-    assert problems(type("Plugin", (), {hook: hookimpl(implementation)})(), HookManager()) == [said]
+    assert problems(type("Plugin", (), {hook: hookimpl(implementation)})(), HookManager(hookspecs)) == [said]
 
 
 BASE = f"""{HEAD}
@@ -214,7 +214,7 @@ def test_registries_are_asked_once(plugins: Plugins) -> None:
 
     plugins.register(Counting(), "counting")
     for _ in range(3):
-        plugins.trainer("a")
+        plugins.record(TrainerSpec, "a")
     assert asked == [1] and plugins.hook_calls["rlcore_trainers"] == 1
 
 
@@ -257,7 +257,6 @@ def test_a_plugin_that_implements_a_deprecated_hook_is_loaded_with_a_warning(
     config = tmp_path / "config.yaml"
     config.write_text("behaviors: {}")
     assert MESSAGE in run_rlcore("validate", config).stderr
-    assert MESSAGE in run_rlcore("plugins", "doctor", "maze").stdout
 
 
 def test_hooks_are_removed_in_the_version_that_was_announced() -> None:

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from rlcore import Document, PluginError, PluginSettings, document_from_mapping, load_plugins_for, selection_from
+from rlcore import (
+    Document,
+    PluginError,
+    PluginSettings,
+    RewardProviderSpec,
+    document_from_mapping,
+    load_plugins_for,
+    selection_from,
+)
 from rlcore.plugins.call import Plugins, load_plugins
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
@@ -49,7 +57,7 @@ def load(*references: str, config_dir: Path | None = None, local: tuple[str, ...
 
 
 def test_a_local_file_imports_its_siblings_now_and_when_its_targets_are_used(company: Path) -> None:
-    record = load(f"module:{company / 'walker_hooks.py'}").reward_provider("walker_hooks/bonus")
+    record = load(f"module:{company / 'walker_hooks.py'}").record(RewardProviderSpec, "walker_hooks/bonus")
     assert record.resolve().NAME == "bonus"
 
 
@@ -79,7 +87,7 @@ def test_a_file_named_twice_is_loaded_once_and_its_directory_added_once(
 def test_a_configuration_names_the_file_relative_to_itself(company: Path) -> None:
     data = document_from_mapping({"plugins": {"autoload": False, "local": ["./walker_hooks.py"]}}).data
     plugins = load_plugins_for(Document(str(company / "walker.yaml"), data))
-    assert plugins.reward_provider("bonus")
+    assert plugins.record(RewardProviderSpec, "bonus")
     assert ("walker_hooks", "config") in [(plugin.name, plugin.why) for plugin in plugins.loaded]
 
 

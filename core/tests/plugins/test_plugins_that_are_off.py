@@ -139,18 +139,16 @@ def test_info_shows_the_settings_of_a_section(file: Path, run_rlcore: RunRlcore)
         ("ConfigSection(name", "block of a behavior 'coach'"),
     ],
 )
-def test_two_plugins_with_one_section_are_an_error_of_doctor_as_of_a_run(
+def test_two_plugins_with_one_section_are_an_error_of_a_run(
     file: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore, left_out: str, claimed: str
 ) -> None:
     file.write_text("behaviors:\n  B: {trainer_type: walker, coach: {token: me}}\nacme_tracker: {token: me}\n")
     twin = "\n".join(line for line in ACME.splitlines() if left_out not in line)
     installed_plugin("twin", "acme-twin", "1.0", twin.replace("walker", "runner"))
     said = (
-        f"the {claimed} is claimed by plugin 'acme' (acme-rl 1.0) and plugin 'twin' (acme-twin 1.0); "
+        f"{claimed} is provided by plugin 'acme' (acme-rl 1.0) and plugin 'twin' (acme-twin 1.0); "
         "turn one of them off with -p no:acme-rl/acme or -p no:acme-twin/twin"
     )
-    doctor = run_rlcore("plugins", "doctor", "twin", "--no-import")
-    assert doctor.exit_code == 1 and f"  error: {said}\n" in doctor.stdout
     refused = run_rlcore("validate", file)
     assert refused.exit_code == 4 and refused.stderr.startswith("error: ") and refused.stderr.endswith(f"{said}\n")
     assert (f"{file}:2: behaviors.B.coach: " in refused.stderr) == ("coach" in claimed)

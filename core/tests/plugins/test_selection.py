@@ -50,7 +50,7 @@ def test_the_last_source_that_names_a_plugin_wins(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", data("missed_plugins"), ids=str)
 def test_what_is_said_of_a_name_that_is_not_installed(case: dict[str, Any]) -> None:
     selection = selection_of(case)
-    missed = [each.message for each in obstacles(decide([PPO, ACME], selection), selection)]
+    missed = [message for message, _ in obstacles(decide([PPO, ACME], selection), selection)]
     warned = list(unmatched([PPO, ACME], selection))
     said = [] if case["said"] is None else [case["said"]]
     assert (missed, warned) == ((said, []) if "asked for" in str(case["said"]) else ([], said))
@@ -67,8 +67,8 @@ def test_core_stays_on() -> None:
     for selection in (select(no_plugins=True), select("no:core")):
         [core] = decide([CORE], selection)
         assert (core.on, core.why) == (True, "autoload")
-    [obstacle] = obstacles([core], selection)
-    assert "cannot be turned off" in obstacle.message and obstacle.plugins == (core,)
+    [(message, concerned)] = obstacles([core], selection)
+    assert "cannot be turned off" in message and concerned == (core,)
 
 
 @pytest.mark.parametrize("text", ["", "no:", "a/b/c", "module:", "Ppo", "no:no:x", "acme.hooks"])
@@ -109,23 +109,16 @@ def test_two_distributions_with_one_plugin_name_refuse_to_start_until_one_is_off
     assert [plugin.label for plugin in plugins.loaded if plugin.name == "twin"] == ["acme-two/twin"]
 
 
-def test_a_distribution_that_is_there_twice_and_one_without_its_module_are_reported(
-    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
-) -> None:
+def test_a_distribution_that_is_there_twice_is_reported(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
     for version in ("1.0", "1.0", "2.0"):  # the last is the first on the path
         installed = installed_plugin("twice", "acme-twice", version, EMPTY, module="acme_twice")
     (installed.directory / "acme_twice.py").touch()
-    (installed_plugin("gone", "acme-gone", "1", EMPTY).directory / "acme_gone_gone_hooks.py").unlink()
     twice = (
         "plugin 'twice' (acme-twice 2.0): acme-twice 1.0 is on the path too, and Python uses the first that it finds; "
         "pip uninstall acme-twice until one is left"
     )
-    gone = "plugin 'gone' (acme-gone 1): acme-gone 1 has no module 'acme_gone_gone_hooks', which its entry point names"
-    warnings = load_plugins().warnings
-    assert any(each.startswith(gone) for each in warnings) and twice in warnings
-    listed = run_rlcore("plugins", "list")
-    assert f"warning: {twice}\n" in listed.stderr and gone in listed.stderr
-    assert re.search(r"^gone +acme-gone 1 +refused ", listed.stdout, re.MULTILINE)
+    assert twice in load_plugins().warnings
+    assert f"warning: {twice}\n" in run_rlcore("plugins", "list").stderr
 
 
 @pytest.fixture
@@ -166,17 +159,18 @@ def test_a_required_plugin_that_is_blocked_by_name_is_an_error_that_names_both()
 
 
 @pytest.mark.usefixtures("chain")
-def test_info_and_doctor_say_what_requires_a_plugin(run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_info_says_what_requires_a_plugin(run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "why:          autoload; required by acme-top/top\n" in run_rlcore("plugins", "info", "base").stdout
     monkeypatch.setenv("RLCORE_PLUGIN_AUTOLOAD", "0")
     monkeypatch.setenv("RLCORE_PLUGINS", "top")
-    assert "on: required by acme-top/top\n" in run_rlcore("plugins", "doctor", "base").stdout
+    assert "why:          required by acme-top/top\n" in run_rlcore("plugins", "info", "base").stdout
 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_plugin_for_another_rlcore_is_refused_before_import(installed_plugin: InstallPlugin, asked: bool) -> None:
     installed_plugin("old", "acme-old", "3.2", EXPLODES, requires=["numpy", "rlcore >=0.0.1,<0.1"])
-    expected = "acme-old 3.2 needs rlcore<0.1,>=0.0.1, this is rlcore 0.1.0; pip install -U acme-old"
+    advice = "pip install -U rlcore acme-old installs versions that fit"
+    expected = f"acme-old 3.2 needs rlcore<0.1,>=0.0.1, this is rlcore 0.1.0; {advice}"
     if asked:
         with pytest.raises(PluginError, match=re.escape(expected)) as caught:
             load_plugins(select("old"))
@@ -186,18 +180,16 @@ def test_a_plugin_for_another_rlcore_is_refused_before_import(installed_plugin: 
         assert warning == f"plugin 'old' (acme-old 3.2): {expected}; run rlcore plugins doctor"
 
 
-@pytest.mark.parametrize(("requires", "upgrade"), data("bounds").items())
-def test_the_advice_is_to_upgrade_what_is_too_old(requires: str, upgrade: str | None) -> None:
+@pytest.mark.parametrize("requires", ["rlcore>0.1", "rlcore~=0.2.0", "rlcore==0.2.*", "rlcore<0.1", "rlcore!=0.1.0"])
+def test_bounds_that_the_running_version_breaks_are_refused(requires: str) -> None:
     problem = handshake(Plugin("json", "json", "acme-old", "3.2", (requires,), contracts=(CONTRACT,)), "0.1.0")
-    if upgrade is None:
-        assert problem is None
-    else:
-        assert problem is not None and problem.endswith(f", this is rlcore 0.1.0; pip install -U {upgrade}")
+    assert problem is not None and problem.startswith(f"acme-old 3.2 needs {requires}, this is rlcore 0.1.0; ")
 
 
 def test_only_requirements_on_rlcore_itself_count(installed_plugin: InstallPlugin) -> None:
     installed_plugin("none", "acme-none", "1", EMPTY)
-    installed_plugin("fits", "acme-fits", "1", EMPTY, requires=["rlcore-extras<0.0.1", "RLCore>=0.1"])
+    fits = ["rlcore-extras<0.0.1", "RLCore>=0.1", "rlcore<0.0.1; extra == 'x'", "rlcore<0.0.1; python_version < '3'"]
+    installed_plugin("fits", "acme-fits", "1", EMPTY, requires=fits)
     assert load_plugins().warnings == ()
 
 
@@ -207,7 +199,7 @@ def test_damaged_metadata_costs_only_its_own_plugin(installed_plugin: InstallPlu
     installed = installed_plugin("broken", "acme-broken", "1", EXPLODES)
     next(installed.directory.glob("*.dist-info/METADATA")).unlink()
     big, broken, odd = load_plugins().warnings
-    assert "must match [a-z][a-z0-9-]*" in big and "'broken'" in broken and "unreadable requirement" in odd
+    assert "must match [a-z][a-z0-9-]*" in big and "'broken'" in broken and "InvalidRequirement" in odd
     installed = installed_plugin("points", "acme-points", "1", EXPLODES)
     next(installed.directory.glob("*.dist-info/entry_points.txt")).write_text("[rlcore]\nno equals sign\n")
     assert "core" in [plugin.name for plugin in load_plugins().loaded]
@@ -228,7 +220,7 @@ def test_list_shows_state_and_reason_without_importing(installed_plugin: Install
     rows = {line.split()[0]: line.split() for line in result.stdout.splitlines()}
     assert rows["boom"][1:] == ["acme-boom", "0.4", "off", "-p"]
     assert rows["old"][1:] == ["acme-old", "3.2", "refused", "autoload"] and rows["bad"][3] == "on"
-    assert result.exit_code == 0 and "pip install -U acme-old" in result.stderr
+    assert result.exit_code == 0 and "pip install -U rlcore acme-old" in result.stderr
     provided = run_rlcore("plugins", "list", "--provides", "-p", "no:boom").stdout  # which imports
     assert re.search(r"^bad +acme-bad 1 +refused ", provided, re.MULTILINE)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import KINDS, Plugins, load_plugins
+from rlcore import KINDS, Plugins, TrainerSpec, load_plugins
 from rlcore_devkit import PluginConformance
 from rlcore_devkit.fixtures import CleanImport, InstallPlugin, RunRlcore
 
@@ -45,10 +45,10 @@ def test_hook_calls_counts_those_of_rlcore_and_of_plugins(
     installed_plugin("tiny", "acme-tiny", "1", SOURCE)
     plugins = load_plugins()
     run: Any = object()
-    plugins.run_started(run)
-    plugins.run_started(run)
-    plugins.trainer("tiny")
-    plugins.trainer("tiny")
+    plugins.notify("rlcore_run_started", run=run)
+    plugins.notify("rlcore_run_started", run=run)
+    plugins.record(TrainerSpec, "tiny")
+    plugins.record(TrainerSpec, "tiny")
     registries = Counter(
         hook
         for each in plugins.loaded

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore import export_policies, hookimpl, hookspecs
+from rlcore import ExporterSpec, export_policies, hookimpl, hookspecs
 from rlcore.config.load import load_config, load_plugins_for
 from rlcore.config.reading import document_from_mapping
 from rlcore.errors import EnvironmentFailed
 from rlcore.hookspecs import HOOKS
-from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
 from rlcore.run.saved.data import read_run
 from rlcore.run.saved.run import SavedRun
@@ -106,13 +105,13 @@ def test_an_evaluation_by_command_and_a_look_at_the_run(prepared: Any, files: An
 def test_an_exporter_is_created_once_per_run_and_per_command(
     prepared: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create, created = Plugins.create_exporter, list[str]()
+    create, created = ExporterSpec.create, list[str]()
 
-    def noted(self: Plugins, spec: Any, *rest: Any) -> Any:
-        created.append(spec.name)
-        return create(self, spec, *rest)
+    def noted(self: ExporterSpec, **arguments: Any) -> Any:
+        created.append(self.name)
+        return create(self, **arguments)
 
-    monkeypatch.setattr(Plugins, "create_exporter", noted)
+    monkeypatch.setattr(ExporterSpec, "create", noted)
     exporting = {"export": {"weights": {"checkpoints": True}}}
     exporting["plugins.local"] = [*STUBS, str(Path(__file__).parent / "stub_exporter.py")]  # type: ignore[assignment]
     run, calls = prepared(exporting, max_steps=100)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
+from rlcore import CurriculumSpec
 from rlcore.contracts.curriculum import Changes, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError, RunStateError
 from rlcore.run.boundaries import Notifications
@@ -34,7 +35,7 @@ Answer = Callable[..., Any]
 
 def class_of(run: Run) -> Any:
     """The stub's, as its plugin was imported for this run."""
-    return run.plugins.curriculum("stages").resolve()
+    return run.plugins.record(CurriculumSpec, "stages").resolve()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlcore import CurriculumSpec
 from rlcore.errors import NonFiniteError
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
@@ -53,7 +54,7 @@ def test_the_parameters_of_its_episode_are_told_from_the_first_observation_on(ma
             "evaluation": {"interval": 30, "episodes": 4},
         }
     )
-    stages = run.plugins.curriculum("stages").resolve()
+    stages = run.plugins.record(CurriculumSpec, "stages").resolve()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "draw_target", lambda self, env_index, episodes: np.full((len(env_index), 1), 1e300))
         with pytest.raises(NonFiniteError, match=r"observation 'pace' .*inf.* \(its episode began with pace 1e\+300\)"):

@@ -17,9 +17,9 @@ import pytest
 import rlcore.run.behaviors.behavior
 import rlcore.run.boundaries
 import rlcore.run.training
+from rlcore import EnvironmentSpec
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import NonFiniteError, PluginError, TrainingDiverged
-from rlcore.plugins.call import Plugins
 from rlcore.run.loop import watching
 from rlcore_devkit.environments import ArrayEnvironment
 
@@ -72,7 +72,7 @@ def train(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         losses: Callable[[int], Mapping[str, float]] = lambda updates: {},
         **behavior: Any,
     ) -> Any:
-        monkeypatch.setattr(Plugins, "create_environment", lambda *arguments, **keywords: environment)
+        monkeypatch.setattr(EnvironmentSpec, "create", lambda self, **arguments: environment)
         made = make_run({"environment.num_envs": 2}, **behavior)
         made.start()
         trainer = made._training.behaviors["Agent"].trainer

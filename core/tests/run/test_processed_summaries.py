@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import hookimpl
+from rlcore import CurriculumSpec, hookimpl
 from rlcore.contracts.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, StatSummary
 from rlcore.errors import PluginError
 from rlcore.plugins.call import Plugins
@@ -60,10 +60,10 @@ def test_plugins_see_the_changes_of_those_before_them(plugins: Plugins) -> None:
     ("answer", "problem"),
     [
         ([1], "returned a list, not a mapping or None"),
-        ({3: 1.0}, "the tag 3, which is not text"),
-        ({"": 1.0}, "the tag '', which is not text"),
-        ({"a": "many"}, "a str for 'a', not a number or a StatSummary"),
-        ({"a": True}, "a bool for 'a', not a number or a StatSummary"),
+        ({3: 1.0}, "returned 3: 1.0; a tag is text"),
+        ({"": 1.0}, "returned '': 1.0; a tag is text"),
+        ({"a": "many"}, "returned 'a': 'many'; a tag is text, and its value a number or a StatSummary"),
+        ({"a": True}, "returned 'a': True; a tag is text, and its value a number or a StatSummary"),
         (lambda stats: stats["none"], "failed in rlcore_process_summary: KeyError: 'none'"),
         (lambda stats: stats.update(a=1), "has no attribute 'update'"),
     ],
@@ -88,15 +88,15 @@ def test_where_plugins_are_strict_a_failure_ends_the_run_after_a_checkpoint(make
 
 def test_curricula_get_what_was_measured(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[Any] = []
-    create = Plugins.create_curriculum
+    create = CurriculumSpec.create
 
-    def watched(self: Plugins, spec: Any, settings: Any, run: Any) -> Any:
-        curriculum: Any = create(self, spec, settings, run)
-        assert (spec.name, list(settings), run.purpose) == ("stages", ["pace"], "train")
+    def watched(self: CurriculumSpec, settings: Any, run: Any) -> Any:
+        curriculum: Any = create(self, settings=settings, run=run)
+        assert (self.name, list(settings), run.purpose) == ("stages", ["pace"], "train")
         curriculum.summarised = lambda behavior, stats: got.append(dict(stats))
         return curriculum
 
-    monkeypatch.setattr(Plugins, "create_curriculum", watched)
+    monkeypatch.setattr(CurriculumSpec, "create", watched)
 
     stubs = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
     run = make_run(

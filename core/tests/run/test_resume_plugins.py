@@ -115,7 +115,7 @@ def test_a_plugin_may_add_to_a_behaviors_section_but_not_replace_its_checkpoints
 
     with_plugin(make_run(), Rating("elo")).train()
     assert files().status["Agent"]["elo"] == 1200.0 and files().status["Agent"]["checkpoints"]
-    with pytest.raises(PluginError, match="section 'Agent': 'checkpoints' is rlcore's own"):
+    with pytest.raises(PluginError, match=r"rlcore both report the status section 'Agent\.checkpoints'"):
         with_plugin(make_run({"checkpoint_settings.run_id": "other"}), Rating("checkpoints")).train()
 
 

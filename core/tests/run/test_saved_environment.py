@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore import hookimpl
+from rlcore import CurriculumSpec, hookimpl
 from rlcore.contracts.environment import Actions, Environment
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import ConfigError, EnvironmentFailed
@@ -68,7 +68,7 @@ def test_its_parameters_are_those_of_the_task_that_training_is_for(make_run: Any
         max_steps=60,
     ).train()
     saved = SavedRun.open(files().path, allow_local=True)
-    stages = saved.plugins.curriculum("stages").resolve()
+    stages = saved.plugins.record(CurriculumSpec, "stages").resolve()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "draw_target", lambda self, env_index, episodes: 3.0 + episodes[:, None])
         with saved.environment(2) as environment:

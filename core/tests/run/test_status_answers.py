@@ -74,12 +74,12 @@ def with_plugin(run: Run, plugin: object, name: str = "rating") -> Run:
 
 
 REPORTS: dict[str, tuple[Any, str]] = {
-    "a list": ([], ": rlcore_report_status returned a list, not a mapping or None"),
-    "a parameter's": ({"pace": {}}, " reports the status section 'pace', which is an environment parameter's"),
-    "rlcore's": ({"metadata": {}}, " reports the status section 'metadata', which is rlcore's own"),
-    "a behavior's": ({"Agent": 3}, " reports the status section 'Agent', which is a behavior's, with a int instead"),
-    "no text": ({3: {}}, " reports the status section 3, whose name is not text"),
-    "itself": ({"elo": LOOP}, ": status section 'elo' is not JSON"),
+    "a list": ([], ": rlcore_report_status answered a list instead of a mapping"),
+    "a parameter's": ({"pace": {}}, " and rlcore both report the status section 'pace'"),
+    "rlcore's": ({"metadata": {}}, " and rlcore both report the status section 'metadata'"),
+    "a behavior's": ({"Agent": 3}, ": the status section of behavior 'Agent' is not a mapping"),
+    "no text": ({3: {}}, ": rlcore_report_status answered what is not JSON: the key 3 is not a text"),
+    "itself": ({"elo": LOOP}, ": rlcore_report_status answered what is not JSON: "),
 }
 
 
@@ -98,7 +98,7 @@ def test_several_plugins_add_keys_to_the_section_of_a_behavior(make_run: Any, fi
     section = files().status["Agent"]
     assert (section["elo"], section["rank"]) == (3, 4) and section["checkpoints"]
     run = with_plugin(make_run({**PACED, "checkpoint_settings.force": True}), Reports({"Agent": {"elo": 3}}), "other")
-    with pytest.raises(PluginError, match="both report the status section 'Agent'"):
+    with pytest.raises(PluginError, match=r"both report the status section 'Agent\.elo'"):
         with_plugin(run, Reports({"Agent": {"elo": 4}})).train()
 
 

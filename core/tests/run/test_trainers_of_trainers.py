@@ -43,7 +43,7 @@ class Halves:
     def rlcore_create_trainer(self, spec: Any, settings: Any, behavior: BehaviorSpec, run: Any) -> Half:
         self.asked.append(behavior.slots)
         half = behavior.take(np.arange(behavior.slots // 2))
-        return Half(run.plugins.create_trainer(spec, settings, half, run, without=self.name), behavior)
+        return Half(run.plugins.create(spec, settings=settings, behavior=half, run=run, without=self.name), behavior)
 
 
 def test_the_inner_trainer_has_another_behavior_and_the_run_resumes(make_run: Any, files: Any) -> None:
@@ -138,7 +138,7 @@ def test_a_trainer_may_play_on_after_its_last_step(make_run: Any) -> None:
     class Wrap:
         @hookimpl
         def rlcore_create_trainer(self, spec: Any, settings: Any, behavior: BehaviorSpec, run: Any) -> PlayingOn:
-            inner = run.plugins.create_trainer(spec, settings, behavior, run, without="wrap")
+            inner = run.plugins.create(spec, settings=settings, behavior=behavior, run=run, without="wrap")
             made[behavior.name] = PlayingOn(inner, behavior.slots)
             return made[behavior.name]
 

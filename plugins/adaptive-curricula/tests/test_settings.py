@@ -11,6 +11,7 @@ import yaml
 from rlcore import (
     BehaviorSettings,
     ConfigError,
+    CurriculumSpec,
     EnvironmentParameter,
     EvaluationSettings,
     Plugins,
@@ -36,7 +37,7 @@ def plugins() -> Plugins:
 
 
 def built(plugins: Plugins, block: dict[str, Any]) -> Any:
-    return checked_block(plugins.curriculum(block["type"]), block)
+    return checked_block(plugins.record(CurriculumSpec, block["type"]), block)
 
 
 def test_numbers_and_ranges_are_read_as_they_are_written(plugins: Plugins) -> None:

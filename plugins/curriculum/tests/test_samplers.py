@@ -177,11 +177,11 @@ def test_mistakes_of_another_plugins_sampler_are_reported_like_built_in_ones(sha
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("hollow", ":Hollow returned a Hollow without sample()"),
+        ("hollow", "which is not a Sampler: it lacks sample"),
         ("short", " gave 'length' an array of shape (1,) for 1024 random numbers; one value for each is wanted"),
         ("infinite", " gave 'length' inf for 0."),
         ("raising", " failed in sample for 'length': KeyError: 'top'"),
-        ("stillborn", " failed to be made: OSError: no table"),
+        ("stillborn", " failed in SamplerSpec.target: OSError: no table"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero")

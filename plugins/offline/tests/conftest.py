@@ -11,6 +11,7 @@ from rlcore import (
     Recording,
     RecordingAbout,
     RunContext,
+    TrainerSpec,
     config_from_mapping,
     load_plugins,
 )
@@ -61,6 +62,8 @@ def make_trainer(tmp_path, write) -> Callable[..., Any]:
         }
         config = config_from_mapping({"behaviors": {"Agent": settings}}, plugins)
         run = RunContext(config, plugins, tmp_path, seed, 1)
-        return plugins.create_trainer(plugins.trainer(name), config.behaviors["Agent"], recording.behavior, run)
+        return plugins.create(
+            plugins.record(TrainerSpec, name), settings=config.behaviors["Agent"], behavior=recording.behavior, run=run
+        )
 
     return make

@@ -21,10 +21,8 @@ from rlcore import (
     RunStateError,
     UnsupportedSpace,
     blame,
-    call_target,
     did_you_mean,
     dotted,
-    require_protocol,
     spec_mismatch,
 )
 from rlcore_ghost.records import OpponentSpec
@@ -50,14 +48,13 @@ def _create(
 ) -> Policy:
     try:
         spec = run.plugins.record(OpponentSpec, settings.type or name)
-        policy = call_target(spec, "OpponentSpec.target", settings=settings, behavior=behavior, run=run)
+        policy: Policy = run.plugins.create(spec, settings=settings, behavior=behavior, run=run)
     except UnsupportedSpace as error:
         raise UnsupportedSpace(f"{dotted((*key, name))}: {error}") from error
     except ConfigError as error:
         raise ConfigError(error.message, key=(*key, name, *error.key)) from error
-    require_protocol(policy, Policy, spec.described)
     if spec.plugin is not None and spec.plugin.distribution == "rlcore-ghost":
-        return cast(Policy, policy)  # unchecked, so that a policy of a run stays one of its trainer
+        return policy  # unchecked, so that a policy of a run stays one of its trainer
     return CheckedOpponent(policy, behavior, spec.described)
 
 

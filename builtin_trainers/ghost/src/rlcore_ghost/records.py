@@ -29,6 +29,7 @@ class OpponentSpec(Record):
 
     kind: ClassVar[str] = "opponent"
     key: ClassVar[str] = "opponents.NAME.type"
+    protocol: ClassVar[str] = "rlcore:Policy"
 
     settings: str = attrs.field(default="rlcore_ghost.settings:OpponentSettings", validator=check_target)
 

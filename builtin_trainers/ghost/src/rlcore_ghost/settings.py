@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from rlcore import Choice, NotInstalled, PluginError, SettingError, did_you_mean, read_settings, setting
+from rlcore import Choice, NotInstalled, PluginError, SettingError, TrainerSpec, did_you_mean, read_settings, setting
 from rlcore_ghost.records import OpponentSamplerSpec
 
 if TYPE_CHECKING:
-    from rlcore import BehaviorSettings, Plugins, RunConfig, RunPlugins
+    from rlcore import BehaviorSettings, Plugins, Registry, RunConfig
 
 __all__ = [
     "AgainstSettings",
@@ -173,11 +173,11 @@ class SelfPlaySettings:
         """``team_change``, or its default."""
         return 5 * self.save_steps if self.team_change is None else self.team_change
 
-    def sampler_spec(self, plugins: RunPlugins) -> OpponentSamplerSpec:
+    def sampler_spec(self, plugins: Registry) -> OpponentSamplerSpec:
         """Return the record of the sampler. Raises NotInstalled or PluginError if ``opponents`` names none."""
         return plugins.record(OpponentSamplerSpec, self.opponents)
 
-    def read_sampler(self, plugins: RunPlugins) -> tuple[Any, Any]:
+    def read_sampler(self, plugins: Registry) -> tuple[Any, Any]:
         """Return the sampler's own settings, and what is wrong with them: pairs of a path and a message."""
         return read_settings(self.sampler_spec(plugins).resolve("settings"), dict(self.opponents_parameters))
 
@@ -192,7 +192,7 @@ class SelfPlaySettings:
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield the mistakes that show without the environment: the path within the block, and a message."""
-        if plugins.trainer(behavior.trainer_type).offline:
+        if plugins.record(TrainerSpec, behavior.trainer_type).offline:
             yield (
                 (),
                 f"trainer {behavior.trainer_type!r} learns from recorded data and plays no games; remove the block",

@@ -142,12 +142,13 @@ def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], st
 
     The last element says which plugins are off, and may have the command; it is empty if none is.
     """
-    from rlcore.plugins.call import load_plugins
+    from rlcore.plugins.call import inspect_plugins
     from rlcore.plugins.registry import plugins_off
     from rlcore.plugins.select import ENV_PLUGINS, selection_from
     from rlcore.records import CommandSpec
 
-    plugins = load_plugins(selection_from(None, os.environ, (), False))
+    # Whatever is wrong with other plugins: a command such as "plugins doctor" says how to fix it.
+    plugins, _ = inspect_plugins(selection=selection_from(None, os.environ, (), False))
     for warning in plugins.warnings:
         echo(f"warning: {warning}", err=True)
     records = plugins.records("command")

@@ -1,4 +1,4 @@
-"""``rlcore plugins``: lists, inspects and checks plugins. ``rlcore plugins new`` is a command of a plugin."""
+"""``rlcore plugins``: lists and inspects plugins. ``rlcore plugins new`` and ``doctor`` are commands of a plugin."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ import importlib_metadata as metadata
 
 from rlcore.cli.commands import LazyCommand, LazyGroup, debug_option, selection_options
 from rlcore.cli.terminal import echo, echo_columns
-from rlcore.errors import EXIT_INTERNAL, PluginError, did_you_mean
-from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, installed
-from rlcore.plugins.select import Choice, Selection, decide, obstacles, selection_from, unmatched
+from rlcore.errors import PluginError, did_you_mean
+from rlcore.plugins.discover import Plugin, installed
+from rlcore.plugins.select import decide, obstacles, selection_from, unmatched
 
 if TYPE_CHECKING:
-    from rlcore.plugins.doctor import Finding
+    from rlcore.plugins.call import Plugins
     from rlcore.records import Record
 
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.plugins:list_command", "List the installed plugins."),
     "info": LazyCommand("rlcore.cli.plugins:info_command", "Show all about one plugin."),
     "hooks": LazyCommand("rlcore.cli.plugins:hooks_command", "Show what each hook is for."),
-    "doctor": LazyCommand("rlcore.cli.plugins:doctor_command", "Check plugins, and say how to fix them."),
 }
 
 
@@ -54,7 +53,7 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
     selection = selection_from(None, os.environ, dash_p, no_plugins)
     found = decide(installed(), selection)
     rows = [_row(plugin) for plugin in found]
-    notes = [*(obstacle.message for obstacle in obstacles(found, selection)), *unmatched(found, selection)]
+    notes = [*(message for message, _ in obstacles(found, selection)), *unmatched(found, selection)]
     notes += [f"{plugin.described}: {plugin.refused}" for plugin in found if plugin.state == "refused"]
     notes += [plugin.warning for plugin in found if plugin.state == "on" and plugin.warning and not provides]
     if provides:
@@ -111,13 +110,10 @@ def info_command(name: str, as_json: bool) -> None:
 
     This imports the plugin, and the settings classes of its records.
     """
-    try:
-        plugins = plugins_called(name)
-    except PluginError:
-        plugins = _providing(name)
-        if not plugins:
-            raise
-    reports = [_report(plugin) for plugin in plugins]
+    from rlcore.plugins.call import inspect_plugins
+
+    plugins, chosen = inspect_plugins(name)
+    reports = [_report(plugins, plugin) for plugin in chosen]
     if as_json:
         click.echo(json.dumps(reports, indent=4, default=str))
         return
@@ -125,20 +121,7 @@ def info_command(name: str, as_json: bool) -> None:
         _print_report(report)
 
 
-def plugins_called(name: str | None) -> tuple[Plugin, ...]:
-    """The plugins that NAME means, turned on; all of them for None. PluginError if there is none."""
-    local = Selection(choices=(Choice(name, True, "-p"),)) if name and name.startswith(LOCAL_PREFIX) else Selection()
-    found = decide(installed(), local)
-    if name is None:
-        return found
-    chosen = tuple(filter(Choice(name, True, "-p").matches, found))
-    if not chosen:
-        names = sorted(plugin.name for plugin in found)
-        raise PluginError(f"plugin {name!r} is not installed; installed: {', '.join(names)}{did_you_mean(name, names)}")
-    return chosen
-
-
-def why_on(plugin: Plugin) -> str:
+def _why_on(plugin: Plugin) -> str:
     """The source that turns the plugin on or off, and what requires it: ``autoload; required by acme-rl/acme``."""
     found = decide(installed(), selection_from(None, os.environ, (), False))
     here = next((each for each in found if each.label == plugin.label), plugin)
@@ -146,22 +129,7 @@ def why_on(plugin: Plugin) -> str:
     return "; ".join(([] if here.required_by else [here.why]) + ([f"required by {', '.join(users)}"] if users else []))
 
 
-def _providing(name: str) -> tuple[Plugin, ...]:
-    """The plugins with a record of this name, such as ``iql`` of the plugin ``offline``.
-
-    A plugin that is off, or made for another rlcore, is not imported for a guess.
-    """
-    from rlcore.plugins.call import Plugins
-
-    plugins = Plugins(found=tuple(plugin for plugin in plugins_called(None) if plugin.state == "on"), tolerant=True)
-    plugins.load()
-    return tuple(each for each in plugins.found if name in {record.name for record in plugins.records_of(each.label)})
-
-
-def _report(plugin: Plugin) -> dict[str, Any]:
-    from rlcore.plugins.doctor import loaded_among_others
-
-    plugins = loaded_among_others(plugin)
+def _report(plugins: Plugins, plugin: Plugin) -> dict[str, Any]:
     report: dict[str, Any] = {
         "name": plugin.name,
         "distribution": plugin.distribution,
@@ -169,7 +137,7 @@ def _report(plugin: Plugin) -> dict[str, Any]:
         **_about(plugin.distribution),
         "requires": list(plugin.requires),
         "state": plugin.state,
-        "why": why_on(plugin),
+        "why": _why_on(plugin),
         "module": plugin.module,
         "file": getattr(sys.modules.get(plugin.module.partition(":")[0]), "__file__", None),
         "editable": plugin.editable,
@@ -307,13 +275,13 @@ def hooks_command(name: str | None, dash_p: tuple[str, ...], no_plugins: bool, a
         {
             "name": each,
             "kind": core[each].kind if each in core else "added",
-            "of": module,
+            "of": function.__module__,
             "since": core[each].since if each in core else None,
             "deprecated": core[each].deprecated if each in core else None,
             "signature": _signature(function),
             "text": inspect.getdoc(function) or "",
         }
-        for each, (module, function) in found.items()
+        for each, function in found.items()
         if name in (None, each)
     ]
     if as_json:
@@ -333,46 +301,3 @@ def _shown(hook: dict[str, Any]) -> str:
     lines = [hook["signature"], f"    {about}", ""]
     lines += [f"    Deprecated: {hook['deprecated']}.", ""] if hook["deprecated"] else []
     return "\n".join([*lines, *(f"    {line}".rstrip() for line in hook["text"].splitlines())])
-
-
-@click.command("doctor")
-@click.argument("name", required=False)
-@click.option(
-    "--import/--no-import",
-    "import_targets",
-    default=True,
-    show_default=True,
-    help="Import every target too (torch among them).",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@debug_option
-@click.pass_context
-def doctor_command(context: click.Context, name: str | None, import_targets: bool, as_json: bool) -> None:
-    """Check plugins, and say how to fix them. Exits with 1 if there is an error.
-
-    Checks all plugins, or NAME (DIST/NAME, module:acme.hooks): its bounds on rlcore and its contract, what importing
-    it costs and imports, its hooks and records with all that they name, clashes with others, and entry points that were
-    not reinstalled.
-    """
-    from rlcore.cli.main import COMMANDS as CORE_COMMANDS
-    from rlcore.plugins.doctor import diagnose, diagnose_together
-
-    plugins = plugins_called(name)
-    own = (*CORE_COMMANDS, *(f"plugins {command}" for command in COMMANDS))
-    findings = [finding for plugin in plugins for finding in diagnose(plugin, import_targets, own)]
-    findings += diagnose_together(plugins_called(None), only={plugin.label for plugin in plugins})
-    if as_json:
-        click.echo(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=4))
-    else:
-        for plugin in plugins:
-            _print_findings(plugin, [finding for finding in findings if finding.plugin == plugin.label])
-    if any(finding.level == "error" for finding in findings):
-        context.exit(EXIT_INTERNAL)
-
-
-def _print_findings(plugin: Plugin, findings: list[Finding]) -> None:
-    echo(f"{plugin.label}: {'ok' if not findings else ''}".rstrip())
-    if (why := why_on(plugin)) != "autoload":
-        echo(f"  {'on' if plugin.on else 'off'}: {why}")
-    for finding in findings:
-        echo(f"  {finding.level}: {finding.message}")

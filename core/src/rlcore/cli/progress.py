@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlcore.cli.terminal import cells, echo, printable
+from rlcore.records import StatsWriterSpec
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -124,9 +125,9 @@ MOST_OBSERVATIONS = 3  # shapes of observations in a line
 
 def is_silent(run: Run) -> bool:
     """Whether the configuration turned the console writer off: then only the last line is printed."""
-    console = run.plugins.stats_writer("rlcore/console")
+    console = run.plugins.record(StatsWriterSpec, "rlcore/console")
     off = [reference for reference, settings in run.config.stats.items() if settings is False]
-    return any(run.plugins.stats_writer(reference) is console for reference in off)
+    return any(run.plugins.record(StatsWriterSpec, reference) is console for reference in off)
 
 
 def show_start(run: Run, shown: Callable[[str], str]) -> None:

@@ -13,7 +13,7 @@ from rlcore.config.structure import WRONG, Reader, Refused, require_names
 from rlcore.errors import KeyPath, NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import NOT_BUILT, PACKAGES
-from rlcore.plugins.registry import section_clash
+from rlcore.records import ConfigSection
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.fields import Choice, chosen_by, default_of, field_info, settings_fields
 
@@ -34,11 +34,8 @@ class Choices(Reader):
     def __init__(self, plugins: Plugins, document: Document, measuring: bool = False) -> None:
         super().__init__()
         self.plugins, self.measuring, self.data = plugins, measuring, document.data
-        self.sections = {record.name: record for record in plugins.records("section")}
-        for name in self.sections:
-            rivals = [record for record in plugins.records("section") if record.name == name]
-            if len(rivals) > 1:
-                raise PluginError(section_clash(rivals))
+        names = [record.name for record in plugins.records("section")]
+        self.sections = {name: plugins.record(ConfigSection, name) for name in names}
 
     @cached_property
     def _hints(self) -> Hints:
@@ -240,10 +237,7 @@ class Hints:
     """What plugins say about the values that were refused in a configuration; see :class:`rlcore.KeyHints`."""
 
     def __init__(self, plugins: Plugins, data: Mapping[str, Any]) -> None:
-        self._of_records = []
-        for record in plugins.records("hints"):
-            with blamed(record.described, "in its target"):
-                self._of_records.append((record, record.resolve()(data=data, plugins=plugins)))
+        self._of_records = [(each, each.create(data=data, plugins=plugins)) for each in plugins.records("hints")]
 
     def message(self, path: KeyPath, problem: str, unknown: bool) -> str:
         """Return what to say instead of ``problem``; nothing if the message about another value says it."""

@@ -11,13 +11,21 @@ from rlcore.config.document import AFTER_THE_FILE, Problems, shown, value_at
 from rlcore.config.rewriting import PLACES
 from rlcore.errors import KeyPath, did_you_mean, dotted
 from rlcore.plugins.failures import blamed
-from rlcore.records import BehaviorSection
+from rlcore.records import (
+    BehaviorSection,
+    CurriculumSpec,
+    EnvironmentSpec,
+    ExecutorSpec,
+    ExporterSpec,
+    RewardProviderSpec,
+    TrainerSpec,
+)
 from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
 from rlcore.settings.blocks import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
-    from rlcore.records import EnvironmentSpec, Record
+    from rlcore.records import Record
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 """What a name matches that becomes part of a path."""
@@ -86,7 +94,7 @@ def check_data_source(config: RunConfig, plugins: Plugins, problems: Problems) -
 
 
 def _is_offline(settings: BehaviorSettings, plugins: Plugins) -> bool:
-    return plugins.trainer(settings.trainer_type).offline
+    return plugins.record(TrainerSpec, settings.trainer_type).offline
 
 
 def check_config(config: RunConfig, plugins: Plugins, problems: Problems, measuring: bool) -> None:
@@ -105,7 +113,7 @@ def check_exporters(config: RunConfig, plugins: Plugins, problems: Problems) -> 
     """Check that each exporter of the ``export`` block writes files of its own."""
     first: dict[str, str] = {}
     for reference, settings in config.export.items():
-        spec, path = plugins.exporter(reference), ("export", reference)
+        spec, path = plugins.record(ExporterSpec, reference), ("export", reference)
         if not isinstance(settings, ExportSettings):
             kind = type(settings).__name__
             raise problems.plugin_error(path, f"{spec.described}: its settings class {kind} is not an ExportSettings")
@@ -158,7 +166,11 @@ def check_behaviors(config: RunConfig, plugins: Plugins, problems: Problems) -> 
     """Check that an environment whose only behavior has no name finds one in ``behaviors``."""
     played = None if config.evaluation is None else config.evaluation.environment
     for environment in (config.environment, played):
-        problem = None if environment is None else behaviors_problem(plugins.environment(environment.type), config)
+        problem = (
+            None
+            if environment is None
+            else behaviors_problem(plugins.record(EnvironmentSpec, environment.type), config)
+        )
         if problem:
             problems.add(("behaviors",), problem)
             return
@@ -182,7 +194,7 @@ def check_workers(config: RunConfig, plugins: Plugins, problems: Problems) -> No
         problems.add(("environment", "workers"), problem)
     executor, at = None if config.environment is None else config.environment.executor, ("environment", "workers")
     if executor is not None:
-        _ask(executor, plugins.executor(executor.executor).described, problems, at, config, plugins)
+        _ask(executor, plugins.record(ExecutorSpec, executor.executor).described, problems, at, config, plugins)
     played = None if config.evaluation is None else config.evaluation.environment
     if played is not None and played.executor is not None:
         problem = "the environments of evaluations are stepped in the process of the run; leave it out"
@@ -226,14 +238,14 @@ def check_blocks(config: RunConfig, plugins: Plugins, problems: Problems) -> Non
         *((("behaviors", name), behavior) for name, behavior in config.behaviors.items()),
     ]
     for path, behavior in behaviors:
-        trainer = plugins.trainer(behavior.trainer_type)
+        trainer = plugins.record(TrainerSpec, behavior.trainer_type)
         blocks: list[tuple[KeyPath, Any, Record]] = [
             (("network_settings",), behavior.network_settings, trainer),
             (("hyperparameters",), behavior.hyperparameters, trainer),
         ]
         for name, settings in behavior.reward_signals.items():
             if not isinstance(settings, AbsentRewardSettings):
-                blocks.append((("reward_signals", name), settings, plugins.reward_provider(name)))
+                blocks.append((("reward_signals", name), settings, plugins.record(RewardProviderSpec, name)))
         for key, settings, record in blocks:
             _ask(settings, record.described, problems, (*path, *key), behavior, config, plugins)
         for name, settings in behavior.sections.items():
@@ -248,7 +260,7 @@ def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> 
     of_evaluation = {} if config.evaluation is None else config.evaluation.environment_parameters
     for place, blocks in zip(PLACES, (config.environment_parameters, of_evaluation), strict=True):
         for name, block in blocks.items():
-            owner = plugins.curriculum(block.curriculum.type).described
+            owner = plugins.record(CurriculumSpec, block.curriculum.type).described
             _ask(block.curriculum, owner, problems, (*place, name, "curriculum"), config, plugins)
 
 

@@ -1,4 +1,4 @@
-"""The typed facade in front of pluggy: the rest of rlcore calls hooks through :class:`Plugins` only.
+"""The facade in front of pluggy: the rest of rlcore calls hooks through :class:`Plugins` only.
 
 What plugins answer to the hooks of the status and of summaries is checked here.
 """
@@ -6,23 +6,21 @@ What plugins answer to the hooks of the status and of summaries is checked here.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
 from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
-from rlcore.errors import ConfigError, PluginError
+from rlcore import hookspecs
+from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.discover import Plugin, import_plugin, installed
-from rlcore.plugins.known import RECORDING_ADVICE
-from rlcore.plugins.manager import STORES, HookManager, deprecations
+from rlcore.plugins.manager import STORES, HookManager
 from rlcore.plugins.registry import Registry
-from rlcore.plugins.select import Selection, decide, not_needed, require_unobstructed, unmatched
+from rlcore.plugins.select import Choice, Selection, decide, is_local, require_unobstructed, unmatched
 
 if TYPE_CHECKING:
-    from rlcore.contracts.curriculum import LessonChange
     from rlcore.contracts.ranks import Launch, Ranks
-    from rlcore.contracts.recordings import Recordings
-    from rlcore.contracts.results import BehaviorResult, EvaluationResult
     from rlcore.contracts.stats import StatSummary
     from rlcore.plugins.context import RunContext, StopRequests
     from rlcore.settings.blocks import RunConfig
@@ -47,6 +45,26 @@ def load_plugins(
     return plugins
 
 
+def inspect_plugins(name: str | None = None, selection: Selection | None = None) -> tuple[Plugins, tuple[Plugin, ...]]:
+    """The plugins that ``selection`` turns on, loaded even where some are broken or clash, and those ``name`` means.
+
+    ``name`` is NAME, DIST/NAME, ``module:acme.hooks`` or the name of a record; None means all. Raises PluginError if no
+    plugin has the name. By default, all installed plugins are on, and a local one that ``name`` means.
+    """
+    asked = () if not name else (Choice(name, True, "-p"),)
+    selection = selection if selection is not None else Selection(choices=tuple(filter(is_local, asked)))
+    plugins = Plugins(selection, decide(installed(), selection), tolerant=True)
+    plugins.load()
+    chosen = tuple(plugin for plugin in plugins.found if all(choice.matches(plugin) for choice in asked))
+    chosen = chosen or tuple(
+        plugin for plugin in plugins.found if name in {record.name for record in plugins.records_of(plugin.label)}
+    )
+    if not chosen and name:
+        names = sorted(plugin.name for plugin in plugins.found)
+        raise PluginError(f"plugin {name!r} is not installed; installed: {', '.join(names)}{did_you_mean(name, names)}")
+    return plugins, chosen
+
+
 class Plugins(Registry):
     """All plugins of a process, and the calls of their hooks. :func:`load_plugins` creates it.
 
@@ -66,9 +84,8 @@ class Plugins(Registry):
         strict: bool = False,
         tolerant: bool = False,
     ) -> None:
-        super().__init__(
-            HookManager(strict=strict), selection if selection is not None else Selection(autoload=False), found
-        )
+        selection = selection if selection is not None else Selection(autoload=False)
+        super().__init__(HookManager(hookspecs, strict=strict), selection, found)
         self.strict = strict
         self.tolerant = tolerant
         self._checked: RunConfig | None = None  # the configuration that plugins have checked
@@ -81,21 +98,26 @@ class Plugins(Registry):
         Records are collected at once, so that a plugin whose registry fails is left out before any of it is used.
         Raises PluginError for the failure of a plugin that must not be left out.
         """
-        imported: list[tuple[Plugin, object]] = []
-        for plugin in self.found:
-            if plugin.on:
+        modules: dict[Plugin, object] = {}
+
+        def take(plugin: Plugin) -> None:
+            if plugin.refused:
+                raise PluginError(f"{plugin.described}: {plugin.refused}")
+            modules[plugin] = import_plugin(plugin)
+
+        def add_hooks(plugin: Plugin) -> None:
+            self._manager.add_extension_hooks(modules[plugin], plugin)
+
+        def admit(plugin: Plugin) -> None:
+            self._manager.admit(modules[plugin], plugin)
+
+        usable = [plugin for plugin in self.found if plugin.on]
+        for step in (take, add_hooks, admit):
+            for plugin in tuple(usable):
                 try:
-                    if plugin.refused:
-                        raise PluginError(f"{plugin.described}: {plugin.refused}")
-                    imported.append((plugin, import_plugin(plugin)))
+                    step(plugin)
                 except PluginError as error:
-                    self._leave_out(plugin, error)
-        for step in (self._manager.add_extension_hooks, self._manager.admit):
-            for plugin, module in tuple(imported):
-                try:
-                    step(module, plugin)
-                except PluginError as error:
-                    imported.remove((plugin, module))
+                    usable.remove(plugin)
                     self._leave_out(plugin, error)
         if not self.tolerant:
             self._refuse_two_stores()
@@ -128,16 +150,19 @@ class Plugins(Registry):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line for each plugin that was left out, each unknown name turned off, each distribution
-        that is on the path twice, and each deprecated hook."""
-        deprecated = (
-            f"{plugin.described}: {text}"
-            for plugin in self.loaded
-            for text in deprecations(self.implemented(plugin.label))
-        )
-        asked = (*unmatched(self.found, self.selection), *not_needed(self.found, self.selection))
+        """One line for each plugin that was left out, each unknown name, each distribution that is on the path twice,
+        and each deprecated hook."""
+        deprecated = (f"{plugin.described}: {text}" for plugin in self.loaded for text in self.deprecations(plugin))
         doubts = (plugin.warning for plugin in self.loaded if plugin.warning)
-        return (*self._left_out, *asked, *doubts, *deprecated)
+        return (*self._left_out, *unmatched(self.found, self.selection), *doubts, *deprecated)
+
+    def deprecations(self, plugin: Plugin) -> list[str]:
+        """One line for each deprecated hook that a plugin implements: what to use instead, and until when."""
+        return [
+            f"{hook.name} is deprecated: {hook.deprecated}; rlcore {hook.removed_in} will no longer call it"
+            for hook in hookspecs.HOOKS
+            if hook.deprecated is not None and hook.name in self.implemented(plugin.label)
+        ]
 
     @property
     def failures(self) -> list[str]:
@@ -160,99 +185,22 @@ class Plugins(Registry):
         return self._manager.implementing(hook, wrappers=False)
 
     @property
-    def specifications(self) -> dict[str, tuple[str, Callable[..., Any]]]:
-        """The module and the specification of each hook by name: core's, then those that plugins added."""
+    def specifications(self) -> dict[str, Callable[..., Any]]:
+        """The specification of each hook by name: core's, then those that plugins added."""
         return self._manager.specifications
 
-    def recordings(self, what: str) -> Recordings:
-        """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
-        found = self._manager.first("rlcore_create_recordings", lambda **_: None, plugins=self)
-        if found is None:
-            raise ConfigError(f"{what}: no plugin that reads recordings is loaded; {RECORDING_ADVICE}")
-        return cast("Recordings", found)
+    # ------------------------------------------------------------ hooks
 
-    # ------------------------------------------------------------ status
-
-    def report_status(
-        self, run: RunContext, parameters: Collection[str] = (), behaviors: Collection[str] = ()
-    ) -> dict[str, Any]:
-        """The sections of all plugins; each must be JSON, and belong to one plugin.
-
-        ``parameters`` have sections of their own; a plugin may add to the sections of ``behaviors``. Raises PluginError
-        for any other answer.
-        """
-        from rlcore.contracts.saved_values import plain
-
-        sections: dict[str, Any] = {}
-        owners: dict[str, Plugin] = {}
-        for owner, reported in self._manager.answers("rlcore_report_status", run=run):
-            if reported is not None and not isinstance(reported, Mapping):
-                kind = type(reported).__name__
-                raise PluginError(f"{owner.described}: rlcore_report_status returned a {kind}, not a mapping or None")
-            for name, section in (reported or {}).items():
-                earlier = sections.get(name)
-                if not (name in behaviors and isinstance(earlier, dict) and isinstance(section, Mapping)):
-                    earlier = None
-                if name in sections and (earlier is None or not earlier.keys().isdisjoint(section)):
-                    raise PluginError(
-                        f"{owner.described} and {owners[name].described} both report the status section {name!r}"
-                    )
-                try:
-                    # A copy: what is written again when the run ends is what was reported for its last checkpoint.
-                    sections[name] = plain(section) if earlier is None else {**earlier, **plain(section)}
-                except (TypeError, RecursionError) as error:
-                    raise PluginError(f"{owner.described}: status section {name!r} is not JSON: {error}") from error
-                owners[name] = owner
-                problem = _section_problem(name, section, parameters, behaviors)
-                if problem:
-                    raise PluginError(f"{owner.described} reports the status section {name!r}{problem}")
-        return sections
-
-    def restore_status(self, run: RunContext, sections: Mapping[str, Any]) -> None:
-        """Call ``rlcore_restore_status`` of every plugin with the sections of a status.
-
-        An error of a plugin is raised.
-        """
-        for _ in self._manager.answers("rlcore_restore_status", {"sections": sections}, run=run):
-            pass
-
-    def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
-        """Store the training status through ``rlcore_write_status``. Raises PluginError if no answer is True."""
-        from rlcore.storage.files.status_file import write_status_file
-
-        hook = "rlcore_write_status"
-        answer = self._manager.first(hook, write_status_file, {"status": status}, directory=directory)
-        if answer is not True:
-            raise PluginError(
-                f"{hook} answered {answer!r}, so the status may be stored nowhere; a plugin returns True when it has "
-                f"stored it, None to leave that to others, a wrapper what it was given{self._answered_by(hook)}"
-            )
+    def notify(self, hook: str, **arguments: Any) -> None:
+        """Call a notification, such as ``rlcore_run_started``, of every plugin."""
+        self._manager.notify(hook, **arguments)
 
     def create_ranks(self, launch: Launch, config: RunConfig, stops: StopRequests) -> Ranks | None:
         """Meet the other processes of the run through ``rlcore_create_ranks``; None if no plugin does so."""
         hook = "rlcore_create_ranks"
-        joined = self._manager.first(hook, lambda **_: None, launch=launch, config=config, plugins=self, stops=stops)
-        return cast("Ranks | None", joined)
-
-    def read_status(self, directory: Path) -> Mapping[str, Any] | None:
-        """Return the training status through ``rlcore_read_status``; None if none is stored.
-
-        Raises PluginError for an answer that is not a JSON mapping.
-        """
-        from rlcore.contracts.saved_values import plain
-        from rlcore.storage.files.status_file import read_status_file
-
-        hook = "rlcore_read_status"
-        status = self._manager.first(hook, read_status_file, directory=directory)
-        if status is not None and not isinstance(status, Mapping):
-            kind = type(status).__name__
-            raise PluginError(f"{hook} answered a {kind} instead of a mapping{self._answered_by(hook)}")
-        try:
-            return None if status is None else cast("Mapping[str, Any]", plain(status))
-        except (TypeError, RecursionError) as error:
-            raise PluginError(f"{hook} answered what is not JSON: {error}{self._answered_by(hook)}") from error
-
-    # ------------------------------------------------------------ interventions
+        arguments: dict[str, Any] = {"launch": launch, "config": config, "plugins": self, "stops": stops}
+        joined: Ranks | None = self._manager.create(hook, lambda **_: None, **arguments).value
+        return joined
 
     def modify_config(
         self, document: Callable[[], dict[str, Any]], changed: Callable[[Plugin, dict[str, Any]], None]
@@ -289,41 +237,68 @@ class Plugins(Registry):
                 processed = processed | _checked_statistics(answer, owner.described)
         return processed
 
-    # ------------------------------------------------------------ notifications
+    # ------------------------------------------------------------ status
 
-    def run_started(self, run: RunContext) -> None:
-        """Call ``rlcore_run_started`` of every plugin."""
-        self._manager.notify("rlcore_run_started", run=run)
+    def report_status(
+        self, run: RunContext, parameters: Collection[str] = (), behaviors: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """The sections of all plugins; each must be JSON, and belong to one plugin.
 
-    def summary_written(self, run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
-        """Call ``rlcore_summary_written`` of every plugin."""
-        self._manager.notify("rlcore_summary_written", run=run, behavior=behavior, step=step, stats=stats)
+        ``parameters`` have sections of their own; a plugin may add to the sections of ``behaviors``. Raises PluginError
+        for any other answer.
+        """
+        hook = "rlcore_report_status"
+        sections: dict[str, Any] = {}
+        # Whose each section is, and whose each key of a behavior's section: one owner can have it.
+        taken: dict[tuple[str, ...], str] = {(name,): "rlcore" for name in ("metadata", *parameters)}
+        taken |= {(name, key): "rlcore" for name in behaviors for key in ("checkpoints", "final_checkpoint")}
+        for owner, implementation in self._manager.each(hook):
+            reported = _json_mapping(self._manager.one(implementation, hook, run=run), f"{owner.described}: {hook}")
+            for name, section in (reported or {}).items():
+                shared = name in behaviors
+                if shared and not isinstance(section, Mapping):
+                    raise PluginError(f"{owner.described}: the status section of behavior {name!r} is not a mapping")
+                for place in [(name, key) for key in section] if shared else [(name,)]:
+                    if place in taken:
+                        rivals, what = f"{owner.described} and {taken[place]}", ".".join(place)
+                        raise PluginError(f"{rivals} both report the status section {what!r}")
+                    taken[place] = owner.described
+                sections[name] = {**sections.get(name, {}), **section} if shared else section
+        return sections
 
-    def checkpoint_saved(self, run: RunContext, step: int, path: Path) -> None:
-        """Call ``rlcore_checkpoint_saved`` of every plugin."""
-        self._manager.notify("rlcore_checkpoint_saved", run=run, step=step, path=path)
+    def restore_status(self, run: RunContext, sections: Mapping[str, Any]) -> None:
+        """Call ``rlcore_restore_status`` of every plugin with the sections of a status.
 
-    def checkpoint_removed(self, run: RunContext, step: int, path: Path) -> None:
-        """Call ``rlcore_checkpoint_removed`` of every plugin."""
-        self._manager.notify("rlcore_checkpoint_removed", run=run, step=step, path=path)
+        An error of a plugin is raised.
+        """
+        hook = "rlcore_restore_status"
+        for _, implementation in self._manager.each(hook):
+            self._manager.one(implementation, hook, run=run, sections=deepcopy(dict(sections)))
 
-    def evaluated(self, run: RunContext, step: int, result: EvaluationResult) -> None:
-        """Call ``rlcore_evaluated`` of every plugin."""
-        self._manager.notify("rlcore_evaluated", run=run, step=step, result=result)
+    def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
+        """Store the training status through ``rlcore_write_status``. Raises PluginError if no answer is True."""
+        from rlcore.storage.files.status_file import write_status_file
 
-    def lesson_changed(self, run: RunContext, step: int, change: LessonChange) -> None:
-        """Call ``rlcore_lesson_changed`` of every plugin."""
-        self._manager.notify("rlcore_lesson_changed", run=run, step=step, change=change)
+        def write(**_: Any) -> bool:
+            return write_status_file(status, directory)  # whatever a plugin did to its copy
 
-    def run_finished(
-        self,
-        run: RunContext,
-        outcome: Literal["done", "interrupted", "failed"],
-        error: BaseException | None,
-        results: Mapping[str, BehaviorResult],
-    ) -> None:
-        """Call ``rlcore_run_finished`` of every plugin."""
-        self._manager.notify("rlcore_run_finished", run=run, outcome=outcome, error=error, results=results)
+        answer = self._manager.create(STORES, write, status=deepcopy(dict(status)), directory=directory).value
+        if answer is not True:
+            raise PluginError(
+                f"{STORES} answered {answer!r}, so the status may be stored nowhere; a plugin returns True when it has "
+                f"stored it, None to leave that to others, a wrapper what it was given{self._answered_by(STORES)}"
+            )
+
+    def read_status(self, directory: Path) -> Mapping[str, Any] | None:
+        """Return the training status through ``rlcore_read_status``; None if none is stored.
+
+        Raises PluginError for an answer that is not a JSON mapping.
+        """
+        from rlcore.storage.files.status_file import read_status_file
+
+        hook = "rlcore_read_status"
+        status = self._manager.create(hook, read_status_file, directory=directory).value
+        return _json_mapping(status, hook, self._answered_by(hook))
 
     # ------------------------------------------------------------ inside
 
@@ -355,37 +330,31 @@ class Plugins(Registry):
         self._leave_out(plugin, error)
 
 
-def _section_problem(name: Any, section: Any, parameters: Collection[str], behaviors: Collection[str]) -> str:
-    """What keeps a plugin from reporting a section of the status; empty if nothing does."""
-    if not isinstance(name, str):
-        return ", whose name is not text"
-    if name == "metadata":
-        return ", which is rlcore's own"
-    if name in parameters:
-        return ", which is an environment parameter's"
-    if name not in behaviors:
-        return ""
-    if not isinstance(section, Mapping):
-        return f", which is a behavior's, with a {type(section).__name__} instead of a mapping to add to it"
-    own = [key for key in ("checkpoints", "final_checkpoint") if key in section]
-    return f": {own[0]!r} is rlcore's own" if own else ""
+def _json_mapping(answer: Any, what: str, answered_by: str = "") -> dict[str, Any] | None:
+    """A copy of an answer that must be a JSON mapping or None."""
+    from rlcore.contracts.saved_values import plain
+
+    try:
+        copied = plain(answer)
+    except (TypeError, RecursionError) as error:
+        raise PluginError(f"{what} answered what is not JSON: {error}{answered_by}") from error
+    if copied is not None and not isinstance(copied, dict):
+        raise PluginError(f"{what} answered a {type(answer).__name__} instead of a mapping{answered_by}")
+    return copied
 
 
 def _checked_statistics(answer: Any, owner: str) -> dict[str, StatSummary]:
     from rlcore.contracts.stats import StatSummary
 
-    if answer is None:
-        return {}
-    if not isinstance(answer, Mapping):
+    if not isinstance(answer, Mapping | None):
         raise PluginError(f"{owner}: {PROCESS_SUMMARY} returned a {type(answer).__name__}, not a mapping or None")
     checked = {}
-    for tag, value in answer.items():
-        if not isinstance(tag, str) or not tag:
-            raise PluginError(f"{owner}: {PROCESS_SUMMARY} returned the tag {tag!r}, which is not text")
-        if isinstance(value, bool) or not isinstance(value, Real | StatSummary):
-            kind = type(value).__name__
+    for tag, value in (answer or {}).items():
+        number = isinstance(value, Real | StatSummary) and not isinstance(value, bool)
+        if not isinstance(tag, str) or not tag or not number:
             raise PluginError(
-                f"{owner}: {PROCESS_SUMMARY} returned a {kind} for {tag!r}, not a number or a StatSummary"
+                f"{owner}: {PROCESS_SUMMARY} returned {tag!r}: {value!r}; a tag is text, and its value a number or a "
+                "StatSummary"
             )
         checked[tag] = value if isinstance(value, StatSummary) else StatSummary.of([float(value)])
     return checked

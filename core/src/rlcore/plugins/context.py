@@ -9,16 +9,16 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import RLock
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import attrs
 
 from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace, dotted
 from rlcore.plugins.discover import PLUGIN_NAME, Plugin, canonical
+from rlcore.records import RewardProviderSpec
 from rlcore.storage.files.access import pattern_problem, user_path, working_directory
 
 if TYPE_CHECKING:
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
     from rlcore.contracts.ranks import Ranks
     from rlcore.contracts.recordings import Recording, Recordings
     from rlcore.contracts.rewards import RewardProvider
-    from rlcore.contracts.trainer import Trainer
+    from rlcore.plugins.registry import Registry
     from rlcore.plugins.select import Selection
-    from rlcore.records import Record, RewardProviderSpec, TrainerSpec
     from rlcore.settings.blocks import BehaviorSettings, RunConfig
 
-R = TypeVar("R", bound="Record")
 T = TypeVar("T")
 
 Purpose = Literal["train", "evaluate", "inference"]
@@ -113,7 +111,7 @@ class StopRequests:
             self.first = stop
 
 
-class CheckpointHold:
+class CheckpointHold(AbstractContextManager["CheckpointHold"]):
     """Keeps one checkpoint of a run until :meth:`release` is called, or the end of a ``with`` block.
 
     May be released in another thread. A checkpoint that is no longer among the ``keep_checkpoints`` newest is then
@@ -133,12 +131,7 @@ class CheckpointHold:
         if holds is not None:
             holds.release(self.step)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 
@@ -245,50 +238,6 @@ def _fix(plugin: Plugin, found: Iterable[Plugin]) -> str:
     return "rlcore plugins doctor says why" if installed.on else f"turn it on with -p {plugin.label}"
 
 
-class RunPlugins(Protocol):
-    """The methods of :class:`rlcore.Plugins` that plugins may call, as ``run.plugins``."""
-
-    def record(self, record_class: type[R], reference: str) -> R:
-        """Return the record of this class called NAME or DIST/NAME.
-
-        Raises NotInstalled if no plugin has it, PluginError if several do.
-        """
-        ...
-
-    def records(self, kind: str) -> tuple[Record, ...]:
-        """Return all records of a kind, such as ``"trainer"``, sorted by name."""
-        ...
-
-    def reward_provider(self, reference: str) -> RewardProviderSpec:
-        """Return the record of a reward called NAME or DIST/NAME."""
-        ...
-
-    def create_trainer(
-        self,
-        spec: TrainerSpec,
-        settings: BehaviorSettings,
-        behavior: BehaviorSpec,
-        run: RunContext,
-        *,
-        without: str | None = ...,
-    ) -> Trainer:
-        """Create a trainer with the hook ``rlcore_create_trainer``. The plugin called ``without`` is not asked.
-
-        A plugin that answers this hook, and creates a trainer inside its own, gives its own name.
-        """
-        ...
-
-    def create_reward_provider(
-        self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
-    ) -> RewardProvider:
-        """Create a reward provider with the hook ``rlcore_create_reward_provider``."""
-        ...
-
-    def recordings(self, what: str) -> Recordings:
-        """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
-        ...
-
-
 @attrs.define(eq=False)
 class RunContext:
     """A run as plugins see it: the argument ``run`` of factories and notifications.
@@ -298,7 +247,7 @@ class RunContext:
 
     Attributes:
         config: The complete configuration. Must not be changed.
-        plugins: The plugins of the run: their records, and objects that they create.
+        plugins: The records of the run's plugins, and what creates objects from them.
         directory: The run directory, an absolute path; it exists.
         seed: The run's seed, never -1.
         num_envs: N, the number of environments in this process.
@@ -313,10 +262,12 @@ class RunContext:
         working_directory: Directory that relative paths of the configuration are relative to.
         stash: The values that plugins keep for this run; evaluations within a run share it.
         ranks: The processes of the run, and the exchange between them; see :class:`rlcore.Ranks`.
+        held_checkpoints: The holds that :meth:`hold_checkpoint` gave.
+        factories: The plugins that took part in making the objects of the run.
     """
 
     config: RunConfig
-    plugins: RunPlugins
+    plugins: Registry
     directory: Path
     seed: int
     num_envs: int
@@ -331,9 +282,9 @@ class RunContext:
     ranks: Ranks = attrs.field(factory=_one_rank, repr=False)
     # Shared with the context of evaluations, which is an evolved copy.
     _stops: StopRequests = attrs.field(factory=StopRequests, repr=False)
-    _holds: CheckpointHolds = attrs.field(factory=CheckpointHolds, repr=False)
+    held_checkpoints: CheckpointHolds = attrs.field(factory=CheckpointHolds, repr=False)
+    factories: FactoryPlugins = attrs.field(factory=FactoryPlugins, repr=False)
     _files: list[str] = attrs.field(factory=list)
-    _factories: FactoryPlugins = attrs.field(factory=FactoryPlugins, repr=False)
 
     @property
     def inference(self) -> bool:
@@ -360,7 +311,7 @@ class RunContext:
         ``step`` is that of ``rlcore_checkpoint_saved``. The checkpoint does not count towards ``keep_checkpoints``. May
         be called in another thread. Raises RunStateError if the run has no such checkpoint (any more).
         """
-        return self._holds.hold(self.directory / "checkpoints" / str(step), step)
+        return self.held_checkpoints.hold(self.directory / "checkpoints" / str(step), step)
 
     def logger(self, name: str) -> logging.Logger:
         """Return the logger of the plugin called ``name``, whose messages ``rlcore`` commands print after this name.
@@ -386,16 +337,6 @@ class RunContext:
             if problem:
                 raise ValueError(problem)
         self._files += patterns
-
-    @property
-    def factories(self) -> FactoryPlugins:
-        """The plugins that took part in making the objects of the run."""
-        return self._factories
-
-    @property
-    def held_checkpoints(self) -> CheckpointHolds:
-        """The holds that :meth:`hold_checkpoint` gave."""
-        return self._holds
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -429,13 +370,14 @@ class RunContext:
 
         if isinstance(block, AbsentRewardSettings):
             return AbsentReward(name, block.gamma, block.strength)
-        spec, key = self.plugins.reward_provider(name), ("behaviors", behavior.name, "reward_signals", name)
+        spec, key = self.plugins.record(RewardProviderSpec, name), ("behaviors", behavior.name, "reward_signals", name)
         try:
-            return self.plugins.create_reward_provider(spec, block, behavior, self)
+            created: RewardProvider = self.plugins.create(spec, settings=block, behavior=behavior, run=self)
         except UnsupportedSpace as error:
             raise UnsupportedSpace(f"{dotted(key)}: {error}") from error
         except ConfigError as error:
             raise ConfigError(error.message, key=(*key, *error.key)) from error
+        return created
 
     def read_recording(self, path: str | Path, behavior_name: str) -> Recording:
         """Return the recorded episodes that ``path`` names.

@@ -2,7 +2,7 @@
 
 The distribution of a plugin declares the contracts that it was written for by keywords in its metadata, such as
 ``rlcore-contract-3``, so that they can be compared before anything of the plugin is imported. A distribution that
-declares none is refused only if its files import a name that an earlier contract had; any other one is tried.
+declares none is tried, and an error about a name of an earlier contract says what became of it.
 
 ``contracts.toml`` is the dated list of what moved; messages, ``rlcore plugins doctor`` and the page "Porting a plugin"
 are made from it.
@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -28,11 +27,8 @@ if TYPE_CHECKING:
 CONTRACT = 3
 """The number of the contract between this rlcore and plugins; it is raised when public names move."""
 KEYWORD = "rlcore-contract-"
-DECLARED = re.compile(rf"(?<![\w-]){KEYWORD}(\d+)(?![\w-])")
 PORTING = "the page 'Porting a plugin' has the steps"
 
-# At the start of a line only: an indented import may be for type checkers, or have an alternative.
-_USED = re.compile(r"^from (rlcore[\w.]*) import (\([^)]*\)|[^\n]*)|^(?:async )?def (rlcore_\w+)", re.MULTILINE)
 _NAME_IN_MODULE = re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'")
 _ARGUMENT = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 
@@ -84,34 +80,14 @@ def contracts() -> tuple[Contract, ...]:
 
 def contract_problem(numbers: Sequence[int], distribution: str, version: str) -> str:
     """Why a distribution that declares the contracts ``numbers``, and not this one, does not fit."""
-    what = f"{distribution} {version} is written for contract {' and '.join(map(str, numbers))} of rlcore"
-    if max(numbers) > CONTRACT:
-        return f"{what}, and this rlcore has contract {CONTRACT}; pip install -U rlcore"
-    return f"{what}, and this rlcore has contract {CONTRACT}; pip install -U {distribution}, or port it: {PORTING}"
+    advice = "rlcore" if max(numbers) > CONTRACT else f"{distribution}, or port it: {PORTING}"
+    written = f"{distribution} {version} is written for contract {' and '.join(map(str, numbers))} of rlcore"
+    return f"{written}, and this rlcore has contract {CONTRACT}; pip install -U {advice}"
 
 
-def undeclared_problem(package: ModuleSpec, distribution: str, version: str) -> str | None:
-    """Why a distribution that declares no contract must be of an earlier one, or None.
-
-    Reads the files of ``package``, its first one, and imports nothing.
-    """
-    folders = package.submodule_search_locations
-    files = (
-        [Path(package.origin or "")] if folders is None else (f for each in folders for f in Path(each).rglob("*.py"))
-    )
-    for path in sorted(files):
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            continue
-        for name in _names(text):
-            answer = successor(name)
-            if answer is not None:
-                return (
-                    f"{distribution} {version} declares no contract and is written for an earlier one, this rlcore "
-                    f"has contract {CONTRACT}: in {path.name}, {answer}; {PORTING}"
-                )
-    return None
+def declared(keywords: str) -> tuple[int, ...]:
+    """The contracts among the keywords of a distribution, however its build backend separates them."""
+    return tuple(map(int, re.findall(rf"(?<![\w-]){KEYWORD}(\d+)(?![\w-])", keywords)))
 
 
 def successor(name: str) -> str | None:
@@ -155,12 +131,3 @@ def _missing(error: BaseException) -> Iterator[str]:
             yield from (f"{each.__name__}.{error.name}" for each in classes if each.__module__.startswith("rlcore"))
     elif isinstance(error, TypeError) and (found := _ARGUMENT.search(text)):
         yield f"{found[1]}.{found[2]}"
-
-
-def _names(text: str) -> Iterator[str]:
-    """The names of rlcore that the source of a module imports, and the hooks that it implements."""
-    for module, imported, hook in _USED.findall(text):
-        if hook:
-            yield hook
-        for name in re.findall(r"(\w+)(?: as \w+)?", re.sub(r"#.*", "", imported)):
-            yield f"{module}.{name}"

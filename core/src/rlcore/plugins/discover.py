@@ -10,29 +10,26 @@ import importlib
 import json
 import re
 import sys
-from collections.abc import Iterable
-from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import attrs
 import importlib_metadata as metadata
+from packaging.requirements import Requirement
 
 from rlcore import __version__
 from rlcore.errors import PluginError
-from rlcore.plugins.contract import CONTRACT, DECLARED, contract_problem, undeclared_problem
+from rlcore.plugins.contract import CONTRACT, contract_problem, declared
 from rlcore.plugins.failures import failure
 from rlcore.storage.files.access import user_path
-
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
 
 ENTRY_POINT_GROUP = "rlcore"  # which is also pluggy's project name
 PLUGIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
 """The pattern that names of plugins match: lower-case letters, digits and dashes, a letter first."""
 LOCAL_PREFIX = "module:"
 CORE_DISTRIBUTION = "rlcore"
+NO_EXTRA = {"extra": ""}  # for markers of requirements
 
 # What turned a plugin on or off.
 Why = Literal["autoload", "config", "RLCORE_PLUGINS", "RLCORE_PLUGIN_AUTOLOAD", "-p"]
@@ -42,7 +39,7 @@ Why = Literal["autoload", "config", "RLCORE_PLUGINS", "RLCORE_PLUGIN_AUTOLOAD", 
 class Plugin:
     """One plugin, from discovery to the record that it registers.
 
-    :func:`installed` reads ``name`` to ``editable`` from metadata;
+    :func:`installed` reads ``name`` to ``hidden`` from metadata;
     :func:`rlcore.plugins.select.decide` sets ``on``, ``why`` and ``refused``; every record of a loaded plugin refers
     to it as ``record.plugin``. A module or file that is not installed has no distribution.
 
@@ -138,195 +135,68 @@ def canonical(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-_CORE_MODULE = "rlcore.plugins.core"
-# "rlcore>=0.1", "rlcore[torch]>=0.1", "rlcore @ ..." but not "rlcore-acme": cheap, so that `packaging` is only
-# imported for requirements that matter.
-_ON_RLCORE = re.compile(r"\s*rlcore\s*(?=[\[(<>=!~;@]|$)", re.IGNORECASE)
-_HEADER = re.compile(r"^(Name|Version|Keywords|Requires-Dist):(.*(?:\n[ \t].*)*)", re.MULTILINE)
-_RELEASE = re.compile(r"[0-9]+(\.[0-9]+)*")
-_PLAIN_BOUNDS = re.compile(rf"rlcore(<|>=){_RELEASE.pattern}(,(<|>=){_RELEASE.pattern})*")
-_REQUIRED = re.compile(r"\s*([A-Za-z0-9][\w.-]*)[^;]*(;.*)?", re.DOTALL)
-_OF_AN_EXTRA = re.compile(r"\bextra\s*==")
-
-
 def installed() -> tuple[Plugin, ...]:
-    """Every plugin that an installed distribution announces, sorted by name and distribution."""
-    found = [_announced(entry_point) for entry_point in _entry_points()]
-    if not any(plugin.essential for plugin in found):
-        # A source tree on PYTHONPATH has no metadata of its own.
-        found.append(Plugin("core", _CORE_MODULE, CORE_DISTRIBUTION, __version__))
-    return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.distribution)))
+    """Every plugin that an installed distribution announces, sorted by name and distribution.
 
-
-def handshake(plugin: Plugin, version: str = __version__) -> str | None:
-    """Why this plugin cannot be loaded by the running rlcore, or None. Nothing of the plugin is imported.
-
-    Checks its bounds, because pip only warns when it breaks them, its contract, and that its module is there.
+    The first of two distributions with one name counts, as it does for imports.
     """
-    return _bounds_problem(plugin, version) or _contract_problem(plugin)
-
-
-def _contract_problem(plugin: Plugin) -> str | None:
-    if plugin.essential or not plugin.distribution:
-        return None
-    module = plugin.module.partition(":")[0].strip()
-    if located(module) is None:
-        what = f"{plugin.distribution} {plugin.version}"
-        return f"{what} has no module {module!r}, which its entry point names; install it again"
-    package = located(module.partition(".")[0])
-    if not plugin.contracts and package is not None:
-        return undeclared_problem(package, plugin.distribution, plugin.version)
-    if not plugin.contracts or CONTRACT in plugin.contracts:
-        return None
-    return contract_problem(plugin.contracts, plugin.distribution, plugin.version)
-
-
-def located(module: str) -> ModuleSpec | None:
-    """Where a module is, without importing it or its packages; None if it is nowhere."""
-    first, *rest = module.split(".")
-    try:
-        found = find_spec(first)
-        for count in range(len(rest)):
-            if found is None:
-                break
-            name = ".".join([first, *rest[: count + 1]])
-            found = PathFinder.find_spec(name, found.submodule_search_locations or [])
-    except (ImportError, ValueError):
-        return None
-    return found
-
-
-def _bounds_problem(plugin: Plugin, version: str) -> str | None:
-    if all(_plainly_holds(text, version) for text in plugin.requires):
-        return None
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    for text in plugin.requires:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            return f"{plugin.distribution} has an unreadable requirement {text!r}"
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
-            continue
-        if not requirement.specifier.contains(version, prereleases=True):
-            newer = _needs_newer(requirement.specifier, version)
-            upgrade = f"'rlcore{requirement.specifier}'" if newer else plugin.distribution
-            return (
-                f"{plugin.distribution} {plugin.version} needs rlcore{requirement.specifier}, "
-                f"this is rlcore {version}; pip install -U {upgrade}"
-            )
-    return None
-
-
-def _plainly_holds(requirement: str, version: str) -> bool:
-    """Whether ``rlcore<0.2,>=0.1`` holds. False also where only ``packaging`` can tell: its import takes 16 ms."""
-    if not (_PLAIN_BOUNDS.fullmatch(requirement) and _RELEASE.fullmatch(version)):
-        return False
-    running, bounds = _release(version), re.findall(r"(<|>=)([\d.]+)", requirement)
-    return all(running < _release(bound) if sign == "<" else running >= _release(bound) for sign, bound in bounds)
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.sub(r"(\.0+)+$", "", version).split(".")))  # 0.1.0 is 0.1
-
-
-def _needs_newer(specifiers: SpecifierSet, version: str) -> bool:
-    """Whether a version that does not satisfy ``specifiers`` is too old for one of them, not too new."""
-    from packaging.version import InvalidVersion, Version
-
-    for each in specifiers:
-        try:
-            least = Version(each.version.removesuffix(".*"))
-        except InvalidVersion:  # "===anything"
-            continue
-        if each.operator in (">=", ">", "~=", "==") and Version(version) <= least and not each.contains(version, True):
-            return True
-    return False
-
-
-def _entry_points() -> Iterable[metadata.EntryPoint]:
-    try:
-        # Reads every entry_points.txt and keeps the first of two distributions with one name, as imports do.
-        return list(metadata.entry_points(group=ENTRY_POINT_GROUP))
-    except Exception:  # one unreadable entry_points.txt fails the call for all of them
-        return list(_readable_entry_points())
-
-
-def _readable_entry_points() -> Iterable[metadata.EntryPoint]:
-    seen: set[str] = set()
+    found: dict[str, Plugin] = {}
     for distribution in metadata.distributions():
         try:
-            name = canonical(distribution.name)
-            entry_points = [entry for entry in distribution.entry_points if entry.group == ENTRY_POINT_GROUP]
+            entry_points = [each for each in distribution.entry_points if each.group == ENTRY_POINT_GROUP]
         except Exception:  # it may be no plugin at all, so nothing is reported
             continue
-        if name not in seen:
-            seen.add(name)
-            yield from entry_points
+        for entry_point in entry_points:
+            plugin = _announced(entry_point, distribution)
+            found.setdefault(plugin.label, plugin)
+    if not any(plugin.essential for plugin in found.values()):
+        # A source tree on PYTHONPATH has no metadata of its own.
+        core = Plugin("core", "rlcore.plugins.core", CORE_DISTRIBUTION, __version__)
+        found[core.label] = core
+    return tuple(sorted(found.values(), key=lambda plugin: (plugin.name, plugin.distribution)))
 
 
-def _announced(entry_point: metadata.EntryPoint) -> Plugin:
-    distribution = entry_point.dist
+def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
     try:
-        if distribution is None:
-            raise ValueError("no distribution")
-        about = _headers(distribution)
-        name, version = about["Name"][0], about["Version"][0]
-        contracts = declared(" ".join(about.get("Keywords", ())))
-        requirements = about.get("Requires-Dist") or distribution.requires or ()
-        requires = tuple(text for text in requirements if _ON_RLCORE.match(text))
-        needs = tuple(filter(None, map(_needed, requirements)))
+        name, version = distribution.name, distribution.version
+        keywords = distribution.metadata.get_all("Keywords") or ()
+        requirements = {text: Requirement(text) for text in distribution.requires or ()}
+        here = {text: each for text, each in requirements.items() if not each.marker or each.marker.evaluate(NO_EXTRA)}
+        others = {text: canonical(each.name) for text, each in here.items()}
         installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
-        editable = bool(installed_from.get("dir_info", {}).get("editable", False))
-        found = list(metadata.distributions(name=name))
-        every = {str(each.version) for each in found} if len(found) > 1 else {version}
+        versions = {each.version for each in metadata.distributions(name=name)}
     except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
-        return Plugin(
-            entry_point.name, entry_point.value, "unknown", "?", refused=f"unreadable metadata ({type(error).__name__})"
-        )
+        problem = f"unreadable metadata ({type(error).__name__}: {error})"
+        return Plugin(entry_point.name, entry_point.value, "unknown", "?", refused=problem)
     fits = PLUGIN_NAME.fullmatch(entry_point.name)
     return Plugin(
         entry_point.name,
         entry_point.value,
         name,
         version,
-        requires=requires,
-        needs=needs,
-        contracts=contracts,
-        editable=editable,
-        hidden=tuple(sorted(every - {version})),
+        requires=tuple(text for text, other in others.items() if other == CORE_DISTRIBUTION),
+        needs=tuple(other for other in others.values() if other != CORE_DISTRIBUTION),
+        contracts=declared(" ".join(keywords)),
+        editable=bool(installed_from.get("dir_info", {}).get("editable", False)),
+        hidden=tuple(sorted(versions - {version})),
         refused=None if fits else f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}",
     )
 
 
-def declared(keywords: str | None) -> tuple[int, ...]:
-    """The contracts among the keywords of a distribution, however its build backend separates them."""
-    return tuple(map(int, DECLARED.findall(keywords or "")))
+def handshake(plugin: Plugin, version: str = __version__) -> str | None:
+    """Why this plugin cannot be loaded by the running rlcore, or None. Nothing of the plugin is imported.
 
-
-def _headers(distribution: Any) -> dict[str, list[str]]:
-    """The headers of a distribution that are needed here. Its property ``metadata`` would import a parser of mails."""
-    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
-    found: dict[str, list[str]] = {}
-    for name, value in _HEADER.findall(text.partition("\n\n")[0]):
-        found.setdefault(name, []).append(value.strip())
-    return found
-
-
-def _needed(requirement: str) -> str:
-    """The distribution that a requirement asks for; "" for rlcore, for an extra, and if its marker does not hold."""
-    found = _REQUIRED.match(requirement)
-    if found is None or _ON_RLCORE.match(requirement) or _OF_AN_EXTRA.search(found[2] or ""):
-        return ""
-    if found[2]:
-        from packaging.markers import InvalidMarker, Marker
-
-        try:
-            if not Marker(found[2].removeprefix(";")).evaluate({"extra": ""}):
-                return ""
-        except InvalidMarker:  # pip would not have installed it
-            return ""
-    return canonical(found[1])
+    Checks its bounds, because pip only warns when it breaks them, and its contract.
+    """
+    for requirement in map(Requirement, plugin.requires):
+        if not requirement.specifier.contains(version, prereleases=True):
+            return (
+                f"{plugin.distribution} {plugin.version} needs {requirement}, this is rlcore {version}; "
+                f"pip install -U rlcore {plugin.distribution} installs versions that fit"
+            )
+    if plugin.essential or not plugin.contracts or CONTRACT in plugin.contracts:
+        return None
+    return contract_problem(plugin.contracts, plugin.distribution, plugin.version)
 
 
 def anchored(reference: str, base: Path | None) -> str:

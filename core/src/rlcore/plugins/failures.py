@@ -76,3 +76,26 @@ def blamed(owner: str, doing: str, kind: Kind = PluginError) -> Iterator[None]:
 def policy_named(behavior: str, policy: Policy) -> str:
     """The owner of errors of a policy in an evaluation."""
     return f"behavior {behavior!r}: policy {type(policy).__name__}"
+
+
+def require_protocol(value: object, protocol: type, described: str) -> None:
+    """PluginError naming what ``value`` lacks of a protocol class."""
+    members = {
+        name
+        for name, member in vars(protocol).items()
+        if (callable(member) or isinstance(member, property)) and not name.startswith("_")
+    }
+    members |= set(getattr(protocol, "__annotations__", {}))
+    try:
+        missing = sorted(member for member in members if not hasattr(value, member))
+    except (Exception, SystemExit) as error:  # a property may raise anything
+        raise failure(f"{described} returned a {type(value).__name__} that", "in a property", error) from error
+    if missing:
+        from rlcore.plugins.contract import PORTING, added
+
+        new = [*filter(None, (added(f"{protocol.__name__}.{member}") for member in missing))]
+        hint = "; ".join(["", *new, PORTING]) if len(new) == len(missing) else ""
+        raise PluginError(
+            f"{described} returned a {type(value).__name__}, which is not a {protocol.__name__}: "
+            f"it lacks {', '.join(missing)}{hint}"
+        )

@@ -14,7 +14,7 @@ for _package, _records in {
     "rlcore-sac": "trainer: sac",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
     "rlcore-gymnasium": "environment: gymnasium",
-    "rlcore-devkit": "command: plugins new, schema",
+    "rlcore-devkit": "command: plugins new, plugins doctor, schema",
     "rlcore-pettingzoo": "environment: pettingzoo; command: play",
     "rlcore-ghost": "behavior: self_play; evaluation: opponents, score_against; opponent: random, run; "
     "command: ratings",

@@ -1,56 +1,35 @@
 """The records of plugins: collected once from each, found by NAME or DIST/NAME, and made into what they describe.
 
 Every record refers to its plugin. A name that no record has is answered with what to install or to turn on. An object
-is made by a factory hook; core's own answer is the record's target, imported and called. Every object is checked
-against its protocol, so that an error names the plugin that created it.
+is made by the factory hook of its kind of records; core's own answer is the record's target, imported and called. Every
+object is checked against its protocol, so that an error names the plugin that created it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import attrs
 import pluggy
 
-from rlcore.errors import NotInstalled, PluginError, UnsupportedSpace, did_you_mean
+from rlcore.errors import ConfigError, NotInstalled, PluginError, UnsupportedSpace, did_you_mean
 from rlcore.plugins.discover import Plugin, canonical
-from rlcore.plugins.failures import blamed, failure
-from rlcore.plugins.known import OWN_DISTRIBUTIONS, PACKAGES, first_package
+from rlcore.plugins.failures import failure
+from rlcore.plugins.known import OWN_DISTRIBUTIONS, PACKAGES, RECORDING_ADVICE, first_package
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.select import Selection
-from rlcore.records import (
-    BehaviorSection,
-    ConfigSection,
-    CurriculumSpec,
-    EnvironmentSpec,
-    ExecutorSpec,
-    ExporterSpec,
-    Record,
-    RewardProviderSpec,
-    StatsWriterSpec,
-    TrainerSpec,
-)
+from rlcore.records import BehaviorSection, ConfigSection, Record, StatsWriterSpec, TrainerSpec
 
 if TYPE_CHECKING:
-    from rlcore.contracts.curriculum import Curriculum
-    from rlcore.contracts.environment import BehaviorSpec, Environment
-    from rlcore.contracts.policy import Exporter
-    from rlcore.contracts.rewards import RewardProvider
-    from rlcore.contracts.stats import StatsWriter
-    from rlcore.contracts.trainer import Trainer
-    from rlcore.plugins.context import RunContext
-    from rlcore.settings.blocks import BehaviorSettings, EnvironmentSettings, ExportSettings
+    from rlcore.contracts.environment import BehaviorSpec
+    from rlcore.contracts.recordings import Recordings
 
 R = TypeVar("R", bound=Record)
 
 
 class Registry:
-    """The methods of :class:`rlcore.Plugins` that find records, and create what they describe.
-
-    Each method that creates something raises PluginError if the object does not fit its protocol, or if its plugin
-    raises.
-    """
+    """The records of the plugins of a process, and what they describe: what plugins use, as ``run.plugins``."""
 
     def __init__(self, manager: HookManager, selection: Selection, found: tuple[Plugin, ...]) -> None:
         self._manager = manager
@@ -95,19 +74,11 @@ class Registry:
         records = self.records(record_class.kind)
         matches = [record for record in records if record.name == name and (not source or _is_of(source, record))]
         matches = matches or [record for record in records if source and _was_of(source, name, record)]
-        if len(matches) == 1:
-            return cast(R, matches[0])
         if not matches:
             self._unknown(record_class, reference, records)
-        if record_class is BehaviorSection:
-            raise PluginError(section_clash(matches))
-        choices = [record.reference for record in matches]
-        if len(set(choices)) < len(choices):
-            advice = "turn one of the plugins off with -p no:DIST/PLUGIN"
-        else:
-            advice = f"write {record_class.key or record_class.kind}: {' or '.join(choices)}"
-        owners = " and ".join(record.plugin.described for record in matches if record.plugin is not None)
-        raise PluginError(f"{_word(record_class)} {reference!r} is provided by {owners}; {advice}")
+        if len(matches) > 1:
+            raise PluginError(clash(matches))
+        return cast(R, matches[0])
 
     def record_of_kind(self, kind: str, reference: str) -> Record:
         """The record of a kind called NAME or DIST/NAME; raises like :meth:`record`.
@@ -118,36 +89,7 @@ class Registry:
         if registered is None:
             package = first_package(kind)
             raise NotInstalled(f"unknown {kind} {reference!r}; no plugin that is on has any", package, self.absent)
-        _, record_class = registered
-        return self.record(record_class, reference)
-
-    def trainer(self, reference: str) -> TrainerSpec:
-        """Return the record of the trainer called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(TrainerSpec, reference)
-
-    def reward_provider(self, reference: str) -> RewardProviderSpec:
-        """Return the record of the reward provider called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(RewardProviderSpec, reference)
-
-    def stats_writer(self, reference: str) -> StatsWriterSpec:
-        """Return the record of the statistics writer called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(StatsWriterSpec, reference)
-
-    def environment(self, reference: str) -> EnvironmentSpec:
-        """Return the record of the environment called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(EnvironmentSpec, reference)
-
-    def executor(self, reference: str) -> ExecutorSpec:
-        """Return the record of the executor called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(ExecutorSpec, reference)
-
-    def curriculum(self, reference: str) -> CurriculumSpec:
-        """Return the record of the curriculum called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(CurriculumSpec, reference)
-
-    def exporter(self, reference: str) -> ExporterSpec:
-        """Return the record of the exporter called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(ExporterSpec, reference)
+        return self.record(registered[1], reference)
 
     def _collect(self, hook: str, implementation: pluggy.HookImpl) -> tuple[Record, ...]:
         classes = self._manager.record_classes(hook)
@@ -186,8 +128,8 @@ class Registry:
         """The plugins that are off, and those that were left out, for a message about a name that is unknown."""
         return "; ".join(filter(None, (plugins_off(self.found), *self._left_out)))
 
-    def _unknown(self, record_class: type[R], reference: str, records: Sequence[Record]) -> NoReturn:
-        kind, word = record_class.kind, _word(record_class)
+    def _unknown(self, record_class: type[Record], reference: str, records: Sequence[Record]) -> NoReturn:
+        kind, word = record_class.kind, record_class.called or record_class.kind
         source, _, name = reference.rpartition("/")
         names = sorted({record.name for record in records})
         allowed = [record.reference for record in records] if source else names
@@ -208,94 +150,48 @@ class Registry:
 
     # ------------------------------------------------------------ what they describe
 
-    def create_trainer(
-        self,
-        spec: TrainerSpec,
-        settings: BehaviorSettings,
-        behavior: BehaviorSpec,
-        run: RunContext,
-        *,
-        without: str | None = None,
-    ) -> Trainer:
-        """The trainer of ``behavior``.
+    def create(self, spec: Record, *, without: str | None = None, **arguments: Any) -> Any:
+        """Create what ``spec`` describes: the first answer to the hook of its kind, or its target called.
 
-        ``without`` is the name of a plugin that is not asked: one that answers ``rlcore_create_trainer`` itself, with a
-        trainer around this one. ``behavior`` and ``settings`` may differ from those that the plugin received.
+        ``arguments`` are those of the hook, or of the target: ``settings`` and ``run``, and ``behavior`` for trainers
+        and rewards. ``settings`` and ``behavior`` may differ from those that a plugin received. ``without`` is the name
+        of a plugin that is not asked: one that answers ``rlcore_create_trainer`` itself, with a trainer around this
+        one.
+
+        Raises PluginError if the object does not fit its protocol, if its plugin raises, and if a plugin is missing
+        that took part when the checkpoint of the run was saved. Raises UnsupportedSpace for actions that a trainer does
+        not declare.
         """
-        from rlcore.contracts.trainer import Trainer
+        if isinstance(spec, TrainerSpec):
+            _require_space(spec, arguments["behavior"])
+        if not spec.hook:
+            return spec.create(**arguments)
+        run: Any = arguments["run"]
+        noted = getattr(run, "factories", None)  # tests of plugins may give another object as the run
+        if noted is not None:
+            now = self._manager.implementing(spec.hook)
+            noted.check(spec.hook, run.purpose == "train", now, self.found, self.selection)
 
-        require_space(spec, behavior)
-        hook = "rlcore_create_trainer"
-        with self._manager.leaving_out(without):
-            return cast(Trainer, self._create(hook, Trainer, spec, settings=settings, behavior=behavior, run=run))
+        def target_called(spec: Record, **given: Any) -> Any:
+            return spec.create(**given)
 
-    def create_reward_provider(
-        self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
-    ) -> RewardProvider:
-        """Create a reward provider with ``rlcore_create_reward_provider``, and check it. Raises PluginError."""
-        from rlcore.contracts.rewards import RewardProvider
-
-        hook = "rlcore_create_reward_provider"
-        created = self._create(hook, RewardProvider, spec, settings=settings, behavior=behavior, run=run)
-        return cast(RewardProvider, created)
-
-    def create_stats_writer(self, spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter:
-        """Create a statistics writer with ``rlcore_create_stats_writer``, and check it. Raises PluginError."""
-        from rlcore.contracts.stats import StatsWriter
-
-        created = self._create("rlcore_create_stats_writer", StatsWriter, spec, settings=settings, run=run)
-        return cast(StatsWriter, created)
-
-    def create_curriculum(self, spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Curriculum:
-        """The curriculum of all environment parameters in ``settings``, which holds the block of each."""
-        from rlcore.contracts.curriculum import Curriculum
-
-        return cast(Curriculum, self._called(Curriculum, spec, settings=settings, run=run))
-
-    def create_exporter(self, spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter:
-        """Create an exporter, and check it. Raises PluginError."""
-        from rlcore.contracts.policy import Exporter
-
-        return cast(Exporter, self._called(Exporter, spec, settings=settings, run=run))
-
-    def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
-        """Create an environment with ``rlcore_create_environment``, and check it. Raises PluginError."""
-        from rlcore.contracts.environment import Environment
-
-        created = self._create("rlcore_create_environment", Environment, spec, settings=settings, run=run)
-        return cast(Environment, created)
-
-    def _called(self, protocol: type, spec: Record, **arguments: Any) -> object:
-        """The answer of the record's target, for which there is no hook."""
-        created = call_target(spec, f"{type(spec).__name__}.target", **arguments)
-        require_protocol(created, protocol, spec.described)
-        return created
-
-    def _create(self, hook: str, protocol: type, spec: Record, **arguments: Any) -> object:
-        """The first answer to a factory hook, which must fit ``protocol``; plugins that took part are noted.
-
-        Raises PluginError if one is missing that took part when the checkpoint of the run was saved.
-        """
-        from rlcore.plugins.context import RunContext
-
-        run = arguments["run"]
-        if isinstance(run, RunContext):  # tests of plugins may give something else
-            now = self._manager.implementing(hook)
-            run.factories.check(hook, run.purpose == "train", now, self.found, self.selection)
-
-        def target_called(spec: Record, **given: Any) -> object:
-            return call_target(spec, hook, **given)
-
-        created, took_part, makers = self._manager.create(hook, target_called, spec=spec, **arguments)
-        named = " or ".join(dict.fromkeys(plugin.described for plugin in makers))
-        require_protocol(created, protocol, f"{named}: {hook}" if named else spec.described)
-        if isinstance(run, RunContext):
+        answer = self._manager.create(spec.hook, target_called, without=without, spec=spec, **arguments)
+        if answer.makers:
+            named = " or ".join(dict.fromkeys(plugin.described for plugin in answer.makers))
+            spec.require(answer.value, f"{named}: {spec.hook}")
+        if noted is not None:
             # A measurement does without a block of a behavior whose plugin is absent, and training refuses the block.
-            blocks = arguments["settings"].sections if hook == "rlcore_create_trainer" else {}
-            claimed = [name for name, block in blocks.items() if block is not None]
-            owners = [run.plugins.record(BehaviorSection, name).plugin for name in claimed]
-            run.factories.add(hook, [plugin for plugin in took_part if plugin not in owners])
-        return created
+            blocks = arguments["settings"].sections if isinstance(spec, TrainerSpec) else {}
+            owners = [self.record(BehaviorSection, name).plugin for name, block in blocks.items() if block is not None]
+            noted.add(spec.hook, [plugin for plugin in answer.took_part if plugin not in owners])
+        return answer.value
+
+    def recordings(self, what: str) -> Recordings:
+        """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
+        found = self._manager.create("rlcore_create_recordings", lambda **_: None, plugins=self).value
+        if found is None:
+            raise ConfigError(f"{what}: no plugin that reads recordings is loaded; {RECORDING_ADVICE}")
+        return cast("Recordings", found)
 
 
 def _consented(record: Record, owner: Plugin) -> Record:
@@ -311,18 +207,22 @@ def _refuse_core_keys(records: Sequence[Record], owner: Plugin) -> None:
         if isinstance(record, ConfigSection | BehaviorSection):
             from rlcore.settings import BehaviorSettings, RunConfig
 
-            of_run = isinstance(record, ConfigSection)
-            if record.name in {field.name for field in attrs.fields(RunConfig if of_run else BehaviorSettings)}:
-                what = "configuration section" if of_run else "key of a behavior"
-                raise PluginError(f"{owner.described}: the {what} {record.name!r} is core's own")
+            block = RunConfig if isinstance(record, ConfigSection) else BehaviorSettings
+            if record.name in {field.name for field in attrs.fields(block)}:
+                raise PluginError(f"{owner.described}: the {record.called} {record.name!r} is core's own")
 
 
-def section_clash(rivals: Sequence[Record]) -> str:
-    """Return the message about sections of one name: a file has only one block of that name, so nothing can run."""
+def clash(rivals: Sequence[Record]) -> str:
+    """Return the message about a name that several records have; a file cannot say which block it means."""
+    first = rivals[0]
     owners = " and ".join(record.plugin.described for record in rivals if record.plugin is not None)
-    off = " or ".join(f"-p no:{record.plugin.label}" for record in rivals if record.plugin is not None)
-    what = rivals[0].called or "configuration section"
-    return f"the {what} {rivals[0].name!r} is claimed by {owners}; turn one of them off with {off}"
+    references = [record.reference for record in rivals]
+    if isinstance(first, ConfigSection | BehaviorSection) or len(set(references)) < len(references):
+        off = (f"-p no:{record.plugin.label}" for record in rivals if record.plugin is not None)
+        advice = f"turn one of them off with {' or '.join(off)}"
+    else:
+        advice = f"write {first.key or first.kind}: {' or '.join(references)}"
+    return f"{first.called or first.kind} {first.name!r} is provided by {owners}; {advice}"
 
 
 def plugins_off(found: Sequence[Plugin], how: str = "-p ") -> str:
@@ -348,18 +248,7 @@ def _was_of(source: str, name: str, record: Record) -> bool:
     return former == name and canonical(source) == canonical(distribution)
 
 
-def _word(record_class: type[Record]) -> str:
-    return record_class.called or record_class.kind
-
-
-def call_target(record: Record, hook: str, **arguments: Any) -> Any:
-    """Core's answer to a factory hook: the record's target called with ``arguments``. The record is to blame."""
-    target = record.resolve()
-    with blamed(record.described, f"in {hook}"):
-        return target(**arguments)
-
-
-def require_space(spec: TrainerSpec, behavior: BehaviorSpec) -> None:
+def _require_space(spec: TrainerSpec, behavior: BehaviorSpec) -> None:
     """UnsupportedSpace if the behavior's actions are not of a kind that the trainer's record declares."""
     if behavior.continuous and behavior.discrete:
         kind = "hybrid"
@@ -369,27 +258,4 @@ def require_space(spec: TrainerSpec, behavior: BehaviorSpec) -> None:
         raise UnsupportedSpace(
             f"behavior {behavior.name!r} has {kind} actions and trainer {spec.name!r} learns "
             f"{' or '.join(sorted(spec.spaces))} ones only; choose another trainer_type"
-        )
-
-
-def require_protocol(value: object, protocol: type, described: str) -> None:
-    """PluginError naming what ``value`` lacks of a protocol class."""
-    members = {
-        name
-        for name, member in vars(protocol).items()
-        if (callable(member) or isinstance(member, property)) and not name.startswith("_")
-    }
-    members |= set(getattr(protocol, "__annotations__", {}))
-    try:
-        missing = sorted(member for member in members if not hasattr(value, member))
-    except (Exception, SystemExit) as error:  # a property may raise anything
-        raise failure(f"{described} returned a {type(value).__name__} that", "in a property", error) from error
-    if missing:
-        from rlcore.plugins.contract import PORTING, added
-
-        new = [*filter(None, (added(f"{protocol.__name__}.{member}") for member in missing))]
-        hint = "; ".join(["", *new, PORTING]) if len(new) == len(missing) else ""
-        raise PluginError(
-            f"{described} returned a {type(value).__name__}, which is not a {protocol.__name__}: "
-            f"it lacks {', '.join(missing)}{hint}"
         )

@@ -74,9 +74,14 @@ class Selection:
         """The references of local plugins (``module:...``) that are turned on."""
         return tuple(choice.reference for choice in self.choices if choice.on and is_local(choice))
 
+    def last(self, plugin: Plugin) -> Choice | None:
+        """The choice that counts for ``plugin``, which need not be installed; None if no source names it."""
+        return next((choice for choice in reversed(self.choices) if choice.matches(plugin)), None)
+
     def off(self, plugin: Plugin) -> bool:
-        """Whether ``plugin``, which need not be installed, is turned off by its name."""
-        return next((not choice.on for choice in reversed(self.choices) if choice.matches(plugin)), False)
+        """Whether ``plugin`` is turned off by its name."""
+        choice = self.last(plugin)
+        return choice is not None and not choice.on
 
     def anchored(self, config_dir: Path | None) -> Selection:
         """A copy with absolute paths of local files; the configuration's are relative to ``config_dir``."""
@@ -96,20 +101,10 @@ class Selection:
 
     def decide(self, plugin: Plugin) -> tuple[bool, Why]:
         """Whether a plugin is on, and what decided it."""
-        if plugin.essential:
+        choice = self.last(plugin)
+        if plugin.essential or (choice is None and self.autoload):
             return True, "autoload"
-        for choice in reversed(self.choices):
-            if choice.matches(plugin):
-                return choice.on, choice.why
-        return self.autoload, self.autoload_why if not self.autoload else "autoload"
-
-
-@attrs.frozen
-class Obstacle:
-    """A reason why no plugin may be loaded; ``plugins`` are those it concerns."""
-
-    message: str
-    plugins: tuple[Plugin, ...] = ()
+        return (False, self.autoload_why) if choice is None else (choice.on, choice.why)
 
 
 def selection_from(
@@ -174,9 +169,49 @@ def _refusal(plugin: Plugin, decided: Sequence[Plugin]) -> str | None:
     return None
 
 
-def obstacles(plugins: Sequence[Plugin], selection: Selection) -> tuple[Obstacle, ...]:
-    """Why nothing may be loaded at all: plugins that are missing, clash, or may not be turned off."""
-    return (*_forbidden(plugins, selection), *_missing(plugins, selection), *_clashes(plugins))
+def obstacles(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[str, tuple[Plugin, ...]]]:
+    """Why nothing may be loaded at all, each with the plugins that it concerns: some are missing, or clash."""
+    for plugin in plugins:
+        if plugin.essential and any(not choice.on and choice.matches(plugin) for choice in selection.choices):
+            advice = "turn off a writer with 'stats: {name: false}'"
+            yield f"{plugin.described} is rlcore itself and cannot be turned off; {advice}", (plugin,)
+    for choice, message in _missing(plugins, selection):
+        if choice.on and not (selection.lenient and choice.why == "config"):
+            yield message, ()
+    on = [plugin for plugin in plugins if plugin.state == "on"]
+    for name in dict.fromkeys(plugin.name for plugin in on):
+        rivals = tuple(plugin for plugin in on if plugin.name == name)
+        if len(rivals) > 1:
+            which = " and ".join(f"{each.label} ({each.version or 'local'}, {each.module})" for each in rivals)
+            off = " or ".join(f"-p no:{each.label}" for each in rivals)
+            yield f"{len(rivals)} plugins are named {name!r}: {which}; turn one off, for example with {off}", rivals
+
+
+def unmatched(plugins: Sequence[Plugin], selection: Selection) -> tuple[str, ...]:
+    """A warning for each name that may be misspelled: of a plugin turned off, or one that a lenient selection needs."""
+    missing = _missing(plugins, selection)
+    lenient = ("config",) if selection.lenient else ()
+    return tuple(dict.fromkeys(message for choice, message in missing if not choice.on or choice.why in lenient))
+
+
+def _missing(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[Choice, str]]:
+    """The last choice of each name that is of no installed plugin, with the message about it.
+
+    Turning off a local file or module, or what another source turns on, is no mistake. Neither is a DIST/NAME in the
+    configuration: it is a local plugin's, or reported at its key.
+    """
+    names = {plugin.name for plugin in plugins if plugin.distribution} | {plugin.label for plugin in plugins}
+    turned_on = {choice.reference for choice in selection.choices if choice.on}
+    last = {choice.reference: choice for choice in selection.choices}
+    for choice in last.values():
+        known = choice.reference.endswith(_ALL_OF) or any(map(choice.matches, plugins))
+        if known or (not choice.on and (is_local(choice) or choice.reference in turned_on)):
+            continue
+        hint = did_you_mean(choice.reference, names)
+        if choice.on and not hint:
+            hint = f"; installed: {', '.join(sorted({plugin.name for plugin in plugins if plugin.distribution}))}"
+        asked = f"asked for by {choice.why}" if choice.on else f"turned off by {choice.why}"
+        yield choice, f"plugin {choice.reference!r} ({asked}) is not installed{hint}"
 
 
 def _from_config(config: PluginSettings) -> list[Choice]:
@@ -234,86 +269,7 @@ def _local_plugins(selection: Selection) -> list[Plugin]:
     return [Plugin(Path(module).stem if is_file(module) else module, module) for module in sorted(modules)]
 
 
-def _forbidden(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle]:
-    return [
-        Obstacle(
-            f"{plugin.described} is rlcore itself and cannot be turned off; "
-            "turn off a writer with 'stats: {name: false}'",
-            (plugin,),
-        )
-        for plugin in plugins
-        if plugin.essential and any(not choice.on and choice.matches(plugin) for choice in selection.choices)
-    ]
-
-
-def _missing(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle]:
-    needed = (choice for choice in _absent(plugins, selection) if not (selection.lenient and choice.why == "config"))
-    return [Obstacle(_not_installed(choice, plugins)) for choice in needed]
-
-
-def not_needed(plugins: Sequence[Plugin], selection: Selection) -> tuple[str, ...]:
-    """A warning for each plugin that a lenient selection does without."""
-    missing = (choice for choice in _absent(plugins, selection) if selection.lenient and choice.why == "config")
-    return tuple(_not_installed(choice, plugins) for choice in missing)
-
-
-def _not_installed(choice: Choice, plugins: Sequence[Plugin]) -> str:
-    names = sorted({plugin.name for plugin in plugins if plugin.distribution})
-    hint = did_you_mean(choice.reference, _names(plugins)) or f"; installed: {', '.join(names)}"
-    return f"plugin {choice.reference!r} (asked for by {choice.why}) is not installed{hint}"
-
-
-def _absent(plugins: Sequence[Plugin], selection: Selection) -> Iterator[Choice]:
-    """The choices that turn on a plugin which is not installed."""
-    last_off = {choice.reference: index for index, choice in enumerate(selection.choices) if not choice.on}
-    for index, choice in enumerate(selection.choices):
-        if choice.reference.endswith(_ALL_OF):
-            continue  # of a DIST/NAME in the configuration: a local plugin's, or a mistake reported at its key
-        withdrawn = last_off.get(choice.reference, -1) > index
-        if choice.on and not withdrawn and not any(map(choice.matches, plugins)):
-            yield choice
-
-
-def unmatched(plugins: Sequence[Plugin], selection: Selection) -> tuple[str, ...]:
-    """A warning for each name that turns off a plugin which is not installed, because the name may be misspelled.
-
-    Local files and modules, and names that another source turns on, give no warning.
-    """
-    allowed = _names(plugins)
-    asked = set(selection.enable)
-    messages = (
-        f"plugin {choice.reference!r} (turned off by {choice.why}) is not installed"
-        f"{did_you_mean(choice.reference, allowed)}"
-        for choice in selection.choices
-        if not (choice.on or is_local(choice) or choice.reference in asked or any(map(choice.matches, plugins)))
-    )
-    return tuple(dict.fromkeys(messages))
-
-
-def _names(plugins: Sequence[Plugin]) -> set[str]:
-    """The names by which the user may refer to ``plugins``."""
-    return {plugin.name for plugin in plugins if plugin.distribution} | {plugin.label for plugin in plugins}
-
-
-def _clashes(plugins: Sequence[Plugin]) -> list[Obstacle]:
-    by_name: dict[str, list[Plugin]] = {}
-    for plugin in plugins:
-        if plugin.state == "on":
-            by_name.setdefault(plugin.name, []).append(plugin)
-    return [
-        Obstacle(
-            f"{len(rivals)} plugins are named {name!r}: "
-            + " and ".join(f"{rival.label} ({rival.version or 'local'}, {rival.module})" for rival in rivals)
-            + "; turn one off, for example with "
-            + " or ".join(f"-p no:{rival.label}" for rival in rivals),
-            tuple(rivals),
-        )
-        for name, rivals in by_name.items()
-        if len(rivals) > 1
-    ]
-
-
 def require_unobstructed(plugins: Sequence[Plugin], selection: Selection) -> None:
     """Raises PluginError for the first of :func:`obstacles`."""
-    for obstacle in obstacles(plugins, selection):
-        raise PluginError(obstacle.message)
+    for message, _ in obstacles(plugins, selection):
+        raise PluginError(message)

@@ -213,7 +213,7 @@ def _report_start(training: Training) -> None:
         log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.because)
     try:
         if context.ranks.rank == 0:
-            run.plugins.run_started(context)
+            run.plugins.notify("rlcore_run_started", run=context)
         if not context.inference:
             run.directory.started(plugin_files(context, training.behaviors))
         if training.resumed_from is not None and not training.nothing_left:
@@ -225,7 +225,8 @@ def _report_start(training: Training) -> None:
     except BaseException as error:  # plugins that got the start get the end too
         with suppress(Exception):
             if context.ranks.rank == 0:
-                run.plugins.run_finished(context, outcome_of(error), error, training.state.results())
+                outcome, results = outcome_of(error), training.state.results()
+                run.plugins.notify("rlcore_run_finished", run=context, outcome=outcome, error=error, results=results)
         raise
 
 

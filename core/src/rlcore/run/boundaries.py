@@ -63,11 +63,11 @@ class Notifications:
         except PluginError as failure:
             self.failure = self.failure or failure
 
-    def notify(self, hook: Callable[..., None], *event: Any) -> None:
-        """Call ``hook``, a method of :class:`rlcore.Plugins`, with the run and the ``event``."""
+    def notify(self, hook: str, **event: Any) -> None:
+        """Call a notification hook of all plugins with the run and the ``event``."""
         if self._context.ranks.rank == 0:
             with self.failing_later():
-                hook(self._context, *event)
+                self._plugins.notify(hook, run=self._context, **event)
 
     def lesson_changed(self, step: int, change: LessonChange) -> None:
         """Log a change of a lesson, and notify plugins."""
@@ -76,7 +76,7 @@ class Notifications:
                 "environment parameter %r: lesson %d (%s) after %d (%s) at step %d",
                 change.parameter, change.lesson, change.name, change.previous, change.previous_name, step,
             )  # fmt: skip
-        self.notify(self._plugins.lesson_changed, step, change)
+        self.notify("rlcore_lesson_changed", step=step, change=change)
 
     def processed_summary(self, behavior: str, step: int, stats: dict[str, StatSummary]) -> dict[str, StatSummary]:
         """The summary as plugins change it; as it was if one of them fails and is to end the run."""
@@ -220,7 +220,7 @@ class Boundaries:
         for writer in self.writers:
             with self.notifications.failing_later():
                 writer.write(behavior.name, step, stats, plugins.strict)
-        self.notifications.notify(plugins.summary_written, behavior.name, step, stats)
+        self.notifications.notify("rlcore_summary_written", behavior=behavior.name, step=step, stats=stats)
         if curricula is not None and not inference:
             shared = self._context.ranks.share({tag: attrs.asdict(each) for tag, each in measured.items()})
             # The measures of rank 0, because seconds differ.
@@ -241,7 +241,7 @@ class Boundaries:
         self._run.timers.root.child("Evaluator.evaluate").add(seconds)
         if self.evaluated is None:
             return False
-        self.notifications.notify(self._run.plugins.evaluated, step, self.evaluated)
+        self.notifications.notify("rlcore_evaluated", step=step, result=self.evaluated)
         return True
 
     # ------------------------------------------------------------ checkpoints
@@ -322,13 +322,13 @@ class Boundaries:
 
     def _saved(self, pending: PendingSave, regular: bool, timer: Timer) -> None:
         """Do what follows a checkpoint: the status, exports, and notifications."""
-        path, plugins = self._run.store.saved(pending), self._run.plugins
+        path = self._run.store.saved(pending)
         if regular:
             self._run.directory.regular_checkpoint_written()
         self._export(self.exports.at_checkpoint, pending.step, timer)
-        self.notifications.notify(plugins.checkpoint_saved, pending.step, path)
+        self.notifications.notify("rlcore_checkpoint_saved", step=pending.step, path=path)
         for removed in pending.removed:
-            self.notifications.notify(plugins.checkpoint_removed, removed.step, removed.path)
+            self.notifications.notify("rlcore_checkpoint_removed", step=removed.step, path=removed.path)
 
     # ------------------------------------------------------------ exports, failures
 

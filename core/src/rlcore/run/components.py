@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import numpy as np
@@ -26,8 +26,7 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import failure
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
-from rlcore.plugins.registry import call_target, require_protocol
-from rlcore.records import StatsWriterSpec
+from rlcore.records import EnvironmentSpec, ExecutorSpec, StatsWriterSpec, TrainerSpec
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.curricula.curricula import RunCurricula, make_curricula
 from rlcore.run.prepare import CloseDeadline, no_deadline
@@ -53,18 +52,19 @@ def environment_settings(config: RunConfig) -> EnvironmentSettings:
 
 def environment_name(settings: EnvironmentSettings, plugins: Plugins) -> str:
     """The name of an environment in messages: its type, the plugin that makes it, and its id."""
-    described = plugins.environment(settings.type).described
+    described = plugins.record(EnvironmentSpec, settings.type).described
     return f"{described}, id {settings.id!r}," if settings.id else described
 
 
 def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment:
     """The ``context.num_envs`` environments of ``config``."""
     settings = environment_settings(config)
-    spec = plugins.environment(settings.type)
+    spec = plugins.record(EnvironmentSpec, settings.type)
     unnamed = behaviors_problem(spec, config)
     if unnamed:
         raise ConfigError(unnamed, key=("behaviors",))
-    environment = _in_workers(config, plugins, context) or plugins.create_environment(spec, settings, context)
+    workers = _in_workers(config, plugins, context)
+    environment = workers or plugins.create(spec, settings=settings, run=context)
     unusable = behavior_name_problems(environment.behaviors)
     problem = ""
     if unusable:
@@ -94,12 +94,11 @@ def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Env
             "(environment.num_envs); each worker needs one or more",
             key=("environment", "workers"),
         )
-    spec = plugins.executor(chosen.executor)
+    spec = plugins.record(ExecutorSpec, chosen.executor)
     if type(chosen) is ExecutorSettings:  # of a program that gives the number of workers
         chosen = spec.resolve("settings")(executor=chosen.executor, count=chosen.count)
-    environment = call_target(spec, "ExecutorSpec.target", settings=chosen, run=context)
-    require_protocol(environment, Environment, spec.described)
-    return cast(Environment, environment)
+    environment: Environment = plugins.create(spec, settings=chosen, run=context)
+    return environment
 
 
 def settings_of(config: RunConfig, behavior: str) -> BehaviorSettings:
@@ -143,14 +142,14 @@ def make_behavior_runs(
     runs = {}
     for name, spec in specs.items():
         settings = chosen[name]
-        record = plugins.trainer(settings.trainer_type)
+        record = plugins.record(TrainerSpec, settings.trainer_type)
         if record.offline != offline:
             raise ConfigError(
                 f"the environment has a behavior {name!r}, which trainer {settings.trainer_type!r} of "
                 "default_settings would learn from recorded data; list it with a trainer that learns in an environment",
                 key=("behaviors",),
             )
-        trainer = plugins.create_trainer(record, settings, spec, context)
+        trainer = plugins.create(record, settings=settings, behavior=spec, run=context)
         runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed, offline)
         if not record.turns and not context.inference:
             runs[name].checks.takes_no_turns = record.described
@@ -262,7 +261,7 @@ class OpenWriter:
 
 def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> list[OpenWriter]:
     """The writers that are on by default and not turned off, and those the ``stats`` block names."""
-    configured = {plugins.stats_writer(reference): settings for reference, settings in config.stats.items()}
+    configured = {plugins.record(StatsWriterSpec, reference): settings for reference, settings in config.stats.items()}
     chosen: dict[StatsWriterSpec, Any] = {
         record: None
         for record in plugins.records("writer")
@@ -278,7 +277,7 @@ def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> li
                 continue
             if settings is None and spec.settings is not None:
                 settings = spec.resolve("settings")()
-            writer = plugins.create_stats_writer(spec, settings, context)
+            writer = plugins.create(spec, settings=settings, run=context)
             writers.append(OpenWriter(writer, spec.described))
     except BaseException:
         for opened in writers:

@@ -114,8 +114,8 @@ def make_exporters(
         return []
     made = []
     for reference, settings in config.export.items():
-        spec = plugins.exporter(reference)
-        opened = OpenExporter(plugins.create_exporter(spec, settings, context), spec, settings)
+        spec = plugins.record(ExporterSpec, reference)
+        opened = OpenExporter(plugins.create(spec, settings=settings, run=context), spec, settings)
         made.append(opened)
         for behavior in behaviors if isinstance(opened.exporter, ChecksPolicies) else ():
             try:

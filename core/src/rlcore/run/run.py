@@ -124,7 +124,7 @@ class Run:
         policies = {name: behavior.policy for name, behavior in training.behaviors.items()}
         with located(self._prepared.document):
             result = training.evaluation.evaluator.evaluate(lambda _: policies, episodes, seed, deterministic)
-        self.plugins.evaluated(training.context, self.steps, result)
+        self.plugins.notify("rlcore_evaluated", run=training.context, step=self.steps, result=result)
         return result
 
     def request_stop(self, reason: str = "", exit_code: int = 0) -> None:

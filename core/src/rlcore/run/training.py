@@ -259,8 +259,8 @@ class Training:
                 self.outcome, late = "failed", problem
         try:
             if self.context.ranks.rank == 0:
-                outcome, results = self.outcome or "failed", self.state.results()
-                self.run.plugins.run_finished(self.context, outcome, error or late, results)
+                ended = {"outcome": self.outcome or "failed", "error": error or late, "results": self.state.results()}
+                self.run.plugins.notify("rlcore_run_finished", run=self.context, **ended)
         except PluginError as failure:
             if error is None and late is None:
                 return failure

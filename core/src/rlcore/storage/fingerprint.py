@@ -30,7 +30,7 @@ from rlcore.config.dump import dump_config
 from rlcore.contracts.saved_values import TreePath, leaves, mapped
 from rlcore.errors import dotted
 from rlcore.plugins.call import Plugins
-from rlcore.records import ConfigSection
+from rlcore.records import ConfigSection, EnvironmentSpec
 from rlcore.settings import RunConfig
 
 Fingerprint = Mapping[str, Mapping[str, str]]
@@ -81,7 +81,9 @@ def fingerprint(plugins: Plugins, config: RunConfig, ranks: int = 1) -> dict[str
     }
     return {
         "libraries": dict(library_versions()),
-        "environment": {} if environment is None else dict(installed(plugins.environment(environment.type).libraries)),
+        "environment": {}
+        if environment is None
+        else dict(installed(plugins.record(EnvironmentSpec, environment.type).libraries)),
         "plugins": loaded,
         "computing": computing,
         "processes": {"ranks": str(ranks), "workers": str(executor.count if executor else 0)},

@@ -33,5 +33,5 @@ def rlcore_create_trainer(spec, settings, behavior, run):
 
     learning = (behavior.team == behavior.team.min()) == (behavior.env_index % 2 == 0)  # [S] another team in odd ones
     learners = behavior.take(learning.nonzero()[0])
-    trainer = run.plugins.create_trainer(spec, settings, learners, run, without="acme-ghost")
+    trainer = run.plugins.create(spec, settings=settings, behavior=learners, run=run, without="acme-ghost")
     return GhostTrainer(trainer, earlier_selves, learning, behavior.name, run.seed)

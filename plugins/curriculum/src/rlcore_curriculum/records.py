@@ -20,5 +20,6 @@ class SamplerSpec(Record):
 
     kind: ClassVar[str] = "sampler"
     key: ClassVar[str] = "sampler_type"
+    protocol: ClassVar[str] = "rlcore_curriculum.samplers:Sampler"
 
     settings: str

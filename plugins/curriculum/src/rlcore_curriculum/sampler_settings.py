@@ -14,7 +14,7 @@ from rlcore import ConfigError, NotInstalled, PluginError, SettingError, read_se
 from rlcore_curriculum.records import SamplerSpec
 
 if TYPE_CHECKING:
-    from rlcore import RunPlugins
+    from rlcore import Registry
 
 Path = tuple[str | int, ...]
 
@@ -26,18 +26,18 @@ class SamplerSettings:
     sampler_type: str = setting(description="The sampler: a registered name, or DISTRIBUTION/NAME.")
     sampler_parameters: dict[str, Any] = setting(factory=dict, description="The sampler's own settings.")
 
-    def spec(self, plugins: RunPlugins) -> SamplerSpec:
+    def spec(self, plugins: Registry) -> SamplerSpec:
         """Return the record of the sampler. Raises NotInstalled or PluginError if ``sampler_type`` names none."""
         return plugins.record(SamplerSpec, self.sampler_type)
 
-    def parameters(self, plugins: RunPlugins) -> Any:
+    def parameters(self, plugins: Registry) -> Any:
         """Return the sampler's own settings. Raises ConfigError if they are wrong."""
         settings, problems = read_settings(self.spec(plugins).resolve("settings"), self.sampler_parameters)
         for path, message in problems:
             raise ConfigError(f"sampler {self.sampler_type!r}: {'.'.join(map(str, path))}: {message}")
         return settings
 
-    def problems(self, plugins: RunPlugins) -> Iterator[tuple[Path, str]]:
+    def problems(self, plugins: Registry) -> Iterator[tuple[Path, str]]:
         """Yield the mistakes in this block: the path within the block, and a message."""
         try:
             spec = self.spec(plugins)

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import PluginError, RunPlugins, blame, blamed
+from rlcore import PluginError, Registry, blame
 from rlcore_curriculum.sampler_settings import (
     ConstantParameters,
     GaussianParameters,
@@ -125,7 +125,7 @@ class SeededSampler:
         return values
 
 
-def make_sampler(value: float | SamplerSettings, plugins: RunPlugins) -> SeededSampler:
+def make_sampler(value: float | SamplerSettings, plugins: Registry) -> SeededSampler:
     """Return the sampler of a lesson's value.
 
     Raises ConfigError if its settings are wrong, and PluginError if it cannot be created.
@@ -133,9 +133,6 @@ def make_sampler(value: float | SamplerSettings, plugins: RunPlugins) -> SeededS
     if not isinstance(value, SamplerSettings):
         return SeededSampler(ConstantSampler(ConstantParameters(value=value)))
     spec, parameters = value.spec(plugins), value.parameters(plugins)
-    target = spec.resolve()
-    with blamed(spec.described, "to be made"):
-        sampler = target(settings=parameters)
-    if not isinstance(sampler, Sampler):
-        raise PluginError(f"{spec.described}: {spec.target} returned a {type(sampler).__name__} without sample()")
-    return SeededSampler(sampler, int(getattr(parameters, "seed", -1)), spec.described)
+    return SeededSampler(
+        plugins.create(spec, settings=parameters), int(getattr(parameters, "seed", -1)), spec.described
+    )

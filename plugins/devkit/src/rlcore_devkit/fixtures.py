@@ -7,7 +7,6 @@ import importlib
 import io
 import logging
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ import attrs
 import pytest
 
 from rlcore import CONTRACT, KINDS, HookManager, Plugins, main
+from rlcore_devkit.doctor import import_alone
 
 __all__ = [
     "CleanImport",
@@ -89,7 +89,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Plugins:
     def refuse() -> NoReturn:
         raise AssertionError("a test with the `plugins` fixture may not look for installed plugins")
 
-    monkeypatch.setattr("rlcore.plugins.discover._entry_points", refuse)
+    monkeypatch.setattr("rlcore.plugins.call.installed", refuse)
     return Plugins()
 
 
@@ -175,8 +175,8 @@ def hook_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         if hook not in KINDS:  # a hook that a plugin added; rlcore's own hooks are counted elsewhere
             calls[hook] += 1
 
-    def manager(self: HookManager, *, strict: bool = False) -> None:
-        make_manager(self, strict=strict)
+    def manager(self: HookManager, *arguments: Any, **options: Any) -> None:
+        make_manager(self, *arguments, **options)
         self.calls = calls
         self.add_hookcall_monitoring(before, lambda *arguments: None)
 
@@ -189,19 +189,8 @@ def clean_import() -> CleanImport:
     """Fail if the import of a module also imports torch or numpy: ``clean_import("acme_ppo.plugin")``."""
 
     def check(module: str, forbidden: Sequence[str] = ("torch", "numpy")) -> None:
-        code = (
-            "import importlib, sys; importlib.import_module(sys.argv[1]); "
-            "print(' '.join(name for name in sys.argv[2:] if name in sys.modules))"
-        )
-        path = os.pathsep.join(entry for entry in sys.path if entry)
-        answer = subprocess.run(
-            [sys.executable, "-P", "-c", code, module, *forbidden],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-        assert answer.returncode == 0, answer.stderr
-        assert not answer.stdout.strip(), f"importing {module} imports {answer.stdout.strip()}"
+        imported = import_alone(module, forbidden)
+        assert not imported.error, imported.error
+        assert not imported.heavy, f"importing {module} imports {', '.join(imported.heavy)}"
 
     return check

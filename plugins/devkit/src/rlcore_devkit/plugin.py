@@ -1,4 +1,4 @@
-"""The hooks of rlcore-devkit: the commands ``rlcore plugins new`` and ``rlcore schema``."""
+"""The hooks of rlcore-devkit: its commands."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ def rlcore_commands() -> list[CommandSpec]:
             name="plugins new",
             target="rlcore_devkit.scaffold.command:new_command",
             summary="Write a new plugin package, tests included.",
+        ),
+        CommandSpec(
+            name="plugins doctor",
+            target="rlcore_devkit.doctor:doctor_command",
+            summary="Check plugins, and say how to fix them.",
         ),
         CommandSpec(
             name="schema",

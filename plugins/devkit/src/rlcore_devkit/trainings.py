@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore import Environment, Plugins, RunContext, Trainer, config_from_mapping, load_plugins
+from rlcore import Environment, Plugins, RunContext, Trainer, TrainerSpec, config_from_mapping, load_plugins
 
 if TYPE_CHECKING:
     from rlcore import Run
@@ -56,9 +56,9 @@ class SmallTrainings:
         run = RunContext(
             config, plugins, self.directory, seed, environment.num_envs, behaviors=dict(environment.behaviors)
         )
-        return plugins.create_trainer(
-            plugins.trainer(self.trainer_type), config.behaviors[behavior.name], behavior, run
-        )
+        spec = plugins.record(TrainerSpec, self.trainer_type)
+        trainer: Trainer = plugins.create(spec, settings=config.behaviors[behavior.name], behavior=behavior, run=run)
+        return trainer
 
     def run(
         self,

@@ -26,6 +26,7 @@ from rlcore import (
     RewardSettings,
     RunConfig,
     TorchSettings,
+    TrainerSpec,
     dotted,
     settings_fields,
 )
@@ -167,7 +168,8 @@ class Hints:
         """The keys of ``hyperparameters``, as the trainer that a behavior names has them."""
         name = self._mapping(behavior).get("trainer_type", "ppo")
         with suppress(ConfigError, PluginError):
-            return settings_fields(self._plugins.trainer(name).resolve("settings")) if isinstance(name, str) else ()
+            trainer = self._plugins.record(TrainerSpec, name) if isinstance(name, str) else None
+            return () if trainer is None else settings_fields(trainer.resolve("settings"))
         return ()
 
     # ------------------------------------------------------------ files of other formats

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import attrs
 
@@ -200,8 +199,5 @@ def _shown(directory: Path) -> list[Path]:
 
 
 def _format(spec: Record) -> RecordingFormat:
-    target = spec.resolve()
-    with blamed(spec.described, "to begin"):
-        made = target()
-    require_protocol(made, RecordingFormat, spec.described)
-    return cast(RecordingFormat, made)
+    made: RecordingFormat = spec.create()
+    return made

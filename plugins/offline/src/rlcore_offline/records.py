@@ -24,3 +24,4 @@ class RecordingFormatSpec(Record):
     kind: ClassVar[str] = "recording"
     called: ClassVar[str] = "recording format"
     key: ClassVar[str] = "--record-format"
+    protocol: ClassVar[str] = "rlcore_offline:RecordingFormat"

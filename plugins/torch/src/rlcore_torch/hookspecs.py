@@ -95,6 +95,7 @@ class ReplaySamplerSpec(Record):
     kind: ClassVar[str] = "replay_sampler"
     called: ClassVar[str] = "replay sampler"
     key: ClassVar[str] = "replay_sampler.type"
+    protocol: ClassVar[str] = "rlcore_torch:ReplaySampler"
 
     settings: str = attrs.field(validator=check_target)
     ranks: bool = False

@@ -13,7 +13,7 @@ from rlcore_torch.hookspecs import ActionDistributionSpec, EncoderSpec, Optimize
 if TYPE_CHECKING:
     from pluggy import PluginManager
 
-    from rlcore import BehaviorSettings, Launch, Ranks, RunConfig, RunContext, RunPlugins, StopRequests
+    from rlcore import BehaviorSettings, Launch, Ranks, Registry, RunConfig, RunContext, StopRequests
 
 
 @hookimpl
@@ -146,7 +146,7 @@ def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: Ru
 
 
 @hookimpl
-def rlcore_create_ranks(launch: Launch, config: RunConfig, plugins: RunPlugins, stops: StopRequests) -> Ranks:
+def rlcore_create_ranks(launch: Launch, config: RunConfig, plugins: Registry, stops: StopRequests) -> Ranks:
     import_module("rlcore_torch.ranks.refusals").refuse_in_ranks(config, plugins, launch.size)
     module = import_module("rlcore_torch.ranks.torch_ranks")
     ranks: Ranks = module.TorchRanks(launch, config.torch_settings.rank_timeout, stops)

@@ -16,6 +16,7 @@ from rlcore import (
     PolicySettings,
     RunConfig,
     SettingError,
+    TrainerSpec,
     did_you_mean,
     setting,
 )
@@ -195,7 +196,7 @@ class NetworkSettings(PolicySettings):
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
     ) -> Iterator[tuple[tuple[str, ...], str]]:
         """Yield what the trainer of the behavior does not support: memory, a critic, a choice of distribution."""
-        trainer, hyperparameters = plugins.trainer(behavior.trainer_type), behavior.hyperparameters
+        trainer, hyperparameters = plugins.record(TrainerSpec, behavior.trainer_type), behavior.hyperparameters
         if self.memory is not None:
             batch_size = getattr(hyperparameters, "batch_size", self.memory.sequence_length)
             if not trainer.memory:
@@ -393,7 +394,7 @@ class BehavioralCloningSettings:
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
     ) -> Iterator[tuple[tuple[str, ...], str]]:
         """Yield a problem if the behavior's trainer does not imitate, or its policy has memory."""
-        trainer = plugins.trainer(behavior.trainer_type)
+        trainer = plugins.record(TrainerSpec, behavior.trainer_type)
         if not trainer.behavioral_cloning:
             yield (), f"trainer {trainer.name!r} does not imitate demonstrations"
         elif getattr(behavior.network_settings, "memory", None) is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from rlcore import ConfigError, Environment, PluginError, Plugins, RunContext, load_plugins
+from rlcore import ConfigError, Environment, EnvironmentSpec, PluginError, Plugins, RunContext, load_plugins
 from rlcore_workers.contract import Task
 
 KEY = ("environment", "workers")
@@ -83,8 +83,8 @@ def make_environment(plugins: Plugins, context: RunContext) -> Environment:
     settings = context.config.environment
     assert settings is not None
     settings = attrs.evolve(settings, num_envs=context.num_envs, workers=None)
-    spec = plugins.environment(settings.type)
-    environment = plugins.create_environment(spec, settings, context)
+    spec = plugins.record(EnvironmentSpec, settings.type)
+    environment: Environment = plugins.create(spec, settings=settings, run=context)
     if environment.num_envs != context.num_envs:
         raise PluginError(
             f"{spec.described} was made with num_envs {environment.num_envs} where run.num_envs is {context.num_envs}"

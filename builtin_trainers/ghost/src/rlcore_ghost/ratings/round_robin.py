@@ -29,6 +29,7 @@ from rlcore import (
     SavedRun,
     SavedValueError,
     Trainer,
+    TrainerSpec,
     derive_generator,
     derive_seed,
     saved_mapping,
@@ -175,8 +176,9 @@ def add_round_robin(
 
 def _trainer(saved: SavedRun, context: RunContext, spec: BehaviorSpec) -> Trainer:
     settings = _settings(context, spec)
-    record = saved.plugins.trainer(settings.trainer_type)
-    return saved.plugins.create_trainer(record, settings, spec, context, without=NAME)
+    record = saved.plugins.record(TrainerSpec, settings.trainer_type)
+    trainer: Trainer = saved.plugins.create(record, settings=settings, behavior=spec, run=context, without=NAME)
+    return trainer
 
 
 def _settings(context: RunContext, spec: BehaviorSpec) -> BehaviorSettings:

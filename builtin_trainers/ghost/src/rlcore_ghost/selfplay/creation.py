@@ -46,7 +46,7 @@ def create_ghost_trainer(
         role: Role,
     ) -> GhostTrainer:
         seats = Seats(learner, own.learn_from == "all")
-        inner = run.plugins.create_trainer(spec, settings, seats.behavior(learner), run, without=NAME)
+        inner = run.plugins.create(spec, settings=settings, behavior=seats.behavior(learner), run=run, without=NAME)
         deterministic = settings.network_settings.deterministic
         return GhostTrainer(inner, own, learner, seats, sampler, opponents, controller, run.seed, deterministic, role)
 

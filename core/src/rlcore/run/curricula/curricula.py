@@ -299,7 +299,7 @@ def make_curricula(
     blocks: dict[str, dict[str, Any]] = {}
     specs: dict[str, CurriculumSpec] = {}
     for name, parameter in sorted(parameters.items()):
-        spec = plugins.curriculum(parameter.curriculum.type)
+        spec = plugins.record(CurriculumSpec, parameter.curriculum.type)
         kind = next((known for known, other in specs.items() if other is spec), parameter.curriculum.type)
         specs[kind] = spec
         blocks.setdefault(kind, {})[name] = parameter.curriculum
@@ -307,7 +307,7 @@ def make_curricula(
         kind: cast(
             Curriculum,
             CheckedCurriculum(
-                plugins.create_curriculum(spec, blocks[kind], context),
+                plugins.create(spec, settings=blocks[kind], run=context),
                 tuple(blocks[kind]),
                 spec.described,
                 spec.reference,

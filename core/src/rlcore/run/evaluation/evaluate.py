@@ -19,8 +19,7 @@ from rlcore.errors import ConfigError, EnvironmentFailed, KeyPath
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
-from rlcore.plugins.registry import call_target
-from rlcore.records import EvaluationSection
+from rlcore.records import EnvironmentSpec, EvaluationSection
 from rlcore.run.components import closing, environment_name, make_environment
 from rlcore.run.curricula.curricula import make_curricula
 from rlcore.run.curricula.parameters import ParameterFeed, target_feed
@@ -103,7 +102,7 @@ class Evaluator:
             name, settings = next(iter(sections.items()))
             section = self._plugins.record(EvaluationSection, name)
             context = attrs.evolve(self._context, purpose="evaluate")
-            self._plan = call_target(section, "EvaluationSection.target", settings=settings, run=context)
+            self._plan = self._plugins.create(section, settings=settings, run=context)
         if self._plan is None:
             return ()
         return self._plan.lineups(environment.behaviors, shares(environment.num_envs, episodes))
@@ -156,7 +155,7 @@ class Evaluator:
                 f"with {ENVIRONMENT_OPTIONS_EXAMPLE} of rlcore evaluate",
                 key=("environment",),
             )
-        if self._video is not None and not self._plugins.environment(settings.type).video:
+        if self._video is not None and not self._plugins.record(EnvironmentSpec, settings.type).video:
             raise ConfigError(f"--video: environments of type {settings.type!r} cannot record video")
         return settings
 

@@ -66,12 +66,12 @@ def chosen_exporter(document: Document, plugins: Plugins, reference: str | None)
     Raises ConfigError if there is none, or more than one.
     """
     if reference is not None:
-        return plugins.exporter(reference)
+        return plugins.record(ExporterSpec, reference)
     block = document.data.get("export")
     named = list(block) if isinstance(block, Mapping) else []
     names = named or [record.reference for record in plugins.records("exporter")]
     if len(names) == 1:
-        return plugins.exporter(names[0])
+        return plugins.record(ExporterSpec, names[0])
     if names:
         where = "the export block of the run names" if named else "there are"
         raise ConfigError(f"{where} several exporters; choose one with --format: {' or '.join(names)}")
@@ -150,7 +150,9 @@ class Export:
         for path in files.values():
             require_output(path, force, new_directory=True)  # files() has checked where it will be
         (settings,) = saved.config.export.values()
-        opened = OpenExporter(saved.plugins.create_exporter(self.spec, settings, saved.context), self.spec, settings)
+        opened = OpenExporter(
+            saved.plugins.create(self.spec, settings=settings, run=saved.context), self.spec, settings
+        )
         specs = {name: saved.specs[name] for name in files}
         written = {}
         for path in files.values():

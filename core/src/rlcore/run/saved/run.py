@@ -26,7 +26,7 @@ from rlcore.errors import ConfigError, EnvironmentFailed
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed
-from rlcore.records import ExporterSpec
+from rlcore.records import EnvironmentSpec, ExporterSpec, TrainerSpec
 from rlcore.run.components import (
     CLOSE_ENVIRONMENT,
     closing,
@@ -140,8 +140,8 @@ class SavedRun:
         policies = {}
         for name, spec in behaviors.items():
             settings = settings_of(self.config, name)
-            record = self.plugins.trainer(settings.trainer_type)
-            trainer = self.plugins.create_trainer(record, settings, spec, self.context)
+            record = self.plugins.record(TrainerSpec, settings.trainer_type)
+            trainer = self.plugins.create(record, settings=settings, behavior=spec, run=self.context)
             model = model_of(self.models, name, f"{self.context.directory}")
             where = f"checkpoint {self.step} of {self.context.directory}"
             trainer_called = f"behavior {name!r}: trainer {settings.trainer_type!r}"
@@ -198,7 +198,7 @@ class SavedRun:
         deadline = self.close_deadline if video is None else no_deadline
         with closing(evaluator, "the environment", EnvironmentFailed, CLOSE_ENVIRONMENT, deadline):
             result = evaluator.evaluate(self.policies, episodes, seed, deterministic, recorders_for)
-            self.plugins.evaluated(self.context, self.step, result)
+            self.plugins.notify("rlcore_evaluated", run=self.context, step=self.step, result=result)
             if before_close is not None:
                 before_close(result)
         return result
@@ -210,7 +210,7 @@ class SavedRun:
         assert settings is not None  # or there would be no behaviors
         about = {
             name: RecordingAbout(
-                self.plugins.environment(settings.type).name,
+                self.plugins.record(EnvironmentSpec, settings.type).name,
                 settings.id,
                 settings.options if isinstance(settings.options, Mapping) else {},
                 settings_of(self.config, name).trainer_type,

@@ -30,6 +30,7 @@ from rlcore import (
     CheckedCurriculum,
     ConfigError,
     Curriculum,
+    CurriculumSpec,
     EndedEpisodes,
     EnvironmentParameter,
     EpisodeStatistics,
@@ -79,13 +80,13 @@ class CurriculumConformance(Rules):
     def make(self, seed: int = 1, **settings: Any) -> Curriculum:
         """Create the curriculum with a run seed; ``settings`` override those of ``blocks``."""
         plugins = self.plugins()
-        spec = plugins.curriculum(self.curriculum)
+        spec = plugins.record(CurriculumSpec, self.curriculum)
         typed = {"type": self.curriculum, **settings}
         built = {name: checked_block(spec, {**block, **typed}) for name, block in self.blocks.items()}
         config = self._config(built, self.behavior)
         assert self._problems(config, plugins) == []
         run = RunContext(config, plugins, self.directory, seed, self.num_envs)
-        made = plugins.create_curriculum(spec, built, run)
+        made = plugins.create(spec, settings=built, run=run)
         return made.curriculum if isinstance(made, CheckedCurriculum) else made
 
     def _config(self, blocks: Mapping[str, Any], *behaviors: str) -> RunConfig:
@@ -105,7 +106,7 @@ class CurriculumConformance(Rules):
     def _behaviors(self) -> tuple[str, ...]:
         """Return two behaviors if these blocks name a behavior, else one."""
         plugins, both = self.plugins(), (self.behavior, f"Not{self.behavior}")
-        spec = plugins.curriculum(self.curriculum)
+        spec = plugins.record(CurriculumSpec, self.curriculum)
         typed = {"type": self.curriculum}
         built = {name: checked_block(spec, {**block, **typed}) for name, block in self.blocks.items()}
         return both if not self._problems(self._config(built, *both), plugins) else both[:1]

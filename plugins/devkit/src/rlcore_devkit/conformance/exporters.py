@@ -28,6 +28,7 @@ from rlcore import (
     ConfigError,
     ExportAbout,
     Exporter,
+    ExporterSpec,
     ObservationSpec,
     Plugins,
     RunConfig,
@@ -126,9 +127,10 @@ class ExporterConformance(Rules):
     def make(self, **settings: Any) -> Exporter:
         """Create the exporter; ``settings`` override those of the class."""
         plugins = self.plugins()
-        spec = plugins.exporter(self.exporter)
+        spec = plugins.record(ExporterSpec, self.exporter)
         run = RunContext(RunConfig(behaviors={"Walker": BehaviorSettings()}), plugins, self.elsewhere, 1, 1)
-        return plugins.create_exporter(spec, checked_block(spec, {**self.settings, **settings}), run)
+        exporter: Exporter = plugins.create(spec, settings=checked_block(spec, {**self.settings, **settings}), run=run)
+        return exporter
 
     def policy(self, kind: str, seed: int = 1) -> Any:
         """Return a policy of :mod:`rlcore_torch` with random weights."""
@@ -139,7 +141,7 @@ class ExporterConformance(Rules):
 
     def file(self, name: str = "Walker") -> Path:
         """Return the path of an exported file, which has the suffix of the exporter."""
-        return self.place / f"{name}{self.plugins().exporter(self.exporter).suffix}"
+        return self.place / f"{name}{self.plugins().record(ExporterSpec, self.exporter).suffix}"
 
     def claimed(self) -> str:
         """Return the first behavior that the exporter can export."""
@@ -148,7 +150,7 @@ class ExporterConformance(Rules):
     # ------------------------------------------------------------ rules
 
     def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
-        assert self.plugins().exporter(self.exporter).summary
+        assert self.plugins().record(ExporterSpec, self.exporter).summary
         assert self.kinds and self.kinds <= BEHAVIORS.keys(), f"kinds are any of {', '.join(BEHAVIORS)}"
         assert isinstance(self.make(), Exporter)
         with pytest.raises(ConfigError, match="no_such_key"):

@@ -26,6 +26,7 @@ from rlcore import (
     MemoryPolicy,
     Player,
     Trainer,
+    TrainerSpec,
 )
 from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
 from rlcore_devkit.conformance.trainer import SPACES, TrainerConformance, as_state, first_batch
@@ -58,7 +59,7 @@ class MemoryTrainerConformance(TrainerConformance):
     # ------------------------------------------------------------ the policy
 
     def test_the_record_declares_memory_and_policies_have_some(self) -> None:
-        assert self.plugins().trainer(self.trainer).memory, "set memory=True in the record"
+        assert self.plugins().record(TrainerSpec, self.trainer).memory, "set memory=True in the record"
         trainer, policy = self.remembering(self.environment())
         assert isinstance(policy, MemoryPolicy) and policy.memory_size > 0
         assert getattr(trainer.snapshot(), "memory_size", 0) == policy.memory_size

@@ -28,6 +28,7 @@ from rlcore import (
     Recordings,
     RunContext,
     Trainer,
+    TrainerSpec,
     config_from_mapping,
     load_plugins,
     selection_from,
@@ -113,7 +114,13 @@ class OfflineTrainerConformance(TrainerRules):
         run = RunContext(
             config, plugins, self.directory, seed, 1, purpose, offline=True, behaviors={behavior.name: behavior}
         )
-        return plugins.create_trainer(plugins.trainer(self.trainer), config.behaviors[behavior.name], behavior, run)
+        trainer: Trainer = plugins.create(
+            plugins.record(TrainerSpec, self.trainer),
+            settings=config.behaviors[behavior.name],
+            behavior=behavior,
+            run=run,
+        )
+        return trainer
 
     def block(self, **hyperparameters: Any) -> dict[str, Any]:
         """Return the block of a behavior; ``hyperparameters`` override those of the class."""
@@ -136,7 +143,9 @@ class OfflineTrainerConformance(TrainerRules):
 
     def test_its_record_is_complete_and_light(self) -> None:
         super().test_its_record_is_complete_and_light()
-        assert self.plugins().trainer(self.trainer).offline, "set offline=True, so that a run creates no environment"
+        assert self.plugins().record(TrainerSpec, self.trainer).offline, (
+            "set offline=True, so that a run creates no environment"
+        )
 
     # ------------------------------------------------------------ creation
 

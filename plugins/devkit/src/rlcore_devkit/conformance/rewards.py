@@ -23,6 +23,7 @@ from rlcore import (
     ConfigError,
     Plugins,
     RewardProvider,
+    RewardProviderSpec,
     RunConfig,
     RunContext,
     Transitions,
@@ -65,7 +66,7 @@ class RewardProviderConformance(Rules):
     def make(self, **settings: Any) -> RewardProvider:
         """Create the provider; ``settings`` override those of the class."""
         plugins, behavior = self.plugins(), self.behavior()
-        block = checked_block(plugins.reward_provider(self.reward), {**self.settings, **settings})
+        block = checked_block(plugins.record(RewardProviderSpec, self.reward), {**self.settings, **settings})
         learning = BehaviorSettings(reward_signals={self.reward: block})
         run = RunContext(RunConfig(behaviors={behavior.name: learning}), plugins, self.directory, 1, self.slots)
         [provider] = run.create_reward_providers(behavior, learning)

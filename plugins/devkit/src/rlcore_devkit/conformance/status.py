@@ -76,9 +76,10 @@ class StatusSectionConformance(Rules):
     def change(self, plugins: Plugins, run: RunContext) -> None:
         """Make the plugin's state differ from that of a new run, as a run does; by default the run starts.
 
-        Override it if the state depends on other hooks: call them, such as ``plugins.evaluated(run, step, result)``.
+        Override it if the state depends on other hooks: call them, such as ``plugins.notify("rlcore_evaluated",
+        run=run, step=step, result=result)``.
         """
-        plugins.run_started(run)
+        plugins.notify("rlcore_run_started", run=run)
 
     # ------------------------------------------------------------ rules
 

@@ -31,6 +31,7 @@ from rlcore import (
     Policy,
     RunStateError,
     Trainer,
+    TrainerSpec,
     UnsupportedSpace,
     config_from_mapping,
     dump_config,
@@ -109,7 +110,7 @@ class TrainerRules(Rules):
     @property
     def spaces(self) -> frozenset[str]:
         """Return the kinds of actions that the record declares."""
-        return self.plugins().trainer(self.trainer).spaces
+        return self.plugins().record(TrainerSpec, self.trainer).spaces
 
     def environment(self) -> Environment:
         """Return the simplest environment whose actions the trainer declares."""
@@ -117,7 +118,7 @@ class TrainerRules(Rules):
         return SPACES[kind](self.num_envs)
 
     def test_its_record_is_complete_and_light(self) -> None:
-        spec = self.plugins().trainer(self.trainer)
+        spec = self.plugins().record(TrainerSpec, self.trainer)
         assert spec.summary, "a record needs a summary for `rlcore plugins list`"
         assert spec.spaces and spec.spaces <= SPACES.keys(), f"spaces are any of {sorted(SPACES)}"
         assert callable(spec.resolve())
@@ -127,7 +128,9 @@ class TrainerRules(Rules):
     def test_its_settings_are_written_and_read_back_alike(self) -> None:
         plugins = self.plugins()
         config = config_from_mapping({"behaviors": {"Walker": self.block()}}, plugins)
-        assert isinstance(config.behaviors["Walker"].hyperparameters, plugins.trainer(self.trainer).resolve("settings"))
+        assert isinstance(
+            config.behaviors["Walker"].hyperparameters, plugins.record(TrainerSpec, self.trainer).resolve("settings")
+        )
         assert config_from_mapping(dump_config(config), plugins) == config
 
     def test_unknown_hyperparameters_are_refused(self) -> None:

@@ -26,6 +26,7 @@ from rlcore import (
     RunContext,
     StatSummary,
     StatsWriter,
+    StatsWriterSpec,
 )
 from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.rules import Rules, installed
@@ -58,11 +59,12 @@ class StatsWriterConformance(Rules):
     def make(self, resumed_steps: Mapping[str, int] | None = None) -> StatsWriter:
         """Create the writer for a run, which resumed at these steps of each behavior."""
         plugins = self.plugins()
-        spec = plugins.stats_writer(self.writer)
+        spec = plugins.record(StatsWriterSpec, self.writer)
         settings = checked_block(spec, self.settings) if spec.settings is not None else None
         config = RunConfig(behaviors={name: BehaviorSettings() for name in ("Walker", "Striker")})
         run = RunContext(config, plugins, self.directory, 1, 1, resumed_steps=dict(resumed_steps or {}))
-        return plugins.create_stats_writer(spec, settings, run)
+        writer: StatsWriter = plugins.create(spec, settings=settings, run=run)
+        return writer
 
     def check(self, expected: list[tuple[str, int, float]]) -> None:
         """Check that reading returns ``expected``: behavior, step, mean reward."""

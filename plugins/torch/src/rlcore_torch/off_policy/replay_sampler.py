@@ -26,8 +26,6 @@ from rlcore import (
     RunContext,
     SlotShare,
     blamed,
-    call_target,
-    require_protocol,
 )
 from rlcore_torch.hookspecs import ReplaySamplerSpec
 from rlcore_torch.off_policy.priorities import importance_exponent
@@ -173,8 +171,7 @@ def create_replay_sampler(hyperparameters: OffPolicySettings, behavior: Behavior
     if settings is None:
         return UniformSampler()
     spec = run.plugins.record(ReplaySamplerSpec, settings.type)
-    sampler = call_target(spec, "ReplaySamplerSpec.target", settings=settings, behavior=behavior, run=run)
-    require_protocol(sampler, ReplaySampler, spec.described)
+    sampler: ReplaySampler = run.plugins.create(spec, settings=settings, behavior=behavior, run=run)
     if sampler.changes_steps and hyperparameters.n_steps > 1:
         raise ConfigError(
             f"must be 1 with {spec.described}, which changes single transitions, not {hyperparameters.n_steps}",

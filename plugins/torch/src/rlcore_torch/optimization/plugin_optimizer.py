@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore import PluginError, RunStateError, blamed, call_target, first_non_finite, saved_mapping
+from rlcore import PluginError, RunStateError, blamed, first_non_finite, saved_mapping
 from rlcore_torch.hookspecs import OptimizerSpec
 from rlcore_torch.optimization.optimizer import TorchOptimizer
 
@@ -121,8 +121,7 @@ def _create(
     spec: OptimizerSpec, settings: Any, parameters: Sequence[nn.Parameter], learning_rate: float
 ) -> torch.optim.Optimizer:
     """The optimizer that the target of ``spec`` returns; PluginError unless it has all parameters and no other."""
-    arguments = {"parameters": list(parameters), "learning_rate": learning_rate, "settings": settings}
-    optimizer = call_target(spec, "OptimizerSpec.target", **arguments)
+    optimizer = spec.create(parameters=list(parameters), learning_rate=learning_rate, settings=settings)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise PluginError(f"{spec.described}: returned a {type(optimizer).__name__}, not a torch.optim.Optimizer")
     held = [id(p) for group in optimizer.param_groups for p in group["params"]]

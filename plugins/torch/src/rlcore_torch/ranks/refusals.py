@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rlcore import BehaviorSection, BehaviorSettings, ConfigError, RunConfig, RunPlugins, TrainerSpec
+from rlcore import BehaviorSection, BehaviorSettings, ConfigError, Registry, RewardProviderSpec, RunConfig, TrainerSpec
 from rlcore_torch.hookspecs import ReplaySamplerSpec
 
 ONE = "run it in one process, without torchrun"
 
 
-def refuse_in_ranks(config: RunConfig, plugins: RunPlugins, size: int) -> None:
+def refuse_in_ranks(config: RunConfig, plugins: Registry, size: int) -> None:
     """Raise ConfigError for a run that ``size`` ranks do not support."""
     if config.checkpoint_settings.inference:
         raise ConfigError(f"--inference acts in one process and learns nothing; {ONE}")
@@ -35,11 +35,11 @@ def refuse_in_ranks(config: RunConfig, plugins: RunPlugins, size: int) -> None:
         )
 
 
-def _records_of(settings: BehaviorSettings, plugins: RunPlugins) -> Iterator[tuple[Any, ...]]:
+def _records_of(settings: BehaviorSettings, plugins: Registry) -> Iterator[tuple[Any, ...]]:
     """The records of what learns in a behavior, each with the keys that name it in the behavior's block."""
     yield plugins.record(TrainerSpec, settings.trainer_type), "trainer_type"
     for reference in settings.reward_signals:
-        yield plugins.reward_provider(reference), "reward_signals", reference
+        yield plugins.record(RewardProviderSpec, reference), "reward_signals", reference
     sampler = getattr(settings.hyperparameters, "replay_sampler", None)
     if sampler is not None:
         yield plugins.record(ReplaySamplerSpec, sampler.type), "hyperparameters", "replay_sampler", "type"

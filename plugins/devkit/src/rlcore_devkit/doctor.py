@@ -1,0 +1,236 @@
+"""``rlcore plugins doctor``: what is wrong, or will go wrong, with installed plugins, and how to fix it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
+from importlib import metadata
+from itertools import groupby
+from pathlib import Path
+from typing import Literal, NamedTuple
+from urllib.parse import unquote, urlparse
+
+import click
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from rlcore import (
+    CONTRACT,
+    EXIT_INTERNAL,
+    HOOKS,
+    BehaviorSection,
+    ConfigSection,
+    Plugin,
+    PluginError,
+    Plugins,
+    clash,
+    echo,
+    inspect_plugins,
+    obstacles,
+)
+
+SLOW_IMPORT_SECONDS = 0.05
+# What a light module must not pull in: each start of rlcore would pay for it.
+HEAVY = ("torch", "numpy", "gymnasium", "tensorboard")
+
+# Run in an interpreter of its own: what a module imports can only be seen where nothing else was imported.
+_PROBE = """
+import json, sys, time
+import rlcore.records, rlcore.hookspecs
+start = time.perf_counter()
+__import__(sys.argv[1])
+print(json.dumps({"seconds": time.perf_counter() - start, "heavy": [m for m in sys.argv[2:] if m in sys.modules]}))
+"""
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong with a plugin; ``plugin`` is its label, DIST/NAME.
+
+    ``rule`` is what it is about: ``bounds``, ``contract``, ``hooks``, ``targets``, ``clash`` and so on; ``alone``,
+    ``light`` and ``fast`` are about importing the plugin's module.
+    """
+
+    plugin: str
+    level: Literal["error", "warning"]
+    rule: str
+    message: str
+
+
+@click.command("doctor")
+@click.argument("name", required=False)
+@click.option(
+    "--import/--no-import",
+    "import_targets",
+    default=True,
+    show_default=True,
+    help="Import every target too (torch among them).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+@click.pass_context
+def doctor_command(context: click.Context, name: str | None, import_targets: bool, as_json: bool) -> None:
+    """Check plugins, and say how to fix them. Exits with 1 if there is an error.
+
+    Checks all plugins, or NAME (DIST/NAME, module:acme.hooks): its bounds on rlcore and its contract, what importing
+    it costs and imports, its hooks and records with all that they name, clashes with others, and entry points that were
+    not reinstalled.
+    """
+    plugins, chosen = inspect_plugins(name)
+    own = _commands(context.find_root()) + _commands(context.parent, "plugins ")
+    findings = [finding for plugin in chosen for finding in _diagnose(plugins, plugin, import_targets, own)]
+    labels = {plugin.label for plugin in chosen}
+    findings += [finding for finding in _clashes(plugins) if finding.plugin in labels]
+    if as_json:
+        click.echo(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=4))
+    else:
+        for label in sorted(labels):
+            of_plugin = [finding for finding in findings if finding.plugin == label]
+            echo(f"{label}:" if of_plugin else f"{label}: ok")
+            for finding in of_plugin:
+                echo(f"  {finding.level}: {finding.message}")
+    if any(finding.level == "error" for finding in findings):
+        context.exit(EXIT_INTERNAL)
+
+
+def _commands(context: click.Context | None, front: str = "") -> list[str]:
+    if context is None or not isinstance(context.command, click.Group):
+        return []
+    return [front + name for name in context.command.list_commands(context)]
+
+
+def _diagnose(
+    plugins: Plugins, plugin: Plugin, import_targets: bool, own_commands: Collection[str]
+) -> Iterator[Finding]:
+    """The findings about one plugin alone. A plugin's command may not have one of the names in ``own_commands``."""
+
+    def found(level: Literal["error", "warning"], rule: str, message: str) -> Finding:
+        return Finding(plugin.label, level, rule, message)
+
+    if plugin.refused:
+        yield found("error", "fits rlcore", plugin.refused)
+        return
+    if plugin.distribution and not plugin.essential:
+        if not any(Requirement(text).specifier for text in plugin.requires):
+            yield found("warning", "bounds", "sets no bounds on rlcore; require for example 'rlcore>=0.1,<0.2'")
+        if not plugin.contracts:
+            keyword = f"rlcore-contract-{CONTRACT}"
+            message = f"declares no contract; add the keyword {keyword} to its metadata, and install it again"
+            yield found("warning", "contract", message)
+    if plugin.warning:
+        yield found("warning", "versions", plugin.warning)
+    if plugin.editable and (source := _changed_since_installed(plugin)):
+        message = f"its pyproject.toml and its installed entry points differ; run pip install -e {source}"
+        yield found("warning", "entry points", message)
+    records = plugins.records_of(plugin.label)
+    if plugin.label in plugins.broken:
+        yield found("error", "loads", str(plugins.broken[plugin.label]))
+        return
+    if not plugins.implemented(plugin.label):
+        yield found("error", "hooks", f"{plugin.module} implements no hook; mark functions with @rlcore.hookimpl")
+    for name in sorted({record.name for record in records if record.kind == "command"} & set(own_commands)):
+        yield found("error", "commands", f"the command {name!r} is core's own and would never be called")
+    for message in plugins.deprecations(plugin):
+        yield found("warning", "deprecated", message)
+    if plugin.distribution or not plugin.module.endswith(".py"):
+        yield from _import_cost(plugin)
+    for record in records if import_targets else ():
+        for attribute in ("target", "settings", "parameters"):
+            if getattr(record, attribute, None):
+                try:
+                    record.resolve(attribute)
+                except PluginError as error:
+                    extra = _missing_extra(plugin, error)
+                    advice = f"; pip install '{extra}' to use it" if extra else ""
+                    yield found("warning" if extra else "error", "targets", f"{error}{advice}")
+
+
+def _clashes(plugins: Plugins) -> Iterator[Finding]:
+    """Clashes between plugins: of their names, of their records, and of factories that both answer."""
+    for message, rivals in obstacles(plugins.found, plugins.selection):
+        for plugin in rivals:
+            yield Finding(plugin.label, "error", "clash", message)
+    for kind in plugins.kinds:
+        for _, group in groupby(plugins.records(kind), key=lambda record: record.name):
+            records = list(group)
+            blocks = isinstance(records[0], ConfigSection | BehaviorSection)  # which a file cannot name in full
+            for record in records if len(records) > 1 else ():
+                if record.plugin is not None:
+                    yield Finding(record.plugin.label, "error" if blocks else "warning", "clash", clash(records))
+    for hook in HOOKS:
+        exclusive = hook.kind == "factory" and hook.name != "rlcore_read_status"  # a reader answers for its own only
+        answering = plugins.answering(hook.name) if exclusive else ()
+        named = ", ".join(each.label for each in answering)
+        advice = "only one can win; turn the others off, or make them wrapper=True"
+        for owner in answering if len(answering) > 1 else ():
+            yield Finding(owner.label, "error", "clash", f"{hook.name} is answered by {named} and {advice}")
+
+
+def _missing_extra(plugin: Plugin, error: PluginError) -> str:
+    """``rlcore[torch]`` if a target needs a package that only this extra of its plugin requires; else an empty text."""
+    cause = error.__cause__
+    if not plugin.distribution or not isinstance(cause, ModuleNotFoundError):
+        return ""
+    package = canonicalize_name((cause.name or "").partition(".")[0])
+    for text in metadata.requires(plugin.distribution) or ():
+        extra = re.search(r"\bextra\s*==\s*['\"]([^'\"]+)", text)
+        if extra and canonicalize_name(Requirement(text).name) == package:
+            return f"{plugin.distribution}[{extra[1]}]"
+    return ""
+
+
+class Imported(NamedTuple):
+    """The cost of an import in a new interpreter: its seconds and heavy modules, or the last line of its error."""
+
+    seconds: float = 0.0
+    heavy: tuple[str, ...] = ()
+    error: str = ""
+
+
+def import_alone(module: str, heavy: Collection[str] = HEAVY) -> Imported:
+    """Import ``module`` in a new interpreter, which can import what this one can."""
+    probe = subprocess.run(
+        [sys.executable, "-P", "-c", _PROBE, module, *heavy],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    if probe.returncode:
+        return Imported(error=(probe.stderr.strip().splitlines() or [f"exit code {probe.returncode}"])[-1])
+    measured = json.loads(probe.stdout.splitlines()[-1])
+    return Imported(measured["seconds"], tuple(measured["heavy"]))
+
+
+def _import_cost(plugin: Plugin) -> Iterator[Finding]:
+    module = plugin.module.partition(":")[0]
+    imported = import_alone(module)
+    if imported.error:
+        yield Finding(plugin.label, "error", "alone", f"{module} cannot be imported by itself: {imported.error}")
+    elif imported.heavy:
+        advice = "import it in the module that a record's target names"
+        message = f"{module} imports {', '.join(imported.heavy)} at every start of rlcore; {advice}"
+        yield Finding(plugin.label, "error" if "torch" in imported.heavy else "warning", "light", message)
+    elif imported.seconds > SLOW_IMPORT_SECONDS:
+        took, limit = (f"{seconds * 1000:.0f} ms" for seconds in (imported.seconds, SLOW_IMPORT_SECONDS))
+        yield Finding(plugin.label, "warning", "fast", f"{module} takes {took} to import (over {limit})")
+
+
+def _changed_since_installed(plugin: Plugin) -> Path | None:
+    """The source of an editable plugin whose pyproject.toml is newer than its entry points, written by the install."""
+    import tomllib
+
+    distribution = metadata.distribution(plugin.distribution)
+    url = json.loads(distribution.read_text("direct_url.json") or "{}").get("url", "")
+    source = Path(unquote(urlparse(url).path))
+    try:
+        pyproject = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError):
+        return None
+    written = pyproject.get("project", {}).get("entry-points", {}).get("rlcore", {})
+    present = {each.name: each.value for each in distribution.entry_points if each.group == "rlcore"}
+    return source if written != present else None
