@@ -133,9 +133,8 @@ def _about(distribution: str) -> dict[str, str]:
         found = metadata.metadata(distribution)
     except (metadata.PackageNotFoundError, ValueError):  # a local module has no distribution
         return {}
-    links = {
-        label.lower(): url for label, _, url in (line.partition(", ") for line in found.get_all("Project-URL", ()))
-    }
+    labelled = (line.partition(", ") for line in found.get_all("Project-URL", ()))
+    links = {label.lower(): url for label, _, url in labelled}
     homepage = links.get("homepage") or links.get("repository") or found.get("Home-page", "")
     return {"summary": found.get("Summary", ""), "homepage": homepage}
 

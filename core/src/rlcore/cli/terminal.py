@@ -82,8 +82,9 @@ def cells(*values: Any) -> tuple[str, ...]:
     return tuple(" ".join(printable(str(value)).split("\n")) for value in values)
 
 
-def echo_columns(rows: Sequence[Sequence[str]]) -> None:
-    """Prints rows of texts, of which each column but the last is as wide as its longest text."""
+def echo_columns(rows: Iterable[Sequence[Any]]) -> None:
+    """Prints rows of values, of which each column but the last is as wide as its longest value."""
+    rows = [cells(*row) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for row in rows:
         echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip())
