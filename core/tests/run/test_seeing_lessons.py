@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import io
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path

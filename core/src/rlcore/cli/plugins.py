@@ -135,8 +135,8 @@ def _about(distribution: str) -> dict[str, str]:
         return {}
     labelled = (line.partition(", ") for line in found.get_all("Project-URL", ()))
     links = {label.lower(): url for label, _, url in labelled}
-    homepage = links.get("homepage") or links.get("repository") or found.get("Home-page", "")
-    return {"summary": found.get("Summary", ""), "homepage": homepage}
+    homepage = links.get("homepage") or links.get("repository") or found.get("Home-page") or ""
+    return {"summary": found.get("Summary") or "", "homepage": homepage}
 
 
 def _record(record: Record) -> dict[str, Any]:

@@ -55,13 +55,13 @@ def _report(data: RunData) -> dict[str, Any]:
 
     entries = {name: listed for name, section in data.status.items() if (listed := listed_checkpoints(section))}
     configured = data.configuration.get("behaviors")
-    blocks = dict.fromkeys(entries, data.configuration.get("default_settings"))
+    blocks: dict[str, Any] = dict.fromkeys(entries, data.configuration.get("default_settings"))
     blocks |= configured if isinstance(configured, Mapping) else {}
     targets = {name: block.get("max_steps") for name, block in blocks.items() if isinstance(block, Mapping)}
     # The steps after the last checkpoint of a process that ended are lost; those of a running one count.
     steps = {each.behavior: each.step for each in data.metrics} if data.running else {}
     steps |= {name: max(listed[-1]["steps"], steps.get(name, 0)) for name, listed in entries.items()}
-    scores = metadata_of(data.status).get("evaluation")
+    scores: Any = metadata_of(data.status).get("evaluation")
     try:
         require_scores(scores)
     except SavedValueError:
@@ -105,7 +105,7 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
     if scores:
         best = f"best {scores['best_score']:.2f} at step {scores['best_step']}"
         echo(f"evaluation: score {scores['score']:.2f} at step {scores['step']}, {best}")
-    promise = metadata_of(data.status).get("resume")
+    promise: Any = metadata_of(data.status).get("resume")
     if has_form(promise, PROMISE):
         echo(f"resume: {ResumePromise.from_json(promise)}")
     for damage in (*data.damaged, *(each.problem for each in data.checkpoints if each.problem)):
