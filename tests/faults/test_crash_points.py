@@ -20,7 +20,7 @@ POINTS: dict[str, tuple[str, str, bool]] = {
     "with a file that is flushed, and others that are not": ("rlcore.storage.checkpoint:fsync_file", "5 * n - 3", True),
     "before the rename": (f"{DIRECTORY}:write_checkpoint", "n", True),
     "after the rename, before the directory is flushed": (f"{DIRECTORY}:fsync_directory", "n", False),
-    "before it is verified": (f"{DIRECTORY}:_verify_or_restore", "n", False),
+    "before it is verified": (f"{DIRECTORY}:verify_checkpoint", "n", False),
     "before old ones are deleted": (f"{STORE}:rotate", "n", False),
     "with an old one that is renamed and not deleted": (f"{DIRECTORY}:_set_aside", "n - 1", True),
     "before the training status": ("rlcore.plugins.call:Plugins.write_status", "n", False),

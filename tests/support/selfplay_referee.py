@@ -132,11 +132,6 @@ class Moments:
         return cls(float(drawn.mean()), float(drawn.var()))
 
     @classmethod
-    def of_mean_action(cls, policy: Any) -> Moments:
-        """Return the moments of the policy's deterministic action."""
-        return cls(float(policy.act({"constant": np.ones((1, 1), np.float32)}).continuous[0, 0]))
-
-    @classmethod
     def of_mixture(cls, parts: Sequence[Moments]) -> Moments:
         """Return the moments of the uniform mixture of ``parts``."""
         means = np.array([part.mean for part in parts])
@@ -391,11 +386,6 @@ def tictactoe_best_response(table: Floats, seat: int) -> tuple[float, Floats]:
         else:
             values[rows] = (table[rows] * np.where(boards.allowed[rows], options, 0.0)).sum(1)
     return float(values[0]), best
-
-
-def tictactoe_nash_conv(table: Floats) -> float:
-    """Return the NashConv of a table [B, 9] that plays both seats."""
-    return tictactoe_best_response(table, 0)[0] + tictactoe_best_response(table, 1)[0]
 
 
 def tictactoe_mixture_nash_conv(tables: Sequence[Floats]) -> float:

@@ -185,6 +185,7 @@ from .records import StatsWriterSpec as StatsWriterSpec
 from .records import TrainerSpec as TrainerSpec
 from .records import check_target as check_target
 from .run.behaviors.behavior import EpisodeStatistics as EpisodeStatistics
+from .run.behaviors.checks import BatchCheck as BatchCheck
 from .run.behaviors.checks import outside_bounds as outside_bounds
 from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
 from .run.curricula.curricula import RunCurricula as RunCurricula

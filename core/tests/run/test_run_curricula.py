@@ -189,10 +189,9 @@ def test_an_episode_that_does_not_end_is_waited_for_so_long_and_counts_when_it_e
         if step in (100, 200):
             stage.resume()
     assert told == [2] + 126 * [0] + [2 * 127] + 172 * [2]
-    assert stage.run.status()["size"] == {"not_waited_for": {"A": [1]}}
     assert [text.split(";")[0] for text in caplog.messages] == [
         "behavior 'A': an episode of environment 1 has not ended while 256 later ones began"
-    ]
+    ] * 2, "once in each process"
     stage.step(ended=(2,), begins=(1,))
     assert stage.curriculum.numbers[-1][0] == [2]
 

@@ -57,11 +57,11 @@ class Crowd:
 
 
 def ranges(run: Any, **blocks: Mapping[str, Any]) -> adr.AutomaticDomainRandomization:
-    return adr.make_curriculum({name: AdrSettings(**(ADR | block)) for name, block in blocks.items()}, run)
+    return adr.AutomaticDomainRandomization({name: AdrSettings(**(ADR | block)) for name, block in blocks.items()}, run)
 
 
 def regions(run: Any) -> learning_progress.LearningProgress:
-    return learning_progress.make_curriculum({"length": LearningProgressSettings(limits=(0.0, 1.0), bins=2)}, run)
+    return learning_progress.LearningProgress({"length": LearningProgressSettings(limits=(0.0, 1.0), bins=2)}, run)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from rlcore import BehaviorSettings, EndedEpisodes, Plugins, RunConfig, RunContext
 from rlcore_curriculum.criterion_settings import CriterionSettings
 from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
-from rlcore_curriculum.lessons import Lessons, make_curriculum
+from rlcore_curriculum.lessons import Lessons
 
 NUM_ENVS, THRESHOLD = 256, 0.8
 
@@ -21,7 +21,7 @@ def lessons_of(smoothing: str) -> Lessons:
     lessons = (LessonSettings(name="a", value=0.0, completion_criteria=criterion), LessonSettings(name="b", value=1.0))
     config = RunConfig(behaviors={"B": BehaviorSettings(max_steps=10**7)})
     block = LessonsSettings(smoothing=smoothing, lessons=lessons)
-    return make_curriculum({"p": block}, RunContext(config, Plugins(), Path(), seed=1, num_envs=NUM_ENVS))
+    return Lessons({"p": block}, RunContext(config, Plugins(), Path(), seed=1, num_envs=NUM_ENVS))
 
 
 def is_promoted(success_rate: float, seed: int, smoothing: str = "episodes") -> bool:

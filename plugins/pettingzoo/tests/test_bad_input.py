@@ -56,7 +56,7 @@ def test_a_form_that_a_game_does_not_have_is_refused(make: Make) -> None:
     with pytest.raises(ConfigError, match="tictactoe-v3 has no parallel form; it has aec") as caught:
         make("tictactoe_v3", api="parallel")
     assert caught.value.key == ("environment", "options", "api")
-    with pytest.raises(ConfigError, match="zoo_games:circle returned a Circle, which is aec, not parallel"):
+    with pytest.raises(ConfigError, match="zoo_games:circle returned Circle, which is aec, not parallel"):
         make("zoo_games:circle", api="parallel")
 
 

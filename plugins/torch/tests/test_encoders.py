@@ -140,7 +140,7 @@ def test_settings_of_a_program_name_built_in_encoders_only(name: str, hint: str)
 
 @pytest.mark.parametrize("kinds", [set(), {"images"}, {"image", "sound"}])
 def test_a_record_reads_kinds_of_observations_that_there_are(kinds: set[str]) -> None:
-    with pytest.raises(ValueError, match=r"'acme': kinds \[.*\] must have one or more of image, vector"):
+    with pytest.raises(ValueError, match="kinds"):
         EncoderSpec(name="acme", target="acme:Encoder", kinds=kinds)
 
 

@@ -14,9 +14,7 @@ from rlcore import ConfigError, Environment, EnvironmentSettings, EnvironmentSpe
 from selfplay_games.base import Game
 from selfplay_games.matrix import Contest, Matrix, Saddle, biased_rps, skewed_pennies
 from selfplay_games.memory import Remember
-from selfplay_games.pitch import Pitch, soccer_twos, strikers_vs_goalie
 from selfplay_games.poker import Kuhn
-from selfplay_games.sides import TwoSides
 from selfplay_games.tictactoe import TicTacToe
 
 __all__ = [
@@ -25,15 +23,11 @@ __all__ = [
     "Game",
     "Kuhn",
     "Matrix",
-    "Pitch",
     "Remember",
     "Saddle",
     "TicTacToe",
-    "TwoSides",
     "biased_rps",
     "skewed_pennies",
-    "soccer_twos",
-    "strikers_vs_goalie",
 ]
 
 GAMES: Mapping[str, Callable[..., Game]] = {
@@ -43,10 +37,7 @@ GAMES: Mapping[str, Callable[..., Game]] = {
     "remember": Remember,
     "saddle": Saddle,
     "skewed_pennies": skewed_pennies,
-    "soccer_twos": soccer_twos,
-    "strikers_vs_goalie": strikers_vs_goalie,
     "tictactoe": TicTacToe,
-    "two_sides": TwoSides,
 }
 
 

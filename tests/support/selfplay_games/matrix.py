@@ -72,38 +72,22 @@ class Saddle(OneStep):
         super().__init__(num_envs, *roles(("X", "Y"), 2, CONSTANT, continuous=1))
 
     def advance(self, actions: Mapping[str, Actions]) -> tuple[Array, Array]:
-        x, y = self.reals(actions).T
+        x, y = self.choices(actions, "continuous").T
         reward = -np.square(x - 0.5) + np.square(y + 0.5) + x * y
         return np.stack([reward, -reward], axis=1), np.True_
 
 
 class Contest(OneStep):
-    """A zero-sum contest of T teams of G agents each, one behavior: the team that bids most takes the prize.
+    """A zero-sum contest of T teams, one behavior: the team that bids most takes the prize.
 
-    Each agent bids 0, 1 or 2. A team of the n highest bidding ones gets 1 / n - 1 / T, any other one -1 / T, and every
-    agent gets its team's score as group reward. So rewards over teams sum to zero, and bidding 2 is dominant.
+    Each agent bids 0, 1 or 2. One of the n highest bidders gets 1 / n - 1 / T, any other one -1 / T. So rewards sum to
+    zero, and bidding 2 is dominant.
     """
 
-    def __init__(self, num_envs: int, teams: int = 2, group: int = 1, name: str = "Player") -> None:
-        self.teams, self.group = teams, group
-        seats = teams * group
-        role = Role(
-            name,
-            tuple(range(seats)),
-            tuple(seat // group for seat in range(seats)),
-            CONSTANT,
-            discrete=(3,),
-            shared=group > 1,
-        )
-        self._score: NDArray[np.float64] = np.zeros((num_envs, seats))  # [N, P] of the last step
-        super().__init__(num_envs, role)
+    def __init__(self, num_envs: int, teams: int = 2, name: str = "Player") -> None:
+        super().__init__(num_envs, *roles((name,), teams, CONSTANT, discrete=(3,)))
 
     def advance(self, actions: Mapping[str, Actions]) -> tuple[Array, Array]:
-        bids = self.choices(actions).reshape(self.num_envs, self.teams, self.group).sum(2)
+        bids = self.choices(actions)
         best = bids == bids.max(1, keepdims=True)
-        score = best / best.sum(1, keepdims=True) - 1 / self.teams
-        self._score = np.repeat(score, self.group, axis=1)
-        return (np.zeros(()) if self.group > 1 else self._score), np.True_
-
-    def group_reward(self) -> Array:
-        return self._score if self.group > 1 else np.zeros(())
+        return best / best.sum(1, keepdims=True) - 1 / self.seats, np.True_

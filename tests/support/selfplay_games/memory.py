@@ -35,15 +35,14 @@ class Remember(Game):
         observation = ObservationSpec("cue", (2 + self.steps,), np.float32, low=0.0, high=1.0)
         super().__init__(num_envs, *roles(tuple(names), 2, observation, discrete=(2,)))
 
-    def begin(self, begins: NDArray[np.bool_], uniforms: NDArray[np.float64]) -> None:
-        envs = begins[:, 0]
+    def begin(self, envs: NDArray[np.bool_], uniforms: NDArray[np.float64]) -> None:
         self.cues[envs], self.moves[envs] = uniforms[envs] < 0.5, 0
 
     def advance(self, actions: Mapping[str, Actions]) -> tuple[Array, Array]:
         self.moves += 1
-        over = (self.moves == self.steps)[:, None]
+        over = self.moves == self.steps
         right = (self.choices(actions) == self.cues).astype(np.float64)
-        return np.where(over, right - right[:, ::-1], 0.0), over
+        return np.where(over[:, None], right - right[:, ::-1], 0.0), over
 
     def observe(self, role: Role) -> Array:
         seats = np.array(role.seats)

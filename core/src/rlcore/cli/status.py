@@ -127,9 +127,6 @@ def print_parameters(configuration: Document, status: Mapping[str, Any], none_ye
     step = metadata_of(status).get("run_steps")
     echo("environment parameters:" if step is None else f"environment parameters at step {step}:")
     echo_columns([HEADINGS, *rows])
-    late = (section.get("not_waited_for") for section in status.values() if isinstance(section, Mapping))
-    for behavior, envs in next((each for each in late if isinstance(each, Mapping)), {}).items():
-        echo(f"not waited for: too long episodes of {behavior} in the environments {envs}")
 
 
 def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[tuple[str, ...]]:

@@ -22,8 +22,9 @@ from rlcore.run.evaluation.evaluate import Evaluator
 from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import make_exporters
 from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
-from rlcore.run.saved.data import models_of_run, status_of_run
+from rlcore.run.saved.data import status_of_run
 from rlcore.run.training import Training, outcome_of
+from rlcore.storage.checkpoints import models_at
 from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION, described
 
 log = logging.getLogger(__name__)
@@ -193,8 +194,8 @@ def _load_from_other_runs(training: Training) -> None:
     """Load the weights and lessons that a new run starts with."""
     config, directory, state = training.run.config, training.run.directory, training.state
     run_id, other = config.checkpoint_settings.initialize_from, config.checkpoint_settings.initialize_lessons_from
-    models = None if run_id is None else models_of_run(directory, run_id)
-    state.load_models(models, f"checkpoint_settings.initialize_from {run_id!r}")
+    origin = f"checkpoint_settings.initialize_from {run_id!r}"
+    state.load_models(None if run_id is None else models_at(directory.path.parent / run_id, origin), origin)
     if other is not None and state.curricula is not None:
         origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
         loaded = state.curricula.load_status(status_of_run(directory, training.run.plugins, other, origin))

@@ -88,7 +88,7 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
     return [
         ReplaySamplerSpec(
             name="uniform",
-            target="rlcore_torch.off_policy.replay_sampler:UniformSampler.create",
+            target="rlcore_torch.off_policy.replay_sampler:UniformSampler",
             settings="rlcore_torch.settings:ReplaySamplerSettings",
             summary="every stored transition is equally likely",
             formerly="rlcore/uniform",
@@ -96,7 +96,7 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
         ),
         ReplaySamplerSpec(
             name="prioritized",
-            target="rlcore_torch.off_policy.replay_sampler:PrioritizedSampler.create",
+            target="rlcore_torch.off_policy.replay_sampler:PrioritizedSampler",
             settings="rlcore_torch.settings:PrioritizedSamplerSettings",
             summary="by the size of temporal-difference errors, with importance weights",
             formerly="rlcore/prioritized",

@@ -169,15 +169,15 @@ class EpisodeStatistics:
 
 @attrs.define(eq=False, slots=False)
 class BehaviorRun:
-    """The state that the loop keeps for each behavior. Before the first reset, ``batch`` is one of zeros."""
+    """The state that the loop keeps for each behavior."""
 
     spec: BehaviorSpec
     settings: BehaviorSettings
     trainer: Trainer
-    batch: AgentBatch
     seed: int = 0  # of the run
     offline: bool = False  # the trainer learns from recorded data and observes no environment
     name: str = attrs.field(init=False)
+    batch: AgentBatch = attrs.field(init=False)  # from the first reset on
     checks: BatchCheck = attrs.field(init=False)
     episodes: EpisodeStatistics = attrs.field(init=False)
     window: StatsWindow = attrs.field(init=False, factory=StatsWindow)
@@ -218,22 +218,23 @@ class BehaviorRun:
             return self.trainer.policy
 
     @property
-    def checkpoint_interval(self) -> int:
-        """Agent steps between checkpoints; the fewest that are possible before :meth:`choose_interval`."""
+    def given_interval(self) -> int | None:
+        """Agent steps between checkpoints that the configuration gives; None if it leaves the choice to the run."""
         settings = self.settings
         if settings.even_checkpoints and settings.keep_checkpoints > 0:
             return max(1, settings.max_steps // settings.keep_checkpoints)
-        if settings.checkpoint_interval is not None:
-            return settings.checkpoint_interval
-        return self.chosen_interval or max(1, min(settings.max_steps // 10, MAX_DEFAULT_INTERVAL))
+        return settings.checkpoint_interval
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """Agent steps between checkpoints; the fewest that are possible before :meth:`choose_interval`."""
+        shortest = max(1, min(self.settings.max_steps // 10, MAX_DEFAULT_INTERVAL))
+        return self.given_interval or self.chosen_interval or shortest
 
     @property
     def interval_is_open(self) -> bool:
         """Whether the interval is still to be chosen, when a checkpoint is due."""
-        settings = self.settings
-        even = settings.even_checkpoints and settings.keep_checkpoints > 0
-        given = even or settings.checkpoint_interval is not None
-        return self.restarts and not given and self.chosen_interval is None
+        return self.restarts and self.given_interval is None and self.chosen_interval is None
 
     def choose_interval(self, seconds: float) -> None:
         """Fix the interval for the rest of the run: ten minutes or less, by the time that its steps take.
