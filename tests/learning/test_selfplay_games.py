@@ -242,17 +242,3 @@ def test_each_side_of_tag_beats_random_play(
     print(f"seed {seed}: won {won}, untrained {untrained}; periods of learning {teams.periods}")
     assert max(untrained.values()) < 0.85 <= min(won.values())
     assert abs(teams.periods[0] - teams.periods[1]) <= 1 < teams.periods[0]
-
-
-@pytest.mark.deep
-def test_a_side_that_never_learned_misses_its_gate(tmp_path: Path, tag: Any) -> None:
-    """Where the team never changes, chasers learn alone until they have reached their last step."""
-    config = tag_configuration(1, tmp_path, 102_400, team_change=NEVER)
-    config["default_settings"]["summary_freq"] = 102_400
-    with Run(config) as run:
-        next(iter(run))
-        policies = {name: behavior.trainer.policy for name, behavior in run.behaviors.items()}
-        assert run.behaviors["Runner"].steps == 0
-    won = wins_against_random(lambda: tag.Tag(64, tag.TagSettings()), of_tag(policies))
-    print(f"won {won}")
-    assert won["Chaser"] >= 0.85 > won["Runner"]

@@ -54,9 +54,9 @@ def test_the_saddle() -> None:
 
 
 def test_kuhn_poker_of_two() -> None:
-    uniform = referee.kuhn_uniform()
-    assert referee.kuhn_nash_conv(uniform) == near(11 / 12)
-    assert referee.kuhn_nash_conv(referee.kuhn_uniform(3), 3) == near(2.0625)
+    for players, exact in ((2, 11 / 12), (3, 2.0625)):
+        uniform = dict.fromkeys(referee.kuhn_states(players).names, np.full(2, 0.5))
+        assert referee.kuhn_nash_conv(uniform, players) == near(exact)
     third = 1 / 3  # an equilibrium: bet or call with the middle card, bluff with the lowest one, as Kuhn found
     bets = {"0": 0, "1": 0, "2": 0, "0pb": 0, "1pb": third, "2pb": 1, "0p": third, "1p": 0, "2p": 1,
             "0b": 0, "1b": third, "2b": 1}  # fmt: skip

@@ -207,11 +207,6 @@ def kuhn_table(policies: Any, players: int = 2) -> dict[str, Floats]:
     return table
 
 
-def kuhn_uniform(players: int = 2) -> dict[str, Floats]:
-    """Return the table of uniform play."""
-    return {name: np.full(2, 0.5) for name in kuhn_states(players).names}
-
-
 def kuhn_mixture(tables: Sequence[KuhnTable], players: int = 2) -> dict[str, Floats]:
     """Return the table that equals the uniform mixture of each seat's policies in ``tables``.
 
@@ -244,29 +239,26 @@ def kuhn_mixture(tables: Sequence[KuhnTable], players: int = 2) -> dict[str, Flo
 
 def kuhn_nash_conv(table: KuhnTable, players: int = 2) -> float:
     """Return the NashConv of a table, by OpenSpiel."""
-    from open_spiel.python import policy
     from open_spiel.python.algorithms import exploitability
 
-    states = kuhn_states(players)
-    tabular = policy.TabularPolicy(states.game)
-    for name in states.names:
-        tabular.policy_for_key(name)[:] = table[name]
-    return float(exploitability.nash_conv(states.game, tabular))
+    return float(exploitability.nash_conv(kuhn_states(players).game, _tabular(table, players)))
 
 
 def kuhn_values(table: KuhnTable, players: int = 2) -> Floats:
-    """Return the mean chips that each seat wins, [P], if all play by the table."""
+    """Return the mean chips that each seat wins, [P], if all play by the table, by OpenSpiel."""
+    from open_spiel.python.algorithms import expected_game_score
 
-    def value(state: Any) -> Floats:
-        if state.is_terminal():
-            return np.array(state.returns())
-        if state.is_chance_node():
-            outcomes = state.chance_outcomes()
-        else:
-            outcomes = list(enumerate(table[state.information_state_string()]))
-        return np.sum([chance * value(state.child(action)) for action, chance in outcomes], axis=0)
+    start, policy = kuhn_states(players).game.new_initial_state(), _tabular(table, players)
+    return np.asarray(expected_game_score.policy_value(start, [policy] * players))
 
-    return np.asarray(value(kuhn_states(players).game.new_initial_state()))
+
+def _tabular(table: KuhnTable, players: int) -> Any:
+    from open_spiel.python import policy
+
+    tabular = policy.TabularPolicy(kuhn_states(players).game)
+    for name, probabilities in table.items():
+        tabular.policy_for_key(name)[:] = probabilities
+    return tabular
 
 
 # ------------------------------------------------------------ tic-tac-toe
