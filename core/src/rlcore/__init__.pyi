@@ -189,7 +189,6 @@ from .run.behaviors.checks import BatchCheck as BatchCheck
 from .run.behaviors.checks import outside_bounds as outside_bounds
 from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
 from .run.curricula.curricula import RunCurricula as RunCurricula
-from .run.curricula.parameters import EpisodesInOrder as EpisodesInOrder
 from .run.run import Run as Run
 from .run.saved.data import CheckpointData as CheckpointData
 from .run.saved.data import RunData as RunData
