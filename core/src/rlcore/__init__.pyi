@@ -185,10 +185,10 @@ from .records import StatsWriterSpec as StatsWriterSpec
 from .records import TrainerSpec as TrainerSpec
 from .records import check_target as check_target
 from .run.behaviors.behavior import EpisodeStatistics as EpisodeStatistics
+from .run.behaviors.checks import BatchCheck as BatchCheck
 from .run.behaviors.checks import outside_bounds as outside_bounds
 from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
 from .run.curricula.curricula import RunCurricula as RunCurricula
-from .run.curricula.parameters import EpisodesInOrder as EpisodesInOrder
 from .run.run import Run as Run
 from .run.saved.data import CheckpointData as CheckpointData
 from .run.saved.data import RunData as RunData
