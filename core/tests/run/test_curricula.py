@@ -171,17 +171,6 @@ def test_lessons_are_in_every_summary_and_in_the_status(make_run: Any, files: An
     assert files().status["pace"] == {"lesson_num": 3} and files().status["pay"] == {"lesson_num": 3}
 
 
-def test_a_plugin_may_not_report_a_section_of_that_name(make_run: Any) -> None:
-    class Reports:
-        @hookimpl
-        def rlcore_report_status(self, run: Any) -> dict[str, Any]:
-            return {"pace": {}}
-
-    run = make_run(PACED, plugins={"reports": Reports()})
-    with pytest.raises(Exception, match="both report the status section 'pace'"):
-        run.train()
-
-
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
     """The training status of a run of ML-Agents, whose directory is ``theirs``; it is not yet written."""
