@@ -39,12 +39,12 @@ class ParallelEnvironment(PettingZooEnvironment):
         observations, infos = self._begun[env]
         playing = self._playing[env]
         if not playing:
-            raise self._wrong(env, "no agent is in the game after a reset")
+            raise self._wrong("no agent is in the game after a reset")
         for name, (arrays, slot) in self.seats[env].items():
             if name not in playing:
                 arrays.waits(slot, None)
             elif name not in observations:
-                raise self._wrong(env, f"reset returned no observation of {name!r}")
+                raise self._wrong(f"reset returned no observation of {name!r}")
             else:
                 arrays.first(slot, observations[name], (infos or _NO_INFO).get(name, _NO_INFO))
         self._begun[env] = {}, {}
@@ -72,7 +72,7 @@ class ParallelEnvironment(PettingZooEnvironment):
             missing = next((what for what, each in zip(_RESULTS, results, strict=False) if name not in each), None)
             if missing is None:
                 raise
-            raise self._wrong(env, f"step returned {missing} without {name!r}, which is in the game") from None
+            raise self._wrong(f"step returned {missing} without {name!r}, which is in the game") from None
         for name in ended:
             del playing[name]
         if ended or len(game.agents) != len(playing):
@@ -85,10 +85,10 @@ class ParallelEnvironment(PettingZooEnvironment):
         out.update(ended)
         lost = [name for name in playing if name not in here]
         if lost:
-            raise self._wrong(env, f"{lost[0]!r} left the game without being terminated or truncated")
+            raise self._wrong(f"{lost[0]!r} left the game without being terminated or truncated")
         for name in game.agents:
             if name not in playing and name not in out:
                 arrays, slot = playing[name] = self._seat(env, name)
                 if name not in observations:
-                    raise self._wrong(env, f"step returned observations without {name!r}, which is in the game")
+                    raise self._wrong(f"step returned observations without {name!r}, which is in the game")
                 arrays.turn(slot, observations[name], 0.0, infos.get(name, _NO_INFO))

@@ -32,7 +32,7 @@ class TurnEnvironment(PettingZooEnvironment):
         game = self.games[env]
         playing = set(game.agents)
         if not playing:
-            raise self._wrong(env, "no agent is in the game after a reset")
+            raise self._wrong("no agent is in the game after a reset")
         acting = game.agent_selection
         for name, (arrays, slot) in self.seats[env].items():
             if name not in playing:
@@ -41,7 +41,7 @@ class TurnEnvironment(PettingZooEnvironment):
                 arrays.waits(slot, game.observe(name))
         observation, _, terminated, truncated, info = game.last()
         if terminated or truncated:
-            raise self._wrong(env, f"the episode of {acting!r} is over after a reset")
+            raise self._wrong(f"the episode of {acting!r} is over after a reset")
         arrays, slot = self._seat(env, acting)
         arrays.first(slot, observation, info)
         self._acting[env] = arrays, slot
@@ -64,5 +64,5 @@ class TurnEnvironment(PettingZooEnvironment):
             game.step(None)
             turns += 1
             if turns > len(seats):
-                raise self._wrong(env, f"{agent!r}, whose episode is over, stays in the game after step(None)")
+                raise self._wrong(f"{agent!r}, whose episode is over, stays in the game after step(None)")
         return True

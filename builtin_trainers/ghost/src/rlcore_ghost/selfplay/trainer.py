@@ -48,12 +48,7 @@ ENTRY = "self_play"  # of a trainer's state
 ARRAYS = ("playing", "done", "fresh", "game", "returns")
 COUNTS = ("resets", "changed_at")
 
-RATING = "Self-play/ELO"
-OPPONENT_RATING = "Self-play/Opponent ELO"
-RESULT = "Self-play/Win Rate"
-LEARNING_TEAM = "Self-play/Learning Team"
-SNAPSHOTS = "Self-play/Snapshots"
-SWAPS = "Self-play/Swaps"
+TAGS = "Self-play/"  # before the names of statistics
 
 MAIN = Role()
 
@@ -201,14 +196,14 @@ class GhostTrainer(TrainerWrapper):
         total, count = self.controller.results(self._player)
         players = [ghosts.pool.member(place).player for place in ghosts.in_any_rank(ghosts.place[ghosts.slots])]
         team = self.controller.learning_team
-        return {
-            RATING: elo.rating(self._player),
-            **({OPPONENT_RATING: float(np.mean([elo.rating(player) for player in players]))} if players else {}),
-            **({RESULT: total / count} if count else {}),
-            **({} if team < 0 else {LEARNING_TEAM: float(self.controller.teams[team])}),
-            SNAPSHOTS: float(ghosts.saves),
-            SWAPS: float(ghosts.swaps),
-        }
+        stats = {"ELO": elo.rating(self._player), "Snapshots": float(ghosts.saves), "Swaps": float(ghosts.swaps)}
+        if players:
+            stats["Opponent ELO"] = float(np.mean([elo.rating(player) for player in players]))
+        if count:
+            stats["Win Rate"] = total / count
+        if team >= 0:
+            stats["Learning Team"] = float(self.controller.teams[team])
+        return {f"{TAGS}{name}": value for name, value in stats.items()}
 
     @property
     def snapshots(self) -> list[Member]:
