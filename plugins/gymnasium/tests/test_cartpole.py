@@ -185,9 +185,9 @@ def test_unknown_names_are_refused_with_all_there_are(make) -> None:
     with pytest.raises(ConfigError) as refused:
         make("CartPole-v1", 2, parameters={"lenght": None})
     assert str(refused.value) == (
-        "environment_parameters.lenght: CartPole-v1 has no such parameter; it has the attributes force_mag, gravity, "
-        "length, masscart, masspole, screen_height, screen_width, tau, theta_threshold_radians, x_threshold and the "
-        "constructor argument max_episode_steps; to use another attribute or a reset "
+        "environment_parameters.lenght: CartPole-v1 has no such parameter; it has force_mag, gravity, "
+        "length, masscart, masspole, screen_height, screen_width, tau, theta_threshold_radians, x_threshold, "
+        "max_episode_steps; to use another attribute or a reset "
         "option, name it in environment.parameters.lenght; did you mean 'length'?"
     )
     with pytest.raises(ConfigError) as refused:
@@ -202,6 +202,6 @@ def test_what_follows_from_other_numbers_is_not_for_anybody_to_set(make) -> None
     with pytest.raises(ConfigError) as refused:
         make("CartPole-v1", 2, parameters={"mass": {"attribute": "unwrapped.total_mass"}})
     assert str(refused.value).startswith(
-        "environment.parameters.mass.attribute: 'unwrapped.total_mass' of CartPole-v1 follows from its other numbers: "
-        "unwrapped.force_mag, unwrapped.gravity, "
+        "environment.parameters.mass.attribute: 'unwrapped.total_mass' of CartPole-v1 cannot be set: TypeError: it "
+        "follows from its other numbers; its numbers are unwrapped.force_mag, unwrapped.gravity, "
     )
