@@ -135,7 +135,7 @@ def test_a_run_does_not_change_between_recorded_data_and_an_environment(
     configure: Any, make_run: Any, offline: Any
 ) -> None:
     make_run(max_steps=40).train()
-    with pytest.raises(RunStateError, match="learned in an environment, this configuration learns from recorded data"):
+    with pytest.raises(RunStateError, match=r"environment.num_envs.: the checkpoint has 2, this configuration none"):
         Run(offline({"checkpoint_settings.resume": True})).train()
 
 

@@ -18,7 +18,6 @@ from rlcore.errors import PluginError
 from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.files.access import WatchedDirectory
-from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = str(Path(__file__).parent / "stub_plugin.py")
 RESUME = {"checkpoint_settings.resume": True}
@@ -117,22 +116,6 @@ def test_a_writer_that_fails_ends_a_strict_run_with_a_checkpoint(
     assert_saved_whole(files, make_run, 100, {**changes, "stats": {"cloud": False}})
 
 
-def test_strict_plugins_on_the_command_line_end_with_exit_code_4(
-    write: Any, files: Any, with_cloud: Any, run_rlcore: RunRlcore
-) -> None:
-    changes = with_cloud("ConnectionError('no route')")
-    path = write(changes)
-    lenient = run_rlcore("run", path)
-    assert lenient.exit_code == 0 and lenient.stderr.count("\n") == 2 and "missed 3 summaries" in lenient.stderr
-    strict = run_rlcore("run", path, "--force", "--strict-plugins")
-    assert strict.exit_code == 4
-    message = (
-        f"error: {described(changes)} failed at step 100: ConnectionError: no route; --debug shows the traceback\n"
-    )
-    assert strict.stderr.endswith(message) and strict.stderr.count("\n") == 2  # and where the replaced run is kept
-    assert files().steps[-1] == 100
-
-
 # ---------------------------------------------------------------- notifications
 
 
@@ -154,6 +137,7 @@ class Raises:
     ("hook", "at", "step"),
     [
         ("rlcore_summary_written", 2, 100),
+        ("rlcore_process_summary", 2, 100),
         ("rlcore_checkpoint_saved", 2, 80),
         ("rlcore_checkpoint_saved", 5, 200),
         ("rlcore_evaluated", 2, 60),
@@ -223,26 +207,6 @@ def test_plugins_hear_that_a_run_failed_whose_result_cannot_be_written(
 def test_a_failure_in_run_finished_does_not_hide_what_ended_the_run(strict: Any) -> None:
     with pytest.raises(Exception, match="failed in step: ZeroDivisionError"):
         strict({"environment.options": {"fault": "raise in step"}}, Raises("rlcore_run_finished", 1)).train()
-
-
-# ---------------------------------------------------------------- the check of the configuration
-
-CHECKS = "from rlcore import hookimpl\n\n@hookimpl\ndef rlcore_check_config(config):\n    config.nonsense\n"
-
-
-@pytest.mark.parametrize("command", ["run", "validate"])
-def test_a_check_of_the_configuration_that_fails_lets_nothing_pass(
-    write: Any, files: Any, run_rlcore: RunRlcore, tmp_path: Path, command: str
-) -> None:
-    policy = tmp_path / f"policy{next(MODULES)}.py"
-    policy.write_text(CHECKS)
-    refused = run_rlcore(command, write({"plugins.local": [STUBS, str(policy)]}))
-    assert refused.exit_code == 4 and "valid" not in refused.stdout
-    assert refused.stderr == (
-        f"error: plugin {policy.stem!r} (local) failed in rlcore_check_config: AttributeError: 'RunConfig' object has "
-        "no attribute 'nonsense'; --debug shows the traceback\n"
-    )
-    assert not (files().path / "checkpoints").exists()
 
 
 def test_what_a_full_disk_costs_a_writer_costs_no_checkpoint(make_run: Any, files: Any, monkeypatch: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from rlcore import __version__
-from rlcore.cli.progress import aligned, behavior_text, description_lines, environment_text
+from rlcore.cli.progress import behavior_text, description_lines, environment_text
 from rlcore.cli.terminal import fitted
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
@@ -128,15 +128,6 @@ def test_many_behaviors_are_counted_after_the_sixth() -> None:
     found = RunDescription(Path("r"), 1, (), "cpu", None, behaviors, None)
     labels = [label for label, _ in description_lines(found)]
     assert labels == ["run", "plugins", "device", "learns from", "B0", "B1", "B2", "B3", "B4", "B5", ""]
-
-
-def test_lines_are_wrapped_to_a_terminal_with_the_texts_in_one_column() -> None:
-    words = "one two three four five six seven"
-    assert aligned([("a", words), ("behind", "x")], None) == [f"a       {words}", "behind  x"]
-    wrapped = aligned([("a", words), ("behind", "x")], 28)
-    assert wrapped == ["a       one two three four", "        five six seven", "behind  x"]
-    (name, _) = aligned([("N" * 40, "text"), ("a", "x")], None)
-    assert name == f"{'N' * 40}  text"  # a long name does not move the others
 
 
 @pytest.mark.parametrize("columns", [80, 100, 110, 120])

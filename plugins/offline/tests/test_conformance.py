@@ -70,10 +70,6 @@ def before_updates(change: Callable[[Any], None]) -> Callable[[Any], None]:
     return broken
 
 
-def seeds_with_the_clock(trainer: Any) -> None:
-    trainer.generator = np.random.default_rng()
-
-
 def loads_half(trainer: Any) -> None:
     def broken(state: Any) -> None:
         trainer.steps = int(state["steps"]) + 5

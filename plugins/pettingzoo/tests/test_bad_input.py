@@ -162,6 +162,6 @@ def test_a_game_with_a_mistake_is_named_with_environment_and_episode(
 def test_a_game_that_cannot_be_closed_is_named(make: Make, zoo_games: Any) -> None:
     zoo_games.open = type("Open", (zoo_games.circle,), {"close": lambda self: 1 / 0})
     with pytest.raises(
-        EnvironmentFailed, match=r"^zoo_games:open: all 2 environments: close failed: ZeroDivisionError"
+        EnvironmentFailed, match=r"^zoo_games:open: environment 0, episode 0: close failed: ZeroDivisionError"
     ):
         make("zoo_games:open", 2).close()

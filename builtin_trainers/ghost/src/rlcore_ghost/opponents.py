@@ -20,7 +20,7 @@ from rlcore import (
     RunContext,
     RunStateError,
     UnsupportedSpace,
-    blame,
+    blamed,
     did_you_mean,
     dotted,
     spec_mismatch,
@@ -81,10 +81,8 @@ class CheckedOpponent:
         *memory: Any,
     ) -> Actions:
         """Actions of the policy, as int64 and float32; ``memory`` is that of a :class:`rlcore.MemoryPolicy`."""
-        try:
+        with blamed(self._described, "in act"):
             actions = self._policy.act(observations, action_mask, deterministic, *memory)
-        except (Exception, SystemExit) as error:
-            blame(self._described, "in act", error)
         problem = _problem(actions, self._behavior, len(next(iter(observations.values()))))
         if problem:
             raise PluginError(f"{self._described}: act returned {problem}")
@@ -96,10 +94,8 @@ class CheckedOpponent:
 
     def seed(self, seed: int) -> None:
         """Seed the policy."""
-        try:
+        with blamed(self._described, "in seed"):
             self._policy.seed(seed)
-        except (Exception, SystemExit) as error:
-            blame(self._described, "in seed", error)
 
 
 def _problem(actions: object, behavior: BehaviorSpec, rows: int) -> str:
@@ -176,19 +172,15 @@ def policy_of_run(settings: RunOpponentSettings, behavior: BehaviorSpec, run: Ru
     path = run.absolute(settings.path)
     if not path.exists():
         path = run.directory.parent / settings.path  # the id of a run beside this one
+    key = "path"
     try:
         source = PolicySource.find(path)
-    except RunStateError as error:
-        problem = f"{settings.path}: is neither a run nor a checkpoint, so there is no policy to play against"
-        raise ConfigError(problem, key=("path",)) from error
-    try:
+        key = "checkpoint"
         saved = source.load(cast(Plugins, run.plugins), str(settings.checkpoint))
         specs = saved.specs
     except RunStateError as error:
-        raise ConfigError(str(error), key=("checkpoint",)) from error
-    name = settings.behavior
-    if name is None:
-        name = next(iter(specs)) if len(specs) == 1 else behavior.name
+        raise ConfigError(f"{settings.path}: there is no policy to play against: {error}", key=(key,)) from error
+    name = settings.behavior or (next(iter(specs)) if len(specs) == 1 else behavior.name)
     if name not in specs:
         problem = f"{settings.path} has no behavior {name!r}; it has {', '.join(specs)}{did_you_mean(name, specs)}"
         raise ConfigError(problem, key=("behavior",))

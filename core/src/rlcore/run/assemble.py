@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from functools import partial
 from typing import Any
 
 import attrs
@@ -60,10 +59,10 @@ def _join_ranks(run: PreparedRun) -> Ranks:
 
 def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
     """Environments are closed last: the process may be ended because one hangs, and the directory must be in order."""
-    files: Callable[[], list[str]] = list
+    training: Training | None = None
 
     def close_directory() -> None:
-        run.directory.close(files())
+        run.directory.close([] if training is None else plugin_files(training.context, training.behaviors))
 
     with ExitStack() as opened:
         environments = opened.enter_context(ExitStack())
@@ -73,7 +72,6 @@ def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
             saved = _saved_state(run, ranks)
             training = _create(run, ranks, saved, environments)
             context, boundaries = training.context, training.boundaries
-            files = partial(plugin_files, context, tuple(training.behaviors))
             _restore(training, saved)
             behaviors = training.behaviors.values()
             if run.config.export:
@@ -138,11 +136,11 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
     directory, store, ranks = run.directory, run.store, training.context.ranks
     if saved is None:
         _load_from_other_runs(training)
-        state.begin()
+        state.begin_episodes(0)
     elif context.inference:
         state.load_policies(saved, directory.path)
         store.restore_status(context)
-        state.begin()
+        state.begin_episodes(0)
     else:
         saved_by, of_other_ranks = _number_of_ranks(saved), OF_RANKS in saved["run"]
         if of_other_ranks:

@@ -12,7 +12,7 @@ to a run that was stopped and resumed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from time import perf_counter
@@ -21,7 +21,7 @@ from typing import Any, Self
 import attrs
 
 from rlcore.contracts.curriculum import LessonChange
-from rlcore.contracts.environment import ReportsStats
+from rlcore.contracts.environment import ReportsStats, SavesState
 from rlcore.contracts.results import BehaviorResult, EvaluationResult
 from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary, StatsWindow
 from rlcore.errors import PluginError, RanksFailed
@@ -34,7 +34,7 @@ from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import RunExports
 from rlcore.run.prepare import PreparedRun, plugin_files
 from rlcore.run.state import RunState
-from rlcore.run.timers import PhaseTimes, Timer, gauge_name
+from rlcore.run.timers import PhaseTimes, Timer
 from rlcore.storage.store import PendingSave
 
 log = logging.getLogger(__name__)
@@ -125,7 +125,6 @@ class Boundaries:
     seconds_before: float = attrs.field(init=False, default=0.0)  # of earlier processes of this run
     started_at: float = attrs.field(init=False, factory=perf_counter)
     _saving: BackgroundSave | None = attrs.field(init=False, default=None)
-    _warned_of_cuts: bool = attrs.field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         run = self._run
@@ -137,7 +136,7 @@ class Boundaries:
 
     def stopping(self) -> bool:
         """Whether a stop was requested, or a plugin's failure is to end the run."""
-        return self._run.stop_requested or self.notifications.failure is not None
+        return self._run.stops.first is not None or self.notifications.failure is not None
 
     def begin_epoch(self) -> PhaseTimes:
         """Begin an epoch. Returns its times, for the loop to add to."""
@@ -205,7 +204,7 @@ class Boundaries:
         measured = behavior.window.summarize()
         stats = self.notifications.processed_summary(behavior.name, step, measured)
         for tag, summary in stats.items():
-            self._run.timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
+            self._run.timers.set_gauge(behavior.name, tag, summary.mean)
         for writer in self.writers:
             with self.notifications.failing_later():
                 writer.write(behavior.name, step, stats, plugins.strict)
@@ -263,15 +262,14 @@ class Boundaries:
         self._context.ranks.settle()
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
             # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
-            hidden = [] if store.saved_step == state.steps else state.settle_episodes()
-            if hidden and not self.ending and not self._warned_of_cuts:
-                self._warned_of_cuts = True
-                log.warning("%s", cut_warning(state.behaviors, hidden[0]))
-            captured = state.capture(self.evaluation.state_dict(), self.wall_seconds())
-            captured["run"] |= {
+            if store.saved_step != state.steps and not isinstance(state.environment, SavesState):
+                state.begin_episodes()
+            captured = state.capture({
+                "evaluation": self.evaluation.state_dict(),
+                "wall_seconds": self.wall_seconds(),
                 "overdue": self.evaluation.overdue,
-                "resume": promise_of(self._context, self._state).to_json(),
-            }
+                "resume": promise_of(self._context, state).to_json(),
+            })  # fmt: skip
             captured = self._context.ranks.save_state(captured)
             parameters = {} if state.curricula is None else state.curricula.status()
             settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
@@ -294,7 +292,7 @@ class Boundaries:
         return (
             self._context.config.checkpoint_settings.asynchronous
             and not self.ending
-            and not self._state.all_reached_max_steps  # else it would wait too
+            and not self._state.ending  # else it would wait too
             and not self.exports.at_checkpoints  # which export the policies of this step
             and pending.nbytes <= MOST_COPIED
         )
@@ -346,16 +344,3 @@ class Boundaries:
         if not self._context.inference:
             self.save_unless_saved(regular=False)
         raise failure or RanksFailed(f"rank 0 failed: {reason}")
-
-
-def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> str:
-    """The warning if checkpoints end the episodes of ``hidden`` before any of them ends by itself."""
-    shortest = min(behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
-    interval, slots = shortest.checkpoint_interval, shortest.spec.slots
-    return (
-        f"behavior {hidden.name!r}: no episode ended between two checkpoints, so the mean reward is unknown: this "
-        "environment cannot save itself, and every checkpoint begins new episodes. "
-        f"behaviors.{shortest.name}.checkpoint_interval is {interval} agent steps, {interval // slots} for each of "
-        f"{slots} agents; raise it (with even_checkpoints, lower keep_checkpoints), so that it is many times the "
-        "length of an episode"
-    )

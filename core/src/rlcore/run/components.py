@@ -172,8 +172,7 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
         state = RunState(context, environment, behaviors, name)
         for behavior in behaviors.values():
             behavior.restarts, behavior.checks.environment = not isinstance(environment, SavesState), name
-        state.in_workers = environment_settings(config).executor is not None
-        state.updates_ahead = state.in_workers and isinstance(environment, SendsSteps)
+        state.updates_ahead = environment_settings(config).executor is not None and isinstance(environment, SendsSteps)
         if state.updates_ahead and not context.inference:
             _require_updates_ahead(behaviors)
         if len(behaviors) > 1 and not context.inference:

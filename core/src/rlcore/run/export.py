@@ -46,12 +46,6 @@ class OpenExporter:
     spec: ExporterSpec
     settings: ExportSettings
 
-    def check(self, policy: Policy, behavior: BehaviorSpec) -> None:
-        """Raise ConfigError if the exporter knows that it cannot export ``policy`` for want of a package."""
-        if isinstance(self.exporter, ChecksPolicies):
-            with blamed(self.spec.described, f"to check behavior {behavior.name!r}"):
-                self.exporter.check(policy, behavior)
-
     def write(
         self, policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout, workplace: Path
     ) -> str | None:
@@ -108,9 +102,12 @@ def make_exporters(
         spec = plugins.record(ExporterSpec, reference)
         opened = OpenExporter(plugins.create(spec, settings=settings, run=context), spec, settings)
         made.append(opened)
-        for behavior in behaviors if isinstance(opened.exporter, ChecksPolicies) else ():
+        for behavior in behaviors:
+            if not isinstance(opened.exporter, ChecksPolicies):
+                break
             try:
-                opened.check(_policy_of(behavior), behavior.spec)
+                with blamed(spec.described, f"to check behavior {behavior.name!r}"):
+                    opened.exporter.check(_policy_of(behavior), behavior.spec)
             except ConfigError as error:
                 raise ConfigError(error.message, key=("export", reference)) from error
     return made

@@ -12,7 +12,6 @@ from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore.contracts.environment import Environment, SavesState
 from rlcore.contracts.ranks import IdleGroups
@@ -39,11 +38,8 @@ class RunState:
     environment: Environment | None  # None where trainers learn from recorded data
     behaviors: dict[str, BehaviorRun]
     environment_name: str = "environment"  # for messages
-    everywhere: Mapping[str, Any] = attrs.field(
-        factory=dict
-    )  # the behaviors of all ranks; see :meth:`rlcore.Ranks.join`
+    everywhere: Mapping[str, Any] = attrs.field(factory=dict)  # the behaviors of all ranks: see rlcore.Ranks.join
     curricula: RunCurricula | None = None  # where the environment has parameters
-    in_workers: bool = False  # whether workers step the environment
     updates_ahead: bool = False  # whether trainers update while a step is under way
     acting: IdleGroups | None = None  # which of several behaviors have agents that act
 
@@ -51,10 +47,6 @@ class RunState:
     def steps(self) -> int:
         """Agent steps of all behaviors."""
         return sum(behavior.steps for behavior in self.behaviors.values())
-
-    @property
-    def all_reached_max_steps(self) -> bool:
-        return all(behavior.steps >= behavior.settings.max_steps for behavior in self.behaviors.values())
 
     @property
     def ending(self) -> bool:
@@ -85,49 +77,30 @@ class RunState:
 
     # ------------------------------------------------------------ episodes
 
-    def begin(self) -> None:
-        """Start the first episode of every environment."""
-        if self.environment is not None:
-            self._begin_episodes(self.environment, np.zeros(self.environment.num_envs, np.int64))
-        for behavior in self.behaviors.values():
-            behavior.finished_at_cut = (0, 0)
+    def begin_episodes(self, number: int | None = None) -> None:
+        """Start the episode ``number`` of every environment; the next one of each if it is None.
 
-    def reset(self) -> None:
-        """Start the next episode of every environment; open episodes bootstrap as if truncated."""
-        if self.environment is not None:
-            self._begin_episodes(self.environment, self.environment.episodes + 1)
-
-    def _begin_episodes(self, environment: Environment, episodes: NDArray[np.int64]) -> None:
-        ranks = self.context.ranks
-        if self.curricula is not None:
-            self.curricula.before_reset(ranks.episodes_of_all(episodes))
+        Open episodes bootstrap as if truncated.
+        """
+        environment, curricula, ranks = self.environment, self.curricula, self.context.ranks
+        if environment is None:
+            return
+        episodes = environment.episodes + 1 if number is None else np.full(environment.num_envs, number, np.int64)
+        if curricula is not None:
+            curricula.before_reset(ranks.episodes_of_all(episodes))
         with blamed(self.environment_name, "in reset", EnvironmentFailed):
             batches = environment.reset(EpisodeSeeds(self.context.seed, self.context.first_env), episodes)
-        if self.curricula is not None:
-            self.curricula.after_reset(ranks.episodes_of_all(environment.episodes))
+        if curricula is not None:
+            curricula.after_reset(ranks.episodes_of_all(environment.episodes))
         for behavior in self.behaviors.values():
             batch = behavior.checks.batch_in(batches, "reset")
             with blamed(trainer_named(behavior), "in begin"):
                 behavior.begin(batch)
 
-    def settle_episodes(self) -> list[BehaviorRun]:
-        """Start new episodes before a checkpoint, unless the environment can save itself.
-
-        Returns the behaviors of which no episode has ended by itself during a checkpoint interval.
-        """
-        if self.environment is None or isinstance(self.environment, SavesState):
-            return []
-        hidden = [behavior for behavior in self.behaviors.values() if behavior.cut()]
-        self.reset()
-        return hidden
-
     # ------------------------------------------------------------ checkpoints
 
-    def capture(self, evaluation: Mapping[str, Any], wall_seconds: float) -> dict[str, Any]:
-        """The state of a checkpoint: an entry for each behavior's trainer, and ``run`` for the rest.
-
-        ``evaluation`` is what the run's evaluations found.
-        """
+    def capture(self, of_run: Mapping[str, Any]) -> dict[str, Any]:
+        """The state of a checkpoint: an entry for each trainer, and ``run`` for the rest, with what ``of_run`` has."""
         environment, behaviors = self.environment, self.behaviors
         state: dict[str, Any] = {}
         for name, behavior in behaviors.items():
@@ -151,8 +124,7 @@ class RunState:
             "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
             SPECS: {name: spec_state(behavior.spec) for name, behavior in behaviors.items()},
             "curricula": None if self.curricula is None else self.curricula.state_dict(),
-            "evaluation": evaluation,
-            "wall_seconds": wall_seconds,
+            **of_run,
             **({} if self.acting is None else {"acting": self.acting.state_dict()}),
         }
         return state
@@ -161,7 +133,7 @@ class RunState:
         """Restore everything that :meth:`capture` saved. ``where`` is the run directory, for messages."""
         state, environment, curricula = saved["run"], self.environment, self.curricula
         checkpoint = _checkpoint_in(state, where)
-        self._require_alike(state, where, "behaviors", "environment.num_envs", "environment_parameters")
+        self._require_alike(state, where, "behaviors", "environments (environment.num_envs)", "environment_parameters")
         for name, behavior in self.behaviors.items():
             _require_sections(saved[name], behavior, where)
         if curricula is not None:
@@ -177,7 +149,6 @@ class RunState:
         if environment is None:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
-            _require_workers(state["environment"], self.in_workers, where)
             owner, doing = self.environment_name.rstrip(","), "load_state_dict"
             with blamed(owner, "in load_state_dict", EnvironmentFailed), loading_state(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
@@ -214,8 +185,7 @@ class RunState:
             _load(behavior, "load_learned", saved[name], checkpoint)
             with loading_state(checkpoint, f"behavior {name!r}"):
                 behavior.load_without_slots(state["behaviors"][name])
-        assert environment is not None
-        self._begin_episodes(environment, np.full(environment.num_envs, state["episodes"] + 1, np.int64))
+        self.begin_episodes(state["episodes"] + 1)
 
     # ------------------------------------------------------------ what other runs learned
 
@@ -250,7 +220,7 @@ class RunState:
         names = [] if then is None else [name for each in then["curricula"].values() for name in each["parameters"]]
         found: dict[str, tuple[Iterable[Any], Iterable[Any]]] = {
             "behaviors": (state["behaviors"], self.behaviors),
-            "environment.num_envs": (
+            "environments (environment.num_envs)": (
                 () if state["episodes"] is None else (np.size(state["episodes"]),),
                 () if environment is None else (environment.num_envs,),
             ),
@@ -286,13 +256,3 @@ def _require_sections(saved: Mapping[str, Any], behavior: BehaviorRun, where: Pa
                 f"{where}: behavior {behavior.spec.name!r} learned with {key}, this configuration has no such block; "
                 "resume with the block of the run, or start a new run with initialize_from"
             )
-
-
-def _require_workers(state: Mapping[str, Any], in_workers: bool, where: Path) -> None:
-    """Raise RunStateError if workers saved their environments, and this process has them all."""
-    bounds = state.get("bounds")
-    if not in_workers and ("workers" in state or "in_flight" in state) and isinstance(bounds, list):
-        raise RunStateError(
-            f"{where}: the environments were saved by {len(bounds) - 1} workers, each its own; resume with "
-            f"environment.workers: {len(bounds) - 1}"
-        )

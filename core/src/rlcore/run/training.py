@@ -62,6 +62,8 @@ class Training:
         """Measure times and speeds from here on: the first epoch is about to start."""
         self.boundaries.started_at = perf_counter()
         self._steps_at_start = self.state.steps
+        for behavior in self.behaviors.values():
+            behavior.ended_at = behavior.steps
 
     @property
     def behaviors(self) -> dict[str, BehaviorRun]:
@@ -153,14 +155,22 @@ class Training:
 
     def _warn_of_endless(self) -> None:
         endless = next((each for each in self.behaviors.values() if each.endless), None)
-        if endless is not None and not self._warned_of_endless:
-            self._warned_of_endless = True
-            log.warning(
-                "behavior %r: no episode ended within %d steps: the mean reward is missing, and nothing that waits for "
-                "the end of episodes happens; if they should end, have the environment terminate or truncate them, for "
-                "example with environment.max_episode_steps (reported once)",
-                endless.name, int(endless.episodes.lengths.max()),
-            )  # fmt: skip
+        if endless is None or self._warned_of_endless:
+            return
+        self._warned_of_endless = True
+        often = min(self.behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
+        interval, slots = often.checkpoint_interval, often.spec.slots
+        restarts = (
+            f"; the environment cannot save itself, so checkpoints restart all episodes: raise behaviors.{often.name}."
+            f"checkpoint_interval of {interval} agent steps, {interval // slots} for each of {slots} agents (with "
+            "even_checkpoints, lower keep_checkpoints)"
+        )
+        log.warning(
+            "behavior %r: no episode ended in the last %d agent steps: the mean reward is missing, and nothing that "
+            "waits for the end of episodes happens; if they should end, have the environment terminate or truncate "
+            "them, for example with environment.max_episode_steps%s (reported once)",
+            endless.name, endless.steps - endless.ended_at, restarts if endless.restarts else "",
+        )  # fmt: skip
 
     def _warn_of_unlearned(self) -> None:
         for each in self.state.idle:

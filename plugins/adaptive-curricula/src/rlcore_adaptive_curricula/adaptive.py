@@ -18,7 +18,6 @@ from rlcore import (
     Changes,
     ConfigError,
     EndedEpisodes,
-    EpisodesInOrder,
     EpisodeUniforms,
     KeyPath,
     RunStateError,
@@ -27,6 +26,7 @@ from rlcore import (
 )
 from rlcore_adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
+from rlcore_curriculum.episodes_in_order import EpisodesInOrder
 from rlcore_curriculum.statistics_seen import StatisticsSeen
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class AdaptiveCurriculum(Generic[Settings]):
 
 
 class Part:
-    """What a curriculum knows of one parameter. Its draws follow after ``block.refresh`` more episodes."""
+    """The knowledge of a curriculum about one parameter. Its draws follow after ``block.refresh`` more episodes."""
 
     shaping: ClassVar[tuple[str, ...]]  # the settings that define the meaning of the state
 

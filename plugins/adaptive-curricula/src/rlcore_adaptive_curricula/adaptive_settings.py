@@ -31,7 +31,7 @@ class AdaptiveSettings(CurriculumSettings):
 
     @property
     def target_range(self) -> Bounds:
-        """What evaluations play."""
+        """The values that evaluations play."""
         raise NotImplementedError
 
     def problems(self, config: RunConfig, plugins: Plugins) -> Iterator[Problem]:

@@ -24,7 +24,6 @@ from rlcore import (
     ConfigError,
     EndedEpisodes,
     EpisodeDraw,
-    EpisodesInOrder,
     KeyPath,
     LessonChange,
     RunContext,
@@ -33,6 +32,7 @@ from rlcore import (
 )
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings, unknown_behavior
 from rlcore_curriculum.episode_values import EpisodeValues
+from rlcore_curriculum.episodes_in_order import EpisodesInOrder
 from rlcore_curriculum.legacy import LegacyTrack, RewardBuffers
 from rlcore_curriculum.lesson_settings import LEGACY, LessonsSettings
 from rlcore_curriculum.samplers import make_sampler

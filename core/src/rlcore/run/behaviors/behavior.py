@@ -193,8 +193,7 @@ class BehaviorRun:
     restarts: bool = False  # a checkpoint restarts its episodes, because the environment cannot save itself
     chosen_interval: int | None = None  # of checkpoints that restart episodes; see choose_interval
     playing: bool = True  # with the actions of the trainer: it learns, or plays on in its own way
-    # Episodes and steps when a checkpoint last found that episodes had ended by themselves; None: not yet
-    finished_at_cut: tuple[int, int] | None = None
+    ended_at: int = 0  # steps when an episode last ended by itself, or this process started
     next_summary: int = 0
     next_checkpoint: int = 0
     next_boundary: int = 0  # the next step at which anything is due
@@ -325,23 +324,15 @@ class BehaviorRun:
         if not self.offline:
             self.trainer.begin(batch)
 
-    def cut(self) -> bool:
-        """A checkpoint ends all open episodes. Returns whether none ended by itself during a whole checkpoint interval.
-
-        The intervals of several behaviors may end soon after each other, which leaves no time for an episode.
-        """
-        finished, steps = self.episodes.finished, self.steps
-        if self.finished_at_cut is None or self.finished_at_cut[0] != finished:
-            self.finished_at_cut = finished, steps
-            return False
-        return self.learning and steps - self.finished_at_cut[1] >= self.checkpoint_interval
-
     @property
     def endless(self) -> bool:
-        """Whether an episode has taken ``ENDLESS_STEPS`` and none has ended since the run started."""
-        if self.offline or self.episodes.finished:
-            return False
-        return int(self.episodes.lengths.max(initial=0)) >= ENDLESS_STEPS
+        """Whether no episode has ended for so long that something is wrong.
+
+        That is a whole interval of checkpoints where each of them restarts all episodes.
+        """
+        since = self.steps - self.ended_at
+        restarted = self.restarts and not self.interval_is_open and since >= self.checkpoint_interval
+        return self.learning and not self.offline and (restarted or since >= ENDLESS_STEPS * self.spec.slots)
 
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
         """Note one update of the trainer and the scalars it returned. Raises TrainingDiverged for a NaN loss."""
@@ -367,6 +358,7 @@ class BehaviorRun:
     def episodes_finished(self, finished: FinishedEpisodes) -> None:
         """Note the episodes that ended in one environment step, for the summary, the epoch and the mean reward."""
         returns, lengths = finished.returns.tolist(), finished.lengths.astype(np.float64).tolist()
+        self.ended_at = self.steps
         self.recent.extend(returns)
         for window in (self.window, self.epoch_episodes):
             window.extend(CUMULATIVE_REWARD, returns)
