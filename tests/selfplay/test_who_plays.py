@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from fault_cases import DUELS
 from worlds_of_games import KINDS, Numbered, Recorder, World, ghost_trainer
 
-from rlcore import AgentBatch, BehaviorSpec, Run
+from rlcore import Actions, AgentBatch, BehaviorSpec, Run
 from rlcore_ghost.selfplay.seats import Seats
 from rlcore_ghost.selfplay.trainer import GhostTrainer
 
@@ -179,6 +179,30 @@ def test_fixed_opponents_are_candidates_beside_the_window() -> None:
     assert played == {-7, 1}
 
 
+class Counting(Numbered):
+    """Remembers how often it has acted in an episode, and chooses this number above 500,000."""
+
+    memory_size = 1
+
+    def act(
+        self, observations: Any, action_mask: Any = None, deterministic: bool = True, memory: Any = None
+    ) -> Actions:
+        memory[:, 0] += 1
+        return Actions(discrete=(500_000 + memory[:, :1]).astype(np.int64))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ghosts_remember_an_episode_and_no_more(kind: str) -> None:
+    world, acted, ghosts = World(kind, 20, (1, 1), seed=7), Counter[tuple[int, int]](), 0
+    trainer = made(world, {"rock": Counting(0)}, play_against_latest_model_ratio=0.0, window=1, save_steps=10**6)
+    for slot, episode, _, _, action, *_ in play(world, trainer, 90):
+        acted[slot, episode] += 1
+        if action > 500_000:
+            assert action - 500_000 == acted[slot, episode]
+            ghosts += 1
+    assert ghosts > 50
+
+
 def test_whoever_has_stopped_learning_plays_on_as_a_ghost() -> None:
     world = World("turns", 4, (1, 1), seed=8)
     trainer = made(world)
@@ -222,17 +246,18 @@ def test_the_rows_of_an_environment_are_specified_as_one_team(order: list[int]) 
 
 
 @pytest.mark.parametrize(("sitting", "expected"), [([0, 3], [0, 3]), ([1, 2], [1]), ([3], [3]), ([2], None)])
-def test_a_seat_gets_the_final_mask_of_who_sat_there_when_the_episode_ended(sitting: list[int], expected: Any) -> None:
+def test_a_seat_gets_the_reward_and_the_final_mask_of_who_sat_there(sitting: list[int], expected: Any) -> None:
     """Two environments of two teams; agent k may choose option k alone where its episode ends."""
     env, team = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     seats = Seats(BehaviorSpec("Agent", (), discrete=(4,), env_index=env, team=team), for_all=False)
     over, masks = np.array([True, True, False, True]), np.eye(4, dtype=np.bool_)
     batch = AgentBatch(
-        {}, np.zeros(4, np.float32), over, np.zeros(4, np.bool_), final_observations={}, final_action_mask=masks[over]
+        {}, np.ones(4, np.float32), over, np.zeros(4, np.bool_), final_observations={}, final_action_mask=masks[over]
     )
 
     def found(before: Any) -> Any:
         rows = seats.batch(batch, before)
+        assert rows.reward.tolist() == [env in [slot // 2 for slot in sitting] for env in (0, 1)]
         return None if rows.final_action_mask is None else rows.final_action_mask.argmax(axis=1).tolist()
 
     seats.sit(np.array(sitting))

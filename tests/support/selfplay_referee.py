@@ -6,8 +6,7 @@ divided by the number of seats.
 
 A *mixture* of k policies draws one of them before a game and plays it to the end, so its score against any opponent
 is the mean of theirs. In Kuhn poker a mixture equals one table, in which each policy counts in proportion to how
-likely its own moves lead to a state; the plain mean of the tables would be another policy. In tic-tac-toe the
-opponent's best response may look at all moves so far, not only at the board.
+likely its own moves lead to a state; the plain mean of the tables would be another policy.
 
 OpenSpiel is needed for the functions about Kuhn poker alone.
 """
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from statistics import NormalDist
 from typing import Any
 
 import attrs
@@ -106,52 +104,6 @@ def matrix_value(payoffs: Floats, row: Floats, column: Floats) -> float:
 def matrix_nash_conv(payoffs: Floats, row: Floats, column: Floats) -> float:
     """Return the NashConv of two strategies in the zero-sum game with the row player's ``payoffs`` [A, A']."""
     return float((payoffs @ column).max() - (row @ payoffs).min())
-
-
-# ------------------------------------------------------------ the continuous saddle
-
-
-@attrs.frozen
-class Moments:
-    """Mean and variance of an action, all that the saddle's rewards depend on."""
-
-    mean: float
-    variance: float = 0.0
-
-    @classmethod
-    def of(cls, policy: Any, nodes: int = 4001) -> Moments:
-        """Return the moments of the actions that a policy draws, clipped or squashed as the environment gets them.
-
-        ``nodes`` quantiles of the standard normal noise stand for all draws.
-        """
-        normal = NormalDist()
-        noise = np.array([[normal.inv_cdf((node + 0.5) / nodes)] for node in range(nodes)], np.float32)
-        parameters = policy.parameters({"constant": np.ones((nodes, 1), np.float32)}, None)
-        raw, choices = policy.choose(parameters, (noise, np.empty((nodes, 0), np.float32)))
-        drawn = policy.layout.actions(raw, choices).continuous[:, 0].astype(np.float64)
-        return cls(float(drawn.mean()), float(drawn.var()))
-
-    @classmethod
-    def of_mixture(cls, parts: Sequence[Moments]) -> Moments:
-        """Return the moments of the uniform mixture of ``parts``."""
-        means = np.array([part.mean for part in parts])
-        within = float(np.mean([part.variance for part in parts]))
-        return cls(float(means.mean()), within + float(means.var()))
-
-
-def saddle_nash_conv(x: Moments, y: Moments) -> float:
-    """Return the NashConv of independent actions x and y with these moments; closed form."""
-
-    def gain(own: float, variance: float, other: float) -> float:
-        """What the maximizer of ``-(u - 0.5)^2 + u * other`` over [-1, 1] gains by its best action."""
-
-        def score(u: float) -> float:
-            return -((u - 0.5) ** 2) + u * other
-
-        return score(min(1.0, max(-1.0, 0.5 + other / 2))) - score(own) + variance
-
-    # Y minimizes (y + 0.5)^2 + x y: with u = -y it maximizes -(u - 0.5)^2 + u x.
-    return gain(x.mean, x.variance, y.mean) + gain(-y.mean, y.variance, x.mean)
 
 
 # ------------------------------------------------------------ Kuhn poker
@@ -363,55 +315,6 @@ def tictactoe_score(table: Floats, opponent: Floats) -> float:
     """Return wins plus half the draws of a table against another one, the mean of both seats."""
     first, second = tictactoe_result(table, opponent), tictactoe_result(opponent, table)
     return (first[0] + first[1] / 2 + second[2] + second[1] / 2) / 2
-
-
-def tictactoe_best_response(table: Floats, seat: int) -> tuple[float, Floats]:
-    """Return the value for ``seat`` of the best response to ``table`` in the other seat, and its own table [B, 9]."""
-    boards = tictactoe_boards()
-    values = boards.winner * (1.0 - 2.0 * seat)
-    best = np.zeros(boards.child.shape)
-    for rows in _from_the_end():
-        options = np.where(boards.allowed[rows], values[boards.child[rows]], -np.inf)
-        if boards.ply[rows[0]] % 2 == seat:
-            values[rows] = options.max(1)
-            best[rows, options.argmax(1)] = 1.0
-        else:
-            values[rows] = (table[rows] * np.where(boards.allowed[rows], options, 0.0)).sum(1)
-    return float(values[0]), best
-
-
-def tictactoe_mixture_nash_conv(tables: Sequence[Floats]) -> float:
-    """Return the NashConv of the uniform mixture of ``tables``, each [B, 9], in both seats.
-
-    The best response knows all moves so far: all 549,946 sequences of moves are followed.
-    """
-    return _mixture_best_response(tables, 0) + _mixture_best_response(tables, 1)
-
-
-def _mixture_best_response(tables: Sequence[Floats], seat: int) -> float:
-    boards, chances = tictactoe_boards(), np.stack(tables, axis=2)  # [B, 9, k]
-    nodes = np.zeros(1, np.int64)  # board of each sequence of moves
-    reach = np.full((1, len(tables)), 1 / len(tables))  # [sequences, k] by the moves of the mixture
-    steps: list[tuple[NDArray[np.int64], int]] = []  # parents of each sequence, and how many there were
-    ends: list[Floats] = []  # value of each sequence that has ended, times its reach
-    while len(nodes):
-        ends.append(np.where(boards.over[nodes], boards.winner[nodes] * (1.0 - 2.0 * seat) * reach.sum(1), 0.0))
-        parents, cells = np.nonzero(boards.allowed[nodes])
-        mixture_moves = len(steps) % 2 != seat
-        steps.append((parents, len(nodes)))
-        reach = reach[parents] * chances[nodes[parents], cells] if mixture_moves else reach[parents]
-        nodes = boards.child[nodes[parents], cells]
-    values = np.zeros(0)
-    for ply in reversed(range(len(steps))):
-        parents, count = steps[ply]
-        here = np.zeros(count)
-        if ply % 2 == seat:
-            here[parents] = -np.inf
-            np.maximum.at(here, parents, values)
-        else:
-            np.add.at(here, parents, values)
-        values = here + ends[ply]
-    return float(values[0])
 
 
 @cache

@@ -38,7 +38,7 @@ def test_a_stored_checkpoint_is_complete_and_is_resumed_exactly(
     state = json.loads((stored / "state.json").read_text())
     assert state["run"].keys() >= {"versions", "environment", "behaviors"} and "fingerprint" not in state["run"]
     listed = Checkpoint(160, stored)
-    assert (listed.problems(), listed.format_version) == ([], OLD)
+    assert listed.problems() == []
     make_run({"checkpoint_settings.run_id": "whole"}).train()
     assert files("whole").checkpoint(160)["state.json"]["Agent"] == state["Agent"]
     caplog.clear()
@@ -62,4 +62,4 @@ def test_a_stored_checkpoint_of_a_version_that_is_not_read_is_refused_with_the_c
     with pytest.raises(RunStateError, match=cause):
         make_run(RESUME).start()
     assert files().everything() == before | {".lock": b""}
-    assert cause in listed.problems()[0] and listed.format_version == version
+    assert cause in listed.problems()[0]

@@ -119,9 +119,9 @@ def test_a_checkpoint_that_is_not_there_is_refused(make_run: Any, files: Any, sc
     make_run(**ALL).train()
     before = files().everything()
     for name, message in (
-        (70, "there is no checkpoint '70'; there are 40, 80, 120, 160, 200"),
+        (70, "there is no checkpoint '70' to resume from; there are 40, 80, 120, 160, 200"),
         ("last", "there is no checkpoint 'last'"),
-        ("best", "no checkpoint of a best evaluation"),
+        ("best", "there is no checkpoint 'best' to resume from"),
     ):
         with pytest.raises(RunStateError, match=message):
             make_run(back_to(name), **ALL).start()
@@ -130,7 +130,7 @@ def test_a_checkpoint_that_is_not_there_is_refused(make_run: Any, files: Any, sc
     assert files().everything() == before
     script(9, 1, 2, 3)
     make_run({"evaluation": {"interval": 60, "episodes": 1}, "checkpoint_settings.force": True}, **ALL).train()
-    with pytest.raises(RunStateError, match=r"best/60 has weights only; .*init_path, or resume from one of 40, 80"):
+    with pytest.raises(RunStateError, match=r"best/60 has weights only, .*init_path of a new run; there are 40, 80"):
         make_run(back_to("best"), **ALL).start()
 
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 
 from rlcore import ConfigError, Environment, EnvironmentSettings, EnvironmentSpec, RunContext, did_you_mean, hookimpl
 from selfplay_games.base import Game
-from selfplay_games.matrix import Contest, Matrix, Saddle, biased_rps, skewed_pennies
-from selfplay_games.memory import Remember
+from selfplay_games.matrix import Contest, Matrix, biased_rps, skewed_pennies
 from selfplay_games.poker import Kuhn
 from selfplay_games.tictactoe import TicTacToe
 
@@ -23,8 +22,6 @@ __all__ = [
     "Game",
     "Kuhn",
     "Matrix",
-    "Remember",
-    "Saddle",
     "TicTacToe",
     "biased_rps",
     "skewed_pennies",
@@ -34,8 +31,6 @@ GAMES: Mapping[str, Callable[..., Game]] = {
     "biased_rps": biased_rps,
     "contest": Contest,
     "kuhn": Kuhn,
-    "remember": Remember,
-    "saddle": Saddle,
     "skewed_pennies": skewed_pennies,
     "tictactoe": TicTacToe,
 }

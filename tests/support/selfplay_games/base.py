@@ -39,7 +39,6 @@ class Role:
         teams: Team of each of these seats.
         observation: What an agent of the behavior sees.
         discrete: Options of each discrete branch of an action.
-        continuous: Number of real parts of an action, each in [-1, 1].
     """
 
     name: str
@@ -47,17 +46,13 @@ class Role:
     teams: tuple[int, ...]
     observation: ObservationSpec
     discrete: tuple[int, ...] = ()
-    continuous: int = 0
 
     def behavior(self, num_envs: int) -> BehaviorSpec:
         """Return the behavior in ``num_envs`` games."""
         return BehaviorSpec(
             self.name,
             (self.observation,),
-            self.continuous,
-            self.discrete,
-            low=-np.ones(self.continuous, np.float32),
-            high=np.ones(self.continuous, np.float32),
+            discrete=self.discrete,
             env_index=np.repeat(np.arange(num_envs), len(self.seats)),
             team=np.tile(np.array(self.teams, np.int64), num_envs),
         )
@@ -127,9 +122,9 @@ class Game:
 
     # ------------------------------------------------------------ actions by seat
 
-    def choices(self, actions: Mapping[str, Actions], part: str = "discrete") -> Array:
-        """Return the first branch, or the first real part, of the actions of all seats, [N, P]."""
-        own = [getattr(actions[name], part)[:, 0].reshape(self.num_envs, -1) for name in self._seats]
+    def choices(self, actions: Mapping[str, Actions]) -> Array:
+        """Return the first branch of the actions of all seats, [N, P]."""
+        own = [actions[name].discrete[:, 0].reshape(self.num_envs, -1) for name in self._seats]
         return np.concatenate(own, axis=1)[:, np.argsort(np.concatenate(list(self._seats.values())))]
 
     # ------------------------------------------------------------ the contract of environments

@@ -1,4 +1,4 @@
-"""One-step games: matrix games, a continuous saddle, and a sealed contest for two to four teams.
+"""One-step games: matrix games, and a sealed contest for two to four teams.
 
 All seats act at once and see nothing but a constant.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlcore import Actions, ObservationSpec
 from selfplay_games.base import Array, Game, Role, roles
 
-__all__ = ["BIASED_RPS", "SKEWED_PENNIES", "Contest", "Matrix", "Saddle", "biased_rps", "skewed_pennies"]
+__all__ = ["BIASED_RPS", "SKEWED_PENNIES", "Contest", "Matrix", "biased_rps", "skewed_pennies"]
 
 # Payoffs of the row player; rock, paper, scissors. Nash (1/16, 10/16, 5/16), value 0. OpenSpiel's matrix_brps / 50.
 BIASED_RPS: NDArray[np.float64] = np.array([[0.0, -25.0, 50.0], [25.0, 0.0, -5.0], [-50.0, 5.0, 0.0]]) / 50.0
@@ -60,21 +60,6 @@ def biased_rps(num_envs: int) -> Matrix:
 def skewed_pennies(num_envs: int) -> Matrix:
     """Skewed matching pennies: behaviors ``Row`` and ``Column``, payoffs as they stand, in [-2, 2]."""
     return Matrix(num_envs, SKEWED_PENNIES, ("Row", "Column"))
-
-
-class Saddle(OneStep):
-    """A continuous game: X gets r = -(x - 0.5)^2 + (y + 0.5)^2 + x y, and Y gets -r; x and y in [-1, 1].
-
-    The equilibrium is x = 0.2, y = -0.6.
-    """
-
-    def __init__(self, num_envs: int) -> None:
-        super().__init__(num_envs, *roles(("X", "Y"), 2, CONSTANT, continuous=1))
-
-    def advance(self, actions: Mapping[str, Actions]) -> tuple[Array, Array]:
-        x, y = self.choices(actions, "continuous").T
-        reward = -np.square(x - 0.5) + np.square(y + 0.5) + x * y
-        return np.stack([reward, -reward], axis=1), np.True_
 
 
 class Contest(OneStep):

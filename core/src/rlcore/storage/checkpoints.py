@@ -28,7 +28,6 @@ from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.context import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
-    MAX_MANIFEST,
     STATE,
     NewerFormat,
     damages,
@@ -43,12 +42,9 @@ from rlcore.storage.checkpoint import (
 )
 from rlcore.storage.checkpoint_state import RUN, models_in, require_models, require_run
 from rlcore.storage.files.access import (
-    DamagedFile,
     failing_as,
     free_name,
     fsync_directory,
-    is_whole,
-    read_object,
     temporary_path,
 )
 from rlcore.storage.frozen_files import Arrays, FlushedFiles, FrozenFiles
@@ -83,15 +79,6 @@ class Checkpoint:
         """When it was written, in seconds since 1970. Raises FileNotFoundError if it was deleted."""
         manifest = self.path / MANIFEST
         return (manifest if manifest.exists() else self.path).stat().st_mtime
-
-    @property
-    def format_version(self) -> int | None:
-        """The version of the format that its manifest states; None if it states none."""
-        try:
-            version = read_object(self.path / MANIFEST, MAX_MANIFEST).get("format_version")
-        except (OSError, DamagedFile):
-            return None
-        return version if isinstance(version, int) and is_whole(version) else None
 
     def values(self) -> dict[str, Any]:
         """Return its JSON values, with a mark in the place of each array. Checksums are not compared.

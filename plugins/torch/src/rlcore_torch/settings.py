@@ -11,13 +11,11 @@ from rlcore import (
     METADATA_KEY,
     BehaviorSettings,
     Choice,
-    ConfigError,
     FieldInfo,
     PolicySettings,
     RunConfig,
     SettingError,
     TrainerSpec,
-    did_you_mean,
     setting,
 )
 
@@ -52,15 +50,6 @@ class MemorySettings:
             raise SettingError("memory_size", f"must be even, not {self.memory_size}")
 
 
-def _require_few_layers(settings: NetworkSettings | CriticSettings) -> None:
-    if settings.hidden_layers is not None and len(settings.hidden_layers) > MAX_LAYERS:
-        raise SettingError("hidden_layers", f"must have at most {MAX_LAYERS} layers, not {len(settings.hidden_layers)}")
-
-
-def _is_given(attribute: attrs.Attribute[Any], value: Any) -> bool:
-    return value is not None
-
-
 @attrs.frozen(kw_only=True)
 class CriticSettings:
     """The network of a critic where it differs from that of the policy."""
@@ -78,9 +67,6 @@ class CriticSettings:
         maximum=MAX_UNITS,
     )
     activation: str | None = setting(None, "Non-linearity; null for that of the policy.", choices=ACTIVATIONS)
-
-    def __attrs_post_init__(self) -> None:
-        _require_few_layers(self)
 
 
 @attrs.frozen(kw_only=True)
@@ -189,9 +175,6 @@ class NetworkSettings(PolicySettings):
         metadata={METADATA_KEY: FieldInfo("Records by the keys that name them, such as vis_encode_type.", key=False)},
     )
 
-    def __attrs_post_init__(self) -> None:
-        _require_few_layers(self)
-
     def problems(
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
     ) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -223,16 +206,13 @@ class NetworkSettings(PolicySettings):
     def target(self, key: str, built_in: Mapping[str, Callable[..., Any]]) -> tuple[Callable[..., Any], str]:
         """Return what ``key`` names, one of ``built_in`` or the target of a record, and how messages call it.
 
-        Raises ConfigError for a name that was not found when the configuration was loaded.
+        Raises SettingError for a name that was not found when the configuration was loaded.
         """
         record, name = self.records.get(key), getattr(self, key)
         if record is not None:
             return record.resolve(), record.described
         if name not in built_in:
-            raise ConfigError(
-                f"network_settings: {key} {name!r} is not one of {', '.join(built_in)}; only a configuration that "
-                f"rlcore loads finds those of plugins{did_you_mean(str(name), built_in)}"
-            )
+            raise SettingError(key, f"{name!r} is none of {', '.join(built_in)}, and its plugin was not loaded")
         return built_in[name], f"{key} {name!r}"
 
     @property
@@ -243,7 +223,8 @@ class NetworkSettings(PolicySettings):
     @property
     def of_critic(self) -> NetworkSettings:
         """The network of a critic: this one, with what ``critic`` has instead."""
-        own = {} if self.critic is None else attrs.asdict(self.critic, recurse=False, filter=_is_given)
+        given = {} if self.critic is None else attrs.asdict(self.critic, recurse=False)
+        own = {name: value for name, value in given.items() if value is not None}
         if {"hidden_units", "num_layers"} & own.keys():
             own = {"hidden_layers": None, **own}
         return attrs.evolve(self, **own, critic=None)
