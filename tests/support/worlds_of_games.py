@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore_ghost.selfplay.controller import Controller
+from rlcore_ghost.selfplay.ghosts import Ghosts
 from rlcore_ghost.selfplay.samplers import UniformSampler
 from rlcore_ghost.selfplay.seats import Seats
 from rlcore_ghost.selfplay.trainer import GhostTrainer
@@ -187,10 +188,8 @@ def ghost_trainers(
         behavior = attrs.evolve(spec.take(slots), name=name)
         seats = Seats(behavior, block.learn_from == "all")
         inner = parts.get("trainer", Recorder)(seats.behavior(behavior).slots)
-        trainer = GhostTrainer(
-            inner, block, behavior, seats, sampler, fixed or {}, controller, parts.get("seed", 1), False
-        )
-        made[name] = slots, trainer
+        ghosts = Ghosts(inner, block, behavior, sampler, fixed or {}, controller, parts.get("seed", 1), False)
+        made[name] = slots, GhostTrainer(behavior, seats, ghosts)
     return made
 
 

@@ -137,13 +137,6 @@ def test_a_section_of_a_plugin_has_blocks_of_opponents_too(acme: Plugins) -> Non
             section(acme, f"      fixed_opponents:{block}\n")
 
 
-def test_a_plugin_that_is_named_in_full_is_loaded_without_autoload() -> None:
-    from rlcore.config.load import used_references
-
-    text = HEAD + "    acme-rl/tree: {}\n    deep: {type: acme-other/tree}\n    plain: {}\n"
-    assert used_references(parse_document(text, "c.yaml")) == ("acme-rl/tree", "acme-other/tree")
-
-
 # ---------------------------------------------------------------- creating them
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rlcore_gymnasium.spaces.values import flag
-from rlcore_pettingzoo.agents import Cast
 from rlcore_pettingzoo.arrays import BehaviorArrays
 from rlcore_pettingzoo.base import PettingZooEnvironment
 
@@ -20,8 +19,8 @@ class ParallelEnvironment(PettingZooEnvironment):
     An agent whose episode ends before those of others waits until its environment starts the next episode.
     """
 
-    def __init__(self, game: str, games: Sequence[Any], casts: Sequence[Cast], final_info: Sequence[str] = ()) -> None:
-        super().__init__(game, games, casts, final_info)
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         # [N] each: the agents in a game, those whose episode ended before that of others, and the last reset's result
         self._playing: list[dict[str, tuple[BehaviorArrays, int]]] = [{} for _ in self.games]
         self._out: list[set[str]] = [set() for _ in self.games]

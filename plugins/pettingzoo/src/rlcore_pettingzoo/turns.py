@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from rlcore_pettingzoo.agents import Cast
 from rlcore_pettingzoo.arrays import BehaviorArrays
 from rlcore_pettingzoo.base import PettingZooEnvironment
 
@@ -17,8 +16,8 @@ class TurnEnvironment(PettingZooEnvironment):
     episode is over has its last turn, with no action, at once or when the game comes to it.
     """
 
-    def __init__(self, game: str, games: Sequence[Any], casts: Sequence[Cast], final_info: Sequence[str] = ()) -> None:
-        super().__init__(game, games, casts, final_info)
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         # [N] the behavior and slot of the agent whose turn it is
         self._acting: list[tuple[BehaviorArrays, int]] = [(self._arrays[0], 0)] * self.num_envs
 

@@ -14,12 +14,12 @@ from rlcore_ghost.matches import teams_in
 from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.records import NAME
 from rlcore_ghost.selfplay.controller import CONTROLLER, Controller
-from rlcore_ghost.selfplay.ghosts import Role
+from rlcore_ghost.selfplay.ghosts import MAIN, Ghosts, Role
 from rlcore_ghost.selfplay.league import League, MainExploiterSampler, shares
 from rlcore_ghost.selfplay.pool import Member
 from rlcore_ghost.selfplay.samplers import OpponentSampler, PrioritizedSampler
 from rlcore_ghost.selfplay.seats import Seats
-from rlcore_ghost.selfplay.trainer import ENTRY, MAIN, GhostTrainer
+from rlcore_ghost.selfplay.trainer import ENTRY, GhostTrainer
 from rlcore_ghost.settings import SHARED, PrioritizedParameters, SelfPlaySettings
 
 Ghost = TypeVar("Ghost", bound=GhostTrainer)
@@ -86,7 +86,8 @@ def ghost_around(
     seats = Seats(behavior, block.learn_from == "all")
     inner = run.plugins.create(spec, settings=settings, behavior=seats.behavior(behavior), run=run, without=NAME)
     deterministic = settings.network_settings.deterministic
-    return kind(inner, block, behavior, seats, sampler, opponents, controller, run.seed, deterministic, role)
+    ghosts = Ghosts(inner, block, behavior, sampler, opponents, controller, run.seed, deterministic, role)
+    return kind(behavior, seats, ghosts)
 
 
 def _shares(behavior: BehaviorSpec, block: SelfPlaySettings, run: RunContext) -> list[Any]:

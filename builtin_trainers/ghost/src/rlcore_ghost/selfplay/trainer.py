@@ -22,10 +22,8 @@ from rlcore import (
     AgentBatch,
     BehaviorSpec,
     ConfigError,
-    Policy,
     PortableTrainer,
     SavedValueError,
-    Trainer,
     TrainerWrapper,
     did_you_mean,
     fill,
@@ -33,13 +31,11 @@ from rlcore import (
     saved_count,
     saved_mapping,
 )
-from rlcore_ghost.selfplay.controller import Controller
-from rlcore_ghost.selfplay.ghosts import LEARNER, Ghosts, Role
+from rlcore_ghost.selfplay.ghosts import LEARNER, Ghosts
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY
 from rlcore_ghost.selfplay.pool import Member
-from rlcore_ghost.selfplay.samplers import OpponentSampler
 from rlcore_ghost.selfplay.seats import Seats
-from rlcore_ghost.settings import INFO, SelfPlaySettings
+from rlcore_ghost.settings import INFO
 
 __all__ = ["GhostTrainer"]
 
@@ -49,8 +45,6 @@ ARRAYS = ("playing", "done", "fresh", "game", "returns")
 COUNTS = ("resets", "changed_at")
 
 TAGS = "Self-play/"  # before the names of statistics
-
-MAIN = Role()
 
 
 class GhostTrainer(TrainerWrapper):
@@ -65,33 +59,14 @@ class GhostTrainer(TrainerWrapper):
 
     learns_in_ranks = True
 
-    def __init__(
-        self,
-        trainer: Trainer,
-        settings: SelfPlaySettings,
-        behavior: BehaviorSpec,
-        seats: Seats,
-        sampler: OpponentSampler,
-        fixed: Mapping[str, Policy],
-        controller: Controller,
-        seed: int,
-        deterministic: bool,
-        role: Role = MAIN,
-    ) -> None:
-        """``trainer`` learns ``seats.behavior(behavior)``; ``fixed`` are the fixed opponents by name.
-
-        The behavior's name is that of the player that learns.
-        """
-        super().__init__(trainer)
-        assert behavior.team is not None
-        self.settings, self.controller, self.seats = settings, controller, seats
-        self.name, self._leads = behavior.name, role.leads
-        slots, envs = behavior.slots, len(controller.team)
-        self._env = np.asarray(behavior.env_index, np.int64)  # [S]
-        self._team = np.searchsorted(controller.teams, behavior.team)  # [S] index among all teams
+    def __init__(self, behavior: BehaviorSpec, seats: Seats, ghosts: Ghosts) -> None:
+        """``ghosts`` are those of ``behavior``, and of the inner trainer, which learns ``seats.behavior(behavior)``."""
+        super().__init__(ghosts.trainer)
+        self.ghosts, self.seats, self.controller, self.settings = ghosts, seats, ghosts.controller, ghosts.settings
+        self.name, self._player, self._team = behavior.name, ghosts.player, ghosts.team
         self.teams = np.unique(self._team)
-        self._player = controller.join(self.name, self._env, self._team, lambda: self.trainer.steps)
-        self.ghosts = Ghosts(trainer, settings, behavior, sampler, fixed, controller, seed, deterministic, role)
+        slots, envs = behavior.slots, len(self.controller.team)
+        self._env = np.asarray(behavior.env_index, np.int64)  # [S]
         self._agents = np.bincount(self._env, minlength=envs)  # [N]
         self._playing = self._agents.copy()  # [N] agents that have not ended their episode of this game
         self._done = np.zeros(slots, np.bool_)  # those that have
@@ -318,7 +293,7 @@ class GhostTrainer(TrainerWrapper):
         self.ghosts.save_if_due()
         if controller.learning_team < 0 and not self._stopped:  # max_steps was raised after all had reached it
             controller.change_team()
-        learning = self._leads and controller.learning_team in self.teams
+        learning = self.ghosts.role.leads and controller.learning_team in self.teams
         if learning and steps - self._changed_at >= self.settings.team_change_steps:
             self._changed_at = steps
             controller.change_team()
