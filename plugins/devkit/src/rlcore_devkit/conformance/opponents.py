@@ -131,8 +131,7 @@ class OpponentConformance(RecordRules):
             before = global_generators()
             for seed in range(3):
                 self.act(policy, kind, 4, seed)
-            after = global_generators()
-            assert before == after, "draw from a generator of your own that seed() seeds"
+                assert global_generators() == before, "draw from a generator of your own that seed() seeds"
 
 
 def check_rows(behavior: BehaviorSpec, rows: int, mask: NDArray[np.bool_] | None, actions: Actions) -> None:
