@@ -12,7 +12,7 @@ import pytest
 from recorded import recorded
 from small_runs import small_run
 
-from rlcore import Actions, AgentBatch, BehaviorSpec, ConfigError, ObservationSpec, Run, load_checkpoint
+from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec, Run, load_checkpoint
 from rlcore_devkit import environments
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import SavingEnvironment
@@ -29,10 +29,9 @@ class CombinationLock(SavingEnvironment):
 
     state = ("opened",)
 
-    def __init__(self, num_envs: int = 2, name: str = "Agent", dials: int = len(KEY)) -> None:
+    def __init__(self, num_envs: int = 2, name: str = "Agent") -> None:
         self.opened = np.zeros(num_envs, np.int64)  # [N] dials
-        self.dials = dials
-        observation = ObservationSpec("opened", (dials + 1,), np.float32, "one_hot")
+        observation = ObservationSpec("opened", (len(KEY) + 1,), np.float32, "one_hot")
         super().__init__(BehaviorSpec(name, (observation,), discrete=(3,), env_index=np.arange(num_envs)), max_steps=40)
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
@@ -40,12 +39,12 @@ class CombinationLock(SavingEnvironment):
 
     def advance(self, actions: Actions) -> tuple[Any, Any]:
         assert actions.discrete is not None
-        right = actions.discrete[:, 0] == KEY[np.minimum(self.opened, self.dials - 1)]
+        right = actions.discrete[:, 0] == KEY[np.minimum(self.opened, len(KEY) - 1)]
         self.opened = np.where(right, self.opened + 1, 0)
-        return (self.opened == self.dials).astype(np.float32), self.opened == self.dials
+        return (self.opened == len(KEY)).astype(np.float32), self.opened == len(KEY)
 
     def observe(self) -> dict[str, Any]:
-        return {"opened": np.eye(self.dials + 1, dtype=np.float32)[self.opened]}
+        return {"opened": np.eye(len(KEY) + 1, dtype=np.float32)[self.opened]}
 
 
 def knowing(batch: AgentBatch) -> Actions:
@@ -83,7 +82,6 @@ def make_run(tmp_path: Path, demonstrations: str) -> MakeRun:
         run_id: str = "run",
         seed: int = 1,
         start: Mapping[str, Any] | None = None,
-        options: Mapping[str, Any] | None = None,
         **block: Any,
     ) -> Run:
         settings = {
@@ -96,7 +94,7 @@ def make_run(tmp_path: Path, demonstrations: str) -> MakeRun:
         }
         if imitate is not None:
             settings["behavioral_cloning"] = {"demo_path": demonstrations, **imitate}
-        environment = {"type": "testing", "id": "lock", "num_envs": 4, "options": options or {}}
+        environment = {"type": "testing", "id": "lock", "num_envs": 4}
         changes: dict[str, Any] = {"plugins": {"local": ["rlcore_devkit.hooks"]}, "environment": environment}
         changes |= {"env_settings.seed": seed, "behaviors.Agent": settings}
         return Run(small_run(tmp_path / "results", changes, run_id=run_id, **(start or {})))
@@ -134,10 +132,3 @@ def test_a_resumed_run_imitates_on_as_if_never_stopped(make_run: MakeRun, tmp_pa
     for each in (whole, parts):
         del each["run"]["wall_seconds"]
     assert_equal(whole, parts)
-
-
-def test_demonstrations_of_other_agents_are_refused(make_run: MakeRun, tmp_path: Path) -> None:
-    run = make_run("ppo", {}, options={"dials": 5})
-    told = r"in the recording, observation 'opened' is \[9\] real numbers instead of \[6\]"
-    with pytest.raises(ConfigError, match=told):
-        run.train()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from small_runs import small_run
 
-from rlcore import Checkpoint, Run, load_checkpoint
+from rlcore import Run, load_checkpoint, read_object
 from rlcore.storage.checkpoint import FORMAT_VERSION
 
 STORED = Path(__file__).parent / "support" / "replay_of_format_3" / "300"
@@ -32,7 +32,7 @@ CHANGES = {
 def test_a_replay_buffer_of_format_3_is_resumed_and_saved_in_segments(tmp_path: Path) -> None:
     place = tmp_path / "run" / "checkpoints"
     shutil.copytree(STORED, place / "300")
-    assert Checkpoint(0, STORED).format_version == 3
+    assert read_object(STORED / "manifest.json")["format_version"] == 3
     stored = load_checkpoint(STORED)["Agent"]["buffer"]
     with Run(small_run(tmp_path, CHANGES, resume=True)) as run:
         run.start()
@@ -41,7 +41,7 @@ def test_a_replay_buffer_of_format_3_is_resumed_and_saved_in_segments(tmp_path: 
             np.testing.assert_array_equal(getattr(buffer, name), stored[name])
         np.testing.assert_array_equal(buffer.priorities.tree.leaves, stored["priorities"]["leaves"])
         run.train()
-    assert Checkpoint(0, place / "340").format_version == FORMAT_VERSION
+    assert read_object(place / "340/manifest.json")["format_version"] == FORMAT_VERSION
     (segment,) = load_checkpoint(place / "340")["Agent"]["buffer"]["segments"]
     again = load_checkpoint(place / "320")["Agent"]["buffer"]["segments"][0]
     kept = slice(140, 180)  # rows that the last 40 steps did not reach

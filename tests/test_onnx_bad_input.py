@@ -120,20 +120,16 @@ def test_a_file_that_is_not_there_or_no_onnx_file_is_refused(tmp_path: Path) -> 
         assert refused(path).startswith(("onnxruntime cannot load the file: ", "was not exported by rlcore"))
 
 
-def test_a_file_of_another_program_is_refused(changed: Any) -> None:
-    path = changed(lambda metadata: metadata)
+def test_files_of_another_program_and_of_a_later_format_are_refused(changed: Any) -> None:
+    path = changed(lambda metadata: metadata.update(format=2, rlcore_version="9.0"))
+    assert refused(path) == (
+        "has format 2 of rlcore's metadata, and this version of rlcore reads 1; it was written by rlcore 9.0"
+    )
     model = onnx.load(path)
     model.metadata_props[0].key = "other"
     onnx.save(model, path)
     assert refused(path) == (
         "was not exported by rlcore (its metadata has no 'rlcore'); export a run with rlcore export --format onnx"
-    )
-
-
-def test_a_file_of_a_later_format_is_refused(changed: Any) -> None:
-    path = changed(lambda metadata: metadata.update(format=2, rlcore_version="9.0"))
-    assert refused(path) == (
-        "has format 2 of rlcore's metadata, and this version of rlcore reads 1; it was written by rlcore 9.0"
     )
 
 

@@ -14,13 +14,13 @@ import pytest
 import yaml
 from small_runs import data
 
-from rlcore import EXIT_CONFIG, EXIT_PLUGIN, load_policies
+from rlcore import EXIT_PLUGIN, load_policies
 from rlcore_devkit.fixtures import CommandResult, RunRlcore, run_rlcore
 from rlcore_onnx.runtime import load
 
 __all__ = ["run_rlcore"]
 
-CONFIG, REFUSED = data("onnx_command").values()
+CONFIG = data("onnx_command")
 
 
 @pytest.fixture
@@ -98,34 +98,12 @@ def test_the_command_exports_a_profile_of_a_checkpoint(
     onnx.checker.check_model(path, full_check=True)
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case["message"])
-def test_a_wrong_name_is_answered_with_the_nearest(
-    directory: Path, run_rlcore: RunRlcore, tmp_path: Path, case: dict[str, str]
-) -> None:
-    refused = run_rlcore("export", directory, *case["words"].split())
-    assert refused.exit_code == EXIT_CONFIG and not (tmp_path / "working/Pole.onnx").exists()
-    assert case["message"] in refused.stderr
-
-
-@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
 def test_a_package_that_is_missing_is_noticed_before_the_first_step(
-    train: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+    train: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("rlcore_onnx.") and "settings" not in name]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
     refused = train(export=["onnx"], expect=EXIT_PLUGIN)
-    assert f"pip install {package}, which rlcore-onnx requires" in refused.stderr
+    assert "pip install onnxruntime, which rlcore-onnx requires" in refused.stderr
     assert not (tmp_path / "working/results/pole").exists()
-
-
-def test_a_policy_that_the_profile_cannot_hold_does_not_stop_the_run(train: Any, tmp_path: Path) -> None:
-    behavior = CONFIG["behaviors"]["Pole"]
-    memory = {"memory": {"memory_size": 8, "sequence_length": 8}}
-    network = behavior["network_settings"] | memory
-    ended = train(behaviors={"Pole": {**behavior, "network_settings": network}}, export={"onnx": {"profile": "godot"}})
-    run = tmp_path / "working/results/pole"
-    assert "behavior 'Pole' cannot be exported: " in ended.stderr
-    result = json.loads((run / "result.json").read_text())
-    assert result["outcome"] == "done" and result["exports"][0]["file"] is None
-    assert not (run / "Pole.onnx").exists()

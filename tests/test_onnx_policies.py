@@ -36,12 +36,10 @@ def exported(directory: Path, behavior: dict[str, Any], **blocks: Any) -> list[t
 @pytest.mark.parametrize(
     ("trainer", "kind", "network"),
     [
-        ("ppo", "uneven bounds", {"action_distribution": "state_dependent_gaussian"}),
         ("ppo", "image", MEMORY),
         ("ppo", "several vectors", {"hidden_layers": [24, 16], "activation": "tanh"}),
         ("sac", "image of floats and vector", {"vis_encode_type": "match3"}),
         ("sac", "hybrid", {}),
-        ("sac", "one-hot", {}),
     ],
 )
 def test_a_trained_policy(tmp_path: Path, trainer: str, kind: str, network: dict[str, Any]) -> None:

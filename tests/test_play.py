@@ -76,13 +76,10 @@ def test_what_is_no_action_is_asked_again_and_the_end_of_input_leaves(tictactoe:
     assert "You left the game." in result.output and result.exit_code == 0
 
 
-def test_equal_seeds_play_equal_games(tictactoe: Path) -> None:
+def test_equal_seeds_play_equal_games_and_a_deterministic_policy_begins_alike(tictactoe: Path) -> None:
     outputs = {play(tictactoe, "--seed", "8", "--games", "3", typed=NUMBERS).output for _ in range(2)}
     (output,) = outputs
     assert output.count(" Rewards: ") == 3
-
-
-def test_a_deterministic_policy_answers_every_game_alike(tictactoe: Path) -> None:
     firsts = set()
     for seed in range(6):
         result = play(tictactoe, "--deterministic", "--seat", "1", "--seed", str(seed), typed="q\n")
@@ -103,13 +100,10 @@ def play_error(run: Path, *arguments: str) -> None:
     raise result.exception
 
 
-def test_a_seat_that_is_no_agent_is_refused(tictactoe: Path) -> None:
+def test_what_cannot_be_played_is_refused(tictactoe: Path, tmp_path: Path) -> None:
     for seat in ("player_3", "2"):
         with pytest.raises(ConfigError, match=f"--seat {seat}: no agent is called so; there are player_1, player_2"):
             play_error(tictactoe, "--seat", seat)
-
-
-def test_a_run_that_is_gone_and_a_game_that_is_not_played_in_turns_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunStateError, match="neither a run directory nor the id of a run"):
         play_error(tmp_path / "gone")
     at_once = trained(tmp_path, "rps", {"id": "classic/rps-v2"})
@@ -117,9 +111,6 @@ def test_a_run_that_is_gone_and_a_game_that_is_not_played_in_turns_are_refused(t
         play_error(at_once)
     in_turns = trained(tmp_path, "turns", {"id": "classic/rps-v2", "options": {"api": "aec"}})
     assert "Your actions: 0, 1, 2" in play(in_turns, typed="q\n").output
-
-
-def test_an_environment_of_another_type_is_refused(tmp_path: Path) -> None:
     run = trained(tmp_path, "pole", {"type": "gymnasium", "id": "CartPole-v1"})
     with pytest.raises(ConfigError, match="is of type 'gymnasium'; rlcore play needs a game of type 'pettingzoo'"):
         play_error(run)
@@ -143,5 +134,5 @@ def test_a_table_closes_its_game_if_it_cannot_be_set_up(tictactoe: Path, monkeyp
     closed: list[object] = []
     monkeypatch.setattr("rlcore_pettingzoo.table.close_quietly", closed.append)
     with pytest.raises(ConfigError, match="--seat"):
-        Table.open(tictactoe, "player_9", "last", False, 0, False)
+        Table(tictactoe, "player_9", "last", False, 0, False)
     assert [type(each).__name__ for each in closed] == ["OrderEnforcingWrapper", "TurnEnvironment"]

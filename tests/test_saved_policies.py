@@ -15,7 +15,7 @@ from small_runs import small_run
 from worlds import SPECS
 
 from rlcore import Actions, BehaviorSpec, Run, RunStateError, load_checkpoint, load_policies, spec_mismatch
-from rlcore.storage.checkpoint_state import specs_in
+from rlcore.storage.checkpoint_state import spec_state, specs_in
 from rlcore_devkit.playing import random_observations
 from rlcore_torch.networks.actions import gumbel_noise
 
@@ -171,13 +171,6 @@ def test_a_policy_can_be_exported_as_a_graph_and_loaded_again(
         torch.testing.assert_close(ours, theirs)
 
 
-def test_a_checkpoint_of_an_older_version_says_how_to_get_a_newer_one(trained: Trained) -> None:
-    state = load_checkpoint(trained("vector", "ppo").directory.path / "checkpoints" / "80")
-    del state["run"]["specs"]
-    with pytest.raises(RunStateError, match=r"checkpoint 80: does not say what its agents see .* one more checkpoint"):
-        specs_in(state["run"], 80)
-
-
 @pytest.mark.parametrize(
     ("entry", "value"),
     [
@@ -192,8 +185,9 @@ def test_a_checkpoint_of_an_older_version_says_how_to_get_a_newer_one(trained: T
         ("observations", [{"name": "seen", "shape": [3], "dtype": "float32", "kind": "sound"}]),
     ],
 )
-def test_what_no_rlcore_wrote_is_refused(trained: Trained, entry: str, value: Any) -> None:
-    state = load_checkpoint(trained("vector", "ppo").directory.path / "checkpoints" / "80")
-    state["run"]["specs"]["Agent"][entry] = value
+def test_what_no_rlcore_wrote_is_refused_and_what_an_older_one_left_out_is_said(entry: str, value: Any) -> None:
+    state = spec_state(SPECS["vector"]) | {entry: value}
     with pytest.raises(RunStateError, match=r"^checkpoint 80: cannot be used: the entry 'specs'"):
-        specs_in(state["run"], 80)
+        specs_in({"specs": {"Agent": state}}, 80)
+    with pytest.raises(RunStateError, match=r"checkpoint 80: does not say what its agents see .* one more checkpoint"):
+        specs_in({}, 80)

@@ -117,11 +117,13 @@ def test_the_file_of_pyramids_trains(train: Train) -> None:
     assert stats["Environment/Cumulative Reward"] > 10.0
 
 
-def test_the_file_of_pyramids_trains_with_rnd(train: Train) -> None:
-    stats = train(PYRAMIDS_RND, *short("Pyramids", 2048))
-    assert "Policy/Rnd Reward" in stats and "Losses/GAIL Loss" in stats, sorted(stats)
-
-
-def test_the_file_of_hallway_trains_with_its_memory(train: Train) -> None:
-    stats = train(HALLWAY, *short("Hallway", 2048))
-    assert "Losses/GAIL Loss" in stats and "Losses/Pretraining Loss" not in stats
+@pytest.mark.parametrize(
+    ("text", "name", "there", "absent"),
+    [
+        (PYRAMIDS_RND, "Pyramids", {"Policy/Rnd Reward", "Losses/GAIL Loss"}, set()),
+        (HALLWAY, "Hallway", {"Losses/GAIL Loss"}, {"Losses/Pretraining Loss"}),  # with memory
+    ],
+)
+def test_a_file_of_ml_agents_trains(train: Train, text: str, name: str, there: set[str], absent: set[str]) -> None:
+    stats = train(text, *short(name, 2048))
+    assert there <= stats.keys() and not absent & stats.keys(), sorted(stats)

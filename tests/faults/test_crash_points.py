@@ -20,7 +20,7 @@ POINTS: dict[str, tuple[str, str, bool]] = {
     "with a file that is flushed, and others that are not": ("rlcore.storage.checkpoint:fsync_file", "5 * n - 3", True),
     "before the rename": (f"{DIRECTORY}:write_checkpoint", "n", True),
     "after the rename, before the directory is flushed": (f"{DIRECTORY}:fsync_directory", "n", False),
-    "before it is verified": (f"{DIRECTORY}:_verify_or_restore", "n", False),
+    "before it is verified": (f"{DIRECTORY}:verify_checkpoint", "n", False),
     "before old ones are deleted": (f"{STORE}:rotate", "n", False),
     "with an old one that is renamed and not deleted": (f"{DIRECTORY}:_set_aside", "n - 1", True),
     "before the training status": ("rlcore.plugins.call:Plugins.write_status", "n", False),
@@ -99,7 +99,7 @@ RESUMES: dict[str, tuple[str, int, bool]] = {
     "before the checkpoint is read": (f"{DIRECTORY}:load_checkpoint", 1, False),
     "with the checkpoint read": (f"{DIRECTORY}:load_checkpoint", 1, True),
     "with the state restored": ("rlcore.run.state:RunState.restore", 1, True),
-    "in the first update": ("rlcore.run.loop:_update", 1, False),
+    "in the first update": ("rlcore.run.behaviors.behavior:BehaviorRun.add_update", 1, False),
     "in the first save": (f"{DIRECTORY}:write_checkpoint", 1, True),
 }
 

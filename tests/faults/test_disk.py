@@ -74,7 +74,7 @@ def test_a_file_size_limit_stops_the_run_at_a_checkpoint(
     for step in whole.steps[1:]:
         shutil.rmtree(place.checkpoints / str(step))
     assert place.finish("--resume", largest_file=6000) == 5
-    assert refused(place)["cause"] == "File too large"
+    assert "File too large" in refused(place)["cause"]
     assert place.finish("--resume") == 0, place.stderr
     assert_equal_from(place, whole, 400)
 

@@ -94,8 +94,8 @@ def test_a_worker_that_fails_too_often_ends_the_run_with_its_error(tmp_path: Pat
         ("kill", "its process was killed by SIGKILL"),
         ("hang", "did not finish step within 3 s"),
         ("exit", "its process ended with exit code 3"),
-        ("unpicklable", "Can't pickle"),
-        ("nan", r"'state' of slot 2 \(environment 2\) is \[ *2. +0. +1. +nan\]; fix"),
+        ("unpicklable", "final_info .* is a "),
+        ("nan", r"'state' of slot 0 \(environment 2\) is \[ *2. +0. +1. +nan\] in its worker; fix"),
     ],
 )
 def test_policy_fail_ends_the_run_at_the_first_failure(

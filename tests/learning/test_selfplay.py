@@ -13,13 +13,12 @@ from typing import Any
 
 import attrs
 import pytest
-from selfplay_training import Measure, Training, biased_rps, kuhn, remember, saddle, skewed_pennies, train
+from selfplay_training import Measure, Training, biased_rps, kuhn, skewed_pennies, train
 from small_runs import data
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(1200)]
 
 SEEDS = (1, 2, 3, 4, 5)
-SMALL = {"hidden_units": 32, "num_layers": 1}
 
 
 @attrs.frozen
@@ -56,9 +55,6 @@ KUHN_OF_TWO = Training(
     "kuhn", ("First", "Second"), kuhn, 64, {**POKER, "max_steps": 150_000}, {"names": ["First", "Second"]}
 )
 KUHN_OF_THREE = Training("kuhn", ("Player",), partial(kuhn, players=3), 64, POKER, {"players": 3})
-SADDLE_OF_PPO = Training("saddle", ("X", "Y"), saddle, 128, BLOCKS["saddle by PPO"])
-SADDLE_OF_SAC = Training("saddle", ("X", "Y"), saddle, 16, BLOCKS["saddle by SAC"])
-REMEMBER = Training("remember", ("Player",), remember, 64, BLOCKS["memory"])
 
 GATES = {
     "biased rock-paper-scissors": Gate(ROCK_PAPER_SCISSORS, 0.15, 0.08, quick=True),
@@ -66,15 +62,7 @@ GATES = {
     "Kuhn poker": Gate(KUHN, 0.30, 0.20, value=-1 / 18, tolerance=0.04),
     "Kuhn poker of two behaviors": Gate(KUHN_OF_TWO, 0.30, 0.20, value=-1 / 18, tolerance=0.04),
     "Kuhn poker of three": Gate(KUHN_OF_THREE, 0.8, 0.6),
-    "continuous saddle by PPO": Gate(SADDLE_OF_PPO, 0.05, quick=True),
-    "continuous saddle by SAC": Gate(SADDLE_OF_SAC, 0.05),
-    # Against an opponent without memory, a policy with memory wins 0.5 on average.
-    "game of memory": Gate(REMEMBER, 0.1, value=0.5, tolerance=0.05, quick=True),
 }
-
-
-# In the game of memory, the best policy is the same against any opponent.
-INTERACTIVE = {name: gate for name, gate in GATES.items() if gate.training is not REMEMBER}
 
 
 def cases(gates: dict[str, Gate], seeds: tuple[int, ...]) -> list[Any]:
@@ -97,17 +85,8 @@ def test_self_play_comes_near_the_equilibrium(gate: Gate, seed: int, tmp_path: P
     assert gate.passed_by(outcome.last, outcome.window)
 
 
-@pytest.mark.parametrize(("gate", "seed"), cases(INTERACTIVE, SEEDS[:1]))
+@pytest.mark.parametrize(("gate", "seed"), cases(GATES, SEEDS[:1]))
 def test_training_against_frozen_opponents_does_not(gate: Gate, seed: int, tmp_path: Path) -> None:
     outcome = train(gate.training.against_frozen_opponents(), seed, tmp_path)
     print(f"{outcome}, more than {gate.last}")
     assert outcome.last.nash_conv > gate.last
-
-
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.deep) for seed in SEEDS[1:])])
-def test_no_policy_without_memory_learns_the_game_of_memory(seed: int, tmp_path: Path) -> None:
-    block = {**REMEMBER.block, "network_settings": SMALL}
-    last = train(attrs.evolve(REMEMBER, block=block), seed, tmp_path).last
-    print(last)
-    assert last.value == pytest.approx(0.0, abs=1e-6)
-    assert last.nash_conv == pytest.approx(1.0, abs=1e-6)

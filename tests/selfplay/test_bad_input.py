@@ -13,7 +13,6 @@ import pytest
 import yaml
 from selfplay_games import GAMES
 
-from rlcore import Run
 from rlcore_devkit.fixtures import CommandResult, RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
@@ -95,29 +94,7 @@ def test_a_trainer_of_recorded_data_has_no_self_play(run_rlcore: RunRlcore, file
     )
 
 
-RIVAL = """
-import attrs
-from rlcore import BehaviorSection, hookimpl, setting
-
-@attrs.frozen(kw_only=True)
-class Settings:
-    save_steps: int = setting(1, "Steps.")
-
-@hookimpl
-def rlcore_config_sections():
-    return [BehaviorSection(name="self_play", target="rival_ghost:Settings", summary="self-play")]
-"""
-
-
-def test_without_the_plugin_or_with_two_that_claim_the_block(run_rlcore: RunRlcore, file: File) -> None:
-    path = file(ONE, ("[selfplay_games]", "[selfplay_games, rival_ghost.py]"))
-    (path.parent / "rival_ghost.py").write_text(RIVAL)
-    message = (
-        "c.yaml:10: behaviors.Player.self_play: block of a behavior 'self_play' is provided by plugin "
-        "'rival_ghost' (local) and plugin 'ghost' (rlcore-ghost 0.1.0); turn one of them off with -p "
-        "no:module:rival_ghost.py or -p no:rlcore-ghost/ghost"
-    )
-    refused(run_rlcore("run", "c.yaml"), message, 4)
+def test_without_the_plugin_the_block_is_unknown_and_the_plugin_is_named(run_rlcore: RunRlcore, file: File) -> None:
     file(ONE)
     result = run_rlcore("run", "c.yaml", "-p", "no:ghost")
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
@@ -139,21 +116,14 @@ def test_what_does_not_fit_the_environment_is_refused(
     refused(run_rlcore("run", "c.yaml"), f"c.yaml:{message}")
 
 
-@pytest.mark.parametrize("listed", ["", "behaviors: {Player: {}}\n"])
-def test_a_block_that_is_inherited_or_set_is_named_where_it_stands(
-    run_rlcore: RunRlcore, file: File, monkeypatch: pytest.MonkeyPatch, listed: str
+def test_an_inherited_block_is_named_where_it_stands(
+    run_rlcore: RunRlcore, file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_teams("biased_rps", monkeypatch, Player=None)
     message = RULES["unfit"]["no teams"][3].partition(": behaviors.Player.self_play: ")[2]
-    path = file(ONE.replace("    ", "  ") + listed, ("behaviors:\n  Player:\n", "default_settings:\n"))
+    file(ONE.replace("    ", "  "), ("behaviors:\n  Player:\n", "default_settings:\n"))
     inherited = f"c.yaml:9: default_settings.self_play: {message} (inherited by behaviors.Player)"
     refused(run_rlcore("run", "c.yaml"), inherited)
-    file(ONE)
-    option = "--set", "behaviors.Player.self_play={save_steps: 50}"
-    refused(run_rlcore("run", "c.yaml", *option), f"--set behaviors.Player.self_play: {message}")
-    monkeypatch.chdir(path.parent)
-    with pytest.raises(Exception, match=rf"^{path}:10: behaviors\.Player\.self_play: the agents"):
-        Run(path).start()
 
 
 def test_fixed_opponents_that_two_behaviors_have_are_rated_apart(run_rlcore: RunRlcore, file: File) -> None:

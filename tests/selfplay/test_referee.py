@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import selfplay_referee as referee
 from selfplay_games.matrix import BIASED_RPS, SKEWED_PENNIES
 from selfplay_games.tictactoe import seen_by
-from selfplay_referee import Moments
 
 from rlcore import Run
 
@@ -35,28 +32,13 @@ def test_matrix_games() -> None:
     assert referee.matrix_value(SKEWED_PENNIES, nash, nash) == near(0.2)
 
 
-def test_the_saddle() -> None:
-    assert referee.saddle_nash_conv(Moments(0.0), Moments(0.0)) == near(0.5)
-    assert referee.saddle_nash_conv(Moments(0.2), Moments(-0.6)) == near(0.0, abs=1e-12)
-    actions = np.linspace(-1.0, 1.0, 2001)
-    generator = np.random.default_rng(0)
-    x, y = generator.uniform(-1, 1, 4), generator.uniform(-1, 1, 3)  # mixtures of pure actions
-
-    def reward(x: Any, y: Any) -> Any:
-        return -((x - 0.5) ** 2) + (y + 0.5) ** 2 + x * y
-
-    best = reward(actions[:, None], y).mean(1).max() - reward(x[:, None], actions).mean(0).min()
-    mixtures = [Moments.of_mixture([Moments(each) for each in actions]) for actions in (x, y)]
-    assert referee.saddle_nash_conv(*mixtures) == near(best, abs=1e-5)
-
-
 # ------------------------------------------------------------ Kuhn poker
 
 
 def test_kuhn_poker_of_two() -> None:
-    uniform = referee.kuhn_uniform()
-    assert referee.kuhn_nash_conv(uniform) == near(11 / 12)
-    assert referee.kuhn_nash_conv(referee.kuhn_uniform(3), 3) == near(2.0625)
+    for players, exact in ((2, 11 / 12), (3, 2.0625)):
+        uniform = dict.fromkeys(referee.kuhn_states(players).names, np.full(2, 0.5))
+        assert referee.kuhn_nash_conv(uniform, players) == near(exact)
     third = 1 / 3  # an equilibrium: bet or call with the middle card, bluff with the lowest one, as Kuhn found
     bets = {"0": 0, "1": 0, "2": 0, "0pb": 0, "1pb": third, "2pb": 1, "0p": third, "1p": 0, "2p": 1,
             "0b": 0, "1b": third, "2b": 1}  # fmt: skip
@@ -75,17 +57,6 @@ def test_tic_tac_toe_has_the_published_figures() -> None:
     assert referee.tictactoe_result(minimax, minimax) == near((0, 1, 0))
     assert referee.tictactoe_result(minimax, uniform) == near((0.968, 0.032, 0), abs=1e-3)
     assert referee.tictactoe_result(uniform, minimax) == near((0, 0.223, 0.778), abs=1e-3)
-    value, best = referee.tictactoe_best_response(uniform, 0)
-    wins, draws, losses = referee.tictactoe_result(best, uniform)
-    assert (wins, draws, losses) == near((0.995, 0.005, 0), abs=1e-3) and value == near(wins - losses)
-    value, best = referee.tictactoe_best_response(uniform, 1)
-    wins, draws, losses = referee.tictactoe_result(uniform, best)
-    assert (wins, draws, losses) == near((0.007, 0.061, 0.932), abs=1e-3) and value == near(losses - wins)
-    one = referee.tictactoe_nash_conv(uniform)
-    assert one == near(1.9196593915343914) == referee.tictactoe_mixture_nash_conv([uniform])
-    assert referee.tictactoe_nash_conv(minimax) == near(0.0, abs=1e-12)
-    both = referee.tictactoe_mixture_nash_conv([uniform, minimax])
-    assert one / 2 - 0.1 < both <= one / 2 + 1e-12  # a best response to both gains at most their mean
     assert referee.tictactoe_score(uniform, uniform) == near(0.5)
     assert referee.tictactoe_score(minimax, uniform) == near(0.936, abs=5e-4)
 
@@ -93,39 +64,21 @@ def test_tic_tac_toe_has_the_published_figures() -> None:
 # ------------------------------------------------------------ policies of trainers
 
 
-def policies(trainer: str, game: str, behaviors: Sequence[str], directory: Path) -> list[Any]:
-    """The policies that a trainer has after a few updates, for the ``behaviors``."""
+@pytest.mark.parametrize("trainer", ["ppo", "sac"])
+def test_probabilities_are_those_of_the_actions_drawn(trainer: str, tmp_path: Path) -> None:
     hyperparameters = {"batch_size": 16, "buffer_size": 64, "learning_rate": 0.01}
     behavior = {"trainer_type": trainer, "hyperparameters": hyperparameters, "max_steps": 128}
     run = Run({
-        "environment": {"type": "game", "id": game, "num_envs": 4},
-        "behaviors": dict.fromkeys(behaviors, behavior),
-        "checkpoint_settings": {"results_dir": str(directory)},
-        "env_settings": {"seed": 3},
+        "environment": {"type": "game", "id": "tictactoe", "num_envs": 4}, "behaviors": {"Player": behavior},
+        "checkpoint_settings": {"results_dir": str(tmp_path)}, "env_settings": {"seed": 3},
         "plugins": {"local": ["selfplay_games"]},
     })  # fmt: skip
     run.train()
-    return [run.behaviors[name].policy for name in behaviors]
-
-
-@pytest.mark.parametrize("trainer", ["ppo", "sac"])
-def test_probabilities_are_those_of_the_actions_drawn(trainer: str, tmp_path: Path) -> None:
-    [policy] = policies(trainer, "tictactoe", ["Player"], tmp_path)
-    table, boards = referee.tictactoe_table(policy), referee.tictactoe_boards()
+    policy, boards = run.behaviors["Player"].policy, referee.tictactoe_boards()
+    table = referee.tictactoe_table(policy)
     np.testing.assert_allclose(table.sum(1), ~boards.over, atol=1e-9)
     assert not table[~boards.allowed].any()
-    for row in (0, 1, 600):
-        assert not boards.over[row]
-        seen = np.repeat(seen_by(boards.boards[row : row + 1], boards.ply[row : row + 1] % 2), 10_000, axis=0)
-        mask = np.repeat(boards.allowed[row : row + 1], 10_000, axis=0)
-        drawn = policy.act({"board": seen}, mask, deterministic=False).discrete[:, 0]
-        np.testing.assert_allclose(np.bincount(drawn, minlength=9) / 10_000, table[row], atol=0.02)
-
-
-@pytest.mark.parametrize("trainer", ["ppo", "sac"])
-def test_moments_are_those_of_the_actions_drawn(trainer: str, tmp_path: Path) -> None:
-    for policy in policies(trainer, "saddle", ["X", "Y"], tmp_path):
-        found = Moments.of(policy)
-        drawn = policy.act({"constant": np.ones((40_000, 1), np.float32)}, deterministic=False).continuous
-        assert abs(drawn.mean() - found.mean) < 0.02 and abs(drawn.var() - found.variance) < 0.02
-        assert found.variance > 0.01 and Moments.of_mean_action(policy).variance == 0.0
+    seen = np.repeat(seen_by(boards.boards[600:601], boards.ply[600:601] % 2), 10_000, axis=0)
+    mask = np.repeat(boards.allowed[600:601], 10_000, axis=0)
+    drawn = policy.act({"board": seen}, mask, deterministic=False).discrete[:, 0]
+    np.testing.assert_allclose(np.bincount(drawn, minlength=9) / 10_000, table[600], atol=0.02)

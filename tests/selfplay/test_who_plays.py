@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from fault_cases import DUELS
 from worlds_of_games import KINDS, Numbered, Recorder, World, ghost_trainer
 
-from rlcore import AgentBatch, BehaviorSpec, Run
+from rlcore import Actions, AgentBatch, BehaviorSpec, Run
 from rlcore_ghost.selfplay.seats import Seats
 from rlcore_ghost.selfplay.trainer import GhostTrainer
 
@@ -177,6 +177,30 @@ def test_fixed_opponents_are_candidates_beside_the_window() -> None:
     trainer = made(world, {"rock": Numbered(-7)}, play_against_latest_model_ratio=0.0, window=1, save_steps=10**6)
     played = {action for *_, action, learns, _, _ in play(world, trainer, 90) if not learns}
     assert played == {-7, 1}
+
+
+class Counting(Numbered):
+    """Remembers how often it has acted in an episode, and chooses this number above 500,000."""
+
+    memory_size = 1
+
+    def act(
+        self, observations: Any, action_mask: Any = None, deterministic: bool = True, memory: Any = None
+    ) -> Actions:
+        memory[:, 0] += 1
+        return Actions(discrete=(500_000 + memory[:, :1]).astype(np.int64))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ghosts_remember_an_episode_and_no_more(kind: str) -> None:
+    world, acted, ghosts = World(kind, 20, (1, 1), seed=7), Counter[tuple[int, int]](), 0
+    trainer = made(world, {"rock": Counting(0)}, play_against_latest_model_ratio=0.0, window=1, save_steps=10**6)
+    for slot, episode, _, _, action, *_ in play(world, trainer, 90):
+        acted[slot, episode] += 1
+        if action > 500_000:
+            assert action - 500_000 == acted[slot, episode]
+            ghosts += 1
+    assert ghosts > 50
 
 
 def test_whoever_has_stopped_learning_plays_on_as_a_ghost() -> None:

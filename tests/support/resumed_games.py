@@ -9,14 +9,10 @@ from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
-from worlds_of_games import Numbered, Recorder, World
+from worlds_of_games import Numbered, Recorder, World, ghost_trainers
 
 from rlcore import Actions, AgentBatch, fill, load_checkpoint, save_checkpoint, saved_array, saved_count
-from rlcore_ghost.selfplay.controller import Controller
-from rlcore_ghost.selfplay.samplers import OpponentSampler, PrioritizedSampler, UniformSampler
-from rlcore_ghost.selfplay.seats import Seats
-from rlcore_ghost.selfplay.trainer import GhostTrainer
+from rlcore_ghost.selfplay.samplers import PrioritizedSampler, UniformSampler
 from rlcore_ghost.settings import NoParameters, PrioritizedParameters, SelfPlaySettings
 
 FREQUENT = {"save_steps": 30, "swap_steps": 17, "team_change": 45, "window": 3}
@@ -104,29 +100,19 @@ class Play:
         self.rules = rules
         self.world = World(rules.kind, rules.envs, rules.sizes, rules.seed, rules.aborts) if world is None else world
         self.block = SelfPlaySettings(**{**FREQUENT, **rules.settings})
-        spec, block = self.world.spec, self.block
-        assert spec.team is not None
-        agents = np.bincount(spec.env_index, minlength=rules.envs)
-        self.controller = Controller(np.unique(spec.team).tolist(), agents, block.initial_elo, block.elo_k)
-        self.slots: dict[str, NDArray[np.int64]] = {}
-        self.trainers: dict[str, GhostTrainer] = {}
-        for name, teams in rules.behaviors.items():
-            slots = self.slots[name] = np.flatnonzero(np.isin(spec.team, teams))
-            behavior = attrs.evolve(spec.take(slots), name=name)
-            seats = Seats(behavior, block.learn_from == "all")
-            learner = Learner(seats.behavior(behavior).slots)
-            fixed = {key: Drawing(-1 - index) for index, key in enumerate(rules.fixed)}
-            self.trainers[name] = GhostTrainer(
-                learner, block, behavior, seats, self._sampler(), fixed, self.controller, rules.seed, False
-            )  # type: ignore[arg-type]
+        pfsp = rules.sampler == "pfsp"
+        sampler = PrioritizedSampler(PrioritizedParameters()) if pfsp else UniformSampler(NoParameters())
+        made = ghost_trainers(
+            self.world, self.block, rules.behaviors,
+            {key: Drawing(-1 - index) for index, key in enumerate(rules.fixed)},
+            trainer=Learner, sampler=sampler, seed=rules.seed,
+        )  # fmt: skip
+        self.slots = {name: slots for name, (slots, _) in made.items()}
+        self.trainers = {name: trainer for name, (_, trainer) in made.items()}
+        self.controller = next(iter(self.trainers.values())).controller
         self.batch: AgentBatch | None = None
         self.step_number = 0
         self.stopped: set[str] = set()
-
-    def _sampler(self) -> OpponentSampler:
-        if self.rules.sampler == "pfsp":
-            return PrioritizedSampler(PrioritizedParameters())
-        return UniformSampler(NoParameters())
 
     def parts(self) -> dict[str, AgentBatch]:
         """The batch of each behavior."""

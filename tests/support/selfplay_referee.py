@@ -6,8 +6,7 @@ divided by the number of seats.
 
 A *mixture* of k policies draws one of them before a game and plays it to the end, so its score against any opponent
 is the mean of theirs. In Kuhn poker a mixture equals one table, in which each policy counts in proportion to how
-likely its own moves lead to a state; the plain mean of the tables would be another policy. In tic-tac-toe the
-opponent's best response may look at all moves so far, not only at the board.
+likely its own moves lead to a state; the plain mean of the tables would be another policy.
 
 OpenSpiel is needed for the functions about Kuhn poker alone.
 """
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from statistics import NormalDist
 from typing import Any
 
 import attrs
@@ -108,57 +106,6 @@ def matrix_nash_conv(payoffs: Floats, row: Floats, column: Floats) -> float:
     return float((payoffs @ column).max() - (row @ payoffs).min())
 
 
-# ------------------------------------------------------------ the continuous saddle
-
-
-@attrs.frozen
-class Moments:
-    """Mean and variance of an action, all that the saddle's rewards depend on."""
-
-    mean: float
-    variance: float = 0.0
-
-    @classmethod
-    def of(cls, policy: Any, nodes: int = 4001) -> Moments:
-        """Return the moments of the actions that a policy draws, clipped or squashed as the environment gets them.
-
-        ``nodes`` quantiles of the standard normal noise stand for all draws.
-        """
-        normal = NormalDist()
-        noise = np.array([[normal.inv_cdf((node + 0.5) / nodes)] for node in range(nodes)], np.float32)
-        parameters = policy.parameters({"constant": np.ones((nodes, 1), np.float32)}, None)
-        raw, choices = policy.choose(parameters, (noise, np.empty((nodes, 0), np.float32)))
-        drawn = policy.layout.actions(raw, choices).continuous[:, 0].astype(np.float64)
-        return cls(float(drawn.mean()), float(drawn.var()))
-
-    @classmethod
-    def of_mean_action(cls, policy: Any) -> Moments:
-        """Return the moments of the policy's deterministic action."""
-        return cls(float(policy.act({"constant": np.ones((1, 1), np.float32)}).continuous[0, 0]))
-
-    @classmethod
-    def of_mixture(cls, parts: Sequence[Moments]) -> Moments:
-        """Return the moments of the uniform mixture of ``parts``."""
-        means = np.array([part.mean for part in parts])
-        within = float(np.mean([part.variance for part in parts]))
-        return cls(float(means.mean()), within + float(means.var()))
-
-
-def saddle_nash_conv(x: Moments, y: Moments) -> float:
-    """Return the NashConv of independent actions x and y with these moments; closed form."""
-
-    def gain(own: float, variance: float, other: float) -> float:
-        """What the maximizer of ``-(u - 0.5)^2 + u * other`` over [-1, 1] gains by its best action."""
-
-        def score(u: float) -> float:
-            return -((u - 0.5) ** 2) + u * other
-
-        return score(min(1.0, max(-1.0, 0.5 + other / 2))) - score(own) + variance
-
-    # Y minimizes (y + 0.5)^2 + x y: with u = -y it maximizes -(u - 0.5)^2 + u x.
-    return gain(x.mean, x.variance, y.mean) + gain(-y.mean, y.variance, x.mean)
-
-
 # ------------------------------------------------------------ Kuhn poker
 
 
@@ -212,11 +159,6 @@ def kuhn_table(policies: Any, players: int = 2) -> dict[str, Floats]:
     return table
 
 
-def kuhn_uniform(players: int = 2) -> dict[str, Floats]:
-    """Return the table of uniform play."""
-    return {name: np.full(2, 0.5) for name in kuhn_states(players).names}
-
-
 def kuhn_mixture(tables: Sequence[KuhnTable], players: int = 2) -> dict[str, Floats]:
     """Return the table that equals the uniform mixture of each seat's policies in ``tables``.
 
@@ -249,29 +191,26 @@ def kuhn_mixture(tables: Sequence[KuhnTable], players: int = 2) -> dict[str, Flo
 
 def kuhn_nash_conv(table: KuhnTable, players: int = 2) -> float:
     """Return the NashConv of a table, by OpenSpiel."""
-    from open_spiel.python import policy
     from open_spiel.python.algorithms import exploitability
 
-    states = kuhn_states(players)
-    tabular = policy.TabularPolicy(states.game)
-    for name in states.names:
-        tabular.policy_for_key(name)[:] = table[name]
-    return float(exploitability.nash_conv(states.game, tabular))
+    return float(exploitability.nash_conv(kuhn_states(players).game, _tabular(table, players)))
 
 
 def kuhn_values(table: KuhnTable, players: int = 2) -> Floats:
-    """Return the mean chips that each seat wins, [P], if all play by the table."""
+    """Return the mean chips that each seat wins, [P], if all play by the table, by OpenSpiel."""
+    from open_spiel.python.algorithms import expected_game_score
 
-    def value(state: Any) -> Floats:
-        if state.is_terminal():
-            return np.array(state.returns())
-        if state.is_chance_node():
-            outcomes = state.chance_outcomes()
-        else:
-            outcomes = list(enumerate(table[state.information_state_string()]))
-        return np.sum([chance * value(state.child(action)) for action, chance in outcomes], axis=0)
+    start, policy = kuhn_states(players).game.new_initial_state(), _tabular(table, players)
+    return np.asarray(expected_game_score.policy_value(start, [policy] * players))
 
-    return np.asarray(value(kuhn_states(players).game.new_initial_state()))
+
+def _tabular(table: KuhnTable, players: int) -> Any:
+    from open_spiel.python import policy
+
+    tabular = policy.TabularPolicy(kuhn_states(players).game)
+    for name, probabilities in table.items():
+        tabular.policy_for_key(name)[:] = probabilities
+    return tabular
 
 
 # ------------------------------------------------------------ tic-tac-toe
@@ -376,60 +315,6 @@ def tictactoe_score(table: Floats, opponent: Floats) -> float:
     """Return wins plus half the draws of a table against another one, the mean of both seats."""
     first, second = tictactoe_result(table, opponent), tictactoe_result(opponent, table)
     return (first[0] + first[1] / 2 + second[2] + second[1] / 2) / 2
-
-
-def tictactoe_best_response(table: Floats, seat: int) -> tuple[float, Floats]:
-    """Return the value for ``seat`` of the best response to ``table`` in the other seat, and its own table [B, 9]."""
-    boards = tictactoe_boards()
-    values = boards.winner * (1.0 - 2.0 * seat)
-    best = np.zeros(boards.child.shape)
-    for rows in _from_the_end():
-        options = np.where(boards.allowed[rows], values[boards.child[rows]], -np.inf)
-        if boards.ply[rows[0]] % 2 == seat:
-            values[rows] = options.max(1)
-            best[rows, options.argmax(1)] = 1.0
-        else:
-            values[rows] = (table[rows] * np.where(boards.allowed[rows], options, 0.0)).sum(1)
-    return float(values[0]), best
-
-
-def tictactoe_nash_conv(table: Floats) -> float:
-    """Return the NashConv of a table [B, 9] that plays both seats."""
-    return tictactoe_best_response(table, 0)[0] + tictactoe_best_response(table, 1)[0]
-
-
-def tictactoe_mixture_nash_conv(tables: Sequence[Floats]) -> float:
-    """Return the NashConv of the uniform mixture of ``tables``, each [B, 9], in both seats.
-
-    The best response knows all moves so far: all 549,946 sequences of moves are followed.
-    """
-    return _mixture_best_response(tables, 0) + _mixture_best_response(tables, 1)
-
-
-def _mixture_best_response(tables: Sequence[Floats], seat: int) -> float:
-    boards, chances = tictactoe_boards(), np.stack(tables, axis=2)  # [B, 9, k]
-    nodes = np.zeros(1, np.int64)  # board of each sequence of moves
-    reach = np.full((1, len(tables)), 1 / len(tables))  # [sequences, k] by the moves of the mixture
-    steps: list[tuple[NDArray[np.int64], int]] = []  # parents of each sequence, and how many there were
-    ends: list[Floats] = []  # value of each sequence that has ended, times its reach
-    while len(nodes):
-        ends.append(np.where(boards.over[nodes], boards.winner[nodes] * (1.0 - 2.0 * seat) * reach.sum(1), 0.0))
-        parents, cells = np.nonzero(boards.allowed[nodes])
-        mixture_moves = len(steps) % 2 != seat
-        steps.append((parents, len(nodes)))
-        reach = reach[parents] * chances[nodes[parents], cells] if mixture_moves else reach[parents]
-        nodes = boards.child[nodes[parents], cells]
-    values = np.zeros(0)
-    for ply in reversed(range(len(steps))):
-        parents, count = steps[ply]
-        here = np.zeros(count)
-        if ply % 2 == seat:
-            here[parents] = -np.inf
-            np.maximum.at(here, parents, values)
-        else:
-            np.add.at(here, parents, values)
-        values = here + ends[ply]
-    return float(values[0])
 
 
 @cache

@@ -125,12 +125,6 @@ def skewed_pennies(policies: Policies) -> Measure:
     )
 
 
-def saddle(policies: Policies) -> Measure:
-    """The measure of the continuous saddle, for actions as they are drawn, not for their means."""
-    x, y = (referee.Moments.of_mixture([referee.Moments.of(part[name]) for part in policies]) for name in ("X", "Y"))
-    return Measure(referee.saddle_nash_conv(x, y))
-
-
 def kuhn(policies: Policies, players: int = 2) -> Measure:
     """The measure of Kuhn poker, of one behavior for all seats, or of one for each seat in the order of the seats."""
     tables = []
@@ -139,25 +133,3 @@ def kuhn(policies: Policies, players: int = 2) -> Measure:
         tables.append(referee.kuhn_table(seats[0] if len(seats) == 1 else seats, players))
     mixture = referee.kuhn_mixture(tables, players)
     return Measure(referee.kuhn_nash_conv(mixture, players), float(referee.kuhn_values(mixture, players)[0]))
-
-
-def right_after_three_steps(policy: Any) -> float:
-    """How likely a policy, of a memory or without, names its cue in the game ``remember``; mean over both cues."""
-    memory = np.zeros((2, policy.memory_size), np.float32) if policy.memory_size else None
-    for step in range(4):
-        cue, clock = np.eye(2) * (step == 0), np.eye(4)[[step, step]]
-        seen = np.concatenate([cue, clock], axis=1).astype(np.float32)
-        _, logits = policy.parameters({"cue": seen}, None, memory)
-    odds = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
-    chance = odds / odds.sum(axis=1, keepdims=True)
-    return float((chance[0, 0] + chance[1, 1]) / 2)
-
-
-def remember(policies: Policies) -> Measure:
-    """The measure of the game of memory; its value is what the policy gets from an opponent without memory.
-
-    Each seat's score depends on its own policy alone, so the best response to any policy is to be right always, and
-    gains what the policy itself misses.
-    """
-    right = float(np.mean([right_after_three_steps(part["Player"]) for part in policies]))
-    return Measure(2 * (1 - right), right - 0.5)

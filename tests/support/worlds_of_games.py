@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore_ghost.selfplay.controller import Controller
+from rlcore_ghost.selfplay.ghosts import Ghosts
 from rlcore_ghost.selfplay.samplers import UniformSampler
 from rlcore_ghost.selfplay.seats import Seats
 from rlcore_ghost.selfplay.trainer import GhostTrainer
@@ -169,11 +172,29 @@ class Recorder:
         return {}
 
 
-def ghost_trainer(world: World, fixed: dict[str, Any] | None = None, **settings: Any) -> GhostTrainer:
-    """Self-play around a :class:`Recorder` in the world, with these settings of the block ``self_play``."""
-    block, spec = SelfPlaySettings(**settings), world.spec
-    seats = Seats(spec, block.learn_from == "all")
+def ghost_trainers(
+    world: World, block: SelfPlaySettings, behaviors: Mapping[str, Sequence[int]], fixed: Any = None, **parts: Any
+) -> dict[str, tuple[NDArray[np.int64], GhostTrainer]]:
+    """Self-play in the world: the slots and the trainer of each behavior; ``behaviors`` gives the teams of each.
+
+    ``parts`` may have the class of the inner ``trainer``, a ``sampler`` and a ``seed``.
+    """
+    spec, made = world.spec, {}
     agents = np.bincount(spec.env_index, minlength=len(world.game))
-    controller = Controller(np.unique(spec.team).tolist(), agents, block.initial_elo, block.elo_k)
-    rows: Any = Recorder(seats.behavior(spec).slots)
-    return GhostTrainer(rows, block, spec, seats, UniformSampler(NoParameters()), fixed or {}, controller, 1, False)
+    controller = Controller(np.unique(world.team).tolist(), agents, block.initial_elo, block.elo_k)
+    sampler = parts.get("sampler", UniformSampler(NoParameters()))
+    for name, teams in behaviors.items():
+        slots = np.flatnonzero(np.isin(world.team, teams))
+        behavior = attrs.evolve(spec.take(slots), name=name)
+        seats = Seats(behavior, block.learn_from == "all")
+        inner = parts.get("trainer", Recorder)(seats.behavior(behavior).slots)
+        ghosts = Ghosts(inner, block, behavior, sampler, fixed or {}, controller, parts.get("seed", 1), False)
+        made[name] = slots, GhostTrainer(behavior, seats, ghosts)
+    return made
+
+
+def ghost_trainer(world: World, fixed: dict[str, Any] | None = None, **settings: Any) -> GhostTrainer:
+    """Self-play of one behavior around a :class:`Recorder`, with these settings of the block ``self_play``."""
+    return ghost_trainers(world, SelfPlaySettings(**settings), {"Agent": np.unique(world.team).tolist()}, fixed)[
+        "Agent"
+    ][1]

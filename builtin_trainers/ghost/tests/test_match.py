@@ -12,7 +12,7 @@ from table_game import Always, Table, odd_one_out
 
 from rlcore.contracts.environment import Actions, BehaviorSpec
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
-from rlcore.run.evaluation.episodes import Abandoned, PlayedEnvironment, play, shares
+from rlcore.run.evaluation.episodes import PlayedEnvironment, play, shares
 from rlcore_ghost import Match, RandomPolicy
 from rlcore_offline import SlotRecorder
 
@@ -207,12 +207,6 @@ def test_equal_seeds_play_equal_games() -> None:
         return measure(table, 40, one, other, seed=seed)
 
     assert games(1) == games(1) != games(2)
-
-
-def test_games_are_abandoned_when_a_stop_is_asked_for() -> None:
-    answers = iter([False, False, False, True])
-    with pytest.raises(Abandoned):
-        measure(Table(2, DUEL), 100, stop_requested=lambda: next(answers))
 
 
 # ---------------------------------------------------------------- the opponent random

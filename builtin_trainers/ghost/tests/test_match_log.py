@@ -122,32 +122,6 @@ def test_a_resumed_log_is_equal_to_one_that_never_stopped(stop):
     assert difference(logs[0].state_dict(), logs[1].state_dict()) is None
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda state: state.update(teams=3), "the match log has 3 teams, and the game 2"),
-        (lambda state: state.update(names=["a", "a"]), "'names' has a name twice"),
-        (lambda state: state.update(names=["a"]), "'players' has a number that is not from 0 to 0"),
-        (lambda state: state["rows"].update(count=np.full(2, 2**62)), "'count' has a number that is not from 0 to"),
-        (lambda state: state["rows"].update(count=np.full(2, -1)), "'count' has a number"),
-        (lambda state: state["rows"].update(known=np.full(2, 3, np.int32)), "'known' has a number that is not from 0"),
-        (
-            lambda state: state["rows"].update(ranks=np.full((2, 2), 2, np.int8)),
-            "'ranks' has a number that",
-        ),
-    ],
-)
-def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(change, message):
-    log = log_of("a", "b")
-    log.add(1, array([0, 1]), array([0, 1]))
-    log.add(2, array([1, 0]), array([0, 1]))
-    before, state = log.state_dict(), log.state_dict()
-    change(state)
-    with pytest.raises(RunStateError, match=message):
-        log.load_state_dict(state)
-    assert difference(log.state_dict(), before) is None
-
-
 def test_a_log_of_more_players_than_tables_hold_is_refused():
     log = log_of(*(f"bot {number}" for number in range(6001)))
     log.add(1, array([0, 1]), array([0, 1]))
@@ -170,11 +144,3 @@ def test_a_long_run_keeps_the_log_small_and_loses_no_match_of_any_version():
     matches = log.matches()
     assert counted(matches.names, attrs.asdict(matches)) == expected
     assert (np.diff(matches.step) >= 0).all() and matches.step[-1] == 5000
-
-
-def test_a_log_whose_rows_cannot_be_merged_grows():
-    log = log_of(max_rows=4)
-    for step in range(100):
-        index = log.player(f"Player@{step}")
-        log.add(step, array([index, 0]), array([0, 1]))
-    assert log.rows["count"].tolist() == [1] * 100

@@ -117,11 +117,6 @@ def test_a_wrong_block_is_refused_with_its_line(acme: Plugins, case: dict[str, s
         load(acme, case["opponents"])
 
 
-def test_a_settings_class_that_is_no_opponents_is_the_error_of_its_plugin(acme: Plugins) -> None:
-    with pytest.raises(PluginError, match=r"c\.yaml:6: .*opponent 'underived' of plugin 'acme' .*not of OpponentSetti"):
-        load(acme, "    underived: {}")
-
-
 def section(plugins: Plugins, text: str) -> Any:
     return load_config(parse_document(f"behaviors:\n  B:\n    league:\n{text}", "c.yaml"), plugins)
 
@@ -140,13 +135,6 @@ def test_a_section_of_a_plugin_has_blocks_of_opponents_too(acme: Plugins) -> Non
     for block, message in wrong.items():
         with pytest.raises(ConfigErrors, match=message):
             section(acme, f"      fixed_opponents:{block}\n")
-
-
-def test_a_plugin_that_is_named_in_full_is_loaded_without_autoload() -> None:
-    from rlcore.config.load import used_references
-
-    text = HEAD + "    acme-rl/tree: {}\n    deep: {type: acme-other/tree}\n    plain: {}\n"
-    assert used_references(parse_document(text, "c.yaml")) == ("acme-rl/tree", "acme-other/tree")
 
 
 # ---------------------------------------------------------------- creating them
@@ -179,12 +167,6 @@ def context(plugins: Plugins) -> RunContext:
 
 def create(plugins: Plugins, behavior: BehaviorSpec = BEHAVIOR, **blocks: OpponentSettings) -> Any:
     return create_opponents(blocks, behavior, context(plugins), ("evaluation", "opponents"))
-
-
-def test_opponents_of_a_block_are_created_by_name(acme: Plugins) -> None:
-    made = create(acme, random=OpponentSettings(), mine=TreeSettings(type="tree"))
-    assert isinstance(made["random"], RandomPolicy), "a built-in opponent needs no check"
-    assert made["mine"]._policy.settings == TreeSettings(type="tree")
 
 
 def test_an_error_begins_with_the_key(acme: Plugins) -> None:
@@ -227,9 +209,11 @@ def test_wrong_actions_of_a_plugin_name_it(
 
 
 def test_actions_become_the_types_of_actions(acme: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = create(acme, HYBRID, tree=TreeSettings())["tree"]
+    made = create(acme, HYBRID, random=OpponentSettings(), mine=TreeSettings(type="tree"))
+    assert isinstance(made["random"], RandomPolicy), "a built-in opponent needs no check"
+    assert made["mine"]._policy.settings == TreeSettings(type="tree")
     monkeypatch.setattr(Scripted, "answer", Actions(ONE.astype(np.float64), GOOD.astype(np.int32)))
-    actions = policy.act({"o": ONE})
+    actions = made["mine"].act({"o": ONE})
     assert actions.continuous.dtype == np.float32 and actions.discrete.dtype == np.int64
     assert np.array_equal(actions.discrete, GOOD)
 

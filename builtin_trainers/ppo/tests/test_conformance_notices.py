@@ -45,7 +45,7 @@ def counting(trainer: Any, own: Any, *arguments: Any, **keywords: Any) -> Any:
 
 
 def with_hooks(trainer: Any, update: Any) -> Any:
-    trainer.plugins_of_this_test.lesson_changed(None, 0, None)
+    trainer.plugins_of_this_test.notify("rlcore_lesson_changed", run=None, step=0, change=None)
     return update()
 
 

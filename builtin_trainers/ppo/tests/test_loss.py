@@ -226,17 +226,6 @@ def test_a_loss_that_is_not_said_to_be_a_mean_sees_whole_minibatches(
     assert set(seen) == {64}
 
 
-def test_schedules_change_the_tensors_that_a_captured_step_reads(make_trainer: MakeTrainer) -> None:
-    schedules = {"epsilon_schedule": "linear", "beta_schedule": "linear"}
-    trainer = make_trainer(
-        IdentityEnvironment(3, continuous=1), block={"max_steps": 1000}, epsilon=0.3, beta=0.1, **schedules
-    )
-    read = trainer.clip_range, trainer.entropy_weight
-    trainer.rollout_start = 500
-    assert trainer.schedules() == {"Policy/Epsilon": pytest.approx(0.2), "Policy/Beta": pytest.approx(0.05, abs=1e-4)}
-    assert [each.item() for each in read] == [pytest.approx(0.2), pytest.approx(0.05, abs=1e-4)]
-
-
 def make(make_trainer: MakeTrainer, space: str, device: str) -> PPOTrainer:
     """A trainer whose network, optimizer and coefficients are on ``device``."""
     trainer = make_trainer(IdentityEnvironment(3, **SPACES[space]), torch_settings={"fast_cpu": False}, beta=0.1)

@@ -138,21 +138,6 @@ def test_plain_gradient_descent_by_hand(make_trainer: MakeTrainer, plugins: Plug
         assert own.equal(p)
 
 
-def test_equal_seeds_give_equal_trainings_and_a_resumed_one_continues_bit_for_bit(
-    make_trainer: MakeTrainer, plugins: Plugins
-) -> None:
-    more = {"learning_rate_schedule": "squared", "learning_rate": 1e-2}
-    whole, twin, resumed = (made(make_trainer, plugins, **more) for _ in range(3))
-    for trainer in (whole, twin):
-        learn(trainer, TinyCorridor(2), 45)
-    assert_equal(whole.state_dict(), twin.state_dict())
-    resumed.load_state_dict(copied(whole.state_dict()))
-    for trainer in (whole, resumed):
-        learn(trainer, TinyCorridor(2), 45, seed=2)
-    assert_equal(whole.state_dict(), resumed.state_dict())
-    assert whole.state_dict()["optimizer"]["parameters"]["0"]["step"] > 2
-
-
 def test_another_optimizer_cannot_resume(make_trainer: MakeTrainer, plugins: Plugins) -> None:
     decayed, adam = (copied(made(make_trainer, plugins, kind).state_dict()) for kind in (DECAYING, None))
     place = "behavior 'Corridor': the checkpoint was saved with hyperparameters.optimizer.type"

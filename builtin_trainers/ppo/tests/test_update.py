@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import Actions, Run, TrainingDiverged
+from rlcore import Actions, Run
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.conformance.trainer import learn, play
 from rlcore_devkit.environments import (
@@ -102,6 +102,7 @@ def test_linear_schedules_follow_the_step_and_end_where_ml_agents_ends_them(make
     environment = identity_hybrid(8)
     linear = {"learning_rate_schedule": "linear", "learning_rate": 1e-3, "beta": 0.01, "epsilon": 0.3}
     trainer = make_trainer(environment, block={"max_steps": 1024}, **linear)
+    read = trainer.clip_range, trainer.entropy_weight  # the tensors that a recorded step reads
     updates = [(stats, trainer.optimizer.learning_rate) for _, _, stats in play(trainer, environment, 5 * 32) if stats]
     for k, (stats, learning_rate) in enumerate(updates):
         left = 1 - 256 * k / 1024  # at the step where the rollout began
@@ -109,7 +110,7 @@ def test_linear_schedules_follow_the_step_and_end_where_ml_agents_ends_them(make
         assert stats["Policy/Beta"] == pytest.approx(1e-5 + (0.01 - 1e-5) * left)
         assert stats["Policy/Epsilon"] == pytest.approx(0.1 + 0.2 * left)
         assert learning_rate == stats["Policy/Learning Rate"]
-    assert trainer.clip_range == pytest.approx(0.1) and trainer.entropy_weight == pytest.approx(1e-5)
+    assert [each.item() for each in read] == [pytest.approx(0.1), pytest.approx(1e-5)]
 
 
 def test_schedules_of_beta_and_epsilon_follow_that_of_the_learning_rate_unless_given() -> None:
@@ -196,15 +197,6 @@ def test_a_rollout_that_an_earlier_version_began_without_statistics_ends_without
     assert len(learn(resumed, environment, 16)) == 1
     np.testing.assert_allclose(losses[0][1].log_ratio.detach().numpy(), 0.0, atol=2e-5)
     assert resumed.model.inputs.normalizer is not None and resumed.model.inputs.normalizer.count == 256
-
-
-def test_a_loss_that_is_not_finite_ends_the_run_with_advice(make_trainer: MakeTrainer) -> None:
-    environment = identity_hybrid(8)
-    trainer = make_trainer(environment)
-    with torch.no_grad():
-        trainer.model.value_head.bias.fill_(float("nan"))
-    with pytest.raises(TrainingDiverged, match=r"'Identity'.* step 256 .*learning_rate"):
-        learn(trainer, environment, 32)
 
 
 def test_a_batch_larger_than_the_buffer_is_the_whole_rollout(make_trainer: MakeTrainer) -> None:

@@ -7,13 +7,11 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import pytest
-
 from rlcore import AgentBatch, Environment, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import as_state, first_batch
-from rlcore_devkit.environments import IdentityEnvironment, identity_hybrid
+from rlcore_devkit.environments import identity_hybrid
 from rlcore_sac.trainer import SACTrainer
 
 MakeTrainer = Callable[..., SACTrainer]
@@ -73,22 +71,3 @@ def test_a_resumed_trainer_goes_on_bit_for_bit_in_the_middle_of_episodes(make_tr
     again, _, _ = go_on(resumed, same_world, same_batch, AFTER)
     assert_equal(told, again)
     assert_equal(trainer.state_dict(), resumed.state_dict())
-
-
-# ---------------------------------------------------------------- without the buffer
-
-
-def test_without_the_buffer_learning_goes_on_later_and_without_a_backlog(
-    make_trainer: MakeTrainer, caplog: pytest.LogCaptureFixture
-) -> None:
-    environment = IdentityEnvironment(4, continuous=1)
-    trainer, world = make_trainer(environment, batch_size=40, buffer_init_steps=100), environment
-    first = first_batch(world)
-    trainer.begin(first)
-    _, taken, batch = go_on(trainer, world, first, 50)
-    assert taken == [0] * 25 + [4] * 25
-    resumed = make_trainer(environment, batch_size=40, buffer_init_steps=100)
-    resumed.load_state_dict(copied(trainer.state_dict()))
-    assert "the checkpoint has no replay buffer" in caplog.text
-    _, taken, _ = go_on(resumed, world, batch, 30)
-    assert taken == [0] * 10 + [4] * 20 and resumed.steps == 320

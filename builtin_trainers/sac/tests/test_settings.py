@@ -6,12 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 import yaml
 
-from rlcore import ConfigError, UnsupportedSpace, config_from_mapping, load_plugins
+from rlcore import ConfigError, config_from_mapping, load_plugins
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import identity_continuous, identity_hybrid
 from rlcore_sac.settings import SACSettings
@@ -46,21 +45,6 @@ def test_names_and_defaults_are_those_of_ml_agents() -> None:
     assert (settings.learning_rate, settings.learning_rate_schedule) == (3e-4, "constant")
     assert (settings.tau, settings.steps_per_update, settings.init_entcoef) == (0.005, 1.0, 1.0)
     assert settings.save_replay_buffer is False and settings.reward_signal_steps_per_update is None
-
-
-@pytest.mark.parametrize(("low", "high"), [(-1.0, np.inf), (-np.inf, 1.0), (-np.inf, np.inf)])
-def test_an_action_without_bounds_is_refused_with_its_part(make_trainer: MakeTrainer, low: float, high: float) -> None:
-    """SAC would explore such an action within [-1, 1] only."""
-    environment = identity_continuous(2)
-    [(name, behavior)] = environment.behaviors.items()
-    bounds = {"low": np.array([-1.0, low], np.float32), "high": np.array([1.0, high], np.float32)}
-    environment.behaviors = {name: attrs.evolve(behavior, **bounds)}
-    with pytest.raises(UnsupportedSpace) as refused:
-        make_trainer(environment)
-    assert str(refused.value) == (
-        f"behavior 'Identity': part 1 of the 2 continuous parts of an action has the bounds {low:g} and {high:g}, and "
-        "sac acts within bounds only; give the action space finite bounds, or choose trainer_type ppo"
-    )
 
 
 def test_the_mean_is_what_a_deterministic_policy_does_in_training(make_trainer: MakeTrainer) -> None:

@@ -185,10 +185,10 @@ from .records import StatsWriterSpec as StatsWriterSpec
 from .records import TrainerSpec as TrainerSpec
 from .records import check_target as check_target
 from .run.behaviors.behavior import EpisodeStatistics as EpisodeStatistics
+from .run.behaviors.checks import BatchCheck as BatchCheck
 from .run.behaviors.checks import outside_bounds as outside_bounds
 from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
 from .run.curricula.curricula import RunCurricula as RunCurricula
-from .run.curricula.parameters import EpisodesInOrder as EpisodesInOrder
 from .run.run import Run as Run
 from .run.saved.data import CheckpointData as CheckpointData
 from .run.saved.data import RunData as RunData
@@ -197,7 +197,6 @@ from .run.saved.data import find_run as find_run
 from .run.saved.data import read_checkpoint as read_checkpoint
 from .run.saved.data import read_run as read_run
 from .run.saved.export import export_policies as export_policies
-from .run.saved.pruning import held_checkpoints as held_checkpoints
 from .run.saved.pruning import pruning as pruning
 from .run.saved.run import PolicySource as PolicySource
 from .run.saved.run import SavedRun as SavedRun
@@ -243,6 +242,7 @@ from .storage.files.access import read_regular as read_regular
 from .storage.files.access import temporary_path as temporary_path
 from .storage.files.access import user_path as user_path
 from .storage.files.access import write_atomically as write_atomically
+from .storage.files.lock import is_locked as is_locked
 from .storage.files.lock import require_lock_file as require_lock_file
 from .storage.run_files import require_output as require_output
 

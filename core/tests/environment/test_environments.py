@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from rlcore.contracts.environment import Actions, Environment, SavesState
+from rlcore.contracts.environment import Actions, Environment
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import ConfigError
 from rlcore_devkit import ConstantReward, EnvironmentConformance, IdentityEnvironment, TinyCorridor, tiny_env
@@ -152,21 +152,3 @@ def test_a_corridor_refuses_a_length_it_does_not_have(length: float) -> None:
     message = f"environment_parameters.length: must be from 2 to 6, the corridor's cells, not {length:.0f}"
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         environment.reset(EpisodeSeeds(0), np.zeros(2, np.int64))
-
-
-@pytest.mark.parametrize(
-    ("environment", "message"),
-    [
-        (TinyCorridor(), "TinyCorridor has no such parameter; it has length, goal_reward; did you mean 'length'?"),
-        (ConstantReward(), "ConstantReward has no such parameter; it has none"),
-    ],
-)
-def test_an_unknown_parameter_is_told_with_the_nearest_and_all_there_are(environment: Any, message: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        environment.set_parameters({"lenght": np.ones(2)})
-    assert str(refused.value) == f"environment_parameters.lenght: environment {message}"
-
-
-def test_only_the_corridor_saves_its_state() -> None:
-    found = [isinstance(each, SavesState) for each in (tiny_env(), ConstantReward(), identity_discrete())]
-    assert found == [True, False, False]

@@ -39,7 +39,7 @@ def acme(installed_plugin: InstallPlugin) -> None:
 def test_commands_show_exporters_and_their_settings(run_rlcore: RunRlcore) -> None:
     assert "exporter:chip" in run_rlcore("plugins", "list", "--provides").stdout
     shown = run_rlcore("plugins", "info", "chip").stdout
-    assert "exporter chip: for chips" in shown and "ending .bin" in shown
+    assert "exporter chip: for chips" in shown and "suffix .bin" in shown
     assert "bits = 8  Bits of a weight." in shown and "checkpoints = False" in shown
     schema = json.loads(run_rlcore("schema").stdout)
     block, names = schema["properties"]["export"]["anyOf"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -166,6 +168,34 @@ def files(tmp_path: Path) -> Callable[..., Files]:
 def abandon() -> Callable[[Run], None]:
     """Leaves a run as a killed process would: nothing is saved, the operating system frees the lock."""
     return lambda run: run.directory.close()
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: no handler tidies up after it."""
+
+
+@pytest.fixture
+def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractContextManager[type[Killed]]]:
+    """``with killing(3, (Path, "rename"), ...) as killed``: after three of these calls, each raises ``killed``."""
+
+    @contextmanager
+    def kill(calls: int, *functions: tuple[Any, str]) -> Iterator[type[Killed]]:
+        made = itertools.count()
+
+        def dying(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any, **keywords: Any) -> Any:
+                if next(made) >= calls:
+                    raise Killed
+                return original(*arguments, **keywords)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for owner, name in functions:
+                patch.setattr(owner, name, dying(getattr(owner, name)))
+            yield Killed
+
+    return kill
 
 
 @pytest.fixture

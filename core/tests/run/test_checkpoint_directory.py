@@ -42,15 +42,6 @@ def steps(found: Iterable[Checkpoint]) -> list[int]:
     return [each.step for each in found]
 
 
-def test_bad_checkpoints_that_a_resume_passed_over_push_out_no_good_ones(tmp_path: Path, save_steps: SaveSteps) -> None:
-    save_steps(tmp_path, 1, 2, 3, 4)
-    for bad in ("3", "4"):
-        (tmp_path / bad / "state.json").unlink()
-    save_steps(tmp_path, 2)
-    assert steps(rotate(tmp_path, 2, 2, is_intact)[0]) == [1, 2]
-    assert steps(find_checkpoints(tmp_path)) == [1, 2, 3, 4], "until the run saves their steps again"
-
-
 def test_nothing_of_others_is_deleted_or_taken_for_a_checkpoint(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 1, 2, 3)
     (tmp_path / "2024").mkdir()

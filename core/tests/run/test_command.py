@@ -209,7 +209,12 @@ def test_acting_counts_the_steps_it_takes_and_is_stopped(
 ) -> None:
     config = write()
     assert run_rlcore("run", config).exit_code == 0
-    monkeypatch.setattr(Plugins, "summary_written", lambda *arguments: os.kill(os.getpid(), signal.SIGTERM))
+
+    def notify(plugins: Plugins, hook: str, **arguments: Any) -> None:
+        if hook == "rlcore_summary_written":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Plugins, "notify", notify)
     acted = run_rlcore("run", config, "--inference")
     assert acted.exit_code == 143
     assert acted.stdout.startswith("stopped after 50 steps; Agent mean reward ")

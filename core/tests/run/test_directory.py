@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore import hookimpl
+from rlcore import hookimpl, pruning
 from rlcore.errors import ConfigError, EnvironmentFailed, RunStateError
 from rlcore.run.run import Run
 from rlcore.storage.files.lock import is_locked
@@ -115,7 +115,7 @@ def test_nothing_without_the_mark_of_rlcore_is_replaced(
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "checkpoints/best", "run_logs", "metrics.jsonl", "Agent", "tables"])
-def test_no_link_leads_to_the_files_of_another_run(make_run: Any, files: Any, run_rlcore: RunRlcore, name: str) -> None:
+def test_no_link_leads_to_the_files_of_another_run(make_run: Any, files: Any, name: str) -> None:
     """Another run's checkpoints beyond ``keep_checkpoints`` were deleted, and its summaries appended to."""
     other = {"checkpoint_settings.run_id": "other", "evaluation": {"interval": 50, "episodes": 1}}
     for changes in (other, {"evaluation": other["evaluation"]}):
@@ -128,8 +128,8 @@ def test_no_link_leads_to_the_files_of_another_run(make_run: Any, files: Any, ru
     mine.symlink_to(files("other").path / name)
     with pytest.raises(RunStateError, match=rf"{name}: is a symbolic link, and a run writes and deletes only"):
         make_run(RESUME, keep_checkpoints=1, max_steps=400).train()
-    pruned = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
-    assert pruned.exit_code == 5 and f"{name}: is a symbolic link" in pruned.stderr
+    with pytest.raises(RunStateError, match=f"{name}: is a symbolic link"), pruning(files().path):
+        pass
     forced = make_run(FORCE, keep_checkpoints=1, max_steps=100)
     forced.plugins.register(Events(), "events")
     forced.train()
@@ -139,20 +139,18 @@ def test_no_link_leads_to_the_files_of_another_run(make_run: Any, files: Any, ru
 def test_checkpoints_behind_a_link_are_not_lost(make_run: Any, files: Any, tmp_path: Path) -> None:
     """A disk of its own for checkpoints, mounted or not."""
     make_run().train()
-    shutil.move(files().path / "checkpoints", tmp_path / "disk")
-    (files().path / "checkpoints").symlink_to(tmp_path / "disk")
-    before = sorted(str(path) for path in (tmp_path / "disk").rglob("*"))
-    shutil.move(tmp_path / "disk", tmp_path / "elsewhere")
-    with pytest.raises(RunStateError, match="this run has no checkpoint; train it first"):
-        make_run({"checkpoint_settings.inference": True}).train()
-    with pytest.raises(RunStateError, match="this run is over, and its checkpoints are gone"):
-        make_run().train()
-    (files().path / "result.json").unlink()
-    with pytest.raises(RunStateError, match="holds checkpoints, which rlcore did not write"):
-        make_run().train()
-    shutil.move(tmp_path / "elsewhere", tmp_path / "disk")
+    disk, checkpoints = tmp_path / "disk", files().path / "checkpoints"
+    shutil.move(checkpoints, disk)
+    checkpoints.symlink_to(tmp_path / "not mounted")
+    for gone, message in (("", "its checkpoints are gone"), ("result.json", "holds checkpoints, which rlcore did not")):
+        (files().path / gone).is_file() and (files().path / gone).unlink()
+        with pytest.raises(RunStateError, match=message):
+            make_run().train()
+    checkpoints.unlink()
+    checkpoints.symlink_to(disk)
+    before = sorted(str(path) for path in disk.rglob("*"))
     make_run(FORCE).train()
-    assert sorted(str(path) for path in (tmp_path / "disk").rglob("*")) == before
+    assert sorted(str(path) for path in disk.rglob("*")) == before
     assert (files("run.replaced").path / "checkpoints").is_symlink()
 
 
@@ -180,7 +178,7 @@ def test_a_run_copied_without_its_mark_is_resumed_and_marked(make_run: Any, file
 
 @pytest.mark.parametrize("place", ["checkpoints/80", "checkpoints/200", "checkpoints/best/100"])
 def test_a_run_with_a_checkpoint_of_a_newer_rlcore_is_neither_resumed_nor_replaced_nor_pruned(
-    make_run: Any, files: Any, place: str, run_rlcore: RunRlcore
+    make_run: Any, files: Any, place: str
 ) -> None:
     evaluated = {"evaluation": {"interval": 100, "episodes": 2}}
     make_run(evaluated, keep_checkpoints=0).train()
@@ -194,8 +192,8 @@ def test_a_run_with_a_checkpoint_of_a_newer_rlcore_is_neither_resumed_nor_replac
         with pytest.raises(RunStateError, match=rf"{place}: format version 9 is of a newer rlcore"):
             make_run(evaluated | option, max_steps=400).train()
     (files().path / "checkpoints/80/state.json").write_text('{"new": 1}')  # and of another shape
-    pruned = run_rlcore("checkpoints", "prune", files().path, "--keep", "1")
-    assert pruned.exit_code == 5 and f"{place}: format version 9 is of a newer rlcore" in pruned.stderr
+    with pytest.raises(RunStateError, match=f"{place}: format version 9 is of a newer rlcore"), pruning(files().path):
+        pass
     before["checkpoints/80/state.json"] = b'{"new": 1}'
     assert files().everything() == before
 
@@ -263,11 +261,6 @@ def test_the_name_of_a_behavior_cannot_leave_its_place(make_run: Any, files: Any
     with pytest.raises(EnvironmentFailed, match=r"'corridor': has a behavior whose name cannot be used: "):
         run.train()
     assert not files().path.exists() and list(tmp_path.rglob("x*")) == []
-
-
-def test_without_an_interval_a_run_has_several_checkpoints(make_run: Any, files: Any) -> None:
-    make_run(checkpoint_interval=None).train()
-    assert files().steps == [120, 140, 160, 180, 200]
 
 
 def test_two_that_start_at_once_share_no_directory(make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:

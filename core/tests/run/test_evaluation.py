@@ -133,16 +133,6 @@ def test_weights_after_training_are_equal_with_and_without_evaluation(
         np.testing.assert_equal(ours, theirs)
 
 
-def test_every_evaluation_plays_the_same_episodes(make_run: Any) -> None:
-    """Policies that do not change score the same, sampled actions and all."""
-    block = {"interval": 20, "episodes": 5, "deterministic": False}
-    run = make_run({**IDENTITY, "evaluation": block}, hyperparameters={"buffer_size": 10_000})
-    scores = {score for _, score in train(run)}
-    assert len(scores) == 1
-    other = make_run({**IDENTITY, "evaluation": block, "env_settings.seed": 6, "checkpoint_settings.run_id": "other"})
-    assert {score for _, score in train(other)} != scores
-
-
 class Watched:
     """Environments that are made and closed."""
 

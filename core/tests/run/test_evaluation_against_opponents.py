@@ -120,7 +120,7 @@ def test_a_checkpoint_of_another_run_plays_and_that_run_stays_as_it_is(make_run:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"path": "results/gone"}, "path: results/gone: is neither a run nor a checkpoint"),
+        ({"path": "results/gone"}, "path: results/gone: there is no policy to play against: "),
         ({"checkpoint": 7}, "checkpoint: .*there is no checkpoint '7'; there are 40, 80"),
         ({"behavior": "Agnet"}, "behavior: .* has no behavior 'Agnet'; it has Agent; did you mean 'Agent'"),
     ],

@@ -54,46 +54,42 @@ def test_what_is_wrong_with_the_block_is_told_at_its_own_line(
     assert refused.value.messages[0].startswith(told) and len(refused.value.messages) == 1
 
 
-@pytest.mark.parametrize(
-    ("key", "only_evaluations_have_it"),
-    [
-        ("environment.options", True),
-        ("environment.options.length", True),
-        ("environment.id", False),
-        ("environment.optional", False),
-        ("environment_parameters.length", True),
-        ("environment_parameters.goal_reward", False),
-        ("environment", False),
-        ("behaviors.Agent", False),
-        ("", False),
-    ],
-)
-def test_an_error_is_located_in_the_evaluation_block_if_only_this_block_has_the_value(
-    make_run: Any, key: str, only_evaluations_have_it: bool
-) -> None:
-    class Refuses:
-        """Refuses the environment of evaluations, which is the second one."""
+def test_an_error_is_located_in_the_evaluation_block_if_only_this_block_has_the_value(make_run: Any) -> None:
+    refused = {
+        "environment.options": True,
+        "environment.options.length": True,
+        "environment.id": False,
+        "environment.optional": False,
+        "environment_parameters.length": True,
+        "environment_parameters.goal_reward": False,
+        "environment": False,
+        "behaviors.Agent": False,
+        "": False,
+    }
 
-        environments = 0
+    class Refuses:
+        """Refuses the environments of evaluations, each for another key."""
+
+        keys = iter(refused)
 
         @hookimpl(tryfirst=True)
-        def rlcore_create_environment(self) -> None:
-            self.environments += 1
-            if self.environments == 2:
-                raise ConfigError("is wrong", key=tuple(filter(None, key.split("."))))
+        def rlcore_create_environment(self, run: Any) -> None:
+            if run.purpose == "evaluate":
+                raise ConfigError("is wrong", key=tuple(filter(None, next(self.keys).split("."))))
 
     stages = {"curriculum": {"type": "stages"}}
     run = make_run({
         "plugins.local": [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")],
         "environment_parameters": {"goal_reward": stages},
         "evaluation": {
-            "interval": 50,
+            "interval": None,
             "environment": {"options": {"length": 7}},
             "environment_parameters": {"goal_reward": stages, "length": stages},
         },
     })  # fmt: skip
     run.plugins.register(Refuses(), "refuses")
-    with pytest.raises(ConfigError) as caught:
-        run.start()
-    path = f"evaluation.{key}" if only_evaluations_have_it else key
-    assert str(caught.value) == (f"{path}: is wrong" if path else "is wrong")
+    for key, only_evaluations_have_it in refused.items():
+        with pytest.raises(ConfigError) as caught:
+            run.evaluate(2)
+        path = f"evaluation.{key}" if only_evaluations_have_it else key
+        assert str(caught.value) == (f"{path}: is wrong" if path else "is wrong")

@@ -85,14 +85,6 @@ def test_an_environment_that_raises_is_named(make_run: Any, files: Any, changes:
         check_what_is_left(files(), make_run)
 
 
-@pytest.mark.parametrize("what", ["reward", "group reward"])
-def test_evaluating_refuses_values_that_are_not_finite(make_run: Any, what: str) -> None:
-    run = make_run(faulty(f"NaN {what}", at=1))
-    with pytest.raises(NonFiniteError, match=f"behavior 'Agent': {what} of slot 1"):
-        run.evaluate(2)
-    run.close("interrupted")
-
-
 class Writer:
     """A statistics writer that knows whether it was closed."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -88,17 +89,6 @@ def test_a_run_that_fails_before_its_first_checkpoint_costs_no_old_run(
     assert [path.name for path in files().path.parent.iterdir()] == ["run"] and files().steps == [40, 60]
 
 
-def test_the_old_run_goes_with_the_first_checkpoint_of_the_new_one(make_run: Any, files: Any) -> None:
-    make_run().train()
-    run = make_run({**FORCE, "env_settings.seed": 6}, checkpoint_interval=80)
-    next(run)
-    assert files().steps == [] and files("run.replaced").steps
-    assert is_locked(files("run.replaced").path)
-    next(run)
-    assert files().steps == [80] and not files("run.replaced").path.exists()
-    run.close("interrupted")
-
-
 @pytest.mark.parametrize("steps", [0, 20])
 def test_a_run_that_is_stopped_before_a_regular_checkpoint_costs_no_old_run(
     make_run: Any, files: Any, steps: int, caplog: pytest.LogCaptureFixture
@@ -118,16 +108,6 @@ def test_a_run_that_is_stopped_before_a_regular_checkpoint_costs_no_old_run(
     assert files("run.replaced").everything() == before
     resumed.train()
     assert not files("run.replaced").path.exists()
-
-
-def test_a_replaced_run_that_was_resumed_is_not_deleted_any_more(make_run: Any, files: Any, abandon: Any) -> None:
-    make_run(max_steps=100).train()
-    run = make_run(FORCE)
-    run.start()
-    abandon(run)
-    make_run({**RESUME, "checkpoint_settings.run_id": "run.replaced"}).train()
-    make_run().train()
-    assert files("run.replaced").steps == [80, 100, 120, 160, 200]
 
 
 def test_a_start_that_takes_long_notices_that_its_directory_was_replaced(make_run: Any, files: Any) -> None:
@@ -158,23 +138,30 @@ def test_a_resume_that_cannot_start_changes_neither_result_nor_configuration(mak
         assert files().everything()[name] == before[name]
 
 
-@pytest.mark.parametrize("change", ["newer", "link"])
-def test_a_replaced_run_that_got_a_newer_checkpoint_or_was_moved_is_not_deleted(
-    make_run: Any, files: Any, tmp_path: Path, change: str
+@pytest.mark.parametrize("change", ["newer", "link", "another run", "resumed"])
+def test_a_replaced_run_is_deleted_only_as_it_was_where_it_was(
+    make_run: Any, files: Any, tmp_path: Path, abandon: Any, change: str
 ) -> None:
-    make_run().train()
+    make_run(max_steps=100).train()
     run = make_run(FORCE)
     run.start()
-    aside = files("run.replaced").path
+    place = files("run.replaced")
+    again = {"checkpoint_settings.run_id": "run.replaced"}
     if change == "newer":
-        manifest = aside / "checkpoints/200/manifest.json"
+        manifest = place.path / "checkpoints/100/manifest.json"
         manifest.write_text(manifest.read_text().replace('"format_version": 4', '"format_version": 9'))
+    elif change == "link":
+        place.path.rename(tmp_path / "moved")
+        place.path.symlink_to(tmp_path / "moved")
     else:
-        aside.rename(tmp_path / "moved")
-        aside.symlink_to(tmp_path / "moved")
-    before = files("run.replaced").everything()
+        abandon(run)
+        if change == "another run":
+            shutil.rmtree(place.path)
+        make_run(again if change == "another run" else {**RESUME, **again}).train()
+        run = make_run(FORCE)
+    before = place.everything()
     run.train()
-    assert files("run.replaced").everything() == before and len(before) > 10
+    assert place.everything() == before and len(before) > 10
 
 
 def test_a_name_that_a_user_gave_is_not_taken(make_run: Any, files: Any) -> None:
@@ -183,43 +170,41 @@ def test_a_name_that_a_user_gave_is_not_taken(make_run: Any, files: Any) -> None
     before = files("run.replaced").everything()
     run = make_run(FORCE)
     run.start()
-    assert files("run.replaced-2").steps
-    run.train()
+    assert files("run.replaced-2").steps and is_locked(files("run.replaced-2").path)
+    next(run)
+    assert files().steps == [40], "deleted with the first checkpoint"
     assert files("run.replaced").everything() == before and not files("run.replaced-2").path.exists()
-
-
-def test_only_the_run_that_was_moved_there_is_deleted(make_run: Any, files: Any, abandon: Any) -> None:
-    """Meanwhile another run was given the name."""
-    make_run().train()
-    run = make_run(FORCE)
-    run.start()
-    abandon(run)
-    shutil.rmtree(files("run.replaced").path)
-    make_run({"checkpoint_settings.run_id": "run.replaced"}).train()
-    before = files("run.replaced").everything()
-    make_run(FORCE).train()
-    assert files("run.replaced").everything() == before
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL: nothing is tidied up after it."""
+    run.close("interrupted")
 
 
 # What is renamed, made and written from the moment the old run is moved to the new one's first regular checkpoint.
 CALLS = [(Path, "rename"), (Path, "mkdir"), (Path, "replace"), (Path, "unlink"), (Path, "rmdir"), (shutil, "rmtree")]
 
 
+@pytest.fixture
+def undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that dies closes as a process that is gone: the operating system frees its locks."""
+
+    def die(self: RunDirectory, files: Any = ()) -> None:
+        if sys.exception() is None:
+            return close(self, files)
+        self._lock.release()
+        return self._replaced.release()
+
+    close = RunDirectory.close
+    monkeypatch.setattr(RunDirectory, "close", die)
+
+
 @pytest.mark.parametrize("calls", range(0, 60, 4))
 def test_a_forced_run_killed_at_any_change_of_the_disk_leaves_the_old_run_or_a_checkpoint(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, calls: int
+    make_run: Any, files: Any, killing: Any, undone: None, calls: int
 ) -> None:
     make_run().train()
     before = files().everything()
-    with monkeypatch.context() as patch:
-        kill_after(patch, calls)
+    with killing(calls, *CALLS) as killed:
         try:
             make_run({**FORCE, "env_settings.seed": 6}, max_steps=60).train()
-        except Killed:
+        except killed:
             pass
         else:
             assert calls > 30
@@ -246,38 +231,12 @@ def holds(path: Path, everything: dict[str, bytes]) -> bool:
 
 @pytest.mark.parametrize("changes", [{}, FORCE])
 def test_a_kill_during_the_first_write_leaves_the_name_free(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, changes: Any
+    make_run: Any, files: Any, killing: Any, undone: None, changes: Any
 ) -> None:
-    with monkeypatch.context() as patch:
-        kill_after(patch, 1)
-        with pytest.raises(Killed):
-            make_run(changes).train()
+    with killing(1, *CALLS) as killed, pytest.raises(killed):
+        make_run(changes).train()
     make_run(changes).train()
     assert files().result["outcome"] == "done" and not list(files().path.glob(".rlcore-tmp*"))
-
-
-def kill_after(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
-    """Any change of the disk raises after that many, and closing does nothing, as if the process were gone."""
-    left = calls
-
-    def killing(original: Any) -> Any:
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise Killed
-            return original(*arguments, **keywords)
-
-        return call
-
-    for owner, name in CALLS:
-        monkeypatch.setattr(owner, name, killing(getattr(owner, name)))
-
-    def die(self: RunDirectory, files: Any = ()) -> None:
-        self._lock.release()
-        self._replaced.release()
-
-    monkeypatch.setattr(RunDirectory, "close", die)
 
 
 @pytest.mark.parametrize("name", ["../victim", "victim", "", "a/b", "/tmp/victim"])

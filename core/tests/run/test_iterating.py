@@ -13,7 +13,6 @@ from rich.progress import Progress
 from rlcore.cli.progress import _follow
 from rlcore.contracts.results import BehaviorResult
 from rlcore.run.run import Run
-from rlcore.storage.checkpoint import load_checkpoint
 
 IDENTITY: dict[str, Any] = {"environment.type": "identity"}  # every episode has eight steps; it cannot save itself
 RESUME = {"checkpoint_settings.resume": True}
@@ -236,17 +235,6 @@ def test_the_current_score_stops_the_run_never_the_best(make_run: Any, script: A
     run = make_run({"evaluation": {"interval": 50, "stop_at": 5.0}, **RESUME})
     found = [(epoch.evaluation.score, epoch.best_score) for epoch in run if epoch.evaluation]
     assert found == [(3.0, 9.0), (6.0, 9.0)] and run.steps == 150
-
-
-def test_the_best_model_is_always_the_one_that_was_scored(make_run: Any, files: Any, script: Any) -> None:
-    """The saved weights are those that played, not older or newer ones, also if the run stops there."""
-    played = script(1.0, 2.0, 3.0)
-    run = make_run({"evaluation": {"interval": 30, "stop_at": 3.0}})
-    run.train()
-    assert run.steps == 90 == run.scores.best_step
-    _, second, third = (policies["Agent"].trainer.weights for policies in played)
-    saved = load_checkpoint(files().path / "checkpoints" / "best" / "90")
-    assert np.array_equal(saved["Agent"]["model"]["weights"], third) and not np.array_equal(second, third)
 
 
 def test_an_epoch_tells_its_own_evaluation_and_the_best_of_all(make_run: Any, script: Any) -> None:

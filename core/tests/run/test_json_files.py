@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.cli.terminal import printable
 from rlcore.plugins.core import keep_until
-from rlcore.storage.files.access import DamagedFile, is_file_name, parse_json, read_object, read_tail
+from rlcore.storage.files.access import DamagedFile, is_file_name, parse_json, read_object
 
 
 def test_what_is_no_object_of_json_is_damaged_and_named(tmp_path: Path) -> None:
@@ -28,11 +28,9 @@ def test_what_is_no_object_of_json_is_damaged_and_named(tmp_path: Path) -> None:
             read_object(tmp_path / "file.json")
 
 
-def test_json_keeps_its_values_and_the_tail_of_a_file_is_its_last_bytes(tmp_path: Path) -> None:
+def test_json_keeps_its_values() -> None:
     assert parse_json('{"a": [1, null, "\u00e9", {"b": 2.5}]}') == {"a": [1, None, "\u00e9", {"b": 2.5}]}
     assert isinstance(parse_json("[" * 100 + "]" * 100), list)
-    (tmp_path / "file").write_bytes(b"abcdef")
-    assert (read_tail(tmp_path / "file", 2), read_tail(tmp_path / "file", 9)) == (b"ef", b"abcdef")
 
 
 def test_what_is_no_regular_file_or_too_large_is_refused_without_waiting(tmp_path: Path) -> None:

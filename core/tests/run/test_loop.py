@@ -166,7 +166,7 @@ def test_checkpoints_so_frequent_that_no_episode_ends_are_warned_of_once(
     assert len(warnings) == len(case["advice"]) and set(case.get("saved", ())) <= set(files().steps)
     for warning, advice in zip(warnings, case["advice"], strict=True):
         assert run.results()["Agent"].mean_reward is None
-        assert warning.startswith("behavior 'Agent': no episode ended between two checkpoints") and advice in warning
+        assert warning.startswith("behavior 'Agent': no episode ended in the last ") and advice in warning
 
 
 def test_a_run_that_is_stopped_or_resumed_just_after_a_checkpoint_is_not_warned_of(make_run: Any, caplog: Any) -> None:

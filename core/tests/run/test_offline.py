@@ -135,7 +135,7 @@ def test_a_run_does_not_change_between_recorded_data_and_an_environment(
     configure: Any, make_run: Any, offline: Any
 ) -> None:
     make_run(max_steps=40).train()
-    with pytest.raises(RunStateError, match="learned in an environment, this configuration learns from recorded data"):
+    with pytest.raises(RunStateError, match=r"environment.num_envs.: the checkpoint has 2, this configuration none"):
         Run(offline({"checkpoint_settings.resume": True})).train()
 
 
@@ -177,12 +177,10 @@ def test_an_environment_that_does_not_fit_the_recorded_behavior_is_refused_befor
 
 
 def test_other_actions_than_the_recorded_ones_are_refused(offline: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    continuous = {"continuous": 1, "low": np.zeros(1), "high": np.ones(1)}
     for change, told in (
-        ({"discrete": (3,)}, r"discrete actions are \(2,\) instead of \(3,\), which the policy learned"),
-        (
-            {"continuous": 1, "low": np.zeros(1), "high": np.ones(1)},
-            "continuous actions are 0 instead of 1, which the policy learned",
-        ),
+        ({"discrete": (3,)}, r"discrete actions are \(2,\)"),
+        (continuous, "continuous actions are 0"),
     ):
         spec = attrs.evolve(CORRIDOR, **change)
         monkeypatch.setattr(RunContext, "recorded_behavior", lambda *_, spec=spec: spec)

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from rlcore.errors import RlcoreError
+from rlcore import Checkpoint, RunStateError
 from rlcore.storage.checkpoint import FORMAT_VERSION, READ_VERSIONS
-from rlcore_devkit.fixtures import RunRlcore
 
 DATA = Path(__file__).parent / "data"
 STORED = {int(path.parent.name.removeprefix("format-")): path for path in DATA.glob("format-*/*") if path.is_dir()}
@@ -32,15 +31,14 @@ def test_every_earlier_version_has_a_stored_checkpoint() -> None:
 
 
 def test_a_stored_checkpoint_is_complete_and_is_resumed_exactly(
-    make_run: Any, files: Any, run_rlcore: RunRlcore, caplog: pytest.LogCaptureFixture
+    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Such a checkpoint has versions instead of a fingerprint, and no promise. The libraries may be others by now."""
     stored = placed(files)
     state = json.loads((stored / "state.json").read_text())
     assert state["run"].keys() >= {"versions", "environment", "behaviors"} and "fingerprint" not in state["run"]
-    assert run_rlcore("checkpoints", "verify", files().path).exit_code == 0
-    (listed,) = json.loads(run_rlcore("checkpoints", "list", files().path, "--json").stdout)["checkpoints"]
-    assert listed["resume"] is None and listed["format_version"] == OLD
+    listed = Checkpoint(160, stored)
+    assert listed.problems() == []
     make_run({"checkpoint_settings.run_id": "whole"}).train()
     assert files("whole").checkpoint(160)["state.json"]["Agent"] == state["Agent"]
     caplog.clear()
@@ -55,29 +53,13 @@ def test_a_stored_checkpoint_is_complete_and_is_resumed_exactly(
 
 @pytest.mark.parametrize("version", sorted(set(STORED) - set(READ_VERSIONS)))
 def test_a_stored_checkpoint_of_a_version_that_is_not_read_is_refused_with_the_cause(
-    make_run: Any, files: Any, run_rlcore: RunRlcore, version: int
+    make_run: Any, files: Any, version: int
 ) -> None:
     """Each was written by the rlcore of its time."""
-    placed(files, version)
-    cause = rf"format version {version}, this rlcore reads 3 to {FORMAT_VERSION}; use the rlcore release that wrote it"
-    refused(make_run, files, RESUME, {}, cause)
-    verified = run_rlcore("checkpoints", "verify", files().path)
-    assert verified.exit_code == 5 and f"format version {version}, this rlcore reads" in verified.stdout
-    (listed,) = json.loads(run_rlcore("checkpoints", "list", files().path, "--json").stdout)["checkpoints"]
-    assert listed["format_version"] == version
-
-
-def test_a_newer_version_and_a_trainer_that_is_gone_are_refused(make_run: Any, files: Any) -> None:
-    manifest = placed(files) / "manifest.json"
-    written = manifest.read_text()
-    manifest.write_text(json.dumps({**json.loads(written), "format_version": FORMAT_VERSION + 1}))
-    refused(make_run, files, RESUME, {}, f"is of a newer rlcore; this one reads {FORMAT_VERSION}; upgrade rlcore")
-    manifest.write_text(written)
-    refused(make_run, files, RESUME, {"trainer_type": "gone"}, "'gone'")
-
-
-def refused(make_run: Any, files: Any, changes: Any, behavior: Any, cause: str) -> None:
-    before = {name: content for name, content in files().everything().items() if name != ".lock"}
-    with pytest.raises(RlcoreError, match=cause):
-        make_run(changes, **behavior).start()
-    assert {name: content for name, content in files().everything().items() if name != ".lock"} == before
+    listed = Checkpoint(int(STORED[version].name), placed(files, version))
+    before = files().everything()
+    cause = f"format version {version}, this rlcore reads 3 to {FORMAT_VERSION}; use the rlcore release that wrote it"
+    with pytest.raises(RunStateError, match=cause):
+        make_run(RESUME).start()
+    assert files().everything() == before | {".lock": b""}
+    assert cause in listed.problems()[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import yaml
 
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.storage import replaced_runs
 from rlcore.storage.replaced_runs import ReplacedRuns
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -83,33 +83,18 @@ def test_a_run_that_cannot_be_moved_aside_or_does_not_start_is_given_back(
 
 @pytest.mark.parametrize("at", range(4))
 def test_a_process_that_is_killed_while_it_moves_the_run_aside_loses_nothing(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, abandon: Any, at: int
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, killing: Any, abandon: Any, at: int
 ) -> None:
     """The copies of checkpoints, their directory, the mark, and the move itself."""
     make_run(**ALL).train()
     whole = {step: files().checkpoint(step) for step in files().steps}
 
-    class Killed(BaseException):
-        pass
-
-    calls = iter(range(100))
-
-    def maybe(function: Any) -> Any:
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            if next(calls) == at:
-                raise Killed
-            return function(*arguments, **keywords)
-
-        return call
-
     run = make_run(back_to(80), **ALL)
-    with monkeypatch.context() as patch:
-        patch.setattr("rlcore.storage.replaced_runs._share", maybe(lambda *_: None))
-        patch.setattr("rlcore.storage.replaced_runs.shutil.copy2", maybe(os.link))
-        patch.setattr(ReplacedRuns, "move_back", lambda *_: None)
-        patch.setattr(type(run.directory), "_undo", lambda *_: None)
-        with pytest.raises(Killed):
-            run.start()
+    monkeypatch.setattr(ReplacedRuns, "move_back", lambda *_: None)
+    monkeypatch.setattr(type(run.directory), "_undo", lambda *_: None)
+    with killing(at, (replaced_runs, "_share"), (replaced_runs.shutil, "copy2")) as killed, pytest.raises(killed):
+        run.start()
+    monkeypatch.undo()
     abandon(run)
     assert {step: files("run.replaced").checkpoint(step) for step in files("run.replaced").steps} == whole
     assert files().steps == []
@@ -130,31 +115,23 @@ def test_the_best_evaluation_names_a_checkpoint_and_later_policies_stay(make_run
     assert files().best == [80] and files().result["evaluation"]["best_step"] == 80
 
 
-def test_best_without_a_checkpoint_of_its_step_says_what_can_be_done(make_run: Any, files: Any, script: Any) -> None:
-    script(9, 1, 2, 3)
-    make_run({"evaluation": {"interval": 60, "episodes": 1}}, **ALL).train()
-    before = files().everything()
-    with pytest.raises(
-        RunStateError, match=r"has weights only; .*init_path, or resume from one of 40, 80, 120"
-    ) as caught:
-        make_run(back_to("best"), **ALL).start()
-    assert str(files().path / "checkpoints" / "best" / "60") in str(caught.value)
-    assert files().everything() == before
-
-
-def test_a_checkpoint_that_is_not_there_is_refused(make_run: Any, files: Any) -> None:
+def test_a_checkpoint_that_is_not_there_is_refused(make_run: Any, files: Any, script: Any) -> None:
     make_run(**ALL).train()
     before = files().everything()
     for name, message in (
-        (70, "there is no checkpoint '70'; there are 40, 80, 120, 160, 200"),
+        (70, "there is no checkpoint '70' to resume from; there are 40, 80, 120, 160, 200"),
         ("last", "there is no checkpoint 'last'"),
-        ("best", "no checkpoint of a best evaluation"),
+        ("best", "there is no checkpoint 'best' to resume from"),
     ):
         with pytest.raises(RunStateError, match=message):
             make_run(back_to(name), **ALL).start()
     with pytest.raises(ConfigError, match="add --resume or --inference"):
         make_run({"checkpoint_settings.checkpoint": "80"}, **ALL).start()
     assert files().everything() == before
+    script(9, 1, 2, 3)
+    make_run({"evaluation": {"interval": 60, "episodes": 1}, "checkpoint_settings.force": True}, **ALL).train()
+    with pytest.raises(RunStateError, match=r"best/60 has weights only, .*init_path of a new run; there are 40, 80"):
+        make_run(back_to("best"), **ALL).start()
 
 
 def test_the_command_and_inference_take_a_checkpoint_too(

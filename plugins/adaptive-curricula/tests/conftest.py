@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 import pytest
+from crowds import ended_episodes
 
 from rlcore import Curriculum, EndedEpisodes, EpisodeUniforms, derive_generator
 
@@ -27,14 +28,6 @@ def what_ends(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
     """Return environments [K], and a number for every environment [N]."""
     generator = derive_generator(seed, "what ends", step)
     return (generator.random(NUM_ENVS) < 0.4).nonzero()[0], generator.random(NUM_ENVS)
-
-
-def ended_episodes(rows: Any, returns: Any, numbers: Any, settled: int, draw_id: Any, **more: Any) -> EndedEpisodes:
-    """Episodes of the environments ``rows`` [K] that ended in one step, of a length of 1 and without group rewards."""
-    others = {"values": np.zeros(draw_id.shape), "group_returns": np.zeros(len(rows)), "behavior": BEHAVIOR, **more}
-    lengths = np.array(others.pop("lengths", np.ones(len(rows))), np.int64)
-    told = {"numbers": numbers, "settled": settled, "returns": returns, "draw_id": draw_id}
-    return EndedEpisodes(slots=rows, env_index=rows, lengths=lengths, **told, **others)
 
 
 @attrs.define
@@ -129,7 +122,6 @@ class Simulation:
     """The contents of this file, for tests that cannot import it."""
 
     run: RunAsTold = attrs.field(factory=RunAsTold)
-    ended_episodes: Callable[..., EndedEpisodes] = ended_episodes
     loop: Callable[..., Loop] = Loop
     plain_loop: Callable[..., list[Begun]] = plain_loop
     uniform_of: Callable[..., list[float]] = uniform_of

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import RunStateError
-from rlcore_adaptive_curricula.adr import AutomaticDomainRandomization, make_curriculum
+from rlcore_adaptive_curricula.adr import AutomaticDomainRandomization
 from rlcore_adaptive_curricula.adr_settings import AdrSettings
 
 Block = dict[str, Any]
@@ -27,7 +27,9 @@ def adr(simulation: Any) -> Callable[..., AutomaticDomainRandomization]:
     """Create the curriculum of parameters: ``adr(length=LENGTH, start=START)``."""
 
     def make(**blocks: Block) -> AutomaticDomainRandomization:
-        return make_curriculum({name: AdrSettings(**block) for name, block in blocks.items()}, simulation.run)
+        return AutomaticDomainRandomization(
+            {name: AdrSettings(**block) for name, block in blocks.items()}, simulation.run
+        )
 
     return make
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from rlcore import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, IS_TRAINING, ConfigError, Curriculum, StatSummary
-from rlcore_adaptive_curricula import adr, learning_progress, prioritized_levels
+from rlcore_adaptive_curricula.adr import AutomaticDomainRandomization
 from rlcore_adaptive_curricula.adr_settings import AdrSettings
+from rlcore_adaptive_curricula.learning_progress import LearningProgress
 from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
+from rlcore_adaptive_curricula.prioritized_levels import PrioritizedLevels
 from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 
 Make = Callable[..., Curriculum]
@@ -19,17 +21,17 @@ UPDATE = "Losses/Policy Loss"
 
 ADR = {"initial": 0.5, "limits": (0.0, 1.0), "step": 0.1, "lower_threshold": 0.2, "upper_threshold": 0.8}
 KINDS: list[tuple[Any, Any, dict[str, Any]]] = [
-    (adr, AdrSettings, ADR),
-    (learning_progress, LearningProgressSettings, {"limits": (0.0, 1.0)}),
-    (prioritized_levels, PrioritizedLevelsSettings, {"levels": 9}),
+    (AutomaticDomainRandomization, AdrSettings, ADR),
+    (LearningProgress, LearningProgressSettings, {"limits": (0.0, 1.0)}),
+    (PrioritizedLevels, PrioritizedLevelsSettings, {"levels": 9}),
 ]
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind[1].__name__)
 def make(request: pytest.FixtureRequest, simulation: Any) -> Make:
     """Create the curriculum of a parameter ``length`` with these settings: ``make(behavior="Walker")``."""
-    module, settings, defaults = request.param
-    return lambda **changes: module.make_curriculum({"length": settings(**defaults, **changes)}, simulation.run)
+    kind, settings, defaults = request.param
+    return lambda **changes: kind({"length": settings(**defaults, **changes)}, simulation.run)
 
 
 def told(*tags: str) -> dict[str, StatSummary]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import RunStateError
-from rlcore_adaptive_curricula.learning_progress import LearningProgress, make_curriculum
+from rlcore_adaptive_curricula.learning_progress import LearningProgress
 from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
 
 Block = dict[str, Any]
@@ -25,7 +25,7 @@ def made(simulation: Any) -> Callable[..., LearningProgress]:
     """Create the curriculum of parameters: ``made(width=WIDTH)``."""
 
     def make(**blocks: Block) -> LearningProgress:
-        return make_curriculum({n: LearningProgressSettings(**block) for n, block in blocks.items()}, simulation.run)
+        return LearningProgress({n: LearningProgressSettings(**block) for n, block in blocks.items()}, simulation.run)
 
     return make
 

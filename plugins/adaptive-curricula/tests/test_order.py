@@ -8,60 +8,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crowds import NUM_ENVS, Crowd
 
 from rlcore import Curriculum, load_checkpoint, save_checkpoint
 from rlcore_adaptive_curricula import adr, learning_progress
 from rlcore_adaptive_curricula.adr_settings import AdrSettings
 from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
 
-NUM_ENVS = 256
 ADR: dict[str, Any] = {
     "initial": 0.5, "limits": (0.0, 1.0), "step": 0.05, "lower_threshold": 0.3, "upper_threshold": 0.8, "episodes": 20,
 }  # fmt: skip
 
 
-class Crowd:
-    """Environments that start together: a success takes 15 to 30 steps and returns 1, a failure takes 500."""
-
-    def __init__(self, simulation: Any, curriculum: Curriculum, success_rate: float, seed: int) -> None:
-        self.curriculum, self.success_rate, self.ended_episodes = curriculum, success_rate, simulation.ended_episodes
-        self.random = np.random.default_rng(seed)
-        self.env_index = np.arange(NUM_ENVS)
-        self.episodes, self.numbers, self.begun = np.zeros(NUM_ENVS, np.int64), self.env_index.copy(), NUM_ENVS
-        self.draw_id = curriculum.draw(self.env_index, self.episodes).draw_id
-        self.next_draw_id = curriculum.draw(self.env_index, self.episodes + 1).draw_id
-        self.success, self.left = self._begin(NUM_ENVS)
-
-    def _begin(self, count: int) -> tuple[Any, Any]:
-        success = self.random.random(count) < self.success_rate
-        return success, np.where(success, self.random.integers(15, 31, count), 500)
-
-    def play(self, steps: int) -> None:
-        for _ in range(steps):
-            self.left -= 1
-            rows = np.flatnonzero(self.left == 0)
-            if rows.size:
-                self._end(rows)
-
-    def _end(self, rows: Any) -> None:
-        told = self.numbers[rows]
-        self.numbers[rows] = np.arange(self.begun, self.begun + rows.size)
-        self.begun += rows.size
-        returns, settled = self.success[rows].astype(float), int(self.numbers.min())
-        self.curriculum.episodes_ended(self.ended_episodes(rows, returns, told, settled, self.draw_id[rows]))
-        self.episodes[rows] += 1
-        self.draw_id[rows] = self.next_draw_id[rows]
-        self.success[rows], self.left[rows] = self._begin(rows.size)
-        env_index = self.env_index if self.curriculum.advance({"Walker": 0}).redraw else rows
-        self.next_draw_id[env_index] = self.curriculum.draw(env_index, self.episodes[env_index] + 1).draw_id
-
-
 def ranges(run: Any, **blocks: Mapping[str, Any]) -> adr.AutomaticDomainRandomization:
-    return adr.make_curriculum({name: AdrSettings(**(ADR | block)) for name, block in blocks.items()}, run)
+    return adr.AutomaticDomainRandomization({name: AdrSettings(**(ADR | block)) for name, block in blocks.items()}, run)
 
 
 def regions(run: Any) -> learning_progress.LearningProgress:
-    return learning_progress.make_curriculum({"length": LearningProgressSettings(limits=(0.0, 1.0), bins=2)}, run)
+    return learning_progress.LearningProgress({"length": LearningProgressSettings(limits=(0.0, 1.0), bins=2)}, run)
 
 
 @pytest.fixture
@@ -71,21 +35,21 @@ def run(simulation: Any) -> Any:
 
 @pytest.mark.parametrize(("success_rate", "episodes", "moved"), [(0.4, 20, 0), (0.6, 50, 0), (0.95, 20, 4)])
 def test_a_range_widens_by_mastery_and_not_by_the_order_of_ends(
-    simulation: Any, run: Any, success_rate: float, episodes: int, moved: int
+    run: Any, success_rate: float, episodes: int, moved: int
 ) -> None:
     """At 0.4, 16 of 20 episodes succeed with probability 0.0003; at 0.6, 40 of 50 with probability 0.002."""
     for seed in range(3):
         curriculum = ranges(run, a={"episodes": episodes}, b={"episodes": episodes})
-        Crowd(simulation, curriculum, success_rate, seed).play(1100)
+        Crowd(curriculum, success_rate, seed).play(1100)
         assert sum(bound.steps > 0 for pair in curriculum.bounds for bound in pair) == moved
 
 
-def test_failures_that_end_together_are_not_progress(simulation: Any, run: Any) -> None:
+def test_failures_that_end_together_are_not_progress(run: Any) -> None:
     """For two groups of 20 episodes with 50% success, the means differ by 0.125 on average."""
     found = []
     for seed in range(5):
         curriculum = regions(run)
-        crowd = Crowd(simulation, curriculum, 0.5, seed)
+        crowd = Crowd(curriculum, 0.5, seed)
         crowd.play(500)
         for _ in range(2):
             crowd.play(500)
@@ -109,11 +73,11 @@ def test_each_behaviors_episodes_are_in_an_order_of_their_own(simulation: Any, t
 
 
 @pytest.mark.parametrize("kind", ["adr", "learning_progress"])
-def test_episodes_whose_turn_has_not_come_are_saved(simulation: Any, run: Any, tmp_path: Any, kind: str) -> None:
+def test_episodes_whose_turn_has_not_come_are_saved(run: Any, tmp_path: Any, kind: str) -> None:
     def make() -> Curriculum:
         return ranges(run, a={}, b={}) if kind == "adr" else regions(run)
 
-    crowd = Crowd(simulation, make(), 0.9, seed=1)
+    crowd = Crowd(make(), 0.9, seed=1)
     crowd.play(300)
     state = crowd.curriculum.state_dict()
     assert sum(len(order["numbers"]) for order in state["order"].values()) > 100, "nothing is waiting"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import RunStateError
-from rlcore_adaptive_curricula.prioritized_levels import PrioritizedLevels, make_curriculum
+from rlcore_adaptive_curricula.prioritized_levels import PrioritizedLevels
 from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 
 Block = dict[str, Any]
@@ -24,7 +24,7 @@ def made(simulation: Any) -> Callable[..., PrioritizedLevels]:
     """Create the curriculum of parameters: ``made(seed=SEEDS)``."""
 
     def make(**blocks: Block) -> PrioritizedLevels:
-        return make_curriculum({n: PrioritizedLevelsSettings(**block) for n, block in blocks.items()}, simulation.run)
+        return PrioritizedLevels({n: PrioritizedLevelsSettings(**block) for n, block in blocks.items()}, simulation.run)
 
     return make
 

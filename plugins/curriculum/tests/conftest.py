@@ -28,7 +28,7 @@ from rlcore import (
     save_checkpoint,
 )
 from rlcore.config.reading import parse_document
-from rlcore_curriculum.lessons import Lessons, make_curriculum
+from rlcore_curriculum.lessons import Lessons
 from rlcore_devkit.fixtures import installed_plugin
 
 __all__ = ["installed_plugin"]
@@ -79,7 +79,7 @@ def make(plugins: Plugins, load: Load) -> Make:
     def make_from(text: str, seed: int = 7, num_envs: int = 4) -> Lessons:
         config = load(text)
         blocks = {name: parameter.curriculum for name, parameter in config.environment_parameters.items()}
-        return make_curriculum(blocks, RunContext(config, plugins, Path(), seed, num_envs))
+        return Lessons(blocks, RunContext(config, plugins, Path(), seed, num_envs))
 
     return make_from
 

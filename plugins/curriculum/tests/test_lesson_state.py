@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from rlcore import NO_CHANGES, Changes, ConfigError, LessonChange, RunStateError
 
+DATA = yaml.safe_load((Path(__file__).parent / "data/lesson_states.yaml").read_text(encoding="utf-8"))
 CRITERION = "{behavior: B, threshold: 1, min_lesson_length: 2, signal_smoothing: false}"
 TEXT = f"""
 environment_parameters:
@@ -144,27 +147,12 @@ def test_what_a_status_does_not_say_stays_at_the_beginning(make: Any, sections: 
     assert [section["lesson_num"] for section in lessons.status().values()] == [0, 0]
 
 
-BEYOND = "counted from 0, and its curriculum has"
-FEW = "give it at least as many lessons as in the status"
-
-
-@pytest.mark.parametrize(
-    ("sections", "message"),
-    [
-        ({"length": {"lesson_num": 3}}, f"'length': it is in lesson number 3, {BEYOND} 3 of them; {FEW}"),
-        (
-            {"length": {"lesson_num": 1}, "gravity": {"lesson_num": 1}},
-            f"'gravity': it is in lesson number 1, {BEYOND} 1 of them; {FEW}",
-        ),
-        ({"length": {"lesson_num": "Mid"}}, "'length': lesson_num must be a number from 0 on, not 'Mid'"),
-        ({"length": {"lesson_num": -1}}, "'length': lesson_num must be a number from 0 on, not -1"),
-    ],
-)
-def test_a_status_that_does_not_fit_is_refused_and_changes_nothing(make: Any, sections: Any, message: str) -> None:
+@pytest.mark.parametrize("case", DATA["statuses"], ids=lambda case: case["message"])
+def test_a_status_that_does_not_fit_is_refused_and_changes_nothing(make: Any, case: dict[str, Any]) -> None:
     lessons = make(TEXT)
     with pytest.raises(RunStateError) as caught:
-        lessons.load_status(sections)
-    assert str(caught.value) == f"status of parameter {message}"
+        lessons.load_status(case["sections"])
+    assert str(caught.value) == f"status of parameter {case['message']}"
     assert [section["lesson_num"] for section in lessons.status().values()] == [0, 0]
 
 
@@ -181,45 +169,27 @@ def in_the_second(script: Any) -> dict[str, Any]:
     return state
 
 
-RESUME = "resume with the lessons of the run"
 LONG = "\n      - {name: Long, value: 3}"
 LONGER = f"{LONG[:-1]}, completion_criteria: {CRITERION}}}\n      - {{name: Longer, value: 4}}"
 LEGACY = changed(
     changed(TEXT, "    curriculum:\n", "    curriculum:\n     smoothing: legacy\n     lessons:\n"),
     ", demotion: {threshold: -1, min_lesson_length: 1}", "",
 )  # fmt: skip
-SHORTER = (
-    changed(TEXT, LONG, "")
-    .replace(f", completion_criteria: {CRITERION}, demotion", ", demotion")
-    .replace("{threshold: -1,", "{behavior: B, threshold: -1,")
-)
-HAS = "the checkpoint has the lessons Short, Mid, Long, and this configuration has"
-MEASURED = "lesson 'Mid', where the checkpoint is, was measured by reward of B over 2 episodes, not smoothed; demotion "
-MEASURED += "by reward of B over 1 episodes, smoothed, and is by reward of"
-OTHERS = {
-    "shortened": (SHORTER, f"{HAS} Short, Mid"),
-    "renamed": (changed(TEXT, "name: Mid", "name: Middle"), f"{HAS} Short, Middle, Long"),
-    "measured by another behavior": (
-        TEXT.replace("{behavior: B, threshold: 1, min", "{behavior: C, threshold: 1, min"),
-        f"{MEASURED} C over 2 episodes, not smoothed; demotion by reward of C over 1 episodes, smoothed",
-    ),
-    "of a window of another length": (
-        TEXT.replace("min_lesson_length: 2", "min_lesson_length: 5"),
-        f"{MEASURED} B over 5 episodes, not smoothed; demotion by reward of B over 1 episodes, smoothed",
-    ),
-    "legacy": (LEGACY, "lesson 'Mid', where the checkpoint is, has smoothing: legacy now"),
-}
 
 
-@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("case", DATA["configurations"], ids=lambda case: case["name"])
 def test_the_state_of_other_lessons_is_refused_and_changes_nothing(
-    make: Any, in_the_second: dict[str, Any], other: str
+    make: Any, in_the_second: dict[str, Any], case: dict[str, Any]
 ) -> None:
-    text, message = OTHERS[other]
+    text = LEGACY if case.get("legacy") else TEXT
+    for old, new in case.get("replace", {}).items():
+        assert old in text
+        text = text.replace(old, new)
     lessons = make(text)
     with pytest.raises(RunStateError) as caught:
         lessons.load_state_dict(in_the_second)
-    assert str(caught.value) == f"environment_parameters.length: {message}; {RESUME}"
+    answer = f"environment_parameters.length: {case['message']}; resume with the lessons of the run"
+    assert str(caught.value) == answer
     assert [section["lesson_num"] for section in lessons.status().values()] == [0, 0]
 
 

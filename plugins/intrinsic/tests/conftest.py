@@ -1,15 +1,12 @@
-"""Reward providers as a run creates them, with demonstrations that a format of the tests keeps in memory.
+"""Reward providers as a run creates them, with demonstrations that the tests keep in memory.
 
 The tests need no other plugin: they also run in an environment that has this distribution and rlcore alone.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import attrs
@@ -17,6 +14,7 @@ import pytest
 
 from rlcore import (
     BehaviorSpec,
+    ConfigError,
     Plugins,
     Recording,
     RunContext,
@@ -34,71 +32,43 @@ DISTRIBUTION = "rlcore-intrinsic"
 NAMES = ("curiosity", "gail", "rnd")
 
 
-class KeptFormat:
-    """Reads recordings that :func:`keep` kept, by the last part of their paths."""
-
-    kept: dict[str, Recording] = {}
-
-    def reads(self, path: Path) -> bool:
-        return path.name in self.kept
-
-    def stored(self) -> Mapping[str, Path]:
-        return {}
-
-    def behavior(self, path: Path, name: str) -> BehaviorSpec:
-        return attrs.evolve(self.kept[path.name].behavior, name=name)
-
-    def read(self, path: Path, name: str) -> Recording:
-        return attrs.evolve(self.kept[path.name], behavior=self.behavior(path, name))
-
-    def writer(self, path: Path, behavior: BehaviorSpec, about: Any) -> Any:
-        raise NotImplementedError
-
-
 class Beside:
-    """A format for kept recordings, and a trainer that behaviors name and no test creates."""
+    """A plugin with recordings that tests keep, by name, and a trainer that behaviors name and no test creates."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Recording] = {}
+
+    def read(self, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
+        if str(path) not in self.kept:
+            raise ConfigError(f"recording {str(path)!r}: no such path or name")
+        recording = self.kept[str(path)]
+        return attrs.evolve(recording, behavior=attrs.evolve(recording.behavior, name=behavior))
+
+    @hookimpl
+    def rlcore_create_recordings(self) -> Any:
+        return self
 
     @hookimpl
     def rlcore_trainers(self) -> list[TrainerSpec]:
-        return [TrainerSpec(name="none", target="kept_recordings:none", settings="rlcore.settings:RewardSettings")]
-
-    if find_spec("rlcore_offline"):  # only some tests need it
-
-        @hookimpl
-        def rlcore_recording_formats(self) -> list[Any]:
-            from rlcore_offline import RecordingFormatSpec
-
-            return [
-                RecordingFormatSpec(name="kept", target="kept_recordings:KeptFormat", summary="recordings of tests")
-            ]
-
-
-@pytest.fixture(autouse=True)
-def _kept() -> Iterator[None]:
-    module = ModuleType("kept_recordings")
-    module.KeptFormat = KeptFormat  # type: ignore[attr-defined]
-    sys.modules[module.__name__] = module
-    yield
-    del sys.modules[module.__name__]
-    KeptFormat.kept.clear()
+        return [TrainerSpec(name="none", target="math:inf", settings="rlcore.settings:RewardSettings")]
 
 
 @pytest.fixture
-def keep() -> Callable[[str, Recording], str]:
-    """``keep("expert", recording)``: the path of the recording."""
-
-    def keep(name: str, recording: Recording) -> str:
-        KeptFormat.kept[name] = recording
-        return name
-
-    return keep
+def beside() -> Beside:
+    return Beside()
 
 
 @pytest.fixture
-def plugins() -> Plugins:
-    """The plugin of this distribution, a trainer, and the format that reads kept recordings."""
+def keep(beside: Beside) -> Callable[[str, Recording], None]:
+    """``keep("expert", recording)`` keeps a recording for this path."""
+    return beside.kept.__setitem__
+
+
+@pytest.fixture
+def plugins(beside: Beside) -> Plugins:
+    """The plugin of this distribution, a trainer, and the recordings that are kept."""
     loaded = load_plugins(selection_from(None, {}, (), False, used=(f"{DISTRIBUTION}/rnd",)))
-    loaded.register(Beside(), "beside")
+    loaded.register(beside, "beside")
     return loaded
 
 

@@ -27,7 +27,7 @@ def record(path: Path, recording: Any, dies: str = "") -> None:
     if dies == "write":
         os.kill(os.getpid(), signal.SIGKILL)
     if dies == "discard":  # half deleted
-        next(writer._partial.directory.rglob("metadata.json")).unlink()
+        next(writer.directory.rglob("metadata.json")).unlink()
         os.kill(os.getpid(), signal.SIGKILL)
     writer.close()
 

@@ -149,7 +149,6 @@ def test_rows_are_where_transitions_begin_and_the_row_after_is_where_they_led() 
     assert recording_problem(r) is None
 
 
-HYBRID = BehaviorSpec("Walker", (ObservationSpec("observation", (1,), np.float32),), 2, (3,))
 DATA = yaml.safe_load((Path(__file__).parent / "data/recordings.yaml").read_text(encoding="utf-8"))
 TYPES: dict[str, Any] = {"reward": np.float32, "lengths": np.int64}  # others are of truth values
 
@@ -168,7 +167,8 @@ def test_arrays_that_do_not_fit_are_told_apart(name: str) -> None:
 
 
 def test_a_kind_of_action_that_is_missing_is_told() -> None:
-    assert recording_problem(attrs.evolve(recording(2, 1), behavior=HYBRID)) == "continuous actions: missing"
+    hybrid = attrs.evolve(WALKER, continuous=2, low=np.full(2, -1.0), high=np.ones(2))
+    assert recording_problem(attrs.evolve(recording(2, 1), behavior=hybrid)) == "continuous actions: missing"
 
 
 # ------------------------------------------------------------ where they are found
@@ -247,7 +247,7 @@ def test_only_nameless_observations_that_fit_take_the_names_of_a_behavior() -> N
 # ------------------------------------------------------------ writing them
 
 
-ABOUT = {"A": RecordingAbout(trainer="ppo"), "B": RecordingAbout(trainer="sac")}
+ABOUT = {name: RecordingAbout() for name in ("A", "B", "Idle")}
 
 
 def hand_over(recorder: SlotRecorder, *lengths: int) -> None:
@@ -255,15 +255,16 @@ def hand_over(recorder: SlotRecorder, *lengths: int) -> None:
     recorder.episodes += len(lengths)
 
 
-def test_every_behavior_has_a_recording_when_the_block_ends(
-    tmp_path: Path, counts: CountsFormat, record: Record
+def test_every_behavior_that_acted_has_a_recording_when_the_block_ends(
+    tmp_path: Path, counts: CountsFormat, record: Record, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with record("A", "B") as recorders:
+    with record("A", "B", "Idle") as recorders:
         hand_over(recorders["A"], 3)
         hand_over(recorders["B"], 2, 1)
         assert not (tmp_path / "to").exists()
     assert {path.name: json.loads(path.read_text()) for path in (tmp_path / "to").iterdir()} == {"A": [3], "B": [2, 1]}
-    assert "discard" not in counts.calls
+    assert counts.calls == ["write", "write", "close", "close", "discard"]
+    assert "behavior 'Idle': no agent acted in any of its episodes" in caplog.text
 
 
 def test_a_block_that_fails_leaves_nothing(tmp_path: Path, counts: CountsFormat, record: Record) -> None:
@@ -271,15 +272,6 @@ def test_a_block_that_fails_leaves_nothing(tmp_path: Path, counts: CountsFormat,
         hand_over(recorders["A"], 3)
         raise KeyboardInterrupt
     assert counts.calls == ["write", "discard", "discard"] and not os.listdir(tmp_path)
-
-
-def test_a_behavior_in_which_nobody_acted_is_told_and_not_written(
-    tmp_path: Path, counts: CountsFormat, record: Record, caplog: pytest.LogCaptureFixture
-) -> None:
-    with record("A", "B") as recorders:
-        hand_over(recorders["A"], 3)
-    assert os.listdir(tmp_path / "to") == ["A"] and counts.calls == ["write", "close", "discard"]
-    assert "behavior 'B': no agent acted in any of its episodes" in caplog.text
 
 
 def test_a_full_disk_is_one_line(counts: CountsFormat, record: Record, monkeypatch: Any) -> None:
@@ -293,21 +285,23 @@ def test_a_full_disk_is_one_line(counts: CountsFormat, record: Record, monkeypat
     assert counts.calls == ["discard"]
 
 
-def test_the_format_is_named_where_there_are_several(tmp_path: Path, counts: CountsFormat, brings_counts: Any) -> None:
-    recordings = InstalledRecordings(brings_counts("counts", "tallies"))
-    told = r"choose one with --record-format: acme-counts/counts or acme-tallies/tallies"
-    with pytest.raises(PluginError, match=told), recordings.record(tmp_path, {"A": WALKER}, ABOUT):
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("counts", "tallies"), "choose one with --record-format: acme-counts/counts or acme-tallies/tallies"),
+        ((), "no recording format is installed; pip install rlcore-offline"),
+    ],
+)
+def test_without_a_name_there_must_be_one_format(
+    tmp_path: Path, brings_counts: Any, names: tuple[str, ...], told: str
+) -> None:
+    recordings = InstalledRecordings(brings_counts(*names))
+    with pytest.raises((PluginError, ConfigError), match=told), recordings.record(tmp_path, {"A": WALKER}, ABOUT):
         pass
-    with recordings.record(tmp_path, {"A": WALKER}, ABOUT, "tallies") as recorders:
-        hand_over(recorders["A"], 3)
-    assert os.listdir(tmp_path) == ["A"]
-
-
-def test_without_a_format_the_package_that_brings_one_is_named(tmp_path: Path, brings_counts: Any) -> None:
-    recordings = InstalledRecordings(brings_counts())
-    told = r"no recording format is installed; pip install rlcore-offline"
-    with pytest.raises(ConfigError, match=told), recordings.record(tmp_path, {"A": WALKER}, ABOUT):
-        pass
+    for name in names[1:]:
+        with recordings.record(tmp_path, {"A": WALKER}, ABOUT, name) as recorders:
+            hand_over(recorders["A"], 3)
+        assert os.listdir(tmp_path) == ["A"]
 
 
 @pytest.mark.parametrize("method", ["reads", "stored", "read", "behavior"])

@@ -63,18 +63,6 @@ def test_a_profile_has_these_names_types_and_shapes(make_policy: Any, export: An
         assert constants[each].tolist() == value and constants[each].dtype == np.float32
 
 
-@pytest.mark.parametrize("actions", ["discrete", "branches", "hybrid"])
-@pytest.mark.parametrize("network", ["mlp", "cnn", "lstm"])
-def test_unitys_trial_run_with_zeros_and_every_option_forbidden_is_finite(
-    make_policy: Any, export: Any, load: Any, network: str, actions: str
-) -> None:
-    path = export(make_policy(network, actions), profile="unity")
-    _, inputs, outputs = described(path)
-    found = load(path)(**{name: np.zeros((1, *shape[1:]), np.float32) for name, (_, shape) in inputs.items()})
-    assert found.keys() == outputs.keys()
-    assert all(np.isfinite(array).all() for array in found.values())
-
-
 def test_an_action_without_bounds_is_refused_by_unity_and_godot_and_passes_in_generic(
     make_policy: Any, export: Any, load: Any
 ) -> None:

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
@@ -80,15 +79,12 @@ def _quiet(capsys: pytest.CaptureFixture[str]) -> Any:
     capsys.readouterr()
 
 
-def test_the_parallel_form_passes_the_tests_of_pettingzoo(create: Callable[[], Environment]) -> None:
-    parallel_api_test(parallel_env(create()), num_cycles=200)
-
-
-def test_the_form_in_turns_passes_the_tests_of_pettingzoo(create: Callable[[], Environment]) -> None:
+def test_both_forms_pass_the_tests_of_pettingzoo(create: Callable[[], Environment]) -> None:
     api_test(aec_env(create()), num_cycles=200)
-
-
-def test_equal_seeds_play_alike_in_both_forms(create: Callable[[], Environment]) -> None:
     seed_test(lambda: aec_env(create()), num_cycles=100)
-    if all(batch.needs_action is None for batch in create().reset(lambda *_: 0, np.zeros(1, np.int64)).values()):
+    if aec_env(create()).metadata["is_parallelizable"]:
+        parallel_api_test(parallel_env(create()), num_cycles=200)
         parallel_seed_test(lambda: parallel_env(create()), num_cycles=100)
+    else:
+        with pytest.raises(AssertionError, match="not generally safe"):
+            parallel_env(create())

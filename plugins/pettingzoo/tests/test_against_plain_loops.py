@@ -43,42 +43,38 @@ def plain_turns(game: Any, seed: int) -> dict[str, Told]:
     return told
 
 
-def turns_of(environment: PettingZooEnvironment, episodes: int) -> list[dict[str, Told]]:
-    """Play in environment 0 of N; the others play too."""
+def told_by(environment: PettingZooEnvironment, act: Callable[[Any, Any, int], Actions]) -> list[dict[str, Told]]:
+    """Play in environment 0 of N, in each step ``act(spec, batch, steps of the game)``; the others play too."""
     batches = environment.reset(SEEDS, np.zeros(environment.num_envs, np.int64))
-    agents = {
-        (name, int(slot)): agent for agent, (arrays, slot) in environment.seats[0].items() for name in [arrays.name]
-    }
+    agents = {(arrays.name, slot): agent for agent, (arrays, slot) in environment.seats[0].items()}
     played: list[dict[str, Told]] = []
     told: dict[str, Told] = {agent: [] for agent in agents.values()}
     count = 0
-    while len(played) < episodes:
-        actions = {}
-        for name, spec in environment.behaviors.items():
+    while len(played) < EPISODES:
+        for (name, slot), agent in agents.items():
             batch = batches[name]
-            masks = [None] * spec.slots if batch.action_mask is None else batch.action_mask
-            actions[name] = Actions(discrete=np.array([[pick(mask, spec.discrete[0], count)] for mask in masks]))
-            for slot in np.flatnonzero(np.ones(spec.slots) if batch.needs_action is None else batch.needs_action):
-                if (name, int(slot)) in agents:
-                    ended = slot in batch.ended
-                    seen = batch.observations["observation"][slot].ravel().tolist()
-                    told[agents[name, int(slot)]].append(
-                        (seen, np.float32(0 if ended else batch.reward[slot]), False, False)
-                    )
+            if batch.needs_action is None or batch.needs_action[slot]:
+                reward = np.float32(0 if slot in batch.ended else batch.reward[slot])
+                told[agent].append((values(batch.observations["observation"][slot]), reward, False, False))
+        actions = {name: act(spec, batches[name], count) for name, spec in environment.behaviors.items()}
         count += 1
         batches = environment.step(actions)
-        for name, batch in batches.items():
-            assert batch.final_observations is not None or not batch.ended.size
-            for row, slot in enumerate(batch.ended.tolist()):
-                if (name, slot) in agents:
-                    seen = batch.final_observations["observation"][row].ravel().tolist()
-                    flags = bool(batch.terminated[slot]), bool(batch.truncated[slot])
-                    told[agents[name, slot]].append((seen, batch.reward[slot], *flags))
+        for (name, slot), agent in agents.items():
+            batch = batches[name]
+            if slot in batch.ended:
+                seen = values(batch.final_observations["observation"][batch.ended.tolist().index(slot)])
+                flags = bool(batch.terminated[slot]), bool(batch.truncated[slot])
+                told[agent].append((seen, batch.reward[slot], *flags))
         if environment.episodes[0] > len(played):
             played.append(told)
             told = {agent: [] for agent in agents.values()}
             count = 0
     return played
+
+
+def picked(spec: Any, batch: Any, count: int) -> Actions:
+    masks = [None] * spec.slots if batch.action_mask is None else batch.action_mask
+    return Actions(discrete=np.array([[pick(mask, spec.discrete[0], count)] for mask in masks]))
 
 
 GAMES = {
@@ -100,7 +96,7 @@ def test_agents_that_act_in_turns_get_what_a_plain_loop_gives(make: Callable[...
         if "not installed" in str(error):
             pytest.skip(str(error))
         raise
-    played = turns_of(environment, EPISODES)
+    played = told_by(environment, picked)
     game = find_game(env_id, "aec" if ":" not in env_id else None).make(**arguments)
     rewards = 0.0
     for episode, told in enumerate(played):
@@ -139,26 +135,7 @@ def test_agents_that_act_at_once_get_what_a_plain_loop_gives(make: Callable[...,
     arguments = {"agents": 5, "late": late}
     environment = make("zoo_games:fading", 2, arguments=arguments)
     game = find_game("zoo_games:fading", None).make(**arguments)
-    batches = environment.reset(SEEDS, np.zeros(2, np.int64))
-    for episode in range(EPISODES):
-        began = batches["Agent"].observations["observation"][: 5 - late]
-        told: list[Told] = [[(values(row), 0.0, False, False)] for row in began] + [[] for _ in range(late)]
-        count = 0
-        while environment.episodes[0] == episode:
-            batch = batches["Agent"]
-            acts = np.ones(10, np.bool_) if batch.needs_action is None else batch.needs_action
-            for slot in range(5):
-                if acts[slot] and count:
-                    told[slot].append(
-                        (values(batch.observations["observation"][slot]), batch.reward[slot], False, False)
-                    )
-            batches = environment.step({"Agent": Actions(np.full((10, 1), np.sin(count), np.float32))})
-            count += 1
-            batch = batches["Agent"]
-            for row, slot in enumerate(batch.ended.tolist()):
-                if slot < 5:
-                    seen = values(batch.final_observations["observation"][row])
-                    flags = bool(batch.terminated[slot]), bool(batch.truncated[slot])
-                    told[slot].append((seen, batch.reward[slot], *flags))
+    played = told_by(environment, lambda spec, batch, count: Actions(np.full((10, 1), np.sin(count), np.float32)))
+    for episode, told in enumerate(played):
         wanted = plain_parallel(game, SEEDS(0, episode))
-        assert told == [wanted.get(agent, []) for agent in game.possible_agents]
+        assert told == {agent: wanted.get(agent, []) for agent in game.possible_agents}

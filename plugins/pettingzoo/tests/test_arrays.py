@@ -120,9 +120,3 @@ def test_a_game_that_reuses_its_array_does_not_change_what_was_seen_last(make: M
             assert (mine is None) == (other is None)
             if mine is not None:
                 np.testing.assert_array_equal(mine["observation"], other["observation"])
-
-
-def test_a_closed_environment_may_be_closed_again(make: Make) -> None:
-    environment = make("zoo_games:circle")
-    environment.close()
-    environment.close()

@@ -56,7 +56,7 @@ def test_a_form_that_a_game_does_not_have_is_refused(make: Make) -> None:
     with pytest.raises(ConfigError, match="tictactoe-v3 has no parallel form; it has aec") as caught:
         make("tictactoe_v3", api="parallel")
     assert caught.value.key == ("environment", "options", "api")
-    with pytest.raises(ConfigError, match="zoo_games:circle returned a Circle, which is aec, not parallel"):
+    with pytest.raises(ConfigError, match="zoo_games:circle returned Circle, which is aec, not parallel"):
         make("zoo_games:circle", api="parallel")
 
 
@@ -162,6 +162,6 @@ def test_a_game_with_a_mistake_is_named_with_environment_and_episode(
 def test_a_game_that_cannot_be_closed_is_named(make: Make, zoo_games: Any) -> None:
     zoo_games.open = type("Open", (zoo_games.circle,), {"close": lambda self: 1 / 0})
     with pytest.raises(
-        EnvironmentFailed, match=r"^zoo_games:open: all 2 environments: close failed: ZeroDivisionError"
+        EnvironmentFailed, match=r"^zoo_games:open: environment 0, episode 0: close failed: ZeroDivisionError"
     ):
         make("zoo_games:open", 2).close()

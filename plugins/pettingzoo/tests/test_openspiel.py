@@ -93,9 +93,3 @@ def test_a_game_that_cannot_be_made_is_one_line(make: Callable[..., Any], case: 
     with pytest.raises(EnvironmentFailed) as caught:
         make(f"openspiel/{name}", arguments=arguments)
     assert message in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_run_learns_from_a_file_with_teams_of_their_own(make: Callable[..., Any]) -> None:
-    environment = make("openspiel/kuhn_poker", 3, arguments={"players": 3})
-    spec = environment.behaviors["Agent"]
-    assert spec.team is not None and spec.team.tolist() == [0, 1, 2] * 3 and spec.discrete == (2,)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -50,36 +48,6 @@ def test_a_report_replaces_a_report_and_nothing_else(write_run: Any, run_rlcore:
     assert Path("report.html").read_text() == "<html>mine"
     assert run_rlcore("report", "a", "--force").exit_code == 0
     assert Path("report.html").stat().st_size > 1_000_000
-
-
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        ("results", "-o results: is a directory; name a file"),
-        ("none/page.html", "-o none/page.html: there is no directory none; create it first"),
-        ("pipe", "-o pipe: is not a regular file"),
-        ("link", "-o link: is a symbolic link; name the file that it leads to, old.html"),
-        ("results/a/result.json", "-o results/a/result.json: is a file of the run results/a; name another place"),
-    ],
-)
-def test_places_where_no_page_can_be_written(write_run: Any, run_rlcore: RunRlcore, output: str, message: str) -> None:
-    place = write_run("a")
-    (place / "rlcore_run.json").write_text('{"run": "1", "files": [], "replaces": {}}')
-    os.mkfifo("pipe")
-    Path("link").symlink_to("old.html")
-    refused = run_rlcore("report", "a", "-o", output, "--force")
-    assert (refused.exit_code, refused.stderr) == (2, f"error: {message}\n")
-
-
-@pytest.mark.parametrize(("typed", "hint"), [("cartpol", "cartpole"), ("results/cartpol", "cartpole")])
-def test_an_unknown_run_gets_the_nearest_name(write_run: Any, run_rlcore: RunRlcore, typed: str, hint: str) -> None:
-    write_run("cartpole")
-    refused = run_rlcore("report", "cartpole", typed)
-    assert refused.exit_code == 5
-    assert refused.stderr == (
-        f"error: {typed}: neither a run directory nor the id of a run in results/; did you mean '{hint}'?\n"
-    )
-    assert not Path("report.html").exists()
 
 
 @pytest.mark.parametrize("text", ["wide", "=a", "wide="])
@@ -149,20 +117,6 @@ def test_a_run_whose_trainer_is_not_installed_is_shown_without_defaults(write_ru
     write_run("a")
     text, _ = page("a")
     assert "The defaults are unknown here:" in text and "unknown trainer &#39;absent&#39;" in text
-
-
-def test_a_named_pipe_in_a_run_directory_is_not_opened_but_named(write_run: Any, run_rlcore: RunRlcore) -> None:
-    place = write_run("a")
-    write_run("b")
-    (place / "metrics.jsonl").unlink()
-    os.mkfifo(place / "metrics.jsonl")
-    done: list[Any] = []
-    thread = threading.Thread(target=lambda: done.append(run_rlcore("report", "a", "b")), daemon=True)
-    thread.start()
-    thread.join(60)
-    assert done and done[0].exit_code == 0
-    problem = "results/a/metrics.jsonl: is not a regular file"
-    assert [line for line in done[0].stderr.splitlines() if "metrics" in line] == [f"warning: a: {problem}"]
 
 
 def test_code_that_only_a_run_names_is_not_imported(write_run: Any, page: Any, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from rlcore import ConfigError
 from rlcore_report.groups import differences, grouped
 from rlcore_report.render import value_text
 from rlcore_report.runs import ReportedRun, read_runs
-from rlcore_report.summary import Spread, results, time_shares
+from rlcore_report.summary import Spread, results, times
 
 
 def runs_of(*places: Path) -> list[ReportedRun]:
@@ -33,15 +33,9 @@ def shown(groups: Any) -> list[tuple[str, list[str]]]:
     return [(group.name, [run.name for run in group.runs]) for group in groups]
 
 
-def test_runs_that_differ_in_their_seed_are_one_group_with_the_beginning_of_their_names(runs: Any) -> None:
+def test_runs_that_differ_in_their_seed_are_one_group_unless_the_user_says_so(runs: Any) -> None:
     assert shown(grouped(runs)) == [("slow", ["slow-1", "slow-2"]), ("fast", ["fast-1", "fast-2"])]
-
-
-def test_separate_runs_are_not_grouped(runs: Any) -> None:
     assert [name for name, _ in shown(grouped(runs, separate=True))] == ["slow-1", "fast-1", "slow-2", "fast-2"]
-
-
-def test_named_groups_have_the_runs_whose_names_fit(runs: Any) -> None:
     assert shown(grouped(runs, [("first", "*-1")])) == [
         ("first", ["slow-1", "fast-1"]), ("slow-2", ["slow-2"]), ("fast-2", ["fast-2"]),
     ]  # fmt: skip
@@ -52,13 +46,10 @@ def test_a_pattern_without_a_run_is_refused(runs: Any) -> None:
         grouped(runs, [("a", "slow_1")])
 
 
-def test_two_groups_have_two_names(write_run: Any) -> None:
+def test_groups_have_names_of_their_own(write_run: Any) -> None:
     runs = runs_of(write_run("a1", 1, x=1), write_run("a2", 2, x=1), write_run("a3", 1, x=2), write_run("a4", 2, x=2))
     assert [group.name for group in grouped(runs)] == ["a", "a (2)"]
-
-
-def test_names_without_a_common_beginning(write_run: Any) -> None:
-    runs = runs_of(write_run("one", 1), write_run("two", 2))
+    runs = runs_of(write_run("one", 1), write_run("two", 2))  # names without a common beginning
     assert [group.name for group in grouped(runs)] == ["one and 1 more"]
 
 
@@ -76,16 +67,12 @@ def test_a_key_that_a_run_lacks_is_not_set(write_run: Any) -> None:
     assert listed["behaviors.Agent.hyperparameters.x"] == (("1",), ("not set",))
 
 
-def test_runs_of_one_id_are_told_apart_by_their_paths(write_run: Any, results: Path) -> None:
+def test_runs_of_one_id_are_told_apart_by_their_paths_and_each_is_shown_once(write_run: Any, results: Path) -> None:
     first, second = write_run("a"), write_run("b")
+    assert len(runs_of(first, first, Path("a"))) == 1
     (results / "other").mkdir()
     moved = second.rename(results / "other" / "a")
     assert [run.name for run in runs_of(first, moved)] == [str(first), str(moved)]
-
-
-def test_a_run_that_is_named_twice_is_shown_once(write_run: Any) -> None:
-    place = write_run("a")
-    assert len(runs_of(place, place, Path("a"))) == 1
 
 
 def test_the_result_of_a_group_is_the_spread_of_its_runs(runs: Any) -> None:
@@ -97,6 +84,4 @@ def test_the_result_of_a_group_is_the_spread_of_its_runs(runs: Any) -> None:
 
 
 def test_time_is_split_into_known_parts_and_the_rest(runs: Any) -> None:
-    slow, _ = time_shares(grouped(runs))
-    assert slow.seconds == {"environment": 6.0, "start": 1.0, "other": 3.0}
-    assert slow.shares == {"environment": 0.6, "start": 0.1, "other": pytest.approx(0.3)}
+    assert times(grouped(runs))["slow"] == {"environment": 6.0, "start": 1.0, "other": 3.0}

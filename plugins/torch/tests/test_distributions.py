@@ -197,9 +197,9 @@ def changed(**attributes: Any) -> type[Laplace]:
         (lambda **_: nn.Identity(), "'acme': returned a Identity, not an ActionDistribution"),
         (changed(columns=0), "'acme': columns must be a whole number of at least 1, not 0"),
         (changed(noise_per_part=1.5), "'acme': noise_per_part must be a whole number of at least 1, not 1.5"),
-        (changed(log_prob=lambda s, c, r: r - c), r"log_prob made torch.float32 \[2, 2\] of 2 rows, not .*\[2\]"),
-        (changed(deterministic=lambda s, c: c.double()), r"deterministic made torch.float64 \[2, 2\]"),
-        (changed(entropy=lambda s, c: 1.0), r"entropy made float of 2 rows, not torch.float32 \[2\] or \[\]"),
+        (changed(log_prob=lambda s, c, r: r - c), r"log_prob made \(\(2, 2\), torch.float32\) of 2 rows, not .*\(2,\)"),
+        (changed(deterministic=lambda s, c: c.double()), r"deterministic made \(\(2, 2\), torch.float64\)"),
+        (changed(entropy=lambda s, c: 1.0), r"entropy made float of 2 rows, not torch.float32 \(2,\) or \(\)"),
         (changed(log_prob=lambda s, c, r: (r - r).sum(1).log()), "log_prob is not finite for columns of zeros"),
         (changed(columns=2), "'acme' failed for 2 continuous parts"),
     ],
@@ -214,10 +214,9 @@ def test_a_distribution_may_refuse_actions() -> None:
         make_distribution(network(raising(UnsupportedSpace("two parts are too many"))), behavior())
 
 
-@pytest.mark.parametrize(("name", "hint"), [("gausian", "; did you mean 'gaussian'"), ("acme", "")])
-def test_settings_of_a_program_name_built_in_distributions_only(name: str, hint: str) -> None:
-    with pytest.raises(ConfigError, match=f"action_distribution '{name}' is not one of gaussian, .*{hint}"):
-        make_distribution(NetworkSettings(action_distribution=name), behavior())
+def test_settings_of_a_program_name_built_in_distributions_only() -> None:
+    with pytest.raises(ConfigError, match=r"action_distribution: 'acme' is none of gaussian, .* plugin was not loaded"):
+        make_distribution(NetworkSettings(action_distribution="acme"), behavior())
 
 
 # ---------------------------------------------------------------- broken on purpose

@@ -44,7 +44,6 @@ from rlcore_torch import (
     SquashedGaussian,
     TorchTrainer,
     TransitionBatch,
-    model_state,
 )
 from rlcore_torch.imitation import BehavioralCloning, imitating
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
@@ -221,16 +220,6 @@ def test_the_learning_rate_is_the_trainers_times_strength_and_falls_over_steps()
         assert imitation.optimizer.learning_rate == pytest.approx(0.005 * share, rel=1e-4)
     endless = cloning(ENVIRONMENTS["masked"])
     assert endless.update(10**9) is not None and endless.optimizer.learning_rate == 0.01
-
-
-def test_when_it_has_faded_out_nothing_moves_any_more() -> None:
-    imitation = cloning(ENVIRONMENTS["hybrid"], steps=1000)
-    assert imitation.update(999) is not None
-    before = copied(model_state(imitation.model)), copied(imitation.state_dict())
-    for step in (1000, 5000):
-        assert imitation.update(step) is None
-    assert_equal(before[0], model_state(imitation.model))
-    assert_equal(before[1], imitation.state_dict())
 
 
 def test_a_loss_that_is_not_finite_ends_the_run() -> None:

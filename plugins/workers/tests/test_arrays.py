@@ -1,39 +1,23 @@
-"""Batches of several workers are joined into the batch of one process."""
+"""Batches of several workers, in shared memory and by messages, are joined into the batch of one process."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, EnvironmentFailed, NonFiniteError, ObservationSpec
 from rlcore_workers.arrays import RunArrays
 from rlcore_workers.create import split
-from rlcore_workers.layout import Layout
+from rlcore_workers.layout import OPTIONAL_DEFAULTS, Layout
+from rlcore_workers.messages import PartMessages
 
 SEEN = ObservationSpec("seen", (2,), np.float32)
-
-
-def spec(env_index: list[int], **more: Any) -> BehaviorSpec:
-    return BehaviorSpec("A", (SEEN,), discrete=(3,), env_index=np.array(env_index), **more)
-
-
-def joined(parts: list[list[int]], bounds: list[int], **more: Any) -> RunArrays:
-    layout = Layout.of([{"A": spec(part, **more)} for part in parts], bounds, parameters=1)
-    arrays = RunArrays(layout, bytearray(layout.size))
-    arrays.fill_defaults()
-    return arrays
-
-
-def batch(values: list[float], terminated: list[bool], **more: Any) -> AgentBatch:
-    rows = np.array(values, np.float32)
-    over = np.array(terminated)
-    finals = {"seen": np.stack([rows, -rows], 1)[over] + 100} if over.any() else None
-    return AgentBatch(
-        {"seen": np.stack([rows, -rows], 1)}, rows * 2, over, np.zeros(len(rows), np.bool_), final_observations=finals,
-        **more,
-    )  # fmt: skip
+OBSERVATIONS = (ObservationSpec("place", (3,), np.float32), ObservationSpec("camera", (2, 2), np.uint8, "image"))
+BOUNDS = [0, 2, 5]
+NAN = float("nan")
 
 
 @pytest.mark.parametrize(
@@ -43,167 +27,218 @@ def test_environments_are_split_as_equally_as_possible(num_envs: int, workers: i
     assert split(num_envs, workers) == counts
 
 
-def test_slots_in_the_order_of_environments_follow_each_other() -> None:
-    arrays = joined([[0, 0, 1, 1], [0, 0]], [0, 2, 3])
-    assert arrays.layout.behaviors["A"].env_index.tolist() == [0, 0, 1, 1, 2, 2]
-    arrays.part(0).put({"A": batch([0, 1, 2, 3], [False, True, False, False])}, np.array([4, 5]))
-    arrays.part(1).put({"A": batch([4, 5], [True, False])}, np.array([6]))
-    whole = arrays.batches({})["A"]
-    assert whole.observations["seen"][:, 0].tolist() == [0, 1, 2, 3, 4, 5]
-    assert whole.reward.tolist() == [0, 2, 4, 6, 8, 10]
-    assert whole.ended.tolist() == [1, 4]
-    assert whole.final_observations is not None
-    assert whole.final_observations["seen"].tolist() == [[101, 99], [104, 96]]
-    assert arrays.episodes.tolist() == [4, 5, 6]
-    assert (whole.needs_action, whole.action_mask, whole.aborted, whole.group_reward) == (None,) * 4
+# ---------------------------------------------------------------- random batches of two behaviors
 
 
-def test_slots_of_the_same_place_in_all_environments_stay_together() -> None:
-    """An environment that lists the first agents of all environments, then the second ones."""
-    arrays = joined([[0, 1, 0, 1], [0, 1, 2, 0, 1, 2]], [0, 2, 5])
-    assert arrays.layout.behaviors["A"].env_index.tolist() == [0, 1, 2, 3, 4] * 2
-    arrays.part(0).put({"A": batch([0, 1, 10, 11], [False, False, True, False])}, np.zeros(2, np.int64))
-    arrays.part(1).put({"A": batch([2, 3, 4, 12, 13, 14], [False] * 6)}, np.zeros(3, np.int64))
-    whole = arrays.batches({})["A"]
-    assert whole.observations["seen"][:, 0].tolist() == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
-    assert whole.ended.tolist() == [5]
-    arrays.put_actions({"A": Actions(None, np.arange(10)[:, None])})
-    chosen = arrays.part(1).actions()["A"].discrete
-    assert chosen is not None and chosen[:, 0].tolist() == [2, 3, 4, 7, 8, 9]
+def part(envs: int, interleaved: bool) -> dict[str, BehaviorSpec]:
+    """Two behaviors, of which the first has two agents in each environment."""
+    index = np.tile(np.arange(envs), 2) if interleaved else np.repeat(np.arange(envs), 2)
+    return {
+        "a": BehaviorSpec("a", OBSERVATIONS, continuous=2, discrete=(2, 3), env_index=index),
+        "b": BehaviorSpec("b", OBSERVATIONS[:1], discrete=(2,), env_index=np.arange(envs)),
+    }
 
 
-def test_what_one_worker_leaves_out_has_its_default_beside_what_another_gives() -> None:
-    arrays = joined([[0, 1], [0]], [0, 2, 3])
-    mask = np.array([[True, False, True], [False, True, True]])
-    first = batch([0, 1], [False] * 2, needs_action=np.array([True, False]), action_mask=mask)
-    arrays.part(0).put({"A": first}, np.zeros(2, np.int64))
-    arrays.part(1).put({"A": batch([2], [False])}, np.zeros(1, np.int64))
-    whole = arrays.batches({})["A"]
-    assert whole.needs_action is not None and whole.needs_action.tolist() == [True, False, True]
-    assert whole.action_mask is not None and whole.action_mask.tolist() == [*mask.tolist(), [True, True, True]]
-    arrays.part(0).put({"A": batch([0, 1], [False] * 2)}, np.zeros(2, np.int64))
-    arrays.part(0).put({"A": batch([0, 1], [False] * 2)}, np.zeros(2, np.int64))
+def drawn(random: np.random.Generator, spec: BehaviorSpec) -> AgentBatch:
+    """A random batch; each array that it may leave out is there or not."""
+    slots = spec.slots
+
+    def observed(rows: int) -> dict[str, Any]:
+        return {o.name: random.integers(0, 200, (rows, *o.shape)).astype(o.dtype) for o in spec.observations}
+
+    def mask(rows: int) -> Any:
+        allowed = random.random((rows, spec.mask_size)) < 0.5
+        allowed[:, np.cumsum((0, *spec.discrete))[:-1]] = True
+        return allowed
+
+    terminated, truncated = random.random((2, slots)) < random.choice([0.0, 0.4])
+    batch = AgentBatch(observed(slots), random.random(slots).astype(np.float32), terminated, truncated)
+    batch.final_observations = observed(len(batch.ended)) if batch.ended.size else None
+    given = {
+        "needs_action": random.random(slots) < 0.5,
+        "action_mask": mask(slots),
+        "group_reward": random.random(slots).astype(np.float32),
+        "aborted": random.random(slots) < 0.2,
+        "final_action_mask": mask(len(batch.ended)),
+    }
+    for what, array in given.items():
+        setattr(batch, what, array if random.random() < 0.5 else None)
+    if batch.ended.size:
+        batch.final_info = {"won": random.random(len(batch.ended))} if random.random() < 0.5 else None
+    return batch
 
 
-def test_masks_of_final_observations_are_those_of_each_worker_in_the_order_of_slots() -> None:
-    arrays = joined([[0, 1, 0, 1], [0, 1, 0, 1]], [0, 2, 4])  # the slots of the workers are 0, 1, 4, 5 and 2, 3, 6, 7
-    masks = [np.array([[True, False, True], [False, False, True]]), np.array([[False, True, False]])]
-    for mask, ended in ((masks, [0, 3, 5]), ([masks[0], None], [0, 3, 5]), ([None, None], [0, 3, 5])):
-        first = batch([0, 1, 2, 3], [True, False, False, True], final_action_mask=mask[0])
-        arrays.part(0).put({"A": first}, np.zeros(2, np.int64))
-        second = batch([4, 5, 6, 7], [False, True, False, False], final_action_mask=mask[1])
-        arrays.part(1).put({"A": second}, np.zeros(2, np.int64))
-        whole = arrays.batches({})["A"]
-        assert whole.ended.tolist() == ended
-        expected = [
-            [True, False, True],
-            [False, True, False] if mask[1] is not None else [True] * 3,
-            [False, False, True],
-        ]
-        found = whole.final_action_mask
-        assert (None if found is None else found.tolist()) == (None if mask[0] is None else expected)
+def require_equal(found: AgentBatch, expected: AgentBatch) -> None:
+    np.testing.assert_equal(attrs.asdict(found, recurse=False), attrs.asdict(expected, recurse=False))
 
 
-def test_an_array_that_is_left_out_again_is_left_out_of_the_whole() -> None:
-    arrays = joined([[0], [0]], [0, 1, 2])
-    parts = [arrays.part(0), arrays.part(1)]
-    for aborted in (np.array([True]), None):
-        parts[0].put({"A": batch([0], [False], aborted=aborted)}, np.zeros(1, np.int64))
-        parts[1].put({"A": batch([1], [False])}, np.zeros(1, np.int64))
-        whole = arrays.batches({})["A"].aborted
-        assert (None if whole is None else whole.tolist()) == (None if aborted is None else [True, False])
+def with_defaults(own: AgentBatch, whole: AgentBatch) -> AgentBatch:
+    """What a worker's batch is beside those of others, which have arrays that it leaves out."""
+    filled = attrs.evolve(own)
+    for what, default in OPTIONAL_DEFAULTS.items():
+        beside = getattr(whole, what)
+        rows = len(own.ended) if what == "final_action_mask" else len(own.reward)
+        if beside is None or (what == "final_action_mask" and not rows):
+            setattr(filled, what, None)
+        elif getattr(own, what) is None:
+            setattr(filled, what, np.full((rows, *beside.shape[1:]), default, beside.dtype))
+    if whole.final_info is not None and own.ended.size and own.final_info is None:
+        filled.final_info = {"won": np.full(len(own.ended), np.nan)}
+    return filled
 
 
-def test_numbers_of_ended_episodes_are_nan_where_a_worker_has_none() -> None:
-    arrays = joined([[0, 1], [0, 1]], [0, 2, 4])
-    infos: dict[int, Any] = {}
-    for part, (ended, info) in enumerate([([True, True], {"won": np.array([1.0, 0.0])}), ([False, True], None)]):
-        got = arrays.part(part).put({"A": batch([0, 1], ended, final_info=info)}, np.zeros(2, np.int64))
-        if got is not None:
-            infos[part] = got
-    whole = arrays.batches(infos)["A"]
-    assert whole.ended.tolist() == [0, 1, 3]
-    assert whole.final_info is not None
-    np.testing.assert_array_equal(whole.final_info["won"], [1.0, 0.0, np.nan])
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_the_whole_batch_has_the_rows_of_each_worker_and_messages_equal_shared_memory(interleaved: bool) -> None:
+    random = np.random.default_rng(1)
+    layout = Layout.of([part(end - start, interleaved) for start, end in ((0, 2), (2, 5))], BOUNDS, 2)
+    twice = np.arange(5).tolist() * 2
+    assert layout.behaviors["a"].env_index.tolist() == (twice if interleaved else sorted(twice))
+    slots = [
+        {name: np.arange(spec.slots)[rows[name]] for name, spec in layout.behaviors.items()} for rows in layout.rows
+    ]
+    shared, sent = (RunArrays(layout, bytearray(layout.size)) for _ in range(2))
+    remote = [RunArrays(layout, bytearray(b"\xff" * layout.size)) for _ in range(2)]  # workers start with anything
+    for arrays in (shared, sent):
+        arrays.fill_defaults()
+    here = [PartMessages(sent, number) for number in range(2)]
+    there = [PartMessages(arrays, number) for number, arrays in enumerate(remote)]
+    parts = [(shared.part(number), remote[number].part(number)) for number in range(2)]
+    for step in range(60):
+        actions = {
+            name: Actions(
+                random.random((spec.slots, spec.continuous)).astype(np.float32) if spec.continuous else None,
+                random.integers(0, 2, (spec.slots, len(spec.discrete))),
+            )
+            for name, spec in layout.behaviors.items()
+        }
+        for arrays in (shared, sent):
+            arrays.put_actions(actions)
+            arrays.begin[:], arrays.parameters[:] = step + np.arange(5), step * np.ones((5, 2))
+        infos: dict[int, Any] = {}
+        owns: list[dict[str, AgentBatch]] = []
+        for number, (local, far) in enumerate(parts):
+            there[number].accept(here[number].request())
+            for each in (local, far):
+                for name, chosen in each.actions().items():
+                    np.testing.assert_equal(attrs.asdict(chosen), attrs.asdict(actions[name].take(slots[number][name])))
+            assert far.begin.tolist() == local.begin.tolist()
+            assert far.parameters.tolist() == local.parameters.tolist()
+            batches = {name: drawn(random, spec) for name, spec in part(len(local.begin), interleaved).items()}
+            owns.append(batches)
+            for each in (local, far):
+                info = each.put(batches, step + np.arange(len(local.begin)))
+                infos |= {} if info is None else {number: info}
+            here[number].take(there[number].answer())
+        assert sent.episodes.tolist() == shared.episodes.tolist() == [step + n for n in (0, 1, 0, 1, 2)]
+        for name, joined_batch in shared.batches(infos).items():
+            require_equal(sent.batches(infos)[name], joined_batch)
+            for mine, batches in zip(slots, owns, strict=True):
+                require_equal(joined_batch.take(mine[name]), with_defaults(batches[name], joined_batch))
+            for what in set(OPTIONAL_DEFAULTS) - {"final_action_mask"}:
+                left_out = all(getattr(batches[name], what) is None for batches in owns)
+                assert (getattr(joined_batch, what) is None) == left_out
 
 
-def test_groups_of_different_workers_are_different_groups() -> None:
-    layout = Layout.of([{"A": spec([0, 0, 1, 1], group=np.array([0, 1, 2, 3]))}] * 2, [0, 2, 4], 0)
-    group = layout.behaviors["A"].group
-    assert group is not None and group.tolist() == list(range(8))
+@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"x", lambda data: b""])
+def test_a_message_of_another_size_is_refused(change: Any) -> None:
+    layout = Layout.of([part(2, False)], [0, 2], 0)
+    arrays = RunArrays(layout, bytearray(layout.size))
+    arrays.fill_defaults()
+    messages = PartMessages(arrays, 0)
+    with pytest.raises(ValueError, match="bytes"):
+        messages.take(change(messages.answer()))
+    with pytest.raises(ValueError, match="bytes"):
+        messages.accept(change(messages.request()))
+
+
+# ---------------------------------------------------------------- lost workers, and what is refused
+
+
+def spec(env_index: list[int], **more: Any) -> BehaviorSpec:
+    return BehaviorSpec("A", (SEEN,), discrete=(3,), env_index=np.array(env_index), **more)
+
+
+def joined(parts: list[list[int]], bounds: list[int]) -> RunArrays:
+    layout = Layout.of([{"A": spec(part)} for part in parts], bounds, parameters=1)
+    arrays = RunArrays(layout, bytearray(layout.size))
+    arrays.fill_defaults()
+    return arrays
+
+
+def batch(ends: list[bool], **changed: Any) -> AgentBatch:
+    rows = np.arange(len(ends), dtype=np.float32)
+    over = np.array(ends)
+    seen = np.stack([rows, -rows], 1)
+    whole = AgentBatch({"seen": seen}, rows * 2, over, np.zeros(len(rows), np.bool_))
+    whole.final_observations = {"seen": seen[over]} if over.any() else None
+    for name, value in changed.items():
+        setattr(whole, name, value)
+    return whole
 
 
 def test_aborted_rows_and_rows_without_a_worker() -> None:
     arrays = joined([[0, 1], [0]], [0, 2, 3])
-    arrays.part(0).put({"A": batch([0, 1], [True, False])}, np.zeros(2, np.int64))
-    arrays.part(1).put({"A": batch([2], [False])}, np.zeros(1, np.int64))
+    arrays.part(0).put({"A": batch([True, False])}, np.zeros(2, np.int64))
+    arrays.part(1).put({"A": batch([False], reward=np.ones(1, np.float32))}, np.zeros(1, np.int64))
     lost = arrays.batches({}, lost={1})["A"].aborted
     assert lost is not None and lost.tolist() == [False, False, True]
     arrays.silence(0)
     whole = arrays.batches({})["A"]
     assert whole.needs_action is not None and whole.needs_action.tolist() == [False, False, True]
-    assert whole.ended.size == 0 and whole.reward.tolist() == [0, 0, 4]
+    assert whole.ended.size == 0 and whole.reward.tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"reward": np.zeros(3, np.float32)}, "reward is an array of shape [3], not of shape [2]"),
-        ({"reward": np.zeros(2, np.int64)}, "reward is of dtype int64, which its behavior declares as float32"),
-        ({"terminated": None}, "terminated is NoneType, not of shape [2]"),
+        ({"reward": np.zeros(3, np.float32)}, "reward is an array of float32 of shape [3], not an array of real"),
+        ({"reward": np.zeros(2, np.int64)}, "reward is an array of int64 of shape [2], not an array of real"),
+        ({"terminated": None}, "terminated is None, not an array of booleans"),
         ({"observations": {}}, "observation 'seen' is missing"),
-        ({"observations": {"seen": np.zeros((2, 1), np.float32)}}, "'seen' is an array of shape [2, 1], not of shape"),
+        ({"observations": {"seen": np.zeros((2, 1), np.float32)}}, "'seen' is an array of float32 of shape [2, 1]"),
     ],
 )
 def test_a_batch_that_does_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
-    wrong = batch([0, 1], [False] * 2)
-    for name, value in change.items():
-        setattr(wrong, name, value)
     with pytest.raises(EnvironmentFailed) as failed:
-        joined([[0, 1]], [0, 2]).part(0).put({"A": wrong}, np.zeros(2, np.int64))
+        joined([[0, 1]], [0, 2]).part(0).put({"A": batch([False] * 2, **change)}, np.zeros(2, np.int64))
     assert message in str(failed.value)
-
-
-NAN = float("nan")
 
 
 @pytest.mark.parametrize("envs", [[0, 1], [1, 0]], ids=["a block of rows", "rows apart"])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"reward": np.array([0.0, NAN])}, "reward of slot {second} is nan; fix the environment"),
-        ({"group_reward": np.array([np.inf, 0.0])}, "group reward of slot {first} is inf; fix"),
-        ({"observations": {"seen": np.array([[0.0, NAN], [0.0, 0.0]])}}, "'seen' of slot {first} is [ 0. nan]; fix"),
-        ({"observations": {"seen": np.array([[1.0, 0.0], [1e39, 0.0]])}}, "is [1.e+39 0.e+00]; values beyond 3.4e+38"),
-        ({"final_observations": {"seen": np.array([[0.0, -np.inf]])}}, "final observation 'seen' of slot {second} is"),
+        ({"reward": np.array([0.0, NAN])}, "reward of slot 1 (environment {second}) is nan in its worker; fix"),
+        ({"group_reward": np.array([np.inf, 0.0])}, "group reward of slot 0 (environment {first}) is inf in its"),
+        ({"observations": {"seen": np.array([[0.0, NAN], [0.0, 0.0]])}}, "'seen' of slot 0 (environment {first}) is"),
+        ({"observations": {"seen": np.array([[1.0, 0.0], [1e39, 0.0]])}}, "is [1.e+39 0.e+00] in its worker; values"),
+        ({"final_observations": {"seen": np.array([[0.0, -np.inf]])}}, "final observation 'seen' of slot 1 (env"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_numbers_that_are_not_finite_are_refused_with_their_environment(
     envs: list[int], change: dict[str, Any], message: str
 ) -> None:
-    """As in one process; a worker does not know at which step of the run it is."""
-    wrong = batch([0, 1], [False, True])
-    for name, value in change.items():
-        setattr(wrong, name, value)
+    """As in one process; a worker counts its own slots, and does not know at which step of the run it is."""
     arrays = joined([[0, 1], envs], [0, 2, 4])
     with pytest.raises(NonFiniteError) as failed:
-        arrays.part(1).put({"A": wrong}, np.zeros(2, np.int64))
-    slots = np.arange(4)[arrays.layout.rows[1]["A"]]
-    places = [f"{slot} (environment {arrays.layout.behaviors['A'].env_index[slot]})" for slot in slots]
-    assert message.format(first=places[0], second=places[1]) in str(failed.value)
+        arrays.part(1).put({"A": batch([False, True], **change)}, np.zeros(2, np.int64))
+    first, second = (2 + env for env in envs)
+    assert message.format(first=first, second=second) in str(failed.value)
     arrays.silence(1)
     assert np.isfinite(arrays.batches({})["A"].observations["seen"]).all()
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in dot")
 def test_large_numbers_that_are_finite_are_accepted() -> None:
-    large = batch([0, 0], [False] * 2)
-    large.observations = {"seen": np.full((2, 2), 3e38, np.float32)}
+    large = batch([False] * 2, observations={"seen": np.full((2, 2), 3e38, np.float32)})
     joined([[0, 1]], [0, 2]).part(0).put({"A": large}, np.zeros(2, np.int64))
 
 
-def test_workers_with_different_behaviors_are_refused() -> None:
+def test_groups_of_different_workers_are_different_groups_and_other_behaviors_are_refused() -> None:
+    layout = Layout.of([{"A": spec([0, 0, 1, 1], group=np.array([0, 1, 2, 3]))}] * 2, [0, 2, 4], 0)
+    group = layout.behaviors["A"].group
+    assert group is not None and group.tolist() == list(range(8))
     with pytest.raises(EnvironmentFailed, match="worker 1"):
         Layout.of([{"A": spec([0])}, {"B": spec([0])}], [0, 1, 2], 0)
     other = BehaviorSpec("A", (SEEN,), discrete=(4,), env_index=np.array([0]))

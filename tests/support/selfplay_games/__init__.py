@@ -12,11 +12,8 @@ from collections.abc import Callable, Mapping
 
 from rlcore import ConfigError, Environment, EnvironmentSettings, EnvironmentSpec, RunContext, did_you_mean, hookimpl
 from selfplay_games.base import Game
-from selfplay_games.matrix import Contest, Matrix, Saddle, biased_rps, skewed_pennies
-from selfplay_games.memory import Remember
-from selfplay_games.pitch import Pitch, soccer_twos, strikers_vs_goalie
+from selfplay_games.matrix import Contest, Matrix, biased_rps, skewed_pennies
 from selfplay_games.poker import Kuhn
-from selfplay_games.sides import TwoSides
 from selfplay_games.tictactoe import TicTacToe
 
 __all__ = [
@@ -25,28 +22,17 @@ __all__ = [
     "Game",
     "Kuhn",
     "Matrix",
-    "Pitch",
-    "Remember",
-    "Saddle",
     "TicTacToe",
-    "TwoSides",
     "biased_rps",
     "skewed_pennies",
-    "soccer_twos",
-    "strikers_vs_goalie",
 ]
 
 GAMES: Mapping[str, Callable[..., Game]] = {
     "biased_rps": biased_rps,
     "contest": Contest,
     "kuhn": Kuhn,
-    "remember": Remember,
-    "saddle": Saddle,
     "skewed_pennies": skewed_pennies,
-    "soccer_twos": soccer_twos,
-    "strikers_vs_goalie": strikers_vs_goalie,
     "tictactoe": TicTacToe,
-    "two_sides": TwoSides,
 }
 
 

@@ -39,8 +39,6 @@ class Role:
         teams: Team of each of these seats.
         observation: What an agent of the behavior sees.
         discrete: Options of each discrete branch of an action.
-        continuous: Number of real parts of an action, each in [-1, 1].
-        shared: Whether the seats of a team share a group reward.
     """
 
     name: str
@@ -48,23 +46,15 @@ class Role:
     teams: tuple[int, ...]
     observation: ObservationSpec
     discrete: tuple[int, ...] = ()
-    continuous: int = 0
-    shared: bool = False
 
-    def behavior(self, num_envs: int, teams: int) -> BehaviorSpec:
-        """Return the behavior in ``num_envs`` games of ``teams`` teams."""
-        env_index = np.repeat(np.arange(num_envs), len(self.seats))
-        team = np.tile(np.array(self.teams, np.int64), num_envs)
+    def behavior(self, num_envs: int) -> BehaviorSpec:
+        """Return the behavior in ``num_envs`` games."""
         return BehaviorSpec(
             self.name,
             (self.observation,),
-            self.continuous,
-            self.discrete,
-            low=-np.ones(self.continuous, np.float32),
-            high=np.ones(self.continuous, np.float32),
-            env_index=env_index,
-            team=team,
-            group=env_index * teams + team if self.shared else None,
+            discrete=self.discrete,
+            env_index=np.repeat(np.arange(num_envs), len(self.seats)),
+            team=np.tile(np.array(self.teams, np.int64), num_envs),
         )
 
 
@@ -84,8 +74,7 @@ def roles(names: tuple[str, ...], seats: int, observation: ObservationSpec, **pa
 class Game:
     """N games with P seats. A subclass keeps arrays over [N, ...] and fills in the rules; this class does the rest.
 
-    Where agents take turns, rewards come at the end of the game, when all transitions close. All seats end together,
-    except where a subclass says otherwise.
+    Where agents take turns, rewards come at the end of the game, when all transitions close. All seats end together.
 
     Attributes:
         state: Names of the attributes with the arrays [N, ...] that describe the games.
@@ -105,21 +94,18 @@ class Game:
         self.num_envs = num_envs
         self.roles = behavior_roles
         self.seats = sum(len(role.seats) for role in behavior_roles)
-        teams = 1 + max(team for role in behavior_roles for team in role.teams)
-        self.behaviors: Mapping[str, BehaviorSpec] = {
-            role.name: role.behavior(num_envs, teams) for role in behavior_roles
-        }
+        self.behaviors: Mapping[str, BehaviorSpec] = {role.name: role.behavior(num_envs) for role in behavior_roles}
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
         self._seats = {role.name: np.array(role.seats) for role in behavior_roles}
-        self.remember_seeds(EpisodeSeeds(0))
+        self._draw_from(EpisodeSeeds(0))
 
     # ------------------------------------------------------------ the rules of a game
 
-    def begin(self, begins: NDArray[np.bool_], uniforms: NDArray[np.float64]) -> None:
-        """Start the games in which seats ``begins`` [N, P]; ``uniforms`` [N, draws] belong to the episodes."""
+    def begin(self, envs: NDArray[np.bool_], uniforms: NDArray[np.float64]) -> None:
+        """Start the games ``envs`` [N]; ``uniforms`` [N, draws] belong to the episodes."""
 
     def advance(self, actions: Mapping[str, Actions]) -> tuple[Array, Array]:
-        """Move all games; return the rewards and which seats ended their episode, both broadcast to [N, P]."""
+        """Move all games; return the rewards [N, P], and which games are over, broadcast to [N]."""
         raise NotImplementedError
 
     def observe(self, role: Role) -> Array:
@@ -134,64 +120,30 @@ class Game:
         """Return the allowed options of a behavior's seats, [N, seats of the behavior, options]; None: all are."""
         return None
 
-    def group_reward(self) -> Array:
-        """Return the group rewards of the last :meth:`advance`, broadcast to [N, P]."""
-        return np.zeros((), np.float32)
-
-    def over(self, ended: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which games [N] are over, if these seats [N, P] have ended their episodes."""
-        return np.asarray(ended.any(1))
-
-    def remember_seeds(self, seeds: EpisodeSeeds) -> None:
-        """Draw from ``seeds`` from now on."""
-        self.seeds = seeds
-        self._table = EpisodeTable(self.num_envs, (self.draws,), self._draw)
-
     # ------------------------------------------------------------ actions by seat
 
-    def choices(self, actions: Mapping[str, Actions]) -> NDArray[np.int64]:
-        """Return the first discrete branch of the actions of all seats, [N, P]."""
-        chosen = np.empty((self.num_envs, self.seats), np.int64)
-        for name, seats in self._seats.items():
-            discrete = actions[name].discrete
-            assert discrete is not None
-            chosen[:, seats] = discrete[:, 0].reshape(self.num_envs, len(seats))
-        return chosen
-
-    def reals(self, actions: Mapping[str, Actions]) -> NDArray[np.float32]:
-        """Return the first real part of the actions of all seats, [N, P]."""
-        chosen = np.empty((self.num_envs, self.seats), np.float32)
-        for name, seats in self._seats.items():
-            continuous = actions[name].continuous
-            assert continuous is not None
-            chosen[:, seats] = continuous[:, 0].reshape(self.num_envs, len(seats))
-        return chosen
+    def choices(self, actions: Mapping[str, Actions]) -> Array:
+        """Return the first branch of the actions of all seats, [N, P]."""
+        own = [actions[name].discrete[:, 0].reshape(self.num_envs, -1) for name in self._seats]
+        return np.concatenate(own, axis=1)[:, np.argsort(np.concatenate(list(self._seats.values())))]
 
     # ------------------------------------------------------------ the contract of environments
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         """Start an episode in every game, as :meth:`rlcore.Environment.reset` says."""
-        self.remember_seeds(seeds)
+        self._draw_from(seeds)
         self.episodes = np.array(episodes, np.int64)
-        self.begin(np.ones((self.num_envs, self.seats), np.bool_), self._uniforms())
+        self.begin(np.ones(self.num_envs, np.bool_), self._uniforms())
         return self._current()
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         """Move all games, as :meth:`rlcore.Environment.step` says."""
         reward, over = self.advance(actions)
-        shape = (self.num_envs, self.seats)
-        ended = np.broadcast_to(over, shape)
-        given, given_to_group = (
-            np.broadcast_to(part, shape).astype(np.float32) for part in (reward, self.group_reward())
-        )
-        final = {role.name: self.observe(role) for role in self.roles} if ended.any() else None
-        if final is not None:
-            self.episodes[self.over(ended)] += 1
-            self.begin(ended, self._uniforms())
-        return {
-            role.name: self._batch(role, given, given_to_group, ended, None if final is None else final[role.name])
-            for role in self.roles
-        }
+        over = np.broadcast_to(over, (self.num_envs,))
+        final = {role.name: self.observe(role) for role in self.roles}
+        self.episodes[over] += 1
+        self.begin(over, self._uniforms())
+        return {role.name: self._batch(role, reward.astype(np.float32), over, final[role.name]) for role in self.roles}
 
     def set_parameters(self, parameters: Parameters) -> None:
         """Refuse every parameter with a ConfigError: the games have none."""
@@ -211,7 +163,7 @@ class Game:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
         """Continue from ``state``, as :meth:`rlcore.SavesState.load_state_dict` says."""
-        self.remember_seeds(EpisodeSeeds(int(state["run_seed"]), int(state["first_env"])))
+        self._draw_from(EpisodeSeeds(int(state["run_seed"]), int(state["first_env"])))
         self.episodes = np.array(state["episodes"], np.int64)
         for name in self.state:
             getattr(self, name)[...] = state[name]
@@ -220,25 +172,27 @@ class Game:
     # ------------------------------------------------------------ parts of a batch
 
     def _current(self) -> dict[str, AgentBatch]:
-        nothing = np.zeros((self.num_envs, self.seats), np.float32)
-        none = np.zeros((self.num_envs, self.seats), np.bool_)
-        return {role.name: self._batch(role, nothing, nothing, none, None) for role in self.roles}
+        nothing, none = np.zeros((self.num_envs, self.seats), np.float32), np.zeros(self.num_envs, np.bool_)
+        return {role.name: self._batch(role, nothing, none, np.empty(0)) for role in self.roles}
 
-    def _batch(self, role: Role, reward: Array, shared: Array, ended: Array, final: Array | None) -> AgentBatch:
+    def _batch(self, role: Role, reward: Array, over: Array, final: Array) -> AgentBatch:
         seats, slots = self._seats[role.name], self.behaviors[role.name].slots
         name, shape = role.observation.name, role.observation.shape
-        terminated = ended[:, seats].reshape(slots)
+        terminated = np.repeat(over, len(seats))
         acts, allowed = self.acts(), self.allowed(role)
         return AgentBatch(
             {name: self.observe(role).reshape(slots, *shape)},
             reward[:, seats].reshape(slots),
             terminated,
             np.zeros(slots, np.bool_),
-            final_observations=None if final is None else {name: final.reshape(slots, *shape)[terminated]},
-            group_reward=shared[:, seats].reshape(slots) if role.shared else None,
+            final_observations={name: final.reshape(slots, *shape)[terminated]} if over.any() else None,
             needs_action=None if acts is None else acts[:, seats].reshape(slots),
             action_mask=None if allowed is None else allowed.reshape(slots, -1),
         )
+
+    def _draw_from(self, seeds: EpisodeSeeds) -> None:
+        self.seeds = seeds
+        self._table = EpisodeTable(self.num_envs, (self.draws,), self._draw)
 
     def _draw(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
         """The numbers of 256 episodes of an environment come from the seed of the first one."""

@@ -1,4 +1,4 @@
-"""One-step games: matrix games, a continuous saddle, and a sealed contest for two to four teams.
+"""One-step games: matrix games, and a sealed contest for two to four teams.
 
 All seats act at once and see nothing but a constant.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlcore import Actions, ObservationSpec
 from selfplay_games.base import Array, Game, Role, roles
 
-__all__ = ["BIASED_RPS", "SKEWED_PENNIES", "Contest", "Matrix", "Saddle", "biased_rps", "skewed_pennies"]
+__all__ = ["BIASED_RPS", "SKEWED_PENNIES", "Contest", "Matrix", "biased_rps", "skewed_pennies"]
 
 # Payoffs of the row player; rock, paper, scissors. Nash (1/16, 10/16, 5/16), value 0. OpenSpiel's matrix_brps / 50.
 BIASED_RPS: NDArray[np.float64] = np.array([[0.0, -25.0, 50.0], [25.0, 0.0, -5.0], [-50.0, 5.0, 0.0]]) / 50.0
@@ -62,48 +62,17 @@ def skewed_pennies(num_envs: int) -> Matrix:
     return Matrix(num_envs, SKEWED_PENNIES, ("Row", "Column"))
 
 
-class Saddle(OneStep):
-    """A continuous game: X gets r = -(x - 0.5)^2 + (y + 0.5)^2 + x y, and Y gets -r; x and y in [-1, 1].
-
-    The equilibrium is x = 0.2, y = -0.6.
-    """
-
-    def __init__(self, num_envs: int) -> None:
-        super().__init__(num_envs, *roles(("X", "Y"), 2, CONSTANT, continuous=1))
-
-    def advance(self, actions: Mapping[str, Actions]) -> tuple[Array, Array]:
-        x, y = self.reals(actions).T
-        reward = -np.square(x - 0.5) + np.square(y + 0.5) + x * y
-        return np.stack([reward, -reward], axis=1), np.True_
-
-
 class Contest(OneStep):
-    """A zero-sum contest of T teams of G agents each, one behavior: the team that bids most takes the prize.
+    """A zero-sum contest of T teams, one behavior: the team that bids most takes the prize.
 
-    Each agent bids 0, 1 or 2. A team of the n highest bidding ones gets 1 / n - 1 / T, any other one -1 / T, and every
-    agent gets its team's score as group reward. So rewards over teams sum to zero, and bidding 2 is dominant.
+    Each agent bids 0, 1 or 2. One of the n highest bidders gets 1 / n - 1 / T, any other one -1 / T. So rewards sum to
+    zero, and bidding 2 is dominant.
     """
 
-    def __init__(self, num_envs: int, teams: int = 2, group: int = 1, name: str = "Player") -> None:
-        self.teams, self.group = teams, group
-        seats = teams * group
-        role = Role(
-            name,
-            tuple(range(seats)),
-            tuple(seat // group for seat in range(seats)),
-            CONSTANT,
-            discrete=(3,),
-            shared=group > 1,
-        )
-        self._score: NDArray[np.float64] = np.zeros((num_envs, seats))  # [N, P] of the last step
-        super().__init__(num_envs, role)
+    def __init__(self, num_envs: int, teams: int = 2, name: str = "Player") -> None:
+        super().__init__(num_envs, *roles((name,), teams, CONSTANT, discrete=(3,)))
 
     def advance(self, actions: Mapping[str, Actions]) -> tuple[Array, Array]:
-        bids = self.choices(actions).reshape(self.num_envs, self.teams, self.group).sum(2)
+        bids = self.choices(actions)
         best = bids == bids.max(1, keepdims=True)
-        score = best / best.sum(1, keepdims=True) - 1 / self.teams
-        self._score = np.repeat(score, self.group, axis=1)
-        return (np.zeros(()) if self.group > 1 else self._score), np.True_
-
-    def group_reward(self) -> Array:
-        return self._score if self.group > 1 else np.zeros(())
+        return best / best.sum(1, keepdims=True) - 1 / self.seats, np.True_

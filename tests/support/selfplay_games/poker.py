@@ -43,8 +43,7 @@ class Kuhn(Game):
         """One number for each card of the deck."""
         return self.players + 1
 
-    def begin(self, begins: NDArray[np.bool_], uniforms: NDArray[np.float64]) -> None:
-        envs = begins[:, 0]
+    def begin(self, envs: NDArray[np.bool_], uniforms: NDArray[np.float64]) -> None:
         self.cards[envs] = uniforms[envs].argsort(axis=1)[:, : self.players]
         self.history[envs], self.moves[envs], self.first_bet[envs] = -1, 0, -1
 
@@ -64,7 +63,7 @@ class Kuhn(Game):
         winner = np.where(contenders, self.cards, -1).argmax(axis=1)
         reward = -contribution
         reward[envs, winner] += contribution.sum(axis=1)
-        return np.where(over[:, None], reward, 0.0), over[:, None]
+        return np.where(over[:, None], reward, 0.0), over
 
     def observe(self, role: Role) -> Array:
         seats = np.array(role.seats)

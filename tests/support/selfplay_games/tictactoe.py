@@ -45,8 +45,8 @@ class TicTacToe(Game):
         observation = ObservationSpec("board", (27,), np.float32, low=0.0, high=1.0)
         super().__init__(num_envs, *roles(tuple(names), 2, observation, discrete=(9,)))
 
-    def begin(self, begins: NDArray[np.bool_], uniforms: NDArray[np.float64]) -> None:
-        self.board[begins[:, 0]], self.moves[begins[:, 0]] = 0, 0
+    def begin(self, envs: NDArray[np.bool_], uniforms: NDArray[np.float64]) -> None:
+        self.board[envs], self.moves[envs] = 0, 0
 
     def advance(self, actions: Mapping[str, Actions]) -> tuple[Array, Array]:
         envs, mover = np.arange(self.num_envs), self.moves % 2
@@ -55,7 +55,7 @@ class TicTacToe(Game):
         self.moves += 1
         won = ((self.board == mark[:, None]) @ LINES.T.astype(np.int64) == 3).any(axis=1)
         score = np.where(won, mark, 0)
-        return np.stack([score, -score], axis=1), (won | (self.moves == 9))[:, None]
+        return np.stack([score, -score], axis=1), won | (self.moves == 9)
 
     def observe(self, role: Role) -> Array:
         seats = np.array(role.seats)

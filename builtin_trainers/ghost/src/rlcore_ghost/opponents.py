@@ -176,19 +176,15 @@ def policy_of_run(settings: RunOpponentSettings, behavior: BehaviorSpec, run: Ru
     path = run.absolute(settings.path)
     if not path.exists():
         path = run.directory.parent / settings.path  # the id of a run beside this one
+    key = "path"
     try:
         source = PolicySource.find(path)
-    except RunStateError as error:
-        problem = f"{settings.path}: is neither a run nor a checkpoint, so there is no policy to play against"
-        raise ConfigError(problem, key=("path",)) from error
-    try:
+        key = "checkpoint"
         saved = source.load(cast(Plugins, run.plugins), str(settings.checkpoint))
         specs = saved.specs
     except RunStateError as error:
-        raise ConfigError(str(error), key=("checkpoint",)) from error
-    name = settings.behavior
-    if name is None:
-        name = next(iter(specs)) if len(specs) == 1 else behavior.name
+        raise ConfigError(f"{settings.path}: there is no policy to play against: {error}", key=(key,)) from error
+    name = settings.behavior or (next(iter(specs)) if len(specs) == 1 else behavior.name)
     if name not in specs:
         problem = f"{settings.path} has no behavior {name!r}; it has {', '.join(specs)}{did_you_mean(name, specs)}"
         raise ConfigError(problem, key=("behavior",))

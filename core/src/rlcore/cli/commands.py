@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -42,38 +43,31 @@ class LazyCommand(NamedTuple):
 class LazyGroup(click.Group):
     """Import commands on first use.
 
-    ``lazy`` maps names to commands. ``fallback`` names a function for all others: it takes a name and returns its
-    command, or None, the names that it knows, and what to add to the message about a name that it does not know.
-    ``synonyms`` maps names that other programs have for commands to ours.
-    ``others`` names a function that returns the names and lines of other commands for ``--help``.
-    ``within`` is the name of a group inside ``rlcore``: ``fallback`` and ``others`` know its commands with it in front.
+    ``lazy`` maps names to commands; all others are those of plugins. ``synonyms`` maps names that other programs have
+    for commands to ours. ``within`` is the name of a group inside ``rlcore``, which commands of plugins have in front.
     """
 
     def __init__(
         self,
         *args: Any,
-        lazy: dict[str, LazyCommand] | None = None,
-        fallback: str | None = None,
-        synonyms: dict[str, str] | None = None,
-        others: str | None = None,
+        lazy: Mapping[str, LazyCommand],
+        synonyms: Mapping[str, str] | None = None,
         within: str = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.synonyms = synonyms or {}
-        self.lazy = lazy or {}
-        self.fallback = fallback
-        self.others = others
+        self.lazy, self.synonyms = lazy, synonyms or {}
         self.front = f"{within} " if within else ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in self.lazy:
-            command: click.Command = _load(self.lazy[cmd_name].target)
-            return command
-        return None
+        if cmd_name not in self.lazy:
+            return None
+        module, _, name = self.lazy[cmd_name].target.partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -81,26 +75,23 @@ class LazyGroup(click.Group):
         name = args[0]
         if name in self.lazy or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        command, others, off = None, (), ""
-        if self.fallback is not None and not name.startswith("-"):
-            command, others, off = _load(self.fallback)(self.front + name)
+        full = self.front + name
+        command, others, off = (None, (), "") if name.startswith("-") else plugin_command(full)
         if command is not None:
             return name, command, args[1:]
-        known = (*self.lazy, *self._of_this_group(others))
-        package = PACKAGES.get(("command", self.front + name))
+        package = PACKAGES.get(("command", full))
         if package:
             advice = f"pip install {package}, or turn the plugin on if it is installed"
-            raise click.UsageError(f"no command {self.front + name!r}: it is a command of {package}; {advice}", ctx)
+            raise click.UsageError(f"no command {full!r}: it is a command of {package}; {advice}", ctx)
+        known = (*self.lazy, *self._of_this_group(others))
         hint = did_you_mean(self.synonyms.get(name, name), known)
-        parts = [f"no command {self.front + name!r}", f"commands: {', '.join(known)}{hint}", off]
+        parts = [f"no command {full!r}", f"commands: {', '.join(known)}{hint}", off]
         raise click.UsageError("; ".join(filter(None, parts)), ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in self.lazy.items()])
-        if self.others is None:
-            return
-        lines = dict(_load(self.others)())
+        lines = listed_commands()
         others = [name for name in self._of_this_group(lines) if name not in self.lazy]
         if others:
             with formatter.section("Commands of installed plugins"):
@@ -112,16 +103,10 @@ class LazyGroup(click.Group):
         return [name for name in found if " " not in name]
 
 
-def _load(target: str) -> Any:
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)
-
-
-_METADATA = (".dist-info", ".egg-info")
 _MODULE = re.compile(r"^\s*[\w-]+\s*=\s*([\w.]+)", re.MULTILINE)
 
 
-def listed_commands() -> list[tuple[str, str]]:
+def listed_commands() -> dict[str, str]:
     """The names and summaries of the commands of installed plugins, as far as they are written out in their modules.
 
     ``rlcore --help`` imports no plugin, and its reading of all metadata would take longer than the rest of it: this
@@ -133,35 +118,23 @@ def listed_commands() -> list[tuple[str, str]]:
         spec = PathFinder.find_spec(first)
         if spec is None or spec.origin is None:
             continue  # as rlcore plugins list says
-        path = Path(spec.origin)
-        path = path.parent.joinpath(*rest).with_suffix(".py") if rest else path
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            continue
-        for block in text.split("CommandSpec(")[1:]:
-            name = re.search(r"""\bname=["']([\w -]+)["']""", block)
-            summary = re.search(r"""\bsummary=(?:"([^"]*)"|'([^']*)')""", block)
-            if name is not None:
-                found.setdefault(name[1], (summary[1] or summary[2]) if summary is not None else "")
-    return sorted(found.items())
+        path = Path(spec.origin).parent.joinpath(*rest).with_suffix(".py") if rest else Path(spec.origin)
+        with suppress(OSError, ValueError):
+            for block in path.read_text(encoding="utf-8").split("CommandSpec(")[1:]:
+                name = re.search(r"""\bname=["']([\w -]+)["']""", block)
+                summary = re.search(r"""\bsummary=(?:"([^"]*)"|'([^']*)')""", block)
+                if name is not None:
+                    found.setdefault(name[1], (summary[1] or summary[2]) if summary is not None else "")
+    return dict(sorted(found.items()))
 
 
 def _modules() -> Iterator[str]:
     """The modules that entry points of the group name."""
     for folder in dict.fromkeys(sys.path):
-        try:
-            names = [name for name in os.listdir(folder or ".") if name.endswith(_METADATA)]
-        except OSError:
-            continue
-        for name in sorted(names):
-            try:
-                text = Path(folder, name, "entry_points.txt").read_text(encoding="utf-8")
-            except (OSError, ValueError):
-                continue
-            _, group, rest = text.partition("[rlcore]\n")
-            if group:
-                yield from _MODULE.findall(rest.partition("\n[")[0])
+        for file in sorted(Path(folder).glob("*-info/entry_points.txt")):
+            with suppress(OSError, ValueError):
+                group = file.read_text(encoding="utf-8").partition("[rlcore]\n")[2]
+                yield from _MODULE.findall(group.partition("\n[")[0])
 
 
 def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], str]:
@@ -254,16 +227,15 @@ def plugin_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def selection_options(command: Command) -> Command:
     """Adds only ``-p`` and ``--no-plugins``."""
-    command = click.option("--no-plugins", is_flag=True, help="Load rlcore's own plugins and those named by -p.")(
-        command
-    )
-    return click.option(
+    none = click.option("--no-plugins", is_flag=True, help="Load rlcore's own plugins and those named by -p.")
+    some = click.option(
         "-p",
         "dash_p",
         multiple=True,
         metavar="NAME",
         help="Load a plugin: NAME, DIST/NAME or module:acme.hooks; no:NAME leaves one out. May be repeated.",
-    )(command)
+    )
+    return some(none(command))
 
 
 def debug_option(command: Command) -> Command:
@@ -309,24 +281,16 @@ def options_of_plugins(
 
 
 def _option(record: RunOptionSpec) -> click.Option:
-    name = f"{_PREFIX}{record.name.replace('-', '_')}"
-    about = f"{record.summary} Sets {record.sets}."
-    callback = _Given(record)
-    if record.flag:
-        return click.Option([record.option, name], is_flag=True, help=about, callback=callback)
-    return click.Option([record.option, name], metavar="VALUE", help=about, callback=callback)
+    """An option whose value is the override that it stands for: ``("--acme-team", "acme.team=vision")``."""
 
-
-class _Given:
-    """Turns the value of an option into the override that it stands for: ``("acme.team", "vision")``."""
-
-    def __init__(self, record: RunOptionSpec) -> None:
-        self._record = record
-
-    def __call__(self, ctx: click.Context, parameter: click.Parameter, value: Any) -> tuple[str, str] | None:
+    def override(ctx: click.Context, parameter: click.Parameter, value: Any) -> tuple[str, str] | None:
         if value is None or value is False:
             return None
-        return self._record.option, f"{self._record.sets}={'true' if self._record.flag else value}"
+        return record.option, f"{record.sets}={'true' if record.flag else value}"
+
+    kind: dict[str, Any] = {"is_flag": True} if record.flag else {"metavar": "VALUE"}
+    name = f"{_PREFIX}{record.name.replace('-', '_')}"
+    return click.Option([record.option, name], help=f"{record.summary} Sets {record.sets}.", callback=override, **kind)
 
 
 def taken(flags: dict[str, Any]) -> Mapping[str, str]:

@@ -73,9 +73,7 @@ def _lost_pipes() -> Iterator[None]:
 @click.group(
     cls=Rlcore,
     lazy=COMMANDS,
-    fallback="rlcore.cli.commands:plugin_command",
     synonyms={"train": "run", "learn": "run", "fit": "run", "test": "evaluate", "enjoy": "evaluate"},
-    others="rlcore.cli.commands:listed_commands",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Which plugin has which command: rlcore plugins list --provides",
 )

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 import importlib_metadata as metadata
 
@@ -17,6 +18,7 @@ from rlcore.cli.terminal import echo, echo_columns
 from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.discover import Plugin, installed
 from rlcore.plugins.select import decide, obstacles, selection_from, unmatched
+from rlcore.settings.fields import default_of, field_info
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
@@ -33,8 +35,6 @@ COMMANDS = {
     "plugins",
     cls=LazyGroup,
     lazy=COMMANDS,
-    fallback="rlcore.cli.commands:plugin_command",
-    others="rlcore.cli.commands:listed_commands",
     within="plugins",
 )
 def plugins_command() -> None:
@@ -54,53 +54,31 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
     """
     selection = selection_from(None, os.environ, dash_p, no_plugins)
     found = decide(installed(), selection)
-    rows = [_row(plugin) for plugin in found]
+    fields = ("name", "distribution", "version", "state", "editable", "module")
+    rows = [{**{key: getattr(plugin, key) for key in fields}, "why": plugin.because} for plugin in found]
     notes = [*(message for message, _ in obstacles(found, selection)), *unmatched(found, selection)]
     notes += [f"{plugin.described}: {plugin.refused}" for plugin in found if plugin.state == "refused"]
     notes += [plugin.warning for plugin in found if plugin.state == "on" and plugin.warning and not provides]
     if provides:
-        notes += _add_provided(rows, found)
+        from rlcore.plugins.call import Plugins
+
+        plugins = Plugins(found=tuple(plugin for plugin in found if plugin.state == "on"), tolerant=True)
+        plugins.load()
+        for row, plugin in zip(rows, found, strict=True):
+            row["state"] = "refused" if plugin.label in plugins.broken else row["state"]
+            row["provides"] = [f"{record.kind}:{record.name}" for record in plugins.records_of(plugin.label)]
+        notes += plugins.warnings
     if as_json:
         click.echo(json.dumps({"plugins": rows, "problems": notes}, indent=4))
         return
-    _print_table(rows, provides)
-    for note in notes:
-        echo(f"warning: {note}", err=True)
-
-
-def _row(plugin: Plugin) -> dict[str, Any]:
-    return {
-        "name": plugin.name,
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "state": plugin.state,
-        "why": plugin.because,
-        "editable": plugin.editable,
-        "module": plugin.module,
-    }
-
-
-def _add_provided(rows: list[dict[str, Any]], found: tuple[Plugin, ...]) -> list[str]:
-    """Adds the records of each plugin to its row; returns the warnings about plugins that cannot be loaded."""
-    from rlcore.plugins.call import Plugins
-
-    plugins = Plugins(found=tuple(plugin for plugin in found if plugin.state == "on"), tolerant=True)
-    plugins.load()
-    for row, plugin in zip(rows, found, strict=True):
-        if plugin.label in plugins.broken:
-            row["state"] = "refused"
-        row["provides"] = [f"{record.kind}:{record.name}" for record in plugins.records_of(plugin.label)]
-    return list(plugins.warnings)
-
-
-def _print_table(rows: list[dict[str, Any]], provides: bool) -> None:
     lines = [("NAME", "DIST VERSION", "STATE", "WHY", "PROVIDES" if provides else "")]
     for row in rows:
         source = f"{row['distribution']} {row['version']}" if row["distribution"] else row["module"]
-        if row["editable"]:
-            source += " (editable)"
+        source += " (editable)" if row["editable"] else ""
         lines.append((row["name"], source, row["state"], row["why"], " ".join(row.get("provides", ()))))
     echo_columns(lines)
+    for note in notes:
+        echo(f"warning: {note}", err=True)
 
 
 @click.command("info")
@@ -137,117 +115,88 @@ def _report(plugins: Plugins, plugin: Plugin) -> dict[str, Any]:
         "distribution": plugin.distribution,
         "version": plugin.version,
         **_about(plugin.distribution),
-        "requires": list(plugin.requires),
         "state": plugin.state,
         "why": _why_on(plugin),
         "module": plugin.module,
         "file": getattr(sys.modules.get(plugin.module.partition(":")[0]), "__file__", None),
+        "problem": str(plugins.broken.get(plugin.label, "")),
         "editable": plugin.editable,
+        "requires": list(plugin.requires),
         "hooks": list(plugins.implemented(plugin.label)),
         "records": [_record(record) for record in plugins.records_of(plugin.label)],
     }
-    if plugin.label in plugins.broken:
-        report["problem"] = str(plugins.broken[plugin.label])
-    return report
+    return {key: value for key, value in report.items() if value not in ("", None)}
 
 
 def _about(distribution: str) -> dict[str, str]:
     try:
-        found: dict[str, Any] = metadata.metadata(distribution).json
+        found = metadata.metadata(distribution)
     except (metadata.PackageNotFoundError, ValueError):  # a local module has no distribution
-        return {"summary": "", "homepage": ""}
-    links = dict(_link(line) for line in found.get("project_url", ()))
-    return {
-        "summary": found.get("summary", ""),
-        "homepage": links.get("homepage") or links.get("repository") or found.get("home_page", ""),
-    }
-
-
-def _link(line: str) -> tuple[str, str]:
-    """Label and address of ``"Homepage, https://..."``, as metadata has it."""
-    label, _, url = line.partition(",")
-    return label.strip().lower(), url.strip()
+        return {}
+    labelled = (line.partition(", ") for line in found.get_all("Project-URL", ()))
+    links = {label.lower(): url for label, _, url in labelled}
+    homepage = links.get("homepage") or links.get("repository") or found.get("Home-page") or ""
+    return {"summary": found.get("Summary") or "", "homepage": homepage}
 
 
 def _record(record: Record) -> dict[str, Any]:
-    from rlcore.records import BehaviorSection, ConfigSection, ExporterSpec, RunOptionSpec
+    """What a record says, but for defaults, with the fields of the settings classes that it names."""
+    from rlcore.records import BehaviorSection, ConfigSection, EvaluationSection
 
-    described: dict[str, Any] = {
-        "kind": record.kind,
-        "name": record.name,
-        "summary": record.summary,
-        "target": record.target,
-    }
-    if isinstance(record, RunOptionSpec):
-        described["sets"] = record.sets
-    if kinds := getattr(record, "kinds", None):
-        described["reads"] = ", ".join(sorted(kinds))
-    if isinstance(record, ExporterSpec):
-        described["ending"] = record.suffix
-    # A block has nothing but settings, which are its target.
-    block = isinstance(record, ConfigSection | BehaviorSection)
-    for shown in ("settings",) if block else ("settings", "parameters"):
-        attribute = "target" if block else shown
-        settings = getattr(record, attribute, None)
-        if settings:
-            try:
-                described[shown] = {"class": settings, "fields": _fields(record.resolve(attribute))}
-            except PluginError as error:
-                described[shown] = {"class": settings, "problem": str(error)}
+    described: dict[str, Any] = {"kind": record.kind, "name": record.name, "summary": record.summary}
+    for attribute in attrs.fields(type(record)):
+        value = getattr(record, attribute.name)
+        if attribute.name in ("settings", "parameters") and value:
+            described[attribute.name] = _settings(record, attribute.name)
+        elif attribute.name not in (*described, "plugin") and value != attribute.default:
+            described[attribute.name] = sorted(value) if isinstance(value, frozenset) else value
+    if isinstance(record, ConfigSection | BehaviorSection | EvaluationSection):  # nothing but settings
+        described["settings"] = _settings(record, "target")
     return described
 
 
-def _fields(settings: Any) -> list[dict[str, Any]]:
-    import attrs
-
-    from rlcore.settings.fields import field_info
-
-    if not attrs.has(settings):
-        return []
-    return [
+def _settings(record: Record, attribute: str) -> dict[str, Any]:
+    described: dict[str, Any] = {"class": getattr(record, attribute)}
+    try:
+        cls = record.resolve(attribute)
+    except PluginError as error:
+        return {**described, "problem": str(error)}
+    described["fields"] = [
         {
             "name": field.name,
             "type": getattr(field.type, "__name__", None) or str(field.type),
-            "default": _default(field.default),
+            "default": _default(field),
             "description": field_info(field).description,
         }
-        for field in attrs.fields(settings)
+        for field in (attrs.fields(cls) if attrs.has(cls) else ())
     ]
+    return described
 
 
-def _default(default: Any) -> Any:
-    import attrs
-
+def _default(field: attrs.Attribute[Any]) -> Any:
+    default = default_of(field)
     if default is attrs.NOTHING:
         return "required"
-    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # attrs types Factory as a function
-        made = None if default.takes_self else default.factory()
-        return made if isinstance(made, list | dict | None) else type(made).__name__
-    return default
+    return type(default).__name__ if attrs.has(type(default)) else default
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    for key in ("name", "distribution", "version", "summary", "homepage", "state", "why", "module", "file", "problem"):
-        if report.get(key):
-            echo(f"{key + ':':14}{report[key]}")
-    echo(f"{'editable:':14}{'yes' if report['editable'] else 'no'}")
-    echo(f"{'requires:':14}{', '.join(report['requires']) or 'nothing of rlcore'}")
-    echo(f"{'hooks:':14}{', '.join(report['hooks']) or 'none'}")
+    for key, value in report.items():
+        if key == "editable":
+            value = "yes" if value else "no"
+        if key != "records":
+            echo(f"{key + ':':14}{value if isinstance(value, str) else ', '.join(value) or 'none'}")
     for record in report["records"]:
-        echo(f"\n{record['kind']} {record['name']}: {record['summary']}")
-        if record["target"]:
-            echo(f"  target {record['target']}")
-        for key in ("sets", "reads", "ending"):
-            if key in record:
-                echo(f"  {key} {record[key]}")
-        for attribute in ("settings", "parameters"):
-            settings = record.get(attribute)
-            if settings:
-                echo(f"  {attribute} {settings['class']}")
-                if "problem" in settings:
-                    echo(f"    {settings['problem']}")
-                for field in settings.get("fields", ()):
-                    echo(f"    {field['name']} = {field['default']}  {field['description']}")
+        echo(f"\n{record.pop('kind')} {record.pop('name')}: {record.pop('summary')}")
+        for key, value in record.items():
+            if not isinstance(value, dict):
+                echo(f"  {key} {', '.join(value) if isinstance(value, list) else value}")
+                continue
+            echo(f"  {key} {value['class']}")
+            if "problem" in value:
+                echo(f"    {value['problem']}")
+            for field in value.get("fields", ()):
+                echo(f"    {field['name']} = {field['default']}  {field['description']}")
 
 
 @click.command("hooks")
@@ -273,13 +222,12 @@ def hooks_command(name: str | None, dash_p: tuple[str, ...], no_plugins: bool, a
             f"no hook {name!r}{f'; {answer}' if (answer := successor(name)) else did_you_mean(name, found)}"
         )
     core = {hook.name: hook for hook in HOOKS}
+    added = {"kind": "added", "since": None, "deprecated": None}
     hooks = [
         {
             "name": each,
-            "kind": core[each].kind if each in core else "added",
+            **(attrs.asdict(core[each]) if each in core else added),
             "of": function.__module__,
-            "since": core[each].since if each in core else None,
-            "deprecated": core[each].deprecated if each in core else None,
             "signature": _signature(function),
             "text": inspect.getdoc(function) or "",
         }

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
-import textwrap
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic, perf_counter
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlcore.cli.terminal import cells, echo, printable
+from rlcore.cli.terminal import echo, echo_columns, printable
 from rlcore.records import StatsWriterSpec
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, Task, TaskID
 
     from rlcore.plugins.discover import Plugin
     from rlcore.run.description import BehaviorDescription, EnvironmentDescription, RunDescription
@@ -33,47 +31,56 @@ WIDE = 120  # columns; a narrower bar leaves out the names of lessons' parameter
 
 
 @contextmanager
+def _beside(follow: Callable[..., None], *arguments: Any) -> Iterator[None]:
+    """Runs ``follow(*arguments, done)`` in a thread until the block ends and sets ``done``."""
+    done = threading.Event()
+    thread = threading.Thread(target=follow, args=(*arguments, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@contextmanager
 def show_progress(run: Run) -> Iterator[Callable[[], None]]:
     """Shows steps, steps per second, return, lessons and time left of ``run`` while the block lasts.
 
-    A thread draws the bar and reads the run's counters a few times a second; the loop does not know of it.
-    Yields a function that ends the bar before the block ends.
+    Without a terminal, it prints a line now and then until the first summary. A thread reads the run's counters; the
+    loop does not know of it. Yields a function that ends the bar before the block ends.
     """
-    if sys.stdout is None or not sys.stdout.isatty():  # None: it was closed before the start
-        with signs_of_life(run):
-            yield lambda: None
-        return
-    with progress_bar() as progress:
-        done = threading.Event()
-        thread = threading.Thread(target=_follow, args=(run, progress, done), daemon=True)
-        thread.start()
-        try:
+    if sys.stdout is not None and sys.stdout.isatty():  # None: it was closed before the start
+        with progress_bar() as progress, _beside(_follow, run, progress):
             yield progress.stop
-        finally:
-            done.set()
-            thread.join()
+    elif is_silent(run):
+        yield lambda: None
+    else:
+        with _beside(_print_signs, run):
+            yield lambda: None
 
 
 def progress_bar(console: Console | None = None) -> Progress:
     """An empty bar, to which a row is added for each behavior."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.table import Column
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{'-' if task.speed is None else format(task.speed, ',.0f')} steps/s")
 
     columns = (
         TextColumn("{task.description}", style="bold", markup=False),
         BarColumn(),
-        MofNCompleteColumn(table_column=Column(no_wrap=True)),  # in 80 columns the bar is shortened, not this
-        TextColumn("{task.fields[speed]} steps/s"),
-        TextColumn("{task.fields[reward]}{task.fields[score]}{task.fields[lessons]}", markup=False),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),  # in 80 columns the bar is shortened, not these
+        Speed(table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[text]}", markup=False),
         TimeRemainingColumn(),
     )
     # Standard error that goes to a file is left alone: the bar would draw its lines on the terminal.
-    return Progress(
-        *columns,
-        console=console,
-        speed_estimate_period=10.0,
-        redirect_stderr=sys.stderr is not None and sys.stderr.isatty(),
-    )
+    redirect = sys.stderr is not None and sys.stderr.isatty()
+    return Progress(*columns, console=console, speed_estimate_period=10.0, redirect_stderr=redirect)
 
 
 def lessons_text(lessons: Mapping[str, float], silent: Collection[str], wide: bool) -> str:
@@ -87,7 +94,6 @@ def lessons_text(lessons: Mapping[str, float], silent: Collection[str], wide: bo
 def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
     inference, silent = run.config.checkpoint_settings.inference, run.config.lone_lessons
     tasks: dict[str, TaskID] = {}
-    seen: dict[str, tuple[float, int]] = {}
     finished = False
     while not finished:
         finished = done.wait(REFRESH_SECONDS)
@@ -95,30 +101,17 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
         for name, behavior in list(run.behaviors.items()):
             # The last update may go beyond what is to be learned; what is only acted has no end.
             steps = behavior.inferred if inference else min(behavior.steps, behavior.settings.max_steps)
-            now = perf_counter()
+            reward, score = behavior.mean_reward, behavior.evaluated
+            text = NO_REWARD if reward is None else f"reward {reward:.2f}"
+            text += f"{'' if score is None else f' evaluation {score:.2f}'}{lessons}"
             if name not in tasks:
                 total = None if inference else behavior.settings.max_steps
-                tasks[name] = progress.add_task(
-                    name, total=total, completed=steps, speed="-", reward=NO_REWARD, score="", lessons=""
-                )
-                seen[name] = (now, steps)
-            before, steps_before = seen[name]
-            reward, score = behavior.mean_reward, behavior.evaluated
-            progress.update(
-                tasks[name],
-                completed=steps,
-                reward=NO_REWARD if reward is None else f"reward {reward:.2f}",
-                score="" if score is None else f" evaluation {score:.2f}",
-                lessons=lessons,
-            )
-            if now - before >= 1.0:
-                progress.update(tasks[name], speed=f"{(steps - steps_before) / (now - before):,.0f}")
-                seen[name] = (now, steps)
+                tasks[name] = progress.add_task(name, total=total, completed=steps, text=text)
+            progress.update(tasks[name], completed=steps, text=text)
 
 
 FIRST_SIGN = 10.0  # seconds after the start; the time between two signs doubles
 LONGEST_PAUSE = 600.0  # seconds between two signs at most
-LONGEST_LABEL = 16  # a longer name of a behavior does not move the column of texts
 MOST_BEHAVIORS = 6  # lines of behaviors before the others are only counted
 MOST_OBSERVATIONS = 3  # shapes of observations in a line
 
@@ -131,12 +124,8 @@ def is_silent(run: Run) -> bool:
 
 
 def show_start(run: Run, shown: Callable[[str], str]) -> None:
-    """Print what a run that has started trains. Lines are wrapped on a terminal, and complete elsewhere."""
-    on_terminal = sys.stdout is not None and sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns - 1 if on_terminal else None
-    lines = [cells(label, shown(text)) for label, text in description_lines(run.describe())]
-    for line in aligned([(label, text) for label, text in lines], width):
-        echo(line, file=sys.stdout)  # without `file`, click writes past a progress bar
+    """Print what a run that has started trains."""
+    echo_columns([(label, shown(text)) for label, text in description_lines(run.describe())])
 
 
 def description_lines(run: RunDescription) -> list[tuple[str, str]]:
@@ -195,60 +184,19 @@ def _plugins(plugins: Iterable[Plugin]) -> str:
     return ", ".join(f"{', '.join(names)} ({version})" for version, names in groups.items())
 
 
-def aligned(lines: Sequence[tuple[str, str]], width: int | None) -> list[str]:
-    """The labels in one column and the texts in another, wrapped to ``width`` columns if it is given."""
-    column = 2 + max(min(len(label), LONGEST_LABEL) for label, _ in lines)
-    wrapped: list[str] = []
-    for label, text in lines:
-        first = f"{label:<{column - 2}}  "
-        if width is None:
-            wrapped.append(f"{first}{text}")
-            continue
-        room = max(width, column + 20)
-        wrapped += textwrap.wrap(
-            text, room, initial_indent=first, subsequent_indent=" " * column, break_on_hyphens=False
-        )
-    return wrapped
-
-
-@contextmanager
-def signs_of_life(run: Run) -> Iterator[None]:
-    """Prints a line now and then until the first summary, where no progress bar shows that the run is alive.
-
-    A thread reads the counters of the run; the loop does not know of it.
-    """
-    if is_silent(run):
-        yield
-        return
-    done = threading.Event()
-    thread = threading.Thread(target=_print_signs, args=(run, done), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
 def _print_signs(run: Run, done: threading.Event) -> None:
     started, pause = perf_counter(), FIRST_SIGN
     before, steps_before = started, 0
     while not done.wait(pause) and run.epoch == 0:
-        now, steps = perf_counter(), _steps(run)
-        setup = run.timers.root.children.get("run_training.setup")
-        acting_since = max(before, started + (0.0 if setup is None else setup.total))
-        speed = (steps - steps_before) / max(now - acting_since, 1e-3)
-        echo(sign(run, steps, speed, now - started), file=sys.stdout)
+        now = perf_counter()
+        steps = run.steps
+        if run.config.checkpoint_settings.inference:
+            steps = sum(behavior.inferred for behavior in run.behaviors.values())
+        echo(sign(run, steps, (steps - steps_before) / (now - before), now - started), file=sys.stdout)
         if sys.stdout is not None:
             sys.stdout.flush()
         before, steps_before = now, steps
         pause = min(2 * pause, LONGEST_PAUSE)
-
-
-def _steps(run: Run) -> int:
-    if run.config.checkpoint_settings.inference:
-        return sum(behavior.inferred for behavior in run.behaviors.values())
-    return run.steps
 
 
 def sign(run: Run, steps: int, speed: float, seconds: float) -> str:
@@ -299,14 +247,10 @@ def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
     ours = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     for number in ours:
         signal.signal(number, handle)
-    over = threading.Event()
-    thread = threading.Thread(target=_print_what_it_waits_for, args=(run, received, over), name="stopping", daemon=True)
-    thread.start()
     try:
-        yield
+        with _beside(_print_what_it_waits_for, run, received):
+            yield
     finally:
-        over.set()
-        thread.join()
         for number, handler in ours.items():
             signal.signal(number, signal.SIG_IGN if own_process and received else handler)
 

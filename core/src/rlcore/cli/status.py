@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +11,15 @@ import attrs
 import click
 
 from rlcore.cli.commands import PluginFlags, debug_option, plugin_options
-from rlcore.cli.terminal import UserPath, cells, echo, plain_console, printable, show_log
+from rlcore.cli.terminal import UserPath, echo, echo_columns, show_log
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
+    from rlcore.run.saved.data import RunData
 
 _MOST_VALUES = 12  # of a plugin's section, to be shown in a line
-_LAST_SUMMARIES = 8_000_000  # bytes at the end of metrics.jsonl, in which every behavior has a summary
+HEADINGS = ("parameter", "lesson", "measure", "value", "threshold", "eligible in")
+NOTHING = "-"
 
 
 @click.command("status")
@@ -29,236 +30,103 @@ _LAST_SUMMARIES = 8_000_000  # bytes at the end of metrics.jsonl, in which every
 def status_command(run: Path, as_json: bool, chosen: PluginFlags) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
     from rlcore.run.saved.data import find_run, read_saved_configuration, run_data
-    from rlcore.storage.status import metadata_of
 
     show_log()
     directory = find_run(run)
     document = read_saved_configuration(directory)
-    plugins = chosen.load(document, lenient=True)
-    data = run_data(directory, document, plugins)
-    result, status, running = data.result, data.status, data.running
-    targets = _targets(document.data, status)
-    evaluation = _evaluation(status)
-    # The steps after the last checkpoint of a process that ended are lost; those of a running one count.
-    latest = _latest_summaries(directory)
-    seen = _steps(status, {name: summary["step"] for name, summary in latest.items()} if running else {})
-    workers = _workers(latest)
+    data = run_data(directory, document, chosen.load(document, lenient=True))
+    report = _report(data)
     if as_json:
-        report = {
-            "run": str(directory),
-            "running": running,
-            "result": result,
-            "max_steps": targets,
-            "steps": seen,
-            "evaluation": evaluation,
-            "workers": workers,
-            "checkpoints": [{**attrs.asdict(each), "path": str(each.path)} for each in data.checkpoints],
-            "damaged": data.damaged,
-            "status": status,
-        }
         click.echo(json.dumps(report, indent=4))
         return
-    outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
-    intact = [each.step for each in data.checkpoints if not each.problem]
-    damages = [*data.damaged, *(each.problem for each in data.checkpoints if each.problem)]
-    _print(directory, "running" if running else outcome, targets, seen, damages, status)
-    if workers:
-        restarts, aborted = workers["restarts"], workers["aborted_episodes"]
-        echo(f"workers: {restarts} started again, {aborted} aborted episodes, since the run was last started")
-    print_parameters(document, status, none_yet=not intact)
-    _print_sections(document, status, targets)
-    if not running and intact and metadata_of(data.status_written).get("run_steps") != intact[-1]:
-        echo(f"the training status {_step_of(data.status_written)}; shown is that of checkpoint {intact[-1]}")
+    _print(data, report)
+    print_parameters(document, data.status, none_yet=all(each.problem for each in data.checkpoints))
+    _print_sections(data, report["max_steps"])
+    _print_late_status(data)
 
 
-def _step_of(status: Mapping[str, Any] | None) -> str:
-    from rlcore.storage.status import metadata_of
-
-    return "is missing" if status is None else f"is of step {metadata_of(status).get('run_steps', 'unknown')}"
-
-
-def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, int]:
-    """``max_steps`` of every behavior that the configuration or the status names."""
-    from rlcore.storage.files.access import is_whole
-    from rlcore.storage.status import listed_checkpoints
-
-    listed = configured.get("behaviors")
-    blocks: dict[str, Any] = {
-        name: configured.get("default_settings") for name, section in status.items() if listed_checkpoints(section)
-    }
-    blocks |= listed if isinstance(listed, Mapping) else {}
-    return {
-        name: block["max_steps"]
-        for name, block in blocks.items()
-        if isinstance(block, Mapping) and is_whole(block.get("max_steps"))
-    }
-
-
-def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The last and the best score at the last checkpoint; None before the first evaluation."""
+def _report(data: RunData) -> dict[str, Any]:
+    """The answer of ``--json``."""
     from rlcore.contracts.saved_values import SavedValueError
+    from rlcore.contracts.stats import ABORTED_EPISODES, WORKER_RESTARTS
     from rlcore.storage.checkpoint_state import require_scores
-    from rlcore.storage.status import metadata_of
+    from rlcore.storage.files.access import is_whole
+    from rlcore.storage.status import listed_checkpoints, metadata_of
 
-    scores = metadata_of(status).get("evaluation")
-    if not isinstance(scores, Mapping) or scores.get("score") is None:
-        return None
+    entries = {name: listed for name, section in data.status.items() if (listed := listed_checkpoints(section))}
+    configured = data.configuration.get("behaviors")
+    blocks: dict[str, Any] = dict.fromkeys(entries, data.configuration.get("default_settings"))
+    blocks |= configured if isinstance(configured, Mapping) else {}
+    targets = {name: block.get("max_steps") for name, block in blocks.items() if isinstance(block, Mapping)}
+    # The steps after the last checkpoint of a process that ended are lost; those of a running one count.
+    steps = {each.behavior: each.step for each in data.metrics} if data.running else {}
+    steps |= {name: max(listed[-1]["steps"], steps.get(name, 0)) for name, listed in entries.items()}
+    scores: Any = metadata_of(data.status).get("evaluation")
     try:
         require_scores(scores)
     except SavedValueError:
-        return None
-    return scores
+        scores = None
+    latest = data.metrics[-1].stats if data.metrics else {}
+    of_workers = {"restarts": latest.get(WORKER_RESTARTS), "aborted_episodes": latest.get(ABORTED_EPISODES)}
+    workers = {name: int(count) for name, count in of_workers.items() if count is not None}
+    return {
+        "run": str(data.directory),
+        "running": data.running,
+        "result": data.result,
+        "max_steps": {name: target for name, target in targets.items() if is_whole(target)},
+        "steps": steps,
+        "evaluation": scores,
+        "workers": workers if len(workers) == 2 else None,
+        "checkpoints": [{**attrs.asdict(each), "path": str(each.path)} for each in data.checkpoints],
+        "damaged": data.damaged,
+        "status": data.status,
+    }
 
 
-def _promise(status: Mapping[str, Any]) -> str:
-    """The promise of a resume from the last checkpoint, in words; empty before there is one."""
+def _print(data: RunData, report: Mapping[str, Any]) -> None:
     from rlcore.contracts.saved_values import has_form
     from rlcore.run.description import ResumePromise
     from rlcore.storage.checkpoint_state import PROMISE
-    from rlcore.storage.status import metadata_of
+    from rlcore.storage.status import listed_checkpoints, metadata_of
 
-    found = metadata_of(status).get("resume")
-    return str(ResumePromise.from_json(found)) if found is not None and has_form(found, PROMISE) else ""
-
-
-def _latest_summaries(directory: Path) -> dict[str, dict[str, Any]]:
-    """Each behavior's last summary in ``metrics.jsonl``; empty if there is no such file."""
-    from rlcore.plugins.core import METRICS_FILE
-    from rlcore.storage.files.access import DamagedFile, is_whole, parse_json, read_tail
-
-    latest: dict[str, dict[str, Any]] = {}
-    try:
-        lines = read_tail(directory / METRICS_FILE, _LAST_SUMMARIES).splitlines()
-    except (OSError, DamagedFile):
-        return latest
-    for line in lines:
-        try:
-            summary = parse_json(line)
-        except ValueError:  # the first is cut off here, the last is being written
-            continue
-        if isinstance(summary, dict) and isinstance(summary.get("behavior"), str) and is_whole(summary.get("step")):
-            latest.pop(summary["behavior"], None)
-            latest[summary["behavior"]] = summary
-    return latest
-
-
-def _workers(latest: Mapping[str, Mapping[str, Any]]) -> dict[str, int] | None:
-    """Restarts and aborted episodes in the very last summary; None if the environments were not in workers."""
-    from rlcore.contracts.stats import ABORTED_EPISODES, WORKER_RESTARTS
-    from rlcore.storage.files.access import is_number
-
-    stats = list(latest.values())[-1].get("stats") if latest else None
-    if not isinstance(stats, Mapping):
-        return None
-    restarts: Any = stats.get(WORKER_RESTARTS)
-    aborted: Any = stats.get(ABORTED_EPISODES)
-    if not is_number(restarts) or not is_number(aborted) or not isfinite(restarts) or not isfinite(aborted):
-        return None
-    return {"restarts": int(restarts), "aborted_episodes": int(aborted)}
-
-
-def _steps(status: Mapping[str, Any], summarized: Mapping[str, int]) -> dict[str, int]:
-    """Agent steps by behavior, at the last checkpoint or at the last summary, whichever is later."""
-    from rlcore.storage.status import listed_checkpoints
-
-    steps = dict(summarized)
-    for name, section in status.items():
-        entries = listed_checkpoints(section)
-        if entries:
-            steps[name] = max(entries[-1]["steps"], steps.get(name, 0))
-    return steps
-
-
-def _print_sections(document: Document, status: Mapping[str, Any], behaviors: Mapping[str, int]) -> None:
-    """A line for each section of a plugin with a few numbers and short texts; ``--json`` has all of every section."""
-    parameters = document.data.get("environment_parameters")
-    known = {"metadata", *behaviors, *(parameters if isinstance(parameters, Mapping) else ())}
-    for name, section in status.items():
-        if name in known or not isinstance(section, Mapping) or "checkpoints" in section or "lesson_num" in section:
-            continue
-        values = list(_flat(section))
-        if 0 < len(values) <= _MOST_VALUES:
-            echo(f"{name}: {', '.join(f'{key} {value}' for key, value in values)}")
-
-
-def _flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The numbers and texts in a section and in the mappings in it, each with its path."""
-    for key, value in section.items():
-        if isinstance(value, Mapping) and not prefix:
-            yield from _flat(value, f"{key}.")
-        elif isinstance(value, int | float | str):
-            yield f"{prefix}{key}", f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _print(
-    directory: Path,
-    outcome: str,
-    targets: Mapping[str, int],
-    seen: Mapping[str, int],
-    damages: Sequence[str],
-    status: Mapping[str, Any],
-) -> None:
-    from rich.table import Table
-
-    from rlcore.storage.status import listed_checkpoints
-
-    console = plain_console()
-    console.print(printable(f"{directory}: {outcome}"))
-    table = Table("behavior", "steps", "of", "mean reward", "checkpoints")
-    for name in dict.fromkeys((*targets, *status)):
-        target, entries = targets.get(name), listed_checkpoints(status.get(name))
+    result, targets, scores, workers = (report[key] for key in ("result", "max_steps", "evaluation", "workers"))
+    outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
+    echo(f"{data.directory}: {'running' if data.running else outcome}")
+    rows: list[tuple[Any, ...]] = [("behavior", "steps", "of", "mean reward", "checkpoints")]
+    for name in dict.fromkeys((*targets, *data.status)):
+        target, entries = targets.get(name), listed_checkpoints(data.status.get(name))
         if target is None and not entries:
             continue  # a section of a plugin
-        reward = entries[-1]["reward"] if entries else None
-        steps = seen.get(name, 0)
-        row = cells(
-            name,
-            steps,
-            f"{target} ({100 * steps // target}%)" if target else "-",
-            ("no episode yet" if entries else "-") if reward is None else f"{reward:.2f}",
-            " ".join(str(entry["steps"]) for entry in entries) or "none yet",
-        )
-        table.add_row(*row)
-    console.print(table)
-    scored = _evaluation(status)
-    if scored:
-        console.print(
-            f"evaluation: score {scored['score']:.2f} at step {scored['step']}, best {scored['best_score']:.2f} "
-            f"at step {scored['best_step']}",
-        )
-    promise = _promise(status)
-    if promise:
-        console.print(printable(f"resume: {promise}"))
-    for damage in damages:
-        console.print("damaged:", style="red", end=" ")
-        console.print(printable(damage))
-
-
-HEADINGS = ("parameter", "lesson", "measure", "value", "threshold", "eligible in")
-NOTHING = "-"
+        steps, reward = report["steps"].get(name, 0), entries[-1]["reward"] if entries else None
+        share = f"{target} ({100 * steps // target}%)" if target else NOTHING
+        mean = ("no episode yet" if entries else NOTHING) if reward is None else f"{reward:.2f}"
+        rows.append((name, steps, share, mean, " ".join(str(each["steps"]) for each in entries) or "none yet"))
+    echo_columns(rows)
+    if scores:
+        best = f"best {scores['best_score']:.2f} at step {scores['best_step']}"
+        echo(f"evaluation: score {scores['score']:.2f} at step {scores['step']}, {best}")
+    promise: Any = metadata_of(data.status).get("resume")
+    if has_form(promise, PROMISE):
+        echo(f"resume: {ResumePromise.from_json(promise)}")
+    for damage in (*data.damaged, *(each.problem for each in data.checkpoints if each.problem)):
+        echo(f"damaged: {damage}")
+    if workers:
+        restarts, aborted = workers["restarts"], workers["aborted_episodes"]
+        echo(f"workers: {restarts} started again, {aborted} aborted episodes, since the run was last started")
 
 
 def print_parameters(configuration: Document, status: Mapping[str, Any], none_yet: bool = False) -> None:
     """Prints the table if the run has environment parameters. ``none_yet``: the run has no checkpoint yet."""
+    from rlcore.storage.status import metadata_of
+
     rows = parameter_rows(configuration, status)
     if not rows:
         if none_yet and configuration.data.get("environment_parameters"):
-            print("environment parameters: shown from the first checkpoint on")
+            echo("environment parameters: shown from the first checkpoint on")
         return
-    from rich.table import Column, Table
-
-    from rlcore.storage.status import metadata_of
-
-    console = plain_console()
     step = metadata_of(status).get("run_steps")
-    console.print(printable("environment parameters:" if step is None else f"environment parameters at step {step}:"))
-    table = Table(*(Column(heading, overflow="fold") for heading in HEADINGS))
-    for row in rows:
-        table.add_row(*cells(*row))
-    console.print(table)
-    late = (section.get("not_waited_for") for section in status.values() if isinstance(section, Mapping))
-    for behavior, envs in next((each for each in late if isinstance(each, Mapping)), {}).items():
-        console.print(printable(f"not waited for: too long episodes of {behavior} in the environments {envs}"))
+    echo("environment parameters:" if step is None else f"environment parameters at step {step}:")
+    echo_columns([HEADINGS, *rows])
 
 
 def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -271,48 +139,77 @@ def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[t
     blocks = with_parameter_blocks(configuration).data.get("environment_parameters")
     blocks = blocks if isinstance(blocks, Mapping) else {}
     others = (name for name, section in status.items() if isinstance(section, Mapping) and "lesson_num" in section)
-    names = dict.fromkeys((*blocks, *others))
-    sections = {name: status[name] for name in names if isinstance(status.get(name), Mapping)}
+    sections = {name: status.get(name) for name in dict.fromkeys((*blocks, *others))}
     return [
         (
-            str(name),
+            name,
             _given(blocks.get(name)) or _lesson(section),
-            str(section.get("measure") or NOTHING),
-            _number(section.get("value"), ".2f"),
-            _number(section.get("threshold"), "g"),
+            _shown(section.get("measure")),
+            _shown(section.get("value"), ".2f"),
+            _shown(section.get("threshold")),
             _episodes(section.get("episodes_left")),
         )
         for name, section in sections.items()
+        if isinstance(section, Mapping)
     ]
 
 
 def _given(block: Any) -> str | None:
     """The number or ``sampler_type`` of a parameter that was given no lessons; None if it was given lessons."""
-    curriculum = block.get("curriculum") if isinstance(block, Mapping) else None
-    lessons = curriculum.get("lessons") if isinstance(curriculum, Mapping) else None
+    from rlcore.config.document import value_at
+
+    lessons = value_at(block, ("curriculum", "lessons"))
     if not isinstance(lessons, list) or len(lessons) != 1:
         return None
-    value = lessons[0].get("value") if isinstance(lessons[0], Mapping) else None
-    return str(value.get("sampler_type", NOTHING)) if isinstance(value, Mapping) else _number(value, "g")
+    value = value_at(lessons[0], ("value",))
+    return _shown(value.get("sampler_type") if isinstance(value, Mapping) else value)
 
 
 def _lesson(section: Mapping[str, Any]) -> str:
     """The lesson as ``2 (long)``, or as much of that as is known; ``[0.5, 2]`` for a range."""
     number, name = section.get("lesson_num"), section.get("lesson")
     if name is None and {"low", "high"} <= section.keys():
-        name = f"[{_number(section['low'], 'g')}, {_number(section['high'], 'g')}]"
-    if number is None:
-        return str(name or NOTHING)
-    return str(number) if name is None else f"{number} ({name})"
+        name = f"[{_shown(section['low'])}, {_shown(section['high'])}]"
+    return _shown(name) if number is None else f"{number} ({name})" if name is not None else str(number)
 
 
-def _number(value: Any, shape: str) -> str:
+def _shown(value: Any, shape: str = "g") -> str:
     if value is None:
         return NOTHING
     return format(value, shape) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def _episodes(left: Any) -> str:
-    if left is None:
-        return NOTHING
-    return "now" if left == 0 else "1 episode" if left == 1 else f"{left} episodes"
+    return "now" if left == 0 else NOTHING if left is None else f"{left} episode{'' if left == 1 else 's'}"
+
+
+def _print_sections(data: RunData, behaviors: Mapping[str, int]) -> None:
+    """A line for each section of a plugin with a few numbers and short texts; ``--json`` has all of every section."""
+    parameters = data.configuration.get("environment_parameters")
+    known = {"metadata", *behaviors, *(parameters if isinstance(parameters, Mapping) else ())}
+    for name, section in data.status.items():
+        if name in known or not isinstance(section, Mapping) or "checkpoints" in section or "lesson_num" in section:
+            continue
+        values = [f"{key} {value}" for key, value in _flat(section)]
+        if 0 < len(values) <= _MOST_VALUES:
+            echo(f"{name}: {', '.join(values)}")
+
+
+def _flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The numbers and texts in a section and in the mappings in it, each with its path."""
+    for key, value in section.items():
+        if isinstance(value, Mapping) and not prefix:
+            yield from _flat(value, f"{key}.")
+        elif isinstance(value, int | float | str):
+            yield f"{prefix}{key}", f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _print_late_status(data: RunData) -> None:
+    """Says so if the status that is stored is not that of the last checkpoint, which is shown."""
+    from rlcore.storage.status import metadata_of
+
+    intact = [each.step for each in data.checkpoints if not each.problem]
+    step = metadata_of(data.status_written).get("run_steps", "unknown")
+    if not data.running and intact and step != intact[-1]:
+        written = "is missing" if data.status_written is None else f"is of step {step}"
+        echo(f"the training status {written}; shown is that of checkpoint {intact[-1]}")

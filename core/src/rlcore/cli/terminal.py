@@ -82,11 +82,13 @@ def cells(*values: Any) -> tuple[str, ...]:
     return tuple(" ".join(printable(str(value)).split("\n")) for value in values)
 
 
-def echo_columns(rows: Sequence[Sequence[str]]) -> None:
-    """Prints rows of texts, of which each column but the last is as wide as its longest text."""
+def echo_columns(rows: Iterable[Sequence[Any]]) -> None:
+    """Prints rows of values, of which each column but the last is as wide as its longest value."""
+    rows = [cells(*row) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for row in rows:
-        echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip())
+        line = "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        echo(line, file=sys.stdout)  # without `file`, click writes past a progress bar
 
 
 class LastingStream:
@@ -158,49 +160,25 @@ def lasting_console() -> Iterator[list[Callable[[], None]]]:
     output, errors = sys.stdout, sys.stderr
     listeners: list[Callable[[], None]] = []
 
+    def warn(name: str, why: str, left: TextIO | None) -> None:
+        print(f"warning: {name} is lost ({why}); the run continues without it", file=left, flush=True)
+
     def output_lost(why: str) -> None:
-        # Not through the progress bar, which used the stream that is lost.
-        print(_lost("standard output", why), file=kept_errors, flush=True)
+        warn("standard output", why, kept_errors)  # not through the progress bar, which used the stream that is lost
         for notify in listeners:
             notify()
 
-    def errors_lost(why: str) -> None:
-        print(_lost("standard error", why), file=sys.stdout, flush=True)
-
-    kept_output, kept_errors = _lasting(output, output_lost), _lasting(errors, errors_lost)
+    # A stream is None in a Python that was started without it, and stays None.
+    kept_output = cast(TextIO, output and LastingStream(output, output_lost))
+    kept_errors = cast(TextIO, errors and LastingStream(errors, lambda why: warn("standard error", why, sys.stdout)))
     sys.stdout, sys.stderr = kept_output, kept_errors
     try:
-        with _every_character(output):
-            yield listeners
+        yield listeners
     finally:
         for kept in (kept_output, kept_errors):
             if kept is not None:
                 kept.flush()
         sys.stdout, sys.stderr = output, errors
-
-
-def _lasting(stream: TextIO | None, lost: Callable[[str], None]) -> TextIO:
-    """``stream`` as a LastingStream. It is None in a Python that was started without it, and stays None."""
-    return cast(TextIO, stream and LastingStream(stream, lost))
-
-
-def _lost(name: str, why: str) -> str:
-    return f"warning: {name} is lost ({why}); the run continues without it"
-
-
-@contextmanager
-def _every_character(output: TextIO | None) -> Iterator[None]:
-    """Characters that the terminal's encoding lacks are written as escapes, as on standard error."""
-    reconfigure, handling = getattr(output, "reconfigure", None), getattr(output, "errors", None)
-    if reconfigure is None or handling != "strict":
-        yield
-        return
-    reconfigure(errors="backslashreplace")
-    try:
-        yield
-    finally:
-        with suppress(OSError, ValueError):
-            reconfigure(errors=handling)
 
 
 class UserPath(click.Path):

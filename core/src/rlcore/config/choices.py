@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore.config.document import shown
-from rlcore.config.structure import WRONG, Reader, Refused, require_names
+from rlcore.config.structure import WRONG, Errors, Reader, Refused, require_names
 from rlcore.errors import KeyPath, NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import NOT_BUILT, PACKAGES
@@ -66,7 +66,7 @@ class Choices(Reader):
 
     # ------------------------------------------------------------ blocks in other shapes
 
-    def whole(self, cls: type, data: Any, path: KeyPath) -> Any:
+    def whole(self, cls: type, data: Any, errors: Errors) -> Any:
         """Return a block in the shape that its class reads. Raises Refused."""
         if cls is EnvironmentParameter:
             _require_parameter(data)
@@ -74,11 +74,15 @@ class Choices(Reader):
             return data
         if cls is RunConfig:
             if data.get("default_settings") is None and not data.get("behaviors"):
-                self.refuse(("behaviors",), "missing; list a behavior, or give default_settings")
+                errors.add("behaviors", "missing; list a behavior, or give default_settings")
+            if not isinstance(data.get("export", {}), Mapping):  # a list of names was rewritten before
+                said = "a list of exporters' names, or a mapping from exporters to settings"
+                errors.add("export", f"must be {said}, not {shown(data['export'])}")
+                data = {**data, "export": {}}
             return {key: data[key] for key in data if key != "environment_parameters" or data[key] is not None}
         if cls is BehaviorSettings:
             if data.get("hyperparameters") is not None and "trainer_type" not in data:
-                self.refuse((*path, "hyperparameters"), "trainer_type must be given when hyperparameters are")
+                errors.add("hyperparameters", "trainer_type must be given when hyperparameters are")
                 data = {**data, "hyperparameters": None}
             return {**data, "reward_signals": data.get("reward_signals") or {"extrinsic": {}}}
         if cls is EnvironmentSettings:
@@ -89,7 +93,7 @@ class Choices(Reader):
 
     # ------------------------------------------------------------ settings whose class a record has
 
-    def of_records(self, cls: type, data: Mapping[str, Any], path: KeyPath) -> tuple[dict[str, Any], list[str]]:
+    def of_records(self, cls: type, data: Mapping[str, Any], errors: Errors) -> tuple[dict[str, Any], list[str]]:
         """Return the values of the fields whose classes records have, and the keys of the block that records own."""
         fields = settings_fields(cls)
         values: dict[str, Any] = {}
@@ -102,26 +106,26 @@ class Choices(Reader):
             if choice.by == "claim":
                 owners = self._claims(choice, data)
                 claimed |= owners
-                values[key] = self._claimed(choice, owners, data, path)
+                values[key] = errors.at(None, self._claimed, choice, owners, data)
             elif choice.by == "name":
                 if key in data:
-                    values[key] = self.at((*path, key), self._by_name, choice, data[key])
+                    values[key] = errors.at(key, self._by_name, choice, data[key])
             else:
                 name, given = data.get(choice.key, default_of(fields[choice.key])), data.get(key)
                 values[key] = default_of(attribute)
                 if isinstance(name, str):  # a name that is not text is a problem of its own key
-                    record = self.at((*path, choice.key), self._chosen, choice, name)
+                    record = errors.at(choice.key, self._chosen, choice, name)
                     if record is not WRONG:
-                        values[key] = self.at((*path, key), self._of_record, choice, record, given)
+                        values[key] = errors.at(key, self._of_record, choice, record, given)
                     if record not in (None, WRONG):
                         records[choice.key] = record
                 elif name is None and given is not None:
-                    self.refuse((*path, key), f"nothing is chosen that could have settings; name it in {choice.key}")
+                    errors.add(key, f"nothing is chosen that could have settings; name it in {choice.key}")
         if records and "records" in attrs.fields_dict(cls) and "records" not in fields:
             values["records"] = records
         return values, list(claimed)
 
-    def _chosen(self, choice: Choice, name: str, path: KeyPath) -> Record | None:
+    def _chosen(self, choice: Choice, name: str) -> Record | None:
         record: Record | None = self.named(choice.kind, name)
         if record is not None and (unfit := choice.problem(record)) is not None:
             able = [each.name for each in self.plugins.records(choice.kind) if choice.problem(each) is None]
@@ -129,7 +133,7 @@ class Choices(Reader):
             raise Refused(f"{unfit}; {others}")
         return record
 
-    def _of_record(self, choice: Choice, record: Record | None, value: Any, path: KeyPath) -> Any:
+    def _of_record(self, choice: Choice, record: Record | None, value: Any) -> Any:
         """The settings of the record that another key names."""
         if record is None:
             return None
@@ -140,31 +144,33 @@ class Choices(Reader):
             raise Refused(f"{record.called or record.kind} {record.name!r} {choice.refusal}")
         value = {} if value is None else value
         if not has_class:
-            return self.read(choice.otherwise, value, path)
+            return self.read(choice.otherwise, value)
         if not choice.each:
-            return self._settings(record, choice, value, path)
+            return self._settings(record, choice, value)
         require_names(value)
-        return self.each(path, value.items(), lambda _, block, at: self._settings(record, choice, block, at))
+        return self.each(value.items(), lambda _, block: self._settings(record, choice, block))
 
-    def _by_name(self, choice: Choice, value: Any, path: KeyPath) -> Any:
+    def _by_name(self, choice: Choice, value: Any) -> Any:
         require_names(value)
-        return self.each(path, value.items(), lambda name, block, at: self._named_block(choice, name, block, at))
+        return self.each(value.items(), lambda name, block: self._named_block(choice, name, block))
 
-    def _named_block(self, choice: Choice, name: str, value: Any, path: KeyPath) -> Any:
+    def _named_block(self, choice: Choice, name: str, value: Any) -> Any:
         """The settings of the record called ``name``; False if the file turns it off."""
         record = self.named(choice.kind, name)
         if record is None:
             known = settings_fields(choice.absent) if choice.absent is not None else {}
-            return choice.absent and self.block(choice.absent, {key: value[key] for key in value if key in known}, path)
+            return choice.absent and self.block(choice.absent, {key: value[key] for key in value if key in known})
         if choice.switch and value is False:
             return False
         if choice.switch and not isinstance(value, Mapping):
             raise Refused(f"must be a mapping of settings, or false to turn it off, not {shown(value)}")
         if getattr(record, choice.attribute) is not None:
-            return self._settings(record, choice, value, path)
+            return self._settings(record, choice, value)
+        errors = Errors()
         for key in value:
-            self.refuse((*path, key), f"unknown key; this {record.kind} has no settings")
-        return WRONG if value else None
+            errors.add(key, f"unknown key; this {record.kind} has no settings")
+        errors.raise_all()
+        return None
 
     def _claims(self, choice: Choice, data: Mapping[str, Any]) -> dict[str, str]:
         """The keys of a block that belong to records, with the names of the records."""
@@ -176,10 +182,11 @@ class Choices(Reader):
         }
         return known | keys
 
-    def _claimed(self, choice: Choice, owners: Mapping[str, str], data: Mapping[str, Any], path: KeyPath) -> Any:
+    def _claimed(self, choice: Choice, owners: Mapping[str, str], data: Mapping[str, Any]) -> Any:
         """The settings of records by name: blocks with these names, or keys beside each other; null is nothing."""
         records = {record.name for record in self.plugins.records(choice.kind)}
         blocks: dict[str, Any] = {}
+        errors = Errors()
         if choice.kind == "section" and not self.measuring:
             blocks = {key: {} for key in self.sections}
         for key, name in owners.items():
@@ -190,22 +197,24 @@ class Choices(Reader):
                 blocks[name] = value
         if choice.flat and len(blocks) > 1:
             *_, other, one = {name: key for key, name in reversed([*owners.items()]) if name in blocks}.values()
-            self.refuse((*path, other), f"cannot be combined with {one}; delete one of them")
-            return WRONG
-        return self.each(
-            path,
-            blocks.items(),
-            lambda name, block, at: self._section(choice, name, block, path if choice.flat and name in records else at),
-        )
-
-    def _section(self, choice: Choice, name: str, value: Any, path: KeyPath) -> Any:
-        record = self.named(choice.kind, name)
-        outer, self.owner = self.owner, self.owner_of(record)
-        made = self.at(path, self._settings, record, choice, value)
-        self.owner = outer
+            errors.add(other, f"cannot be combined with {one}; delete one of them")
+            errors.raise_all()
+        made = {}
+        for name, block in blocks.items():
+            beside = choice.flat and name in records
+            made[name] = errors.at(None if beside else name, self._section, choice, name, block)
+        errors.raise_all()
         return made
 
-    def block_of_record(self, base: type, data: Any, named: str, path: KeyPath) -> Any:
+    def _section(self, choice: Choice, name: str, value: Any) -> Any:
+        record = self.named(choice.kind, name)
+        try:
+            return self._settings(record, choice, value)
+        except Exception as error:
+            error.owner = self.owner_of(record)  # type: ignore[attr-defined]
+            raise
+
+    def block_of_record(self, base: type, data: Any, named: str) -> Any:
         """Return a block with the class of the record that it names; by default, of ``named``, or as ``base`` says."""
         choice = chosen_by(base)
         assert choice is not None
@@ -213,24 +222,30 @@ class Choices(Reader):
         name = data.get(choice.key, default) if isinstance(data, Mapping) else ""
         name = named if name is None and default is None else name
         if not name or not isinstance(name, str):
-            return self.block(base, data, path)
-        record = self.at((*path, choice.key) if choice.key in data else path, self._chosen, choice, name)
+            return self.block(base, data)
+        errors = Errors()
+        record = errors.at(choice.key if choice.key in data else None, self._chosen, choice, name)
+        errors.raise_all()
         if record is None:
             required = any(each.default is attrs.NOTHING for each in attrs.fields(base))
             return None if required else base(**{choice.key: name})
-        if record is WRONG:
-            return WRONG
         cls = record.resolve("settings")
         if not issubclass(cls, base):
             wrong = f"{record.described}: its settings class {cls.__name__} is not of {base.__name__}"
             raise PluginError(f"{wrong}, from which it must derive")
-        return self._settings(record, choice, {**data, choice.key: name}, path)
+        return self._settings(record, choice, {**data, choice.key: name})
 
-    def _settings(self, record: Record, choice: Choice, value: Any, path: KeyPath) -> Any:
+    def _settings(self, record: Record, choice: Choice, value: Any) -> Any:
         """An instance of the settings class of a record. An error in the class is its plugin's."""
+        from cattrs import BaseValidationError
+
         cls = record.resolve(choice.attribute)
         with blamed(record.described, f"in its settings class {cls.__name__}"):
-            return self.block(cls, value, path)
+            try:
+                return self.block(cls, value)
+            except BaseValidationError as error:
+                refused = error  # no fault of the class
+        raise refused
 
 
 class Hints:

@@ -1,8 +1,9 @@
-"""Plain data into attrs classes: strictly, with every error at the place of its value.
+"""Plain data into attrs classes with cattrs: strictly, with every error at the place of its value.
 
-A :class:`Reader` reads classes, lists, mappings and plain values by their types. Numbers may be written as ``5e5`` or
-``"5e5"``, and fields have limits. :mod:`rlcore.config.choices` has the reader of a whole configuration, in which a
-field or a block may have the settings class of a record that a plugin registers (:class:`rlcore.Choice`).
+A :class:`Reader` has a converter of cattrs, which reads lists, mappings and plain values by their types and collects
+errors with the keys and indices that lead to each. Numbers may be written as ``5e5`` or ``"5e5"``, and fields have
+limits. :mod:`rlcore.config.choices` has the reader of a whole configuration, in which a field or a block may have the
+settings class of a record that a plugin registers (:class:`rlcore.Choice`). cattrs is imported on first use.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import enum
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,12 +39,35 @@ class Refused(ConfigError):
         self.package, self.note, self.unknown = package, note, unknown
 
 
-class PluginFault(PluginError):
-    """An error of a plugin that read the value at ``path``: the plugin is wrong, not the data."""
+class Errors:
+    """The errors of the parts of one value, each with the key or the index of its part."""
 
-    def __init__(self, path: KeyPath, error: PluginError) -> None:
-        super().__init__(str(error))
-        self.path, self.error = path, error
+    def __init__(self) -> None:
+        self.found: list[Exception] = []
+
+    def add(self, key: Any, error: Exception | str) -> None:
+        """Add an error of the part at ``key``; None for the value itself."""
+        from cattrs import IterableValidationNote
+
+        error = Refused(error) if isinstance(error, str) else error
+        if key is not None:
+            error.add_note(IterableValidationNote(f"at {key}", key, None))
+        self.found.append(error)
+
+    def at(self, key: Any, read: Callable[..., Any], *arguments: Any) -> Any:
+        """Return ``read(*arguments)``; WRONG if it raises, which is added."""
+        try:
+            return read(*arguments)
+        except Exception as error:
+            self.add(key, error)
+            return WRONG
+
+    def raise_all(self, kind: type = dict) -> None:
+        """Raise all errors as one of cattrs, if there are any."""
+        from cattrs import IterableValidationError
+
+        if self.found:
+            raise IterableValidationError("refused", self.found, kind)
 
 
 def build(cls: Any, data: Any, path: KeyPath, problems: Problems, reader: Reader | None = None, owner: str = "") -> Any:
@@ -52,16 +77,15 @@ def build(cls: Any, data: Any, path: KeyPath, problems: Problems, reader: Reader
     data is. Raises PluginError if a class of a plugin fails.
     """
     reader = reader or Reader()
-    reader.found, reader.owner = [], owner
-    try:
-        made = reader.read(cls, data, path)
-    except PluginFault as fault:
-        raise problems.plugin_error(fault.path, str(fault)) from fault.error.__cause__ or fault.error
-    for at, refused, whose in reader.found:
-        message, note = reader.completed(refused, at)
+    made, found = reader.refused(cls, data, path, owner)
+    for at, error, _ in found:
+        if isinstance(error, PluginError):
+            raise problems.plugin_error(at, str(error)) from error.__cause__ or error
+    for at, error, whose in found:
+        message, note = reader.completed(error, at)
         if message:
-            problems.add(at, f"{message}; section of {whose}" if whose else message, refused.package, note)
-    return None if reader.found else made
+            problems.add(at, f"{message}; section of {whose}" if whose else message, error.package, note)
+    return made
 
 
 def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str], ...]]:
@@ -70,12 +94,27 @@ def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str],
     The settings are None if anything is wrong. A problem is a path of keys and indices within the block, and a message.
     The method ``problems`` of a curriculum's settings may yield it with the block's own path before it.
     """
-    reader = Reader()
-    try:
-        made = reader.read(cls, data, ())
-    except PluginFault as fault:
-        raise fault.error from None
-    return None if reader.found else made, tuple((path, str(refused)) for path, refused, _ in reader.found)
+    made, found = Reader().refused(cls, data)
+    for _, error, _ in found:
+        if isinstance(error, PluginError):
+            raise error
+    return made, tuple((path, str(error)) for path, error, _ in found)
+
+
+def _leaves(error: Exception, path: KeyPath, owner: str) -> Iterator[tuple[KeyPath, Any, str]]:
+    """Each error of a tree of cattrs' errors, with its path and the plugin whose section it is in."""
+    from cattrs import BaseValidationError, IterableValidationNote
+
+    owner = getattr(error, "owner", owner)
+    notes = getattr(error, "__notes__", ())
+    path = (*path, *(note.index for note in notes if isinstance(note, IterableValidationNote)))
+    if isinstance(error, BaseValidationError):
+        for each in error.exceptions:
+            yield from _leaves(each, path, owner)
+    elif isinstance(error, Refused | PluginError):
+        yield path, error, owner
+    else:
+        raise error
 
 
 # The value as the type, or None; and the type as messages call it.
@@ -92,168 +131,170 @@ _LISTS = (list, tuple, set, frozenset, Sequence)
 
 
 class Reader:
-    """Reads data by types, and collects what is wrong with it.
-
-    Methods that read take the value and its path. They raise Refused, or return ``WRONG`` after they added problems.
-
-    Attributes:
-        found: What was refused: the path, the problem, and whose section the value is in, for messages.
-        owner: Whose section is read.
-    """
+    """Reads data by types. Methods that read raise Refused, or cattrs' error of several values."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[KeyPath, Refused, str]] = []
-        self.owner = ""
+        from cattrs import Converter
 
-    def refuse(self, path: KeyPath, problem: Refused | str) -> None:
-        """Add a problem."""
-        self.found.append((path, Refused(problem) if isinstance(problem, str) else problem, self.owner))
+        self.converter = made = Converter(structure_fallback_factory=_unreadable)
+        for kind, (convert, expected) in SCALARS.items():
+            made.register_structure_hook(kind, partial(_scalar, convert, expected))
+        factories: dict[Callable[[Any], bool], Callable[[Any], Callable[[Any, Any], Any]]] = {
+            lambda kind: kind in (Any, object): lambda _: lambda value, _: without_origins(value),
+            lambda kind: typing.get_origin(kind) is Literal: (
+                lambda kind: partial(_one_of, {each: each for each in typing.get_args(kind)})
+            ),
+            lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum): (
+                lambda kind: partial(_one_of, {each.value: each for each in kind})
+            ),
+            lambda kind: typing.get_origin(kind) in (typing.Union, types.UnionType): self._union,
+            _is_list: self._list,
+            lambda kind: dict in (kind, typing.get_origin(kind)) or typing.get_origin(kind) is Mapping: self._mapping,
+            attrs.has: lambda cls: lambda value, _: self.block(cls, value),
+            lambda kind: chosen_by(kind) is not None: lambda cls: lambda value, _: self.block_of_record(cls, value, ""),
+        }
+        for predicate, factory in factories.items():
+            made.register_structure_hook_factory(predicate, factory)
 
-    def at(self, path: KeyPath, read: Callable[..., Any], *arguments: Any) -> Any:
-        """Return ``read(*arguments, path)``; WRONG if it is refused. Raises PluginFault for the error of a plugin."""
+    def read(self, kind: Any, value: Any) -> Any:
+        """Return the value as a type."""
+        return self.converter.structure(value, kind)
+
+    def refused(
+        self, cls: Any, data: Any, path: KeyPath = (), owner: str = ""
+    ) -> tuple[Any, list[tuple[KeyPath, Any, str]]]:
+        """Return an instance of ``cls``; or None, and each error with its path and whose section it is in."""
         try:
-            return read(*arguments, path)
-        except Refused as refused:
-            self.refuse(path, refused)
-            return WRONG
-        except PluginFault:
-            raise
-        except PluginError as error:
-            raise PluginFault(path, error) from error
+            return self.read(cls, data), []
+        except Exception as error:
+            return None, [*_leaves(error, path, owner)]
 
-    def each(self, path: KeyPath, entries: Iterable[tuple[Any, Any]], read: Callable[..., Any]) -> Any:
-        """Return ``read(key, value, path)`` of each entry, by key; WRONG if one of them is wrong."""
-        built = {key: self.at((*path, key), read, key, value) for key, value in entries}
-        return WRONG if any(value is WRONG for value in built.values()) else built
+    def each(self, entries: Iterable[tuple[Any, Any]], read: Callable[[Any, Any], Any]) -> dict[Any, Any]:
+        """Return ``read(key, value)`` of each entry, by key."""
+        errors = Errors()
+        built = {key: errors.at(key, read, key, value) for key, value in entries}
+        errors.raise_all()
+        return built
 
-    def read(self, kind: Any, value: Any, path: KeyPath) -> Any:
-        """Return the value as a type; WRONG if it is refused. Raises PluginFault for the error of a plugin."""
-        return self.at(path, self._typed, kind, value)
-
-    def _typed(self, kind: Any, value: Any, path: KeyPath) -> Any:
-        origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-        if kind in (Any, object):
-            return without_origins(value)
-        if kind in SCALARS:
-            convert, expected = SCALARS[kind]
-            converted = convert(value)
-            if converted is None:
-                raise _wrong(value, expected)
-            return converted
-        if isinstance(kind, type) and attrs.has(kind):
-            return self.block_of_record(kind, value, "", path) if chosen_by(kind) else self.block(kind, value, path)
-        if isinstance(kind, type) and issubclass(kind, enum.Enum):
-            return _one_of({each.value: each for each in kind}, value)
-        if origin is Literal:
-            return _one_of({each: each for each in arguments}, value)
-        if origin in (typing.Union, types.UnionType):
-            return self._union(arguments, value, path)
-        if _is_list(kind):
-            return self._list(origin or kind, arguments or (Any, ...), value, path)
-        if dict in (kind, origin) or origin is Mapping:
-            return self._mapping((arguments or (str, Any))[1], value, path)
-        raise PluginError(f"settings of type {kind!r} cannot be read from a file; use plain types")
-
-    def _union(self, members: Sequence[Any], value: Any, path: KeyPath) -> Any:
+    def _union(self, kind: Any) -> Callable[[Any, Any], Any]:
+        members = typing.get_args(kind)
         optional = type(None) in members
         others = [member for member in members if member is not type(None)]
-        if value is None and optional:
-            return None
-        plain_type = dict if isinstance(value, Block) else list if isinstance(value, Items) else type(value)
-        if plain_type in others:  # a text stays a text in "float | str"
-            others = [plain_type]
-        blocks = [member for member in others if attrs.has(member)] if isinstance(value, Mapping) else []
-        lists = [member for member in others if _is_list(member)] if isinstance(value, list) else []
-        for fitting in (others, blocks, lists):  # if one alone fits, its errors appear at their own keys
-            if len(fitting) == 1:
-                return self._typed(fitting[0], value, path)
-        before = len(self.found)
-        for member in others:
-            made = self.read(member, value, path)
-            if made is not WRONG:
-                return made
-            del self.found[before:]
-        raise _wrong(value, " or ".join([*map(_expected, others), *["null"] * optional]))
+        classes = [member for member in others if attrs.has(member)]
+        lists = [member for member in others if _is_list(member)]
 
-    def _list(self, origin: Any, arguments: Sequence[Any], value: Any, path: KeyPath) -> Any:
+        def structure(value: Any, _: Any) -> Any:
+            from cattrs import BaseValidationError
+
+            if value is None and optional:
+                return None
+            plain_type = dict if isinstance(value, Block) else list if isinstance(value, Items) else type(value)
+            blocks = classes if isinstance(value, Mapping) else lists if isinstance(value, list) else []
+            exact = [plain_type] if plain_type in others else []  # a text stays a text in "float | str"
+            for fitting in (exact, others, blocks):  # if one alone fits, its errors appear at their own keys
+                if len(fitting) == 1:
+                    return self.read(fitting[0], value)
+            for member in others:
+                try:
+                    return self.read(member, value)
+                except (BaseValidationError, Refused):
+                    continue
+            raise _wrong(value, " or ".join([*map(_expected, others), *["null"] * optional]))
+
+        return structure
+
+    def _list(self, kind: Any) -> Callable[[Any, Any], Any]:
+        from cattrs.cols import list_structure_factory
+
+        origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind) or (Any, ...)
         fixed = origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis)
-        if not isinstance(value, list):
-            raise _wrong(value, "a list")
-        if fixed and len(value) != len(arguments):
-            raise _wrong(value, f"a list of {len(arguments)} values")
-        kinds = arguments if fixed else [arguments[0]] * len(value)
-        built = self.each(path, enumerate(value), lambda index, each, at: self._typed(kinds[index], each, at))
-        return built if built is WRONG else (list if origin is Sequence else origin)(built.values())
+        of_all = list_structure_factory(list[arguments[0]], self.converter)  # type: ignore[valid-type]
 
-    def _mapping(self, element: Any, value: Any, path: KeyPath) -> Any:
-        if attrs.has(element):
-            require_names(value)
-        elif not isinstance(value, Mapping):
-            raise _wrong(value, "a mapping")
-        if chosen_by(element):  # a block that does not name its record is named after it
-            return self.each(path, value.items(), lambda name, each, at: self.block_of_record(element, each, name, at))
-        return self.each(path, value.items(), lambda _, each, at: self._typed(element, each, at))
+        def structure(value: Any, _: Any) -> Any:
+            if not isinstance(value, list):
+                raise _wrong(value, "a list")
+            if not fixed:
+                built = of_all(value, None)
+                return built if origin in (list, Sequence) else origin(built)
+            if len(value) != len(arguments):
+                raise _wrong(value, f"a list of {len(arguments)} values")
+            return tuple(self.each(enumerate(value), lambda index, each: self.read(arguments[index], each)).values())
 
-    def block(self, cls: type, data: Any, path: KeyPath) -> Any:
+        return structure
+
+    def _mapping(self, kind: Any) -> Callable[[Any, Any], Any]:
+        element = (typing.get_args(kind) or (str, Any))[1]
+
+        def structure(value: Any, _: Any) -> Any:
+            if attrs.has(element):
+                require_names(value)
+            elif not isinstance(value, Mapping):
+                raise _wrong(value, "a mapping")
+            if chosen_by(element):  # a block that does not name its record is named after it
+                return self.each(value.items(), lambda name, each: self.block_of_record(element, each, name))
+            return self.each(value.items(), lambda _, each: self.read(element, each))
+
+        return structure
+
+    def block(self, cls: type, data: Any) -> Any:
         """Return an instance of an attrs class from its block.
 
         If a value is wrong, the class is asked about the others too, so that one look shows all problems. It has
         defaults in place of what is wrong then; a refusal that names such a field, or names no field, may be about a
         default and is left out.
         """
-        before = len(self.found)
-        data = self.whole(cls, data, path)
+        errors = Errors()
+        data = self.whole(cls, data, errors)
         if not isinstance(data, Mapping):
             raise Refused(f"must be a mapping of settings, not {shown(data)}")
-        values, allowed = self.of_records(cls, data, path)
+        values, allowed = self.of_records(cls, data, errors)
         fields, kinds = settings_fields(cls), field_types(cls)
         own = {key: each for key, each in fields.items() if not _is_claimed(each)}
         allowed = [*own, *allowed]
         skip = set()
         for key in data:
             if key not in allowed:
-                self.refuse((*path, key), Refused(unknown_key(key, allowed), unknown=True))
+                errors.add(key, Refused(unknown_key(key, allowed), unknown=True))
                 skip |= {key, nearest(key, allowed)}
         for key, attribute in own.items():
             if key in values:
                 continue
             if key in data:
-                values[key] = self.at((*path, key), self._field, attribute, kinds.get(attribute.name, Any), data[key])
+                values[key] = errors.at(key, self._field, attribute, kinds.get(attribute.name, Any), data[key])
             elif attribute.default is attrs.NOTHING:
                 secret = "; it is a secret, which the configuration.yaml of a run does not contain: give it again"
-                self.refuse((*path, key), f"missing; it has no default{secret if field_info(attribute).secret else ''}")
+                errors.add(key, f"missing; it has no default{secret if field_info(attribute).secret else ''}")
                 values[key] = WRONG
         skip |= {key for key, value in values.items() if value is WRONG}
-        return self._made(cls, {key: each for key, each in values.items() if key not in skip}, skip, before, path)
+        return self._made(cls, {key: each for key, each in values.items() if key not in skip}, skip, errors)
 
-    def _made(self, cls: type, values: Mapping[str, Any], wrong: set[str | None], before: int, path: KeyPath) -> Any:
-        """The instance; WRONG if something was refused since there were ``before`` problems, or the class refuses."""
-        broken = len(self.found) > before
+    def _made(self, cls: type, values: Mapping[str, Any], wrong: set[str | None], errors: Errors) -> Any:
+        """The instance, unless there are errors, or the class refuses the values."""
         if any(each.default is attrs.NOTHING and key in wrong for key, each in settings_fields(cls).items()):
-            return WRONG
+            errors.raise_all(cls)
+        made = None
         try:
             made = cls(**values)
         except SettingError as error:
             if wrong.isdisjoint({error.field, *error.others}):
-                self.refuse((*path, error.field), error.problem)
-            return WRONG
+                errors.add(error.field, error.problem)
         except Exception as error:
-            if broken:
-                return WRONG
-            if isinstance(error, ConfigError | ValueError | TypeError):
+            if not errors.found and isinstance(error, ConfigError | ValueError | TypeError):
                 raise Refused(str(error) or type(error).__name__) from error
-            raise
-        return WRONG if broken else made
+            if not errors.found:
+                raise
+        errors.raise_all(cls)
+        return made
 
-    def _field(self, attribute: attrs.Attribute[Any], kind: Any, value: Any, path: KeyPath) -> Any:
+    def _field(self, attribute: attrs.Attribute[Any], kind: Any, value: Any) -> Any:
         """The value of a field, within its limits."""
-        info, before = field_info(attribute), len(self.found)
-        found = self.read(kind, value, path)
-        if found is WRONG:
+        info = field_info(attribute)
+        try:
+            found = self.read(kind, value)
+        except Exception:
             if info.secret:
-                del self.found[before:]
-                raise Refused("is not of the right type; the value is a secret and is not shown")
-            return WRONG
+                raise Refused("is not of the right type; the value is a secret and is not shown") from None
+            raise
         problem = info.problem(found)
         if problem is not None and info.secret:
             raise Refused(problem)
@@ -273,22 +314,33 @@ class Reader:
     def named(self, kind: str, name: str) -> Any:
         """Return the record of this name; None if there is none, or if none is looked for. Raises Refused."""
 
-    def whole(self, cls: type, data: Any, path: KeyPath) -> Any:
+    def whole(self, cls: type, data: Any, errors: Errors) -> Any:
         """Return a block in the shape that its class reads."""
         return data
 
-    def of_records(self, cls: type, data: Mapping[str, Any], path: KeyPath) -> tuple[dict[str, Any], list[str]]:
+    def of_records(self, cls: type, data: Mapping[str, Any], errors: Errors) -> tuple[dict[str, Any], list[str]]:
         """Return the values of the fields whose classes records have, and the keys of the block that records own."""
         return {}, []
 
-    def block_of_record(self, base: type, data: Any, named: str, path: KeyPath) -> Any:
+    def block_of_record(self, base: type, data: Any, named: str) -> Any:
         """Return a block with the class of the record that it names; by default, of ``named``, or as ``base`` says."""
-        return self.block(base, data, path)
+        return self.block(base, data)
 
 
 def unknown_key(key: str, allowed: Sequence[str]) -> str:
     """The message about a key that a block does not have."""
     return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
+
+
+def _unreadable(kind: Any) -> Any:
+    raise PluginError(f"settings of type {kind!r} cannot be read from a file; use plain types")
+
+
+def _scalar(convert: Callable[[Any], Any], expected: str, value: Any, _: Any) -> Any:
+    converted = convert(value)
+    if converted is None:
+        raise _wrong(value, expected)
+    return converted
 
 
 def _is_claimed(attribute: attrs.Attribute[Any]) -> bool:
@@ -311,7 +363,7 @@ def _wrong(value: Any, expected: str, choices: Iterable[Any] = ()) -> Refused:
     return Refused(f"must be {expected}, not {shown(value)}{hint}")
 
 
-def _one_of(members: Mapping[Any, Any], value: Any) -> Any:
+def _one_of(members: Mapping[Any, Any], value: Any, _: Any) -> Any:
     """A value that a Literal or an Enum has; of the very type, because 1, 1.0 and true are equal in Python."""
     if isinstance(value, str | int | type(None)) and type(value) in map(type, members) and value in members:
         return members[value]

@@ -42,7 +42,7 @@ class EndedEpisodes:
 
     Short episodes are reported first: of N environments that start together, the first N reports are the shortest
     episodes, and their mean is not that of the agent's episodes. ``numbers`` give the order in which the behavior's
-    episodes started; :class:`rlcore.EpisodesInOrder` returns them in that order.
+    episodes started; ``rlcore_curriculum.episodes_in_order`` returns them in that order.
 
     Attributes:
         behavior: The name of the behavior.

@@ -184,21 +184,16 @@ class EvaluationResult:
 
         ``opponents`` is there only if there are any.
         """
-        of_behavior = ("mean_reward", "std_reward", "episodes", "mean_length", "returns", "lengths")
-        behaviors = {name: _plain(each, of_behavior) for name, each in self.behaviors.items()}
-        for name, each in self.behaviors.items():
-            if each.mean_group_reward is not None:
-                behaviors[name]["mean_group_reward"] = each.mean_group_reward
+        behaviors = {name: _plain(each) for name, each in self.behaviors.items()}
         if not self.opponents:
             return {"behaviors": behaviors}
-        of_opponent = ("std_reward", "episodes", "returns", "teams")
-        opponents = {name: each.summary | _plain(each, of_opponent) for name, each in self.opponents.items()}
+        opponents = {name: _plain(each) for name, each in self.opponents.items()}
         return {"behaviors": behaviors, "opponents": opponents, "score": self.score}
 
 
-def _plain(result: BehaviorEvaluation | OpponentEvaluation, names: Sequence[str]) -> dict[str, Any]:
-    values = {name: getattr(result, name) for name in names}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+def _plain(result: BehaviorEvaluation | OpponentEvaluation) -> dict[str, Any]:
+    found = attrs.asdict(result, filter=lambda field, value: field.name != "cut" and value is not None)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 class Lineup(Protocol):

@@ -256,7 +256,29 @@ def leaves(
 # ---------------------------------------------------------------- parts that never change
 
 
-class FrozenState(Mapping[str, Any]):
+class Part(Mapping[str, Any]):
+    """A part of a state whose arrays checkpoints share.
+
+    Attributes:
+        checksum: SHA-256 of the file with the arrays; an empty string before a checkpoint was written or loaded.
+    """
+
+    __slots__ = ("_entries", "checksum")
+
+    _entries: Mapping[str, Any]
+    checksum: str
+
+    def __getitem__(self, key: str) -> Any:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class FrozenState(Part):
     """A part of a state that never changes, such as a policy that self-play keeps: checkpoints share its arrays.
 
     A trainer returns it from ``state_dict`` in the place of a mapping, and keeps the object for the next checkpoint::
@@ -279,14 +301,13 @@ class FrozenState(Mapping[str, Any]):
             arrays, an empty string.
     """
 
-    __slots__ = ("_entries", "_finite", "checksum")
+    __slots__ = ("_finite",)
 
     def __init__(self, entries: Mapping[str, Any]) -> None:
         """``entries``: nested mappings of numpy arrays and JSON values."""
         known = entries if isinstance(entries, FrozenState) else _frozen(entries, ())
-        self._entries: Mapping[str, Any] = known._entries
+        self._entries, self.checksum = known._entries, known.checksum
         self._finite: bool | None = known._finite
-        self.checksum: str = known.checksum
 
     @classmethod
     def _of(cls, entries: dict[str, Any]) -> FrozenState:
@@ -294,15 +315,6 @@ class FrozenState(Mapping[str, Any]):
         frozen = cls.__new__(cls)
         frozen._entries, frozen._finite, frozen.checksum = entries, None, ""
         return frozen
-
-    def __getitem__(self, key: str) -> Any:
-        return self._entries[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     def __eq__(self, other: object) -> bool:
         return _same(self, other) if isinstance(other, Mapping) else NotImplemented
@@ -322,7 +334,7 @@ class FrozenState(Mapping[str, Any]):
         return self._finite
 
 
-class SharedPart(Mapping[str, Any]):
+class SharedPart(Part):
     """A part of a state that seldom changes, such as a block of rows of a replay buffer: checkpoints share its arrays.
 
     Its arrays are stored as those of a :class:`FrozenState`, but are not copied, so that a large part is in memory
@@ -333,21 +345,11 @@ class SharedPart(Mapping[str, Any]):
         checksum: SHA-256 of the file with the arrays, set when a checkpoint is written; before, an empty string.
     """
 
-    __slots__ = ("_entries", "checksum")
+    __slots__ = ()
 
     def __init__(self, entries: Mapping[str, Any]) -> None:
         """``entries``: nested mappings of numpy arrays and JSON values."""
-        self._entries = entries
-        self.checksum = ""
-
-    def __getitem__(self, key: str) -> Any:
-        return self._entries[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
+        self._entries, self.checksum = entries, ""
 
 
 def _frozen(value: Any, path: TreePath) -> Any:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from functools import partial
 from typing import Any
 
 import attrs
@@ -22,8 +21,9 @@ from rlcore.run.evaluation.evaluate import Evaluator
 from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import make_exporters
 from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
-from rlcore.run.saved.data import models_of_run, status_of_run
+from rlcore.run.saved.data import status_of_run
 from rlcore.run.training import Training, outcome_of
+from rlcore.storage.checkpoints import models_at
 from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION, described
 
 log = logging.getLogger(__name__)
@@ -59,10 +59,10 @@ def _join_ranks(run: PreparedRun) -> Ranks:
 
 def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
     """Environments are closed last: the process may be ended because one hangs, and the directory must be in order."""
-    files: Callable[[], list[str]] = list
+    training: Training | None = None
 
     def close_directory() -> None:
-        run.directory.close(files())
+        run.directory.close([] if training is None else plugin_files(training.context, training.behaviors))
 
     with ExitStack() as opened:
         environments = opened.enter_context(ExitStack())
@@ -72,7 +72,6 @@ def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
             saved = _saved_state(run, ranks)
             training = _create(run, ranks, saved, environments)
             context, boundaries = training.context, training.boundaries
-            files = partial(plugin_files, context, tuple(training.behaviors))
             _restore(training, saved)
             behaviors = training.behaviors.values()
             if run.config.export:
@@ -137,11 +136,11 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
     directory, store, ranks = run.directory, run.store, training.context.ranks
     if saved is None:
         _load_from_other_runs(training)
-        state.begin()
+        state.begin_episodes(0)
     elif context.inference:
         state.load_policies(saved, directory.path)
         store.restore_status(context)
-        state.begin()
+        state.begin_episodes(0)
     else:
         saved_by, of_other_ranks = _number_of_ranks(saved), OF_RANKS in saved["run"]
         if of_other_ranks:
@@ -193,8 +192,8 @@ def _load_from_other_runs(training: Training) -> None:
     """Load the weights and lessons that a new run starts with."""
     config, directory, state = training.run.config, training.run.directory, training.state
     run_id, other = config.checkpoint_settings.initialize_from, config.checkpoint_settings.initialize_lessons_from
-    models = None if run_id is None else models_of_run(directory, run_id)
-    state.load_models(models, f"checkpoint_settings.initialize_from {run_id!r}")
+    origin = f"checkpoint_settings.initialize_from {run_id!r}"
+    state.load_models(None if run_id is None else models_at(directory.path.parent / run_id, origin), origin)
     if other is not None and state.curricula is not None:
         origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
         loaded = state.curricula.load_status(status_of_run(directory, training.run.plugins, other, origin))

@@ -12,16 +12,16 @@ to a run that was stopped and resumed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Thread
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
 from rlcore.contracts.curriculum import LessonChange
-from rlcore.contracts.environment import ReportsStats
+from rlcore.contracts.environment import ReportsStats, SavesState
 from rlcore.contracts.results import BehaviorResult, EvaluationResult
 from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary, StatsWindow
 from rlcore.errors import PluginError, RanksFailed
@@ -29,7 +29,7 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import FACTORIES, RunContext
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.components import OpenWriter
-from rlcore.run.description import ResumePromise, promise_of
+from rlcore.run.description import promise_of
 from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import RunExports
 from rlcore.run.prepare import PreparedRun, plugin_files
@@ -86,6 +86,7 @@ class Notifications:
         return stats
 
 
+@attrs.frozen
 class BackgroundSave:
     """A checkpoint that a thread writes while the training continues. ``regular`` as in :meth:`Boundaries.save`.
 
@@ -93,25 +94,18 @@ class BackgroundSave:
     that everything that follows a checkpoint happens at the same step in every run.
     """
 
-    def __init__(self, pending: PendingSave, regular: bool) -> None:
-        self.pending = pending
-        self.regular = regular
-        self._error: BaseException | None = None
+    pending: PendingSave
+    regular: bool
+    written: Future[None]
+
+    @classmethod
+    def of(cls, pending: PendingSave, regular: bool) -> Self:
+        """Copy what is to be written, and start to write it."""
         pending.detach()
-        self._thread = Thread(target=self._write, name=f"checkpoint of step {pending.step}")
-        self._thread.start()
-
-    def wait(self) -> None:
-        """Wait until the checkpoint is written. Raises what writing it raised."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _write(self) -> None:
-        try:
-            self.pending.write()
-        except BaseException as error:
-            self._error = error
+        executor = ThreadPoolExecutor(1, f"checkpoint of step {pending.step}")
+        written = executor.submit(pending.write)
+        executor.shutdown(wait=False)
+        return cls(pending, regular, written)
 
 
 @attrs.define(eq=False, slots=False)
@@ -131,16 +125,10 @@ class Boundaries:
     seconds_before: float = attrs.field(init=False, default=0.0)  # of earlier processes of this run
     started_at: float = attrs.field(init=False, factory=perf_counter)
     _saving: BackgroundSave | None = attrs.field(init=False, default=None)
-    _warned_of_cuts: bool = attrs.field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         run = self._run
         self.exports = RunExports(run.plugins.strict, self._context, run.directory, run.store)
-
-    @property
-    def promise(self) -> ResumePromise:
-        """How a resume from this run's checkpoints compares with a run that is never stopped."""
-        return promise_of(self._context, self._state)
 
     def wall_seconds(self) -> float:
         """Seconds of the run, with those of earlier processes."""
@@ -148,7 +136,7 @@ class Boundaries:
 
     def stopping(self) -> bool:
         """Whether a stop was requested, or a plugin's failure is to end the run."""
-        return self._run.stop_requested or self.notifications.failure is not None
+        return self._run.stops.first is not None or self.notifications.failure is not None
 
     def begin_epoch(self) -> PhaseTimes:
         """Begin an epoch. Returns its times, for the loop to add to."""
@@ -274,12 +262,14 @@ class Boundaries:
         self._context.ranks.settle()
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
             # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
-            hidden = [] if store.saved_step == state.steps else state.settle_episodes()
-            if hidden and not self.ending and not self._warned_of_cuts:
-                self._warned_of_cuts = True
-                log.warning("%s", cut_warning(state.behaviors, hidden[0]))
-            captured = state.capture(self.evaluation.state_dict(), self.wall_seconds())
-            captured["run"] |= {"overdue": self.evaluation.overdue, "resume": self.promise.to_json()}
+            if store.saved_step != state.steps and not isinstance(state.environment, SavesState):
+                state.begin_episodes()
+            captured = state.capture({
+                "evaluation": self.evaluation.state_dict(),
+                "wall_seconds": self.wall_seconds(),
+                "overdue": self.evaluation.overdue,
+                "resume": promise_of(self._context, state).to_json(),
+            })  # fmt: skip
             captured = self._context.ranks.save_state(captured)
             parameters = {} if state.curricula is None else state.curricula.status()
             settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
@@ -287,7 +277,7 @@ class Boundaries:
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
             if self._continues_while_saving(pending):
-                self._saving = BackgroundSave(pending, regular)
+                self._saving = BackgroundSave.of(pending, regular)
             else:
                 pending.write()
                 self._saved(pending, regular, timer)
@@ -302,7 +292,7 @@ class Boundaries:
         return (
             self._context.config.checkpoint_settings.asynchronous
             and not self.ending
-            and not self._state.all_reached_max_steps  # else it would wait too
+            and not self._state.ending  # else it would wait too
             and not self.exports.at_checkpoints  # which export the policies of this step
             and pending.nbytes <= MOST_COPIED
         )
@@ -314,7 +304,7 @@ class Boundaries:
             return
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
             try:
-                saving.wait()
+                saving.written.result()
             except KeyboardInterrupt:
                 self._saving = saving
                 raise
@@ -354,17 +344,3 @@ class Boundaries:
         if not self._context.inference:
             self.save_unless_saved(regular=False)
         raise failure or RanksFailed(f"rank 0 failed: {reason}")
-
-
-def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> str:
-    """The warning if checkpoints end the episodes of ``hidden`` before any of them ends by itself."""
-    shortest = min(behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
-    interval, slots, settings = shortest.checkpoint_interval, shortest.spec.slots, shortest.settings
-    even = settings.even_checkpoints and settings.keep_checkpoints > 0
-    advice = "lower keep_checkpoints, which even_checkpoints divides max_steps by" if even else "raise it"
-    return (
-        f"behavior {hidden.name!r}: no episode ended between two checkpoints, so the mean reward is unknown: this "
-        "environment cannot save itself, and every checkpoint begins new episodes. "
-        f"behaviors.{shortest.name}.checkpoint_interval is {interval} agent steps, {interval // slots} for each of "
-        f"{slots} agents; {advice}, so that it is many times the length of an episode"
-    )

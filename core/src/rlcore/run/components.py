@@ -14,11 +14,10 @@ from types import TracebackType
 from typing import Any
 
 import attrs
-import numpy as np
 
 from rlcore.config.rules import behavior_name_problems, behaviors_problem, workers_problem
 from rlcore.contracts.curriculum import LessonChange
-from rlcore.contracts.environment import AgentBatch, BehaviorSpec, Environment, SavesState, SendsSteps
+from rlcore.contracts.environment import BehaviorSpec, Environment, SavesState, SendsSteps
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.stats import StatSummary, StatsWriter
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean
@@ -150,20 +149,10 @@ def make_behavior_runs(
                 key=("behaviors",),
             )
         trainer = plugins.create(record, settings=settings, behavior=spec, run=context)
-        runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed, offline)
+        runs[name] = BehaviorRun(spec, settings, trainer, context.seed, offline)
         if not record.turns and not context.inference:
             runs[name].checks.takes_no_turns = record.described
     return runs
-
-
-def empty_batch(spec: BehaviorSpec) -> AgentBatch:
-    """The batch of a behavior before its first reset: all zeros."""
-    return AgentBatch(
-        observations={o.name: np.zeros((spec.slots, *o.shape), o.dtype) for o in spec.observations},
-        reward=np.zeros(spec.slots, np.float32),
-        terminated=np.zeros(spec.slots, np.bool_),
-        truncated=np.zeros(spec.slots, np.bool_),
-    )
 
 
 def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[int, LessonChange], None]) -> RunState:
@@ -183,8 +172,7 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
         state = RunState(context, environment, behaviors, name)
         for behavior in behaviors.values():
             behavior.restarts, behavior.checks.environment = not isinstance(environment, SavesState), name
-        state.in_workers = environment_settings(config).executor is not None
-        state.updates_ahead = state.in_workers and isinstance(environment, SendsSteps)
+        state.updates_ahead = environment_settings(config).executor is not None and isinstance(environment, SendsSteps)
         if state.updates_ahead and not context.inference:
             _require_updates_ahead(behaviors)
         if len(behaviors) > 1 and not context.inference:

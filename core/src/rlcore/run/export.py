@@ -8,7 +8,6 @@ writes into an empty directory, and rlcore moves the complete file.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -47,12 +46,6 @@ class OpenExporter:
     spec: ExporterSpec
     settings: ExportSettings
 
-    def check(self, policy: Policy, behavior: BehaviorSpec) -> None:
-        """Raise ConfigError if the exporter knows that it cannot export ``policy`` for want of a package."""
-        if isinstance(self.exporter, ChecksPolicies):
-            with blamed(self.spec.described, f"to check behavior {behavior.name!r}"):
-                self.exporter.check(policy, behavior)
-
     def write(
         self, policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout, workplace: Path
     ) -> str | None:
@@ -74,7 +67,7 @@ class OpenExporter:
                 raise UnsupportedExport(f"{what}: {error}") from error
             except (Exception, SystemExit) as error:
                 raise failure(self.spec.described, f"to export behavior {behavior.name!r}", error) from error
-            problem = _problem(empty, made) or _problem_of_report(report)
+            problem = _problem(empty, made, report)
             if problem:
                 raise PluginError(f"{self.spec.described}: export of behavior {behavior.name!r} {problem}")
             with failing_as(f"{path}: cannot be written", ConfigError):
@@ -86,24 +79,16 @@ class OpenExporter:
             shutil.rmtree(empty, ignore_errors=True)
 
 
-def _problem(directory: Path, made: Path) -> str | None:
-    """What is wrong with the file ``made`` that an exporter wrote into ``directory``; None if it is as agreed."""
+def _problem(directory: Path, made: Path, report: object) -> str | None:
+    """What is wrong with the file ``made`` that an exporter wrote into ``directory``, and with what it returned."""
     others = sorted(entry.name for entry in directory.iterdir() if entry != made)
     if others:
         return f"wrote {others[0]!r} beside its file; an export is one file"
-    if not os.path.lexists(made):
-        return "wrote no file"
-    if made.is_symlink() or not made.is_file():
-        return "wrote something other than a file"
-    return None if made.stat().st_size else "wrote an empty file"
-
-
-def _problem_of_report(report: object) -> str | None:
-    """What is wrong with what an exporter returned; None if it is None or one line of text."""
-    if report is None or (isinstance(report, str) and len(report.splitlines()) == 1):
-        return None
-    what = f"{len(report.splitlines())} lines" if isinstance(report, str) else f"a {type(report).__name__}"
-    return f"returned {what}; a report is one line of text, or None"
+    if made.is_symlink() or not made.is_file() or not made.stat().st_size:
+        return "wrote no file, or something other than a file with content"
+    if report is not None and not (isinstance(report, str) and len(report.splitlines()) == 1):
+        return f"returned {report!r:.80}; a report is one line of text, or None"
+    return None
 
 
 def make_exporters(
@@ -119,7 +104,8 @@ def make_exporters(
         made.append(opened)
         for behavior in behaviors if isinstance(opened.exporter, ChecksPolicies) else ():
             try:
-                opened.check(_policy_of(behavior), behavior.spec)
+                with blamed(spec.described, f"to check behavior {behavior.name!r}"):
+                    opened.exporter.check(_policy_of(behavior), behavior.spec)
             except ConfigError as error:
                 raise ConfigError(error.message, key=("export", reference)) from error
     return made
@@ -139,9 +125,9 @@ class RunExports:
     _directory: RunDirectory
     _store: RunStore
     exporters: list[OpenExporter] = attrs.field(init=False, factory=list)  # set before the first step
-    results: list[ExportResult] = attrs.field(init=False, factory=list)  # of the end, and the failures before it
     # By exporter and behavior: trying again would change nothing.
     _refused: dict[tuple[str, str], str] = attrs.field(init=False, factory=dict)
+    results: list[ExportResult] = attrs.field(init=False, factory=list)  # of the end, and the failures before it
 
     @property
     def at_checkpoints(self) -> bool:

@@ -97,7 +97,8 @@ def learn(
                 if trainer.steps >= behavior.next_boundary:
                     boundary = True
             if environment is None and not updated:
-                raise nothing_to_learn(behaviors)
+                names = ", ".join(f"{trainer_named(behavior)}" for behavior, _ in learning)
+                raise PluginError(f"{names} has no data left to learn from before max_steps")
             if boundary:
                 ranks.settle()
             if (boundary and boundary_reached()) or stop_requested():
@@ -128,18 +129,14 @@ def _update_ready(learning: Sequence[tuple[BehaviorRun, Trainer]], times: PhaseT
             blame(trainer_named(behavior), "in ready", error)
         if ready:
             updated = True
-            _update(behavior, times)
+            start = perf_counter()
+            times.updating_now = True
+            with blamed(trainer_named(behavior), "in update"):
+                behavior.add_update(trainer.update())
+            times.updating_now = False
+            times.updating += perf_counter() - start
+            times.updates += 1
     return updated
-
-
-def _update(behavior: BehaviorRun, times: PhaseTimes) -> None:
-    start = perf_counter()
-    times.updating_now = True
-    with blamed(trainer_named(behavior), "in update"):
-        behavior.add_update(behavior.trainer.update())
-    times.updating_now = False
-    times.updating += perf_counter() - start
-    times.updates += 1
 
 
 def _act(behaviors: Sequence[BehaviorRun], actions: dict[str, Actions]) -> None:
@@ -187,14 +184,7 @@ def _observe(
             behavior.observe_frozen(batch)
     ranks.after_step(behaviors)
     if curricula is not None and curricula.after_step():
-        state.reset()
-
-
-def nothing_to_learn(behaviors: Sequence[BehaviorRun]) -> PluginError:
-    """The error to raise if no trainer of recorded data has data left, and not all have reached ``max_steps``."""
-    names = ", ".join(repr(behavior.name) for behavior in behaviors if behavior.learning)
-    trainers = ", ".join(repr(behavior.settings.trainer_type) for behavior in behaviors if behavior.learning)
-    return PluginError(f"behavior {names}: trainer {trainers} has no data left to learn from before max_steps")
+        state.begin_episodes()
 
 
 @contextmanager

@@ -63,10 +63,6 @@ class PreparedRun:
     stops: StopRequests = attrs.field(factory=StopRequests)
     close_deadline: CloseDeadline = no_deadline
 
-    @property
-    def stop_requested(self) -> bool:
-        return self.stops.first is not None
-
     def deadline(self, what: str, seconds: float) -> AbstractContextManager[None]:
         """A :data:`CloseDeadline`: the one that is set when something is closed."""
         return self.close_deadline(what, seconds)

@@ -6,14 +6,12 @@ that is resumed, so both are equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore.contracts.environment import Environment, SavesState
 from rlcore.contracts.ranks import IdleGroups
@@ -29,7 +27,7 @@ from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import model_of, spec_state
-from rlcore.storage.checkpoints import model_of_path
+from rlcore.storage.checkpoints import models_at
 
 
 @attrs.define(eq=False)
@@ -40,11 +38,8 @@ class RunState:
     environment: Environment | None  # None where trainers learn from recorded data
     behaviors: dict[str, BehaviorRun]
     environment_name: str = "environment"  # for messages
-    everywhere: Mapping[str, Any] = attrs.field(
-        factory=dict
-    )  # the behaviors of all ranks; see :meth:`rlcore.Ranks.join`
+    everywhere: Mapping[str, Any] = attrs.field(factory=dict)  # the behaviors of all ranks: see rlcore.Ranks.join
     curricula: RunCurricula | None = None  # where the environment has parameters
-    in_workers: bool = False  # whether workers step the environment
     updates_ahead: bool = False  # whether trainers update while a step is under way
     acting: IdleGroups | None = None  # which of several behaviors have agents that act
 
@@ -52,10 +47,6 @@ class RunState:
     def steps(self) -> int:
         """Agent steps of all behaviors."""
         return sum(behavior.steps for behavior in self.behaviors.values())
-
-    @property
-    def all_reached_max_steps(self) -> bool:
-        return all(behavior.steps >= behavior.settings.max_steps for behavior in self.behaviors.values())
 
     @property
     def ending(self) -> bool:
@@ -86,49 +77,30 @@ class RunState:
 
     # ------------------------------------------------------------ episodes
 
-    def begin(self) -> None:
-        """Start the first episode of every environment."""
-        if self.environment is not None:
-            self._begin_episodes(self.environment, np.zeros(self.environment.num_envs, np.int64))
-        for behavior in self.behaviors.values():
-            behavior.finished_at_cut = (0, 0)
+    def begin_episodes(self, number: int | None = None) -> None:
+        """Start the episode ``number`` of every environment; the next one of each if it is None.
 
-    def reset(self) -> None:
-        """Start the next episode of every environment; open episodes bootstrap as if truncated."""
-        if self.environment is not None:
-            self._begin_episodes(self.environment, self.environment.episodes + 1)
-
-    def _begin_episodes(self, environment: Environment, episodes: NDArray[np.int64]) -> None:
-        ranks = self.context.ranks
-        if self.curricula is not None:
-            self.curricula.before_reset(ranks.episodes_of_all(episodes))
+        Open episodes bootstrap as if truncated.
+        """
+        environment, curricula, ranks = self.environment, self.curricula, self.context.ranks
+        if environment is None:
+            return
+        episodes = environment.episodes + 1 if number is None else np.full(environment.num_envs, number, np.int64)
+        if curricula is not None:
+            curricula.before_reset(ranks.episodes_of_all(episodes))
         with blamed(self.environment_name, "in reset", EnvironmentFailed):
             batches = environment.reset(EpisodeSeeds(self.context.seed, self.context.first_env), episodes)
-        if self.curricula is not None:
-            self.curricula.after_reset(ranks.episodes_of_all(environment.episodes))
+        if curricula is not None:
+            curricula.after_reset(ranks.episodes_of_all(environment.episodes))
         for behavior in self.behaviors.values():
             batch = behavior.checks.batch_in(batches, "reset")
             with blamed(trainer_named(behavior), "in begin"):
                 behavior.begin(batch)
 
-    def settle_episodes(self) -> list[BehaviorRun]:
-        """Start new episodes before a checkpoint, unless the environment can save itself.
-
-        Returns the behaviors of which no episode has ended by itself during a checkpoint interval.
-        """
-        if self.environment is None or isinstance(self.environment, SavesState):
-            return []
-        hidden = [behavior for behavior in self.behaviors.values() if behavior.cut()]
-        self.reset()
-        return hidden
-
     # ------------------------------------------------------------ checkpoints
 
-    def capture(self, evaluation: Mapping[str, Any], wall_seconds: float) -> dict[str, Any]:
-        """The state of a checkpoint: an entry for each behavior's trainer, and ``run`` for the rest.
-
-        ``evaluation`` is what the run's evaluations found.
-        """
+    def capture(self, of_run: Mapping[str, Any]) -> dict[str, Any]:
+        """The state of a checkpoint: an entry for each trainer, and ``run`` for the rest, with what ``of_run`` has."""
         environment, behaviors = self.environment, self.behaviors
         state: dict[str, Any] = {}
         for name, behavior in behaviors.items():
@@ -152,8 +124,7 @@ class RunState:
             "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
             SPECS: {name: spec_state(behavior.spec) for name, behavior in behaviors.items()},
             "curricula": None if self.curricula is None else self.curricula.state_dict(),
-            "evaluation": evaluation,
-            "wall_seconds": wall_seconds,
+            **of_run,
             **({} if self.acting is None else {"acting": self.acting.state_dict()}),
         }
         return state
@@ -162,17 +133,14 @@ class RunState:
         """Restore everything that :meth:`capture` saved. ``where`` is the run directory, for messages."""
         state, environment, curricula = saved["run"], self.environment, self.curricula
         checkpoint = _checkpoint_in(state, where)
-        _require_behaviors(state, self.behaviors, where)
-        _require_environment(state, environment, where)
-        _require_curricula(state, curricula, where)
+        self._require_alike(state, where, "behaviors", "environments (environment.num_envs)", "environment_parameters")
         for name, behavior in self.behaviors.items():
             _require_sections(saved[name], behavior, where)
         if curricula is not None:
             with loading_state(checkpoint, "environment_parameters"):
                 curricula.load_state_dict(state["curricula"])
         for name, behavior in self.behaviors.items():
-            with _loading(behavior, "load_state_dict", checkpoint, trainer_named(behavior)):
-                behavior.trainer.load_state_dict(saved[name])
+            _load(behavior, "load_state_dict", saved[name], checkpoint)
             with loading_state(checkpoint, f"behavior {name!r}"):
                 behavior.load_state_dict(state["behaviors"][name])
         if self.acting is not None and "acting" in state:  # of earlier versions without
@@ -181,7 +149,6 @@ class RunState:
         if environment is None:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
-            _require_workers(state["environment"], self.in_workers, where)
             owner, doing = self.environment_name.rstrip(","), "load_state_dict"
             with blamed(owner, "in load_state_dict", EnvironmentFailed), loading_state(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
@@ -204,8 +171,7 @@ class RunState:
         """
         state, environment, curricula = saved["run"], self.environment, self.curricula
         checkpoint = _checkpoint_in(state, where)
-        _require_behaviors(state, self.behaviors, where)
-        _require_curricula(state, curricula, where)
+        self._require_alike(state, where, "behaviors", "environment_parameters")
         for behavior in self.behaviors.values():
             if environment is None or not isinstance(behavior.trainer, PortableTrainer):
                 raise RunStateError(
@@ -216,12 +182,10 @@ class RunState:
             with loading_state(checkpoint, "environment_parameters"):
                 curricula.load_curricula(state["curricula"])
         for name, behavior in self.behaviors.items():
-            with _loading(behavior, "load_learned", checkpoint, trainer_named(behavior)):
-                cast(PortableTrainer, behavior.trainer).load_learned(saved[name])
+            _load(behavior, "load_learned", saved[name], checkpoint)
             with loading_state(checkpoint, f"behavior {name!r}"):
                 behavior.load_without_slots(state["behaviors"][name])
-        assert environment is not None
-        self._begin_episodes(environment, np.full(environment.num_envs, state["episodes"] + 1, np.int64))
+        self.begin_episodes(state["episodes"] + 1)
 
     # ------------------------------------------------------------ what other runs learned
 
@@ -231,10 +195,9 @@ class RunState:
         if self.curricula is not None and saved["run"].get("curricula") is not None:
             with loading_state(checkpoint, "environment_parameters"):
                 self.curricula.load_curricula(saved["run"]["curricula"])
-        _require_behaviors(saved["run"], self.behaviors, where)
+        self._require_alike(saved["run"], where, "behaviors")
         for name, behavior in self.behaviors.items():
-            with _loading(behavior, "load_model", checkpoint, f"behavior {name!r}"):
-                behavior.trainer.load_model(saved[name]["model"])
+            _load(behavior, "load_model", saved[name]["model"], checkpoint)
             behavior.policy_steps = int(saved["run"]["steps"][name])
 
     def load_models(self, models: Mapping[str, Any] | None, origin: str) -> None:
@@ -243,42 +206,43 @@ class RunState:
             path = behavior.settings.init_path
             if path is not None:
                 taken_from = f"behaviors.{name}.init_path {path!r}"
-                model = model_of_path(self.context.absolute(path), name, taken_from)
+                model = model_of(models_at(self.context.absolute(path), taken_from), name, taken_from)
             elif models is not None:
                 taken_from = origin
                 model = model_of(models, name, origin)
             else:
                 continue
-            with _loading(behavior, "load_model", taken_from, f"behavior {name!r}"):
-                behavior.trainer.load_model(model)
+            _load(behavior, "load_model", model, taken_from)
+
+    def _require_alike(self, state: Mapping[str, Any], where: Path, *what: str) -> None:
+        """Raise RunStateError unless the run of a checkpoint and this one have the same ``what``."""
+        then, environment, curricula = state.get("curricula"), self.environment, self.curricula
+        names = [] if then is None else [name for each in then["curricula"].values() for name in each["parameters"]]
+        found: dict[str, tuple[Iterable[Any], Iterable[Any]]] = {
+            "behaviors": (state["behaviors"], self.behaviors),
+            "environments (environment.num_envs)": (
+                () if state["episodes"] is None else (np.size(state["episodes"]),),
+                () if environment is None else (environment.num_envs,),
+            ),
+            "environment_parameters": (names, () if curricula is None else curricula.parameters),
+        }
+        for each in what:
+            saved, here = (", ".join(map(str, sorted(values))) or "none" for values in found[each])
+            if saved != here:
+                raise RunStateError(
+                    f"{where}: {each}: the checkpoint has {saved}, this configuration {here}; resume with the "
+                    "configuration of the run"
+                )
 
 
-@contextmanager
-def _loading(behavior: BehaviorRun, method: str, origin: str, what: str) -> Iterator[None]:
-    """For a block that calls ``method`` of the trainer with ``what`` of ``origin``: errors name both."""
-    with blamed(trainer_named(behavior), f"in {method}"), loading_state(origin, what):
-        yield
+def _load(behavior: BehaviorRun, method: str, state: Any, origin: str) -> None:
+    """Call ``method`` of the trainer with ``state``; errors name the trainer and the ``origin`` of the state."""
+    with blamed(trainer_named(behavior), f"in {method}"), loading_state(origin, trainer_named(behavior)):
+        getattr(behavior.trainer, method)(state)
 
 
 def _checkpoint_in(state: Mapping[str, Any], where: Path) -> str:
     return f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
-
-
-def _require_behaviors(state: Mapping[str, Any], behaviors: Mapping[str, BehaviorRun], where: Path) -> None:
-    if state["behaviors"].keys() != behaviors.keys():
-        raise RunStateError(
-            f"{where}: the checkpoint has behaviors {', '.join(sorted(state['behaviors']))}, this "
-            f"configuration {', '.join(sorted(behaviors))}; resume with the configuration of the run"
-        )
-
-
-def _require_curricula(state: Mapping[str, Any], curricula: RunCurricula | None, where: Path) -> None:
-    if (state.get("curricula") is None) != (curricula is None):
-        then, now = ("without", "has") if curricula is not None else ("with", "has no")
-        raise RunStateError(
-            f"{where}: the checkpoint was learned {then} environment_parameters, this configuration {now} such block; "
-            "resume with the configuration of the run"
-        )
 
 
 def _require_sections(saved: Mapping[str, Any], behavior: BehaviorRun, where: Path) -> None:
@@ -292,30 +256,3 @@ def _require_sections(saved: Mapping[str, Any], behavior: BehaviorRun, where: Pa
                 f"{where}: behavior {behavior.spec.name!r} learned with {key}, this configuration has no such block; "
                 "resume with the block of the run, or start a new run with initialize_from"
             )
-
-
-def _require_workers(state: Mapping[str, Any], in_workers: bool, where: Path) -> None:
-    """Raise RunStateError if workers saved their environments, and this process has them all."""
-    bounds = state.get("bounds")
-    if not in_workers and ("workers" in state or "in_flight" in state) and isinstance(bounds, list):
-        raise RunStateError(
-            f"{where}: the environments were saved by {len(bounds) - 1} workers, each its own; resume with "
-            f"environment.workers: {len(bounds) - 1}"
-        )
-
-
-def _require_environment(state: Mapping[str, Any], environment: Environment | None, where: Path) -> None:
-    """Raise RunStateError unless the checkpoint learned in as many environments, or in none as this run does."""
-    if (state["episodes"] is None) != (environment is None):
-        data, played = "from recorded data", "in an environment"
-        then, now = (data, played) if environment is not None else (played, data)
-        raise RunStateError(
-            f"{where}: the run learned {then}, this configuration learns {now}; resume with the configuration of the "
-            "run"
-        )
-    if environment is not None and len(state["episodes"]) != environment.num_envs:
-        num_envs = len(state["episodes"])
-        raise RunStateError(
-            f"{where}: the checkpoint is of {num_envs} environments, this run has {environment.num_envs}; set "
-            f"environment.num_envs to {num_envs}"
-        )

@@ -8,13 +8,12 @@ some of what it would measure::
     batch = environment.step(actions)
     step.add(perf_counter() - started)
 
-:func:`speed_advice` is one line about ranks and workers, which a process that trains logs once. Nothing else depends on
+:func:`speed_advice` is one line about ranks, which a run in several ranks logs once. Nothing else depends on
 these times: they differ from run to run.
 """
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from collections.abc import Iterator
@@ -27,11 +26,6 @@ import attrs
 
 # Of speed advice: seconds that an epoch must have taken for its times to say something.
 MEASURED_SECONDS = 1.0
-# A step of the environments of one worker that takes less is mostly the exchange with it.
-LEAST_STEP = 0.5e-3
-# Share of the time in steps of the environments from which workers are advised.
-MOSTLY = 0.6
-
 FORMAT_VERSION = "0.1.0"  # ML-Agents' timer_format_version
 
 
@@ -155,41 +149,17 @@ class Timers:
         }
 
 
-def speed_advice(times: PhaseTimes, elsewhere: float, ranks: int, workers: int | None, envs: int) -> str | None:
-    """Return what the ``times`` of an epoch say about ranks and workers; None if nothing.
-
-    ``workers`` and ``envs`` are those of each of the ``ranks``; ``workers`` is 0 in one process, and None if nothing is
-    stepped. ``elsewhere`` are seconds: of exchanges with other ranks; in one rank, of steps within workers.
+def speed_advice(times: PhaseTimes, exchanging: float, ranks: int) -> str:
+    """Return what the ``times`` of an epoch, and the seconds of exchanges with other ranks, say about ranks.
 
     K ranks do the work of one process, and exchange: one process needs at most K times their time without exchanges.
-    One process needs at most the seconds that workers spend in steps of their environments.
     """
     total = times.collecting + times.updating
-    step = times.stepping / max(times.environment_steps, 1)
-    share = f"{100 * times.stepping / total:.0f}% of the time goes into steps of the environments"
-    if ranks > 1:
-        exchanging = min(elsewhere, total)
-        most = ranks * (1 - exchanging / total)
-        verdict = "one process is faster: leave torchrun out" if most < 1 else "ranks may pay"
-        return (
-            f"speed: {share} and {100 * times.updating / total:.0f}% into updates; {100 * exchanging / total:.0f}% is "
-            f"exchange with other ranks and waiting for them: {ranks} ranks are at most {most:.2g} times as "
-            f"fast as one process; {verdict}"
-        )
-    if workers:
-        if not elsewhere:  # unknown: no shared memory, or steps that overlap with updates
-            return None
-        most = elsewhere / times.stepping
-        verdict = "one process is faster: leave workers out" if most < 1 else "workers may pay"
-        return (
-            f"speed: {share}, {1000 * step:.2g} ms for a step of all: {workers} workers make it at most "
-            f"{most:.2g} times as fast as one process; {verdict}"
-        )
-    most_workers, part = min(os.cpu_count() or 1, envs), times.stepping / total
-    if workers is None or most_workers < 2 or part < MOSTLY or step / most_workers < LEAST_STEP:
-        return None
-    most = 1 / (1 - part + part / most_workers)
+    exchanged = min(exchanging / total, 1.0)
+    most = ranks * (1 - exchanged)
+    verdict = "one process is faster: leave torchrun out" if most < 1 else "ranks may pay"
     return (
-        f"speed: {share}, {1000 * step:.2g} ms for a step of all; environment.workers: {most_workers} may make the run "
-        f"up to {most:.2g} times as fast"
+        f"speed: {100 * times.stepping / total:.0f}% of the time goes into steps of the environments and "
+        f"{100 * times.updating / total:.0f}% into updates; {100 * exchanged:.0f}% is exchange with other ranks and "
+        f"waiting for them: {ranks} ranks are at most {most:.2g} times as fast as one process; {verdict}"
     )

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import EpochResult, steps_per_second
-from rlcore.errors import PluginError, RlcoreError, RunStateError, one_line
+from rlcore.errors import RlcoreError, RunStateError, one_line
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.boundaries import Boundaries
-from rlcore.run.description import ResumePromise
+from rlcore.run.description import ResumePromise, promise_of
 from rlcore.run.loop import learn, watching
 from rlcore.run.prepare import PreparedRun
 from rlcore.run.state import RunState
@@ -54,7 +54,7 @@ class Training:
         self.opened = ExitStack()  # closes environments, writers and the run directory
         self._warned_of_endless = False
         self._at_boundary = False
-        self._advised = context.ranks.rank != 0  # about ranks and workers, or another rank is
+        self._advised = context.ranks.size == 1 or context.ranks.rank != 0  # about ranks, or another rank is
         self._measuring = False  # after the epoch of the first update, which waits for what is prepared only once
         self._steps_at_start = 0
 
@@ -62,6 +62,8 @@ class Training:
         """Measure times and speeds from here on: the first epoch is about to start."""
         self.boundaries.started_at = perf_counter()
         self._steps_at_start = self.state.steps
+        for behavior in self.behaviors.values():
+            behavior.ended_at = behavior.steps
 
     @property
     def behaviors(self) -> dict[str, BehaviorRun]:
@@ -79,7 +81,7 @@ class Training:
     @property
     def promise(self) -> ResumePromise:
         """How a resume from this run's checkpoints compares with a run that is never stopped."""
-        return self.boundaries.promise
+        return promise_of(self.context, self.state)
 
     @property
     def resume(self) -> ResumePromise:
@@ -95,7 +97,7 @@ class Training:
     def train_epoch(self) -> EpochResult:
         """Train until the next summary, or act for its length under ``--inference``."""
         state, evaluation, boundaries = self.state, self.evaluation, self.boundaries
-        started, acted, elsewhere = perf_counter(), self._acted, self._seconds_elsewhere()
+        started, acted, exchanging = perf_counter(), self._acted, self.context.ranks.exchange_seconds
         times = boundaries.begin_epoch()
         try:
             if evaluation.overdue is None or not boundaries.reached():
@@ -107,7 +109,7 @@ class Training:
             times.add_to(self.run.timers.root.child("TrainerController.start_learning"))
         seconds = perf_counter() - started
         speed = steps_per_second(self._acted - acted, seconds - times.evaluating)
-        self._advise(times, self._seconds_elsewhere() - elsewhere)
+        self._advise(times, self.context.ranks.exchange_seconds - exchanging)
         self.epoch += 1
         results = boundaries.end_epoch(speed)
         self._warn_of_endless()
@@ -144,34 +146,31 @@ class Training:
         where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
         return (*(behavior.episodes.steps for behavior in self.behaviors.values()), times.updates), where
 
-    def _seconds_elsewhere(self) -> float:
-        """Seconds of this process so far: of exchanges with other ranks; in one rank, of steps within workers."""
-        ranks = self.context.ranks
-        return ranks.exchange_seconds if ranks.size > 1 else getattr(self.state.environment, "busy_seconds", 0.0)
-
-    def _advise(self, times: PhaseTimes, elsewhere: float) -> None:
-        """Log, once, what the first long epoch after the first update says about ranks and workers."""
+    def _advise(self, times: PhaseTimes, exchanging: float) -> None:
+        """Log, once, what the first long epoch after the first update says about ranks."""
         if self._measuring and not self._advised and times.collecting + times.updating >= MEASURED_SECONDS:
             self._advised = True
-            environment, settings = self.state.environment, self.context.config.environment
-            executor = None if settings is None else settings.executor
-            workers = None if environment is None else 0 if executor is None else executor.count
-            envs = 0 if environment is None else environment.num_envs
-            line = speed_advice(times, elsewhere, self.context.ranks.size, workers, envs)
-            if line is not None:
-                log.info("%s", line)
+            log.info("%s", speed_advice(times, exchanging, self.context.ranks.size))
         self._measuring = self._measuring or times.updates > 0
 
     def _warn_of_endless(self) -> None:
         endless = next((each for each in self.behaviors.values() if each.endless), None)
-        if endless is not None and not self._warned_of_endless:
-            self._warned_of_endless = True
-            log.warning(
-                "behavior %r: no episode ended within %d steps: the mean reward is missing, and nothing that waits for "
-                "the end of episodes happens; if they should end, have the environment terminate or truncate them, for "
-                "example with environment.max_episode_steps (reported once)",
-                endless.name, int(endless.episodes.lengths.max()),
-            )  # fmt: skip
+        if endless is None or self._warned_of_endless:
+            return
+        self._warned_of_endless = True
+        often = min(self.behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
+        interval, slots = often.checkpoint_interval, often.spec.slots
+        restarts = (
+            f"; the environment cannot save itself, so checkpoints restart all episodes: raise behaviors.{often.name}."
+            f"checkpoint_interval of {interval} agent steps, {interval // slots} for each of {slots} agents (with "
+            "even_checkpoints, lower keep_checkpoints)"
+        )
+        log.warning(
+            "behavior %r: no episode ended in the last %d agent steps: the mean reward is missing, and nothing that "
+            "waits for the end of episodes happens; if they should end, have the environment terminate or truncate "
+            "them, for example with environment.max_episode_steps%s (reported once)",
+            endless.name, endless.steps - endless.ended_at, restarts if endless.restarts else "",
+        )  # fmt: skip
 
     def _warn_of_unlearned(self) -> None:
         for each in self.state.idle:
@@ -191,81 +190,67 @@ class Training:
     # ------------------------------------------------------------ ending
 
     def close(self, outcome: Outcome, error: BaseException | None = None) -> None:
-        """End the run: write the result and close everything, after a last checkpoint and exports without ``error``."""
+        """End the run: write the result and close everything, after a last checkpoint and exports without ``error``.
+
+        The first error is the one to raise, unless it is ``error``; later ones are logged.
+        """
         self.outcome, self.boundaries.ending = outcome, True
         if error is not None:
             self.context.ranks.close(error)  # at once: the other ranks wait for this one
-        try:
-            self._settle_last_save(error)
-            if not self.context.inference:
-                # After an error, a KeyboardInterrupt among them, the state may be half of a step: the last checkpoint
-                # stands.
-                if error is None:
-                    self.boundaries.save_unless_saved(regular=outcome == "done")
-                    if not self._was_done:
-                        self.boundaries.export_at_end()
-                if outcome == "done":
-                    self.run.store.write_status(final=True)
-                    self._warn_of_unlearned()
-            if error is None:
-                self.boundaries.raise_failure()
-        except BaseException as late:
-            self.outcome, error = "failed", late
-            raise
-        finally:
-            self._finish(error)
+        first = error
+        for step in (self._settle_save, self._save_last, self._write_result, self._report_end):
+            try:
+                step(first)
+            except BaseException as late:
+                if first is not None and isinstance(late, Exception):
+                    log.warning("%s", late if isinstance(late, RlcoreError) else one_line(late))
+                    continue
+                first = late
+                if step != self._report_end:
+                    self.outcome = "failed"
+        self.context.ranks.close(first)
+        self.opened.__exit__(None if first is None else type(first), first, None)
+        if first is not None and first is not error:
+            raise first
 
     @property
     def _was_done(self) -> bool:
         """Whether an earlier process ended this run, and wrote its result."""
         return self.nothing_left and self.run.store.is_done()
 
-    def _settle_last_save(self, error: BaseException | None) -> None:
-        """Wait for the checkpoint that is being written. If ``error`` ended the run, it is the one to raise."""
+    def _settle_save(self, error: BaseException | None) -> None:
+        self.boundaries.settle_save()
+
+    def _save_last(self, error: BaseException | None) -> None:
+        """Save a last checkpoint and export the policies.
+
+        After an error, a KeyboardInterrupt among them, the state may be half of a step: the last checkpoint stands.
+        """
+        if error is None and not self.context.inference:
+            self.boundaries.save_unless_saved(regular=self.outcome == "done")
+            if not self._was_done:
+                self.boundaries.export_at_end()
+        if self.outcome == "done" and not self.context.inference:
+            self.run.store.write_status(final=True)
+            self._warn_of_unlearned()
+        if error is None:
+            self.boundaries.raise_failure()
+
+    def _write_result(self, error: BaseException | None) -> None:
+        if self.context.inference or self._was_done:
+            return
         try:
-            self.boundaries.settle_save()
-        except Exception as problem:
+            self.run.store.write_result(self._result(), self.run.timers.to_json())
+        except RunStateError as problem:  # most often a full disk, which `error` says
             if error is None:
                 raise
-            log.warning("%s", problem if isinstance(problem, RlcoreError) else one_line(problem))
-
-    def _finish(self, error: BaseException | None) -> None:
-        """Write the result, report the end to plugins, and close everything; the first error is the one to raise."""
-        late: RlcoreError | None = None
-        try:
-            late = self._write_and_report(error)
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            reported = error or late
-            self.context.ranks.close(reported)
-            self.opened.__exit__(None if reported is None else type(reported), reported, None)
-        if late is not None:
-            raise late
-
-    def _write_and_report(self, error: BaseException | None) -> RlcoreError | None:
-        """Write the result, then report the end to plugins, which may read it. Returns an error of either.
-
-        Returns None if ``error`` ended the run, because that error is the one to raise.
-        """
-        late: RlcoreError | None = None
-        try:
-            if not self.context.inference and not self._was_done:
-                self.run.store.write_result(self._result(), self.run.timers.to_json())
-        except RunStateError as problem:
             log.debug("%s", problem)
-            if error is None:
-                self.outcome, late = "failed", problem
-        try:
-            if self.context.ranks.rank == 0:
-                ended = {"outcome": self.outcome or "failed", "error": error or late, "results": self.state.results()}
-                self.run.plugins.notify("rlcore_run_finished", run=self.context, **ended)
-        except PluginError as failure:
-            if error is None and late is None:
-                return failure
-            log.warning("%s", failure)
-        return late
+
+    def _report_end(self, error: BaseException | None) -> None:
+        """Report the end to plugins, which may read the result."""
+        if self.context.ranks.rank == 0:
+            ended = {"outcome": self.outcome or "failed", "error": error, "results": self.state.results()}
+            self.run.plugins.notify("rlcore_run_finished", run=self.context, **ended)
 
     def _result(self) -> dict[str, Any]:
         evaluation, stop = self.evaluation.to_json(), self.run.stops.first

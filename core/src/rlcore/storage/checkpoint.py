@@ -27,7 +27,7 @@ from rlcore.contracts.saved_values import (
     STORED_DTYPES,
     TEXT,
     FrozenState,
-    SharedPart,
+    Part,
     TreePath,
     has_form,
     mapped,
@@ -92,7 +92,7 @@ def _split(tree: Any, path: TreePath, arrays: Arrays, frozen: FrozenFiles | None
     """
 
     def is_part(value: Any, path: TreePath) -> bool:
-        if frozen is not None and isinstance(value, FrozenState | SharedPart):
+        if frozen is not None and isinstance(value, Part):
             return True
         for reserved in (_ARRAY, FILE_MARK):
             if reserved in value:
@@ -100,7 +100,7 @@ def _split(tree: Any, path: TreePath, arrays: Arrays, frozen: FrozenFiles | None
         return False
 
     def leaf(value: Any, path: TreePath) -> Any:
-        if frozen is not None and isinstance(value, FrozenState | SharedPart):
+        if frozen is not None and isinstance(value, Part):
             own: Arrays = {}
             mark = {_CONTENT: _split(dict(value), ("/".join(map(str, path)),), own, None)}
             frozen.add(value, own, mark)

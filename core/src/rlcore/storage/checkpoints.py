@@ -28,7 +28,6 @@ from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.context import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
-    MAX_MANIFEST,
     STATE,
     NewerFormat,
     damages,
@@ -41,14 +40,11 @@ from rlcore.storage.checkpoint import (
     verify_checkpoint,
     write_checkpoint,
 )
-from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models, require_run
+from rlcore.storage.checkpoint_state import RUN, models_in, require_models, require_run
 from rlcore.storage.files.access import (
-    DamagedFile,
     failing_as,
     free_name,
     fsync_directory,
-    is_whole,
-    read_object,
     temporary_path,
 )
 from rlcore.storage.frozen_files import Arrays, FlushedFiles, FrozenFiles
@@ -83,15 +79,6 @@ class Checkpoint:
         """When it was written, in seconds since 1970. Raises FileNotFoundError if it was deleted."""
         manifest = self.path / MANIFEST
         return (manifest if manifest.exists() else self.path).stat().st_mtime
-
-    @property
-    def format_version(self) -> int | None:
-        """The version of the format that its manifest states; None if it states none."""
-        try:
-            version = read_object(self.path / MANIFEST, MAX_MANIFEST).get("format_version")
-        except (OSError, DamagedFile):
-            return None
-        return version if isinstance(version, int) and is_whole(version) else None
 
     def values(self) -> dict[str, Any]:
         """Return its JSON values, with a mark in the place of each array. Checksums are not compared.
@@ -382,19 +369,15 @@ def rotate(
     checkpoint of a later step is damaged, since the run was resumed from an older one; it stays until the run saves
     that step again. Damaged checkpoints do not count towards ``keep``, and held ones only if they are among the newest.
     """
-    holds = CheckpointHolds() if holds is None else holds
     found = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
-    stay: list[Checkpoint] = []
-    for checkpoint in reversed(found):
-        if keep > 0 and len(stay) == keep:
-            old = [each for each in found if each.step <= checkpoint.step]
-            with holds.unheld([each.step for each in old]) as unheld:
-                removed = [each for each in old if each.step in unheld]
-                remove_checkpoints(directory, removed)
-            return [each for each in old if each not in removed and is_intact(each)] + stay[::-1], removed
-        if is_intact(checkpoint):
-            stay.append(checkpoint)
-    return stay[::-1], []
+    intact = [checkpoint for checkpoint in found if is_intact(checkpoint)]
+    if keep <= 0 or len(intact) < keep:
+        return intact, []
+    old = [checkpoint for checkpoint in found if checkpoint.step < intact[-keep].step]
+    with (holds or CheckpointHolds()).unheld([each.step for each in old]) as unheld:
+        removed = [each for each in old if each.step in unheld]
+        remove_checkpoints(directory, removed)
+    return [each for each in intact if each not in removed], removed
 
 
 # ---------------------------------------------------------------- best evaluation
@@ -460,20 +443,13 @@ def _score(checkpoint: Checkpoint) -> float:
 # ---------------------------------------------------------------- models
 
 
-def saved_models(checkpoints: Path, origin: str, step: int | None = None) -> dict[str, Any]:
-    """The model of every behavior in the newest intact checkpoint in ``checkpoints``, or in the one of ``step``.
+def models_at(path: Path, origin: str) -> dict[str, Any]:
+    """The model of every behavior in the newest intact checkpoint of a run directory, or in a checkpoint directory.
 
     Raises RunStateError, which names ``origin`` (what the user wrote), if there is none.
     """
-    return models_in(newest_intact(checkpoints, origin, step=step, check=require_models)[1])
-
-
-def model_of_path(path: Path, behavior: str, origin: str) -> Any:
-    """The model of ``behavior`` in a run directory or a checkpoint directory. Raises RunStateError with ``origin``."""
     if (path / CHECKPOINTS).is_dir():
-        models = saved_models(path / CHECKPOINTS, origin)
-    elif path.name.isdecimal():
-        models = saved_models(path.parent, origin, int(path.name))
-    else:
-        raise RunStateError(f"{origin}: is neither a run directory nor one of its checkpoints")
-    return model_of(models, behavior, origin)
+        return models_in(newest_intact(path / CHECKPOINTS, origin, check=require_models)[1])
+    if path.name.isdecimal():
+        return models_in(newest_intact(path.parent, origin, step=int(path.name), check=require_models)[1])
+    raise RunStateError(f"{origin}: is neither a run directory nor one of its checkpoints")

@@ -15,7 +15,6 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.rules import name_problem
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
@@ -51,9 +50,6 @@ class RunDirectory:
 
         ``read_only`` is for ranks other than 0: rank 0 holds the lock, and writes for all ranks of a run.
         """
-        problem = name_problem("a run id", settings.run_id)
-        if problem:
-            raise ConfigError(f"checkpoint_settings.run_id: {problem}")
         if settings.checkpoint is not None and not (settings.resume or settings.inference):
             raise ConfigError(
                 "is only for a run that exists; add --resume or --inference", key=("checkpoint_settings", "checkpoint")

@@ -150,20 +150,15 @@ class RunStore:
         chosen, steps = self.directory.settings.checkpoint, [str(each.step) for each in found]
         if chosen is None:
             return None
-        there = f"{self.directory.path}: there is no checkpoint"
-        if chosen != "best":
-            if chosen not in steps:
-                raise RunStateError(f"{there} {chosen[:60]!r}; there are {', '.join(steps)}")
-            return int(chosen)
-        best = by_score(find_checkpoints(self.directory.best))
-        if not best:
-            raise RunStateError(f"{there} of a best evaluation; there are {', '.join(steps)}")
-        if str(best[-1].step) not in steps:
-            raise RunStateError(
-                f"{there} of step {best[-1].step} to resume from: {best[-1].path} has weights only; start a new run "
-                f"from them with behaviors.NAME.init_path, or resume from one of {', '.join(steps)}"
-            )
-        return best[-1].step
+        best = by_score(find_checkpoints(self.directory.best)) if chosen == "best" else []
+        step = str(best[-1].step) if best else chosen
+        if step in steps:
+            return int(step)
+        other = f"{best[-1].path} has weights only, for behaviors.NAME.init_path of a new run; " if best else ""
+        raise RunStateError(
+            f"{self.directory.path}: there is no checkpoint {step[:60]!r} to resume from; {other}there are "
+            f"{', '.join(steps)}"
+        )
 
     def restore_status(self, context: RunContext) -> None:
         """Gives plugins the status of the checkpoint that was read, made from the checkpoints alone."""
@@ -305,12 +300,9 @@ class RunStore:
     def write_result(self, result: Mapping[str, Any], timers: Mapping[str, Any]) -> None:
         """Writes ``result.json`` and ``timers.json``. Raises RunStateError."""
         self.directory.require()
-        try:
-            self.directory.write(self.directory.result, json.dumps(result, indent=4) + "\n")
-            self.directory.write(self.directory.logs / TIMERS, json.dumps(timers, indent=4) + "\n")
-        except OSError as error:
-            what = error.filename2 or error.filename or self.directory.path
-            raise RunStateError(f"{what}: the result cannot be written: {error.strerror or error}") from error
+        for path, content in ((self.directory.result, result), (self.directory.logs / TIMERS, timers)):
+            with failing_as(f"{path}: the result cannot be written"):
+                self.directory.write(path, json.dumps(content, indent=4) + "\n")
 
 
 @contextmanager

@@ -5,8 +5,9 @@ K episodes, P parameters of one curriculum.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import attrs
 import numpy as np
@@ -17,19 +18,22 @@ from rlcore import (
     Changes,
     ConfigError,
     EndedEpisodes,
-    EpisodesInOrder,
     EpisodeUniforms,
     KeyPath,
     RunStateError,
     StatSummary,
-    did_you_mean,
     saved_count,
 )
 from rlcore_adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
+from rlcore_curriculum.episodes_in_order import EpisodesInOrder
 from rlcore_curriculum.statistics_seen import StatisticsSeen
 
+if TYPE_CHECKING:
+    from rlcore import RunContext
+
 Array = NDArray[np.float64]
+Settings = TypeVar("Settings", bound=AdaptiveSettings)
 
 
 @attrs.define(eq=False)
@@ -62,15 +66,14 @@ class InOrder:
 
     def __init__(self, blocks: Mapping[str, AdaptiveSettings], num_envs: int) -> None:
         self._followed = {block.behavior for block in blocks.values()}
-        self._width = 3 + len(blocks)
-        self._num_envs = num_envs
-        self._orders: dict[str, EpisodesInOrder] = {}  # with default_settings, only the environment knows the behaviors
+        # With default_settings, only the environment knows the behaviors.
+        self._orders = defaultdict[str, EpisodesInOrder](lambda: EpisodesInOrder(3 + len(blocks), num_envs))
 
     def add(self, ended: EndedEpisodes, rows: NDArray[np.intp] | None = None) -> Episodes | None:
         """Add the episodes in ``rows``, or all. Return the episodes whose turn has come, or None."""
         if self._followed.isdisjoint((None, ended.behavior)):
             return None
-        order = self._order_of(ended.behavior)
+        order = self._orders[ended.behavior]
         columns: tuple[NDArray[Any], ...] = (ended.returns, ended.group_returns, ended.lengths, ended.draw_id)
         if rows is None:
             order.add(ended.numbers, *columns)
@@ -81,18 +84,13 @@ class InOrder:
             return None
         return Episodes(ended.behavior, over[:, 0], over[:, 1], over[:, 2], over[:, 3:].astype(np.int64))
 
-    def _order_of(self, behavior: str) -> EpisodesInOrder:
-        if behavior not in self._orders:
-            self._orders[behavior] = EpisodesInOrder(self._width, self._num_envs)
-        return self._orders[behavior]
-
     def state_dict(self) -> dict[str, Any]:
         return {behavior: order.state_dict() for behavior, order in self._orders.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state with equal num_envs."""
         for behavior, saved in state.items():
-            self._order_of(behavior).load_state_dict(saved)
+            self._orders[behavior].load_state_dict(saved)
 
 
 class Ranges:
@@ -120,24 +118,32 @@ class Ranges:
         return values
 
 
-def streams_of(parameters: Sequence[str]) -> list[str]:
-    """Return the names of the parameters' random streams."""
-    return [f"parameters/{name}" for name in parameters]
+class AdaptiveCurriculum(Generic[Settings]):
+    """The common parts of adaptive curricula, each for all parameters of one kind.
 
+    Attributes:
+        parameters: The names of the P parameters.
+        blocks: The settings, by parameter.
+        uniforms: Random numbers of each episode, a row for each parameter.
+        targets: What evaluations play.
+    """
 
-@attrs.define(eq=False)
-class AdaptiveCurriculum:
-    """The common methods of adaptive curricula."""
+    every_step = False
 
-    parameters: tuple[str, ...]  # P
-    blocks: Mapping[str, AdaptiveSettings]  # by parameter
-    uniforms: EpisodeUniforms
-    targets: Ranges
-    every_step: bool = attrs.field(default=False, init=False)
-    _shared: StatisticsSeen | None = attrs.field(default=None, init=False)  # None before the first check
+    def __init__(
+        self, settings: Mapping[str, Settings], run: RunContext, width: int = 1, others: Sequence[str] = ()
+    ) -> None:
+        """``width`` numbers are drawn for each parameter, and for each of the streams ``others``."""
+        streams = [*(f"parameters/{name}" for name in settings), *others]
+        self.parameters = tuple(settings)
+        self.blocks = settings
+        self.uniforms = EpisodeUniforms(run.seed, streams, run.num_envs, width=width)
+        blocks: Any = settings.values()  # all have `integer`, as a setting or a constant
+        self.targets = Ranges([block.target_range for block in blocks], [block.integer for block in blocks])
+        self._shared: StatisticsSeen | None = None  # None before the first check
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> Array:
-        drawn = self.uniforms(env_index, episodes)[:, : len(self.parameters), -1]
+        drawn = self.uniforms(env_index, episodes)[:, : len(self.blocks), -1]
         return self.targets.draw(drawn)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
@@ -156,14 +162,14 @@ class AdaptiveCurriculum:
             self._shared.summarised(behavior, stats)
 
 
-@attrs.define(eq=False)
 class Part:
-    """What a curriculum knows of one parameter. Its draws follow after ``block.refresh`` more episodes."""
+    """The knowledge of a curriculum about one parameter. Its draws follow after ``block.refresh`` more episodes."""
 
     shaping: ClassVar[tuple[str, ...]]  # the settings that define the meaning of the state
 
-    block: Any
-    counted: int = attrs.field(default=0, init=False)  # episodes since the last refresh
+    def __init__(self, block: Any) -> None:
+        self.block = block
+        self.counted = 0  # episodes since the last refresh
 
     @property
     def episodes_left(self) -> int:
@@ -185,11 +191,12 @@ class Part:
 AnyPart = TypeVar("AnyPart", bound=Part)
 
 
-@attrs.define(eq=False)
-class SeparateCurriculum(AdaptiveCurriculum, Generic[AnyPart]):
+class SeparateCurriculum(AdaptiveCurriculum[Settings], Generic[Settings, AnyPart]):
     """A curriculum that handles each parameter separately, with a state that is specific to the agent."""
 
-    parts: dict[str, AnyPart]  # by parameter
+    def __init__(self, settings: Mapping[str, Settings], run: RunContext, part: type[AnyPart]) -> None:
+        super().__init__(settings, run, width=2)
+        self.parts = {name: part(block) for name, block in settings.items()}
 
     def changes_due(self) -> Changes:
         stale = [part for part in self.parts.values() if part.counted >= part.block.refresh]
@@ -216,19 +223,12 @@ def group_rewards(blocks: Mapping[str, AdaptiveSettings], behaviors: Collection[
     Raises ConfigError for a block with an unknown behavior, or without a behavior if there are several: with
     ``default_settings``, only the environment knows the behaviors.
     """
-    there = ", ".join(behaviors)
     criteria: dict[KeyPath, CriterionSettings] = {}
     for name, block in blocks.items():
         path: KeyPath = ("environment_parameters", name, "curriculum")
-        names = behaviors if block.behavior is None else (block.behavior,)
-        if len(names) > 1:
-            raise ConfigError(f"missing; name one of {there}", key=(*path, "behavior"))
-        for behavior in names:
-            if behavior not in behaviors:
-                raise ConfigError(
-                    f"unknown behavior {behavior!r}{did_you_mean(behavior, behaviors)} (known: {there})",
-                    key=(*path, "behavior"),
-                )
+        if problem := block.behavior_problem(behaviors):
+            raise ConfigError(problem, key=(*path, "behavior"))
+        for behavior in behaviors if block.behavior is None else (block.behavior,):
             if block.measure == GROUP_REWARD:
                 criteria[path] = CriterionSettings(behavior=behavior, measure=GROUP_REWARD)
     return StatisticsSeen(criteria, evaluates=False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore import CurriculumSettings, SettingError, did_you_mean, setting
+from rlcore import CurriculumSettings, SettingError, setting
+from rlcore_curriculum.criterion_settings import unknown_behavior
 
 if TYPE_CHECKING:
     from rlcore import Plugins, RunConfig
@@ -28,17 +29,23 @@ class AdaptiveSettings(CurriculumSettings):
         choices=MEASURES,
     )
 
+    @property
+    def target_range(self) -> Bounds:
+        """The values that evaluations play."""
+        raise NotImplementedError
+
     def problems(self, config: RunConfig, plugins: Plugins) -> Iterator[Problem]:
         """Report an unknown behavior, or a missing one if there are several."""
         if config.default_settings is not None:  # the environment may add behaviors that no block names
             return
-        names = ", ".join(config.behaviors)
-        if self.behavior is None:
-            if len(config.behaviors) > 1:
-                yield ("behavior",), f"missing; name one of {names}"
-        elif self.behavior not in config.behaviors:
-            hint = did_you_mean(self.behavior, config.behaviors)
-            yield ("behavior",), f"unknown behavior {self.behavior!r}{hint} (known: {names})"
+        if problem := self.behavior_problem(config.behaviors):
+            yield ("behavior",), problem
+
+    def behavior_problem(self, behaviors: Collection[str]) -> str | None:
+        """Return what is wrong with ``behavior`` among the behaviors of the environment, or None."""
+        if self.behavior is not None:
+            return unknown_behavior(self.behavior, behaviors)
+        return f"missing; name one of {', '.join(behaviors)}" if len(behaviors) > 1 else None
 
 
 @attrs.frozen(kw_only=True)

@@ -26,7 +26,6 @@ from rlcore import (
     Changes,
     EndedEpisodes,
     EpisodeDraw,
-    EpisodeUniforms,
     RunStateError,
     fill,
     saved_array,
@@ -44,7 +43,6 @@ from rlcore_adaptive_curricula.adaptive import (
     measures_of,
     refuse_other,
     shape_of,
-    streams_of,
 )
 from rlcore_adaptive_curricula.adaptive_settings import shown
 from rlcore_adaptive_curricula.adr_settings import AdrSettings
@@ -110,32 +108,26 @@ class Bound:
         self.judged = None if saved_entry(state, "judged") is None else saved_float(state, "judged")
 
 
-@attrs.define(eq=False)
-class AutomaticDomainRandomization(AdaptiveCurriculum):
+class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
     """Ranges of P parameters that widen with the abilities of the agent.
 
     The ``draw_id`` of an episode is 0 for a parameter that was not at a bound. Otherwise it is one more than
     the number of moves of the bound so far, and negative at the lower bound.
     """
 
-    blocks: Mapping[str, AdrSettings]
-    bounds: list[tuple[Bound, Bound]]  # [P]
-    order: InOrder  # of the episodes at a bound
-    ranges: Ranges = attrs.field(init=False)
-    # For the B bounds that can move: the column of the parameter, and the value and draw_id of episodes at the bound.
-    _columns: NDArray[np.int64] = attrs.field(init=False)
-    _values: Array = attrs.field(init=False)
-    _draw_ids: NDArray[np.int64] = attrs.field(init=False)
-    _share: float = attrs.field(init=False)
-    _moved: bool = attrs.field(default=False, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        blocks = list(self.blocks.values())
-        self._share = blocks[0].boundary_probability
+    def __init__(self, settings: Mapping[str, AdrSettings], run: RunContext) -> None:
+        super().__init__(settings, run, others=["curriculum/adr"])
+        blocks = list(settings.values())
+        self.bounds = [(Bound(block, LOW), Bound(block, HIGH)) for block in blocks]  # [P]
+        self.order = InOrder(settings, run.num_envs)  # of the episodes at a bound
         self.ranges = Ranges([block.initial_range for block in blocks], [block.integer for block in blocks])
+        self._share = blocks[0].boundary_probability
+        self._moved = False
+        # For the B bounds that can move: the column of the parameter, and the value and draw_id of episodes at the
+        # bound.
         self._columns = np.array([p for p, pair in enumerate(self.bounds) for bound in pair if bound.most > 0])
-        self._values = np.zeros(len(self._columns))
-        self._draw_ids = np.zeros(len(self._columns), np.int64)
+        self._values: Array = np.zeros(len(self._columns))
+        self._draw_ids: NDArray[np.int64] = np.zeros(len(self._columns), np.int64)
         self._use_bounds()
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
@@ -187,7 +179,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
     def stats(self) -> dict[str, float]:
         """Return the bounds, and the paper's entropy in nats per parameter if every range has a width."""
         tags: dict[str, float] = {}
-        for name, (low, high) in zip(self.parameters, self.ranges.bounds.tolist(), strict=True):
+        for name, (low, high) in zip(self.blocks, self.ranges.bounds.tolist(), strict=True):
             tags[f"Environment/ADR Low/{name}"] = low
             tags[f"Environment/ADR High/{name}"] = high
         if (self.ranges.spans > 0.0).all():
@@ -195,7 +187,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         return tags
 
     def status(self) -> dict[str, dict[str, Any]]:
-        return {name: self._section(name, *pair) for name, pair in zip(self.parameters, self.bounds, strict=True)}
+        return {name: self._section(name, *pair) for name, pair in zip(self.blocks, self.bounds, strict=True)}
 
     def _section(self, name: str, *pair: Bound) -> dict[str, Any]:
         """Return the status of a parameter; ``value`` and ``episodes_left`` describe the bound that is judged next."""
@@ -214,7 +206,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
         found: list[tuple[Bound, int]] = []
-        for name, pair in zip(self.parameters, self.bounds, strict=True):
+        for name, pair in zip(self.blocks, self.bounds, strict=True):
             section = sections.get(name)
             if not isinstance(section, Mapping) or not {"low", "high"} <= section.keys():
                 continue
@@ -233,7 +225,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        pairs = zip(self.parameters, self.bounds, strict=True)
+        pairs = zip(self.blocks, self.bounds, strict=True)
         return {
             "parameters": {
                 name: {"shape": _shape(self.blocks[name]), "low": low.state_dict(), "high": high.state_dict()}
@@ -252,7 +244,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         saved = state["parameters"]
         for name, block in self.blocks.items():
             refuse_other(name, saved[name]["shape"], _shape(block))
-        for name, (low, high) in zip(self.parameters, self.bounds, strict=True):
+        for name, (low, high) in zip(self.blocks, self.bounds, strict=True):
             low.load_state_dict(saved[name]["low"])
             high.load_state_dict(saved[name]["high"])
         self.order.load_state_dict(state["order"])
@@ -272,18 +264,3 @@ def _steps_to(bound: Bound, value: float) -> int:
 def _shape(block: AdrSettings) -> dict[str, Any]:
     """Return the settings that define the meaning of a saved number of steps."""
     return {"initial": list(block.initial_range), **shape_of(block, ("limits", "step", "integer"))}
-
-
-def make_curriculum(settings: Mapping[str, AdrSettings], run: RunContext) -> AutomaticDomainRandomization:
-    """Return one curriculum for all parameters: in an episode, at most one of them is at a bound."""
-    names = tuple(settings)
-    return AutomaticDomainRandomization(
-        parameters=names,
-        uniforms=EpisodeUniforms(run.seed, [*streams_of(names), "curriculum/adr"], run.num_envs),
-        targets=Ranges(
-            [block.target_range for block in settings.values()], [block.integer for block in settings.values()]
-        ),
-        blocks=settings,
-        bounds=[(Bound(block, LOW), Bound(block, HIGH)) for block in settings.values()],
-        order=InOrder(settings, run.num_envs),
-    )

@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,7 +27,6 @@ from rlcore import (
     Changes,
     EndedEpisodes,
     EpisodeDraw,
-    EpisodeUniforms,
     SavedValueError,
     saved_array,
 )
@@ -39,7 +37,6 @@ from rlcore_adaptive_curricula.adaptive import (
     Ranges,
     SeparateCurriculum,
     measures_of,
-    streams_of,
 )
 from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
 
@@ -58,22 +55,16 @@ def progress(measures: deque[float]) -> float:
     return abs(fmean(values[-half:]) - fmean(values[:-half]))
 
 
-@attrs.define(eq=False)
 class Regions(Part):
     """The regions of one parameter. The ``draw_id`` of an episode is the number of its region."""
 
     shaping = ("limits", "integer", "bins")
 
-    block: LearningProgressSettings
-    measures: list[deque[float]] = attrs.field(init=False)  # [B] the latest measures of each region
-    progress: Array = attrs.field(init=False)  # [B] as of the last computation of shares
-    shares: Array = attrs.field(init=False)  # [B] probabilities
-    _touched: set[int] = attrs.field(factory=set, init=False)  # regions of these episodes
-
-    def __attrs_post_init__(self) -> None:
-        bins = self.block.bins
-        self.measures = [deque(maxlen=self.block.window) for _ in range(bins)]
-        self._use_progress(np.zeros(bins))
+    def __init__(self, block: LearningProgressSettings) -> None:
+        super().__init__(block)
+        self.measures = [deque[float](maxlen=block.window) for _ in range(block.bins)]  # [B] the latest of each region
+        self._touched: set[int] = set()  # regions of the episodes since the last refresh
+        self._use_progress(np.zeros(block.bins, np.float64))
 
     def refresh(self) -> None:
         found = self.progress.copy()
@@ -84,16 +75,17 @@ class Regions(Part):
         self.counted = 0
 
     def _use_progress(self, found: Array) -> None:
-        self.progress = found
+        self.progress = found  # [B] as of the last refresh
         even = np.full(self.block.bins, 1.0 / self.block.bins)
         total = found.sum()
         by_progress = found / total if total > 0.0 else even
-        self.shares = self.block.random_share * even + (1.0 - self.block.random_share) * by_progress
+        self.shares: Array = self.block.random_share * even + (1.0 - self.block.random_share) * by_progress
 
     @property
     def middles(self) -> Array:
         """Return the middle of each region, [B]."""
-        block, (low, high) = self.block, self.block.limits
+        block: LearningProgressSettings = self.block
+        low, high = block.limits
         return low + (high - low + block.integer) * (np.arange(block.bins) + 0.5) / block.bins - block.integer / 2
 
     def add(self, regions: list[int], measures: list[float]) -> None:
@@ -104,7 +96,7 @@ class Regions(Part):
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            **Part.state_dict(self),
+            **super().state_dict(),
             "measures": [list(measures) for measures in self.measures],
             "progress": self.progress.copy(),
         }
@@ -113,24 +105,21 @@ class Regions(Part):
         self.measures = [deque(map(float, measures), self.block.window) for measures in state["measures"]]
         if len(self.measures) != self.block.bins:
             raise SavedValueError(f"the entry 'measures' is of {len(self.measures)} regions, not of {self.block.bins}")
-        Part.load_state_dict(self, state)
+        super().load_state_dict(state)
         self._touched = set(range(len(self.measures)))
         self._use_progress(saved_array(state, "progress", np.float64, self.progress.shape).copy())
 
 
-@attrs.define(eq=False)
-class LearningProgress(SeparateCurriculum[Regions]):
+class LearningProgress(SeparateCurriculum[LearningProgressSettings, Regions]):
     """Separate regions for P parameters."""
 
-    order: InOrder
-    _limits: Ranges = attrs.field(init=False)
-    _bins: NDArray[np.int64] = attrs.field(init=False)  # [P]
-    _cumulated: Array = attrs.field(init=False)  # [P, largest B - 1] cumulative shares, filled with 1
-
-    def __attrs_post_init__(self) -> None:
-        blocks = [regions.block for regions in self.parts.values()]
+    def __init__(self, settings: Mapping[str, LearningProgressSettings], run: RunContext) -> None:
+        super().__init__(settings, run, Regions)
+        blocks = settings.values()
+        self.order = InOrder(settings, run.num_envs)
         self._limits = Ranges([block.limits for block in blocks], [block.integer for block in blocks])
-        self._bins = np.array([block.bins for block in blocks], np.int64)
+        self._bins = np.array([block.bins for block in blocks], np.int64)  # [P]
+        # [P, largest B - 1] cumulative shares, filled with 1
         self._cumulated = np.ones((len(blocks), self._bins.max() - 1))
         self._use_shares()
 
@@ -154,7 +143,7 @@ class LearningProgress(SeparateCurriculum[Regions]):
                 regions.add(over.draw_id[:, column].tolist(), measures.tolist())
 
     def changes_due(self) -> Changes:
-        changes = SeparateCurriculum.changes_due(self)
+        changes = super().changes_due()
         if changes.redraw:
             self._use_shares()
         return changes
@@ -180,10 +169,10 @@ class LearningProgress(SeparateCurriculum[Regions]):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        return {"regions": SeparateCurriculum.state_dict(self), "order": self.order.state_dict()}
+        return {"regions": super().state_dict(), "order": self.order.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        SeparateCurriculum.load_state_dict(self, state["regions"])
+        super().load_state_dict(state["regions"])
         self.order.load_state_dict(state["order"])
         self._use_shares()
 
@@ -193,18 +182,3 @@ def _likeliest(regions: Regions) -> str:
     low, high = regions.block.limits
     width, region = (high - low) / regions.block.bins, int(regions.shares.argmax())
     return f"[{low + region * width:g}, {low + (region + 1) * width:g}]"
-
-
-def make_curriculum(settings: Mapping[str, LearningProgressSettings], run: RunContext) -> LearningProgress:
-    """Return one curriculum for all parameters."""
-    names = tuple(settings)
-    return LearningProgress(
-        parameters=names,
-        blocks=settings,
-        uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
-        targets=Ranges(
-            [block.target_range for block in settings.values()], [block.integer for block in settings.values()]
-        ),
-        parts={name: Regions(block) for name, block in settings.items()},
-        order=InOrder(settings, run.num_envs),
-    )

@@ -10,21 +10,21 @@ def rlcore_curricula() -> list[CurriculumSpec]:
     return [
         CurriculumSpec(
             name="adr",
-            target="rlcore_adaptive_curricula.adr:make_curriculum",
+            target="rlcore_adaptive_curricula.adr:AutomaticDomainRandomization",
             settings="rlcore_adaptive_curricula.adr_settings:AdrSettings",
             summary="automatic domain randomization: a range that widens while the agent does well at its bounds",
             formerly="rlcore-curriculum/adr",
         ),
         CurriculumSpec(
             name="learning_progress",
-            target="rlcore_adaptive_curricula.learning_progress:make_curriculum",
+            target="rlcore_adaptive_curricula.learning_progress:LearningProgress",
             settings="rlcore_adaptive_curricula.learning_progress_settings:LearningProgressSettings",
             summary="values at which the agent's return changes fastest",
             formerly="rlcore-curriculum/learning_progress",
         ),
         CurriculumSpec(
             name="prioritized_levels",
-            target="rlcore_adaptive_curricula.prioritized_levels:make_curriculum",
+            target="rlcore_adaptive_curricula.prioritized_levels:PrioritizedLevels",
             settings="rlcore_adaptive_curricula.prioritized_levels_settings:PrioritizedLevelsSettings",
             summary="prioritized level replay for a parameter that works like a seed",
             formerly="rlcore-curriculum/prioritized_levels",

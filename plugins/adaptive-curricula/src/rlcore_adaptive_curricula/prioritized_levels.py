@@ -23,14 +23,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
     EndedEpisodes,
     EpisodeDraw,
-    EpisodeUniforms,
     fill,
     saved_array,
     saved_count,
@@ -39,10 +37,8 @@ from rlcore import (
 from rlcore_adaptive_curricula.adaptive import (
     Array,
     Part,
-    Ranges,
     SeparateCurriculum,
     measures_of,
-    streams_of,
 )
 from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 
@@ -54,24 +50,17 @@ ROUNDING = 1e-9  # relative difference of scores that are equal except for round
 PRIOR = 2  # episodes, one of them a success, that a level's share of successes starts with (Laplace's rule)
 
 
-@attrs.define(eq=False)
 class LevelScores:
     """Results of L levels. ``means`` are means of changes, or of successes."""
 
-    block: PrioritizedLevelsSettings
-    plays: Levels = attrs.field(init=False)  # [L] ended episodes
-    played: Levels = attrs.field(
-        init=False
-    )  # [L] the number of ended episodes of all levels after the latest episode of this level
-    latest: Array = attrs.field(init=False)  # [L] the latest measure
-    means: Array = attrs.field(init=False)  # [L]
-    total: int = attrs.field(default=0, init=False)  # ended episodes of all levels
-
-    def __attrs_post_init__(self) -> None:
-        levels = self.block.levels
-        self.plays, self.played = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
-        self.latest = np.zeros(levels)
-        self.means = np.full(levels, 0.5) if self.block.score == "learnability" else np.zeros(levels)
+    def __init__(self, block: PrioritizedLevelsSettings) -> None:
+        self.block = block
+        self.plays: Levels = np.zeros(block.levels, np.int64)  # [L] ended episodes
+        # [L] the number of ended episodes of all levels after the latest episode of this level
+        self.played: Levels = np.zeros(block.levels, np.int64)
+        self.latest: Array = np.zeros(block.levels)  # [L] the latest measure
+        self.means: Array = np.full(block.levels, 0.5 if block.score == "learnability" else 0.0)  # [L]
+        self.total = 0  # ended episodes of all levels
 
     def add(self, levels: Levels, measures: Array) -> None:
         """Add K ended episodes in this order."""
@@ -149,22 +138,14 @@ def mean_ranks(scores: Array) -> Array:
     return ranks
 
 
-@attrs.define(eq=False)
 class LevelReplay(Part):
-    """Draws the levels of one parameter with the shares of the last computation."""
+    """Draws the levels of one parameter with the shares of the last refresh."""
 
     shaping = ("levels", "first_level", "score", "success")
 
-    block: PrioritizedLevelsSettings
-    known: LevelScores = attrs.field(init=False)
-    shares: Array = attrs.field(init=False)  # [L] probabilities in repeats
-    played: NDArray[np.bool_] = attrs.field(init=False)  # [L] whether the level had been played
-    replay: float = attrs.field(init=False)  # share of episodes that repeat a level
-    _cumulated: Array = attrs.field(init=False)  # [L]
-    _new: Levels = attrs.field(init=False)  # levels that had not been played
-
-    def __attrs_post_init__(self) -> None:
-        self.known = LevelScores(self.block)
+    def __init__(self, block: PrioritizedLevelsSettings) -> None:
+        super().__init__(block)
+        self.known = LevelScores(block)
         self.refresh()
 
     def refresh(self) -> None:
@@ -172,10 +153,10 @@ class LevelReplay(Part):
         self.counted = 0
 
     def _use_shares(self, shares: Array, played: NDArray[np.bool_]) -> None:
-        self.shares, self.played = shares, played
+        self.shares, self.played = shares, played  # [L] probabilities in repeats; whether the level had been played
         self._cumulated = np.cumsum(shares)
-        self._new = (~played).nonzero()[0]
-        self.replay = float(played.mean())
+        self._new = (~played).nonzero()[0]  # levels that had not been played
+        self.replay = float(played.mean())  # share of episodes that repeat a level
         if self.block.replay_probability is not None and 0.0 < self.replay < 1.0:
             self.replay = self.block.replay_probability
 
@@ -193,30 +174,35 @@ class LevelReplay(Part):
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            **Part.state_dict(self),
+            **super().state_dict(),
             "known": self.known.state_dict(),
             "shares": self.shares.copy(),
             "played": self.played.copy(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        Part.load_state_dict(self, state)
+        super().load_state_dict(state)
         self.known.load_state_dict(saved_mapping(state, "known"))
         shares = saved_array(state, "shares", np.float64, self.shares.shape)
         self._use_shares(shares.copy(), saved_array(state, "played", np.bool_, self.played.shape).copy())
 
 
-@attrs.define(eq=False)
-class PrioritizedLevels(SeparateCurriculum[LevelReplay]):
-    """Separate levels for P parameters. The ``draw_id`` of an episode is its level, counted from 0."""
+class PrioritizedLevels(SeparateCurriculum[PrioritizedLevelsSettings, LevelReplay]):
+    """Separate levels for P parameters. The ``draw_id`` of an episode is its level, counted from 0.
+
+    Evaluations play all levels equally.
+    """
+
+    def __init__(self, settings: Mapping[str, PrioritizedLevelsSettings], run: RunContext) -> None:
+        super().__init__(settings, run, LevelReplay)
+        self._first = np.array([block.first_level for block in settings.values()], np.float64)  # [P]
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         uniforms = self.uniforms(env_index, episodes)  # [K, P, 2]
         levels = np.empty(uniforms.shape[:2], np.int64)
         for column, replay in enumerate(self.parts.values()):
             levels[:, column] = replay.draw(uniforms[:, column])
-        first = np.array([replay.block.first_level for replay in self.parts.values()], np.float64)
-        return EpisodeDraw(levels + first, levels)
+        return EpisodeDraw(levels + self._first, levels)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         for column, replay in enumerate(self.parts.values()):
@@ -250,16 +236,3 @@ class PrioritizedLevels(SeparateCurriculum[LevelReplay]):
             }
             for name, replay in self.parts.items()
         }
-
-
-def make_curriculum(settings: Mapping[str, PrioritizedLevelsSettings], run: RunContext) -> PrioritizedLevels:
-    """Return one curriculum for all parameters. Evaluations play all levels equally."""
-    names = tuple(settings)
-    every = [(block.first_level, block.first_level + block.levels - 1) for block in settings.values()]
-    return PrioritizedLevels(
-        parameters=names,
-        blocks=settings,
-        uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
-        targets=Ranges(every, [True] * len(every)),
-        parts={name: LevelReplay(block) for name, block in settings.items()},
-    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from rlcore import SettingError, setting
-from rlcore_adaptive_curricula.adaptive_settings import AdaptiveSettings
+from rlcore_adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
 
 SCORES = ("change", "learnability")
 
@@ -45,6 +47,12 @@ class PrioritizedLevelsSettings(AdaptiveSettings):
         maximum=1.0,
     )
     refresh: int = setting(20, "Episodes between two computations of the levels' shares.", minimum=1)
+
+    integer: ClassVar[bool] = True
+
+    @property
+    def target_range(self) -> Bounds:
+        return self.first_level, self.first_level + self.levels - 1
 
     def __attrs_post_init__(self) -> None:
         if (self.score == "learnability") != (self.success is not None):

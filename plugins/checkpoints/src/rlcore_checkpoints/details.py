@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import attrs
 
-from rlcore import Checkpoint, RunStateError, find_checkpoints, held_checkpoints
+from rlcore import Checkpoint, RunStateError, find_checkpoints, is_locked, is_whole, read_object
 
 
 @attrs.frozen
@@ -40,6 +40,7 @@ class CheckpointDetails:
             run = checkpoint.values()["run"]
         except RunStateError as error:
             problem = str(error)
+        version = _read(checkpoint.path / "manifest.json").get("format_version")
         stats = [file.stat() for file in checkpoint.files()]
         best = checkpoint.best
         scores = run if best else run.get("evaluation") or {}
@@ -48,7 +49,7 @@ class CheckpointDetails:
             step=checkpoint.step,
             path=checkpoint.path,
             best=best,
-            format_version=checkpoint.format_version,
+            format_version=version if is_whole(version) else None,
             created=checkpoint.created,
             size=sum(each.st_size for each in stats),
             own=sum(each.st_size for each in stats if each.st_nlink == 1),
@@ -70,6 +71,14 @@ class CheckpointDetails:
         return attrs.asdict(self) | {"path": str(self.path)}
 
 
+def _read(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty if the file is missing or damaged."""
+    try:
+        return read_object(path)
+    except (FileNotFoundError, RunStateError):
+        return {}
+
+
 def mean(values: Iterable[float]) -> float | None:
     """The mean; None without values."""
     return fmean(values) if values else None
@@ -82,11 +91,13 @@ def all_checkpoints(run: Path) -> list[Checkpoint]:
 
 def checkpoint_details(run: Path) -> list[CheckpointDetails]:
     """The details of :func:`all_checkpoints`."""
-    held = held_checkpoints(run)
+    # While a process of the run holds some, it lists them here.
+    held = _read(run / "run_logs" / "held_checkpoints.json").get("held") if is_locked(run) else None
+    steps = [each for each in held if is_whole(each)] if isinstance(held, list) else []
     found = []
     for checkpoint in all_checkpoints(run):
         try:
-            found.append(CheckpointDetails.of(checkpoint, not checkpoint.best and checkpoint.step in held))
+            found.append(CheckpointDetails.of(checkpoint, not checkpoint.best and checkpoint.step in steps))
         except FileNotFoundError:
             continue  # the run is training, and has just deleted it
     return found

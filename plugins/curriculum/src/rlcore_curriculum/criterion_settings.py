@@ -5,6 +5,8 @@ This module imports no numpy, because checking a configuration imports it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import attrs
 
 from rlcore import SettingError, did_you_mean, setting
@@ -78,3 +80,10 @@ def measure_problem(measure: str) -> str | None:
     else:
         hint = did_you_mean(measure, MEASURES)
     return f"must be one of {', '.join(MEASURES)}, not {measure!r}{hint}"
+
+
+def unknown_behavior(behavior: str, known: Collection[str]) -> str | None:
+    """Return the problem of a behavior that is not one of ``known``, or None."""
+    if behavior in known:
+        return None
+    return f"unknown behavior {behavior!r}{did_you_mean(behavior, known)} (known: {', '.join(known)})"

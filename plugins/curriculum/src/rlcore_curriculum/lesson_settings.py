@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore import CurriculumSettings, SettingError, did_you_mean, setting
-from rlcore_curriculum.criterion_settings import GROUP_REWARD, PROGRESS, CriterionSettings, DemotionSettings
+from rlcore import CurriculumSettings, SettingError, setting
+from rlcore_curriculum.criterion_settings import (
+    GROUP_REWARD,
+    PROGRESS,
+    CriterionSettings,
+    DemotionSettings,
+    unknown_behavior,
+)
 from rlcore_curriculum.sampler_settings import SamplerSettings
 
 if TYPE_CHECKING:
@@ -125,9 +131,5 @@ class LessonsSettings(CurriculumSettings):
 
 def _behavior_problem(behavior: str, path: tuple[str | int, ...], config: RunConfig) -> Iterator[Problem]:
     # With default_settings, an environment may add behaviors that no block names; the first steps of the run show them.
-    if behavior not in config.behaviors and config.default_settings is None:
-        known = ", ".join(config.behaviors)
-        yield (
-            (*path, "behavior"),
-            f"unknown behavior {behavior!r}{did_you_mean(behavior, config.behaviors)} (known: {known})",
-        )
+    if config.default_settings is None and (problem := unknown_behavior(behavior, config.behaviors)):
+        yield (*path, "behavior"), problem

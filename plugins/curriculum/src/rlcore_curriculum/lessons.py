@@ -11,7 +11,7 @@ first; if failures take longer than successes, or end sooner, the mean of these 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,67 +24,53 @@ from rlcore import (
     ConfigError,
     EndedEpisodes,
     EpisodeDraw,
-    EpisodesInOrder,
     KeyPath,
     LessonChange,
     RunContext,
     RunStateError,
     StatSummary,
-    did_you_mean,
 )
-from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings
+from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings, unknown_behavior
 from rlcore_curriculum.episode_values import EpisodeValues
+from rlcore_curriculum.episodes_in_order import EpisodesInOrder
 from rlcore_curriculum.legacy import LegacyTrack, RewardBuffers
 from rlcore_curriculum.lesson_settings import LEGACY, LessonsSettings
-from rlcore_curriculum.samplers import SeededSampler, make_sampler
+from rlcore_curriculum.samplers import make_sampler
 from rlcore_curriculum.statistics_seen import StatisticsSeen
 from rlcore_curriculum.tracks import Ended, LessonTrack
 
 Track = LessonTrack | LegacyTrack
 
 
-def make_curriculum(settings: Mapping[str, LessonsSettings], run: RunContext) -> Lessons:
-    """Return one curriculum for all parameters that have lessons."""
-    samplers = [[make_sampler(lesson.value, run.plugins) for lesson in block.lessons] for block in settings.values()]
-    criteria, max_steps = criteria_of(settings), {}
-    for name in {each.behavior for each in criteria.values() if each.measure == PROGRESS}:
-        behavior = run.config.behaviors.get(name, run.config.default_settings)
-        assert behavior is not None, "LessonsSettings.problems has refused it"
-        max_steps[name] = behavior.max_steps
-    evaluation = run.config.evaluation
-    seen = StatisticsSeen(criteria, evaluates=evaluation is not None and evaluation.interval is not None)
-    return Lessons(settings, samplers, max_steps, seen, run.seed, run.num_envs)
-
-
 class Lessons:
     """Advances each parameter through its own lessons. One object handles all parameters."""
 
-    def __init__(
-        self,
-        blocks: Mapping[str, LessonsSettings],
-        samplers: Sequence[Sequence[SeededSampler]],
-        max_steps: Mapping[str, int],
-        seen: StatisticsSeen,
-        seed: int,
-        num_envs: int,
-    ) -> None:
-        """``samplers`` by parameter and lesson; ``max_steps`` of the behaviors that are measured by progress."""
-        self.parameters = tuple(blocks)
-        self._samplers = samplers
-        self._behaviors = {each.behavior: path for path, each in reversed(criteria_of(blocks).items())}
-        legacy = [block for block in blocks.values() if block.smoothing == LEGACY]
+    def __init__(self, settings: Mapping[str, LessonsSettings], run: RunContext) -> None:
+        self.parameters = tuple(settings)
+        blocks, criteria, evaluation = settings.values(), criteria_of(settings), run.config.evaluation
+        samplers = [[make_sampler(lesson.value, run.plugins) for lesson in block.lessons] for block in blocks]
+        self._samplers = samplers  # by parameter and lesson
+        self._behaviors = {each.behavior: path for path, each in reversed(criteria.items())}
+        self._seen = StatisticsSeen(criteria, evaluates=evaluation is not None and evaluation.interval is not None)
+        max_steps = {}
+        for name in {each.behavior for each in criteria.values() if each.measure == PROGRESS}:
+            behavior = run.config.behaviors.get(name, run.config.default_settings)
+            assert behavior is not None, "LessonsSettings.problems has refused it"
+            max_steps[name] = behavior.max_steps
+        legacy = [block for block in blocks if block.smoothing == LEGACY]
         self._buffers = RewardBuffers(legacy)
         self._tracks: list[Track] = [
             LegacyTrack(block, max_steps, self._buffers) if block.smoothing == LEGACY else LessonTrack(block, max_steps)
-            for block in blocks.values()
+            for block in blocks
         ]
-        self._orders = {name: EpisodesInOrder(2 + len(blocks), num_envs) for name in self._behaviors}
+        self._orders = {name: EpisodesInOrder(2 + len(blocks), run.num_envs) for name in self._behaviors}
         self._inputs_changed = False  # whether an input of the criteria has changed since the last check
-        self._seen = seen
         self._steps: Mapping[str, int] = {}  # as of the last check; for the status
         self._draw_id: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the current visits
-        self._values = EpisodeValues(seed, self.parameters, [each[0] for each in samplers], num_envs)
-        self._target = EpisodeValues(seed, self.parameters, [each[-1] for each in samplers], num_envs)
+        self._values, self._target = (
+            EpisodeValues(run.seed, self.parameters, [each[lesson] for each in samplers], run.num_envs)
+            for lesson in (0, -1)
+        )
         self._update_measured_behaviors()
 
     # ------------------------------------------------------------ draws
@@ -230,11 +216,8 @@ class Lessons:
         With ``default_settings``, only the environment knows the behaviors.
         """
         for name, path in self._behaviors.items():
-            if name not in steps:
-                raise ConfigError(
-                    f"unknown behavior {name!r}{did_you_mean(name, steps)} (known: {', '.join(steps)})",
-                    key=(*path, "behavior"),
-                )
+            if problem := unknown_behavior(name, steps):
+                raise ConfigError(problem, key=(*path, "behavior"))
 
 
 def criteria_of(blocks: Mapping[str, LessonsSettings]) -> dict[KeyPath, CriterionSettings]:

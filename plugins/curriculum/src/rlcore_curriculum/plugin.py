@@ -16,7 +16,7 @@ def rlcore_curricula() -> list[CurriculumSpec]:
     return [
         CurriculumSpec(
             name="lessons",
-            target="rlcore_curriculum.lessons:make_curriculum",
+            target="rlcore_curriculum.lessons:Lessons",
             settings="rlcore_curriculum.lesson_settings:LessonsSettings",
             summary="ML-Agents' lessons: constants and samplers in consecutive stages",
         ),

@@ -20,7 +20,6 @@ from rlcore_intrinsic.demonstrations import Demonstrations, read_demonstrations
 from rlcore_intrinsic.discriminator import TARGET_INFORMATION, Z_SIZE, Discriminator, Seen
 from rlcore_intrinsic.network_reward import NetworkReward, mean_of, picked
 from rlcore_intrinsic.settings import GAILSettings
-from rlcore_torch import Backend
 
 PENALTY_WEIGHT = 10.0  # ML-Agents' weight of the gradient penalty
 LARGEST_REWARD = -math.log(1e-7)  # ML-Agents' epsilon in the logarithm
@@ -30,6 +29,7 @@ class GAILReward(NetworkReward):
     """Rewards each transition by how much it resembles the expert's."""
 
     name = "gail"
+    fast_gradients = False  # the gradient penalty needs gradients of gradients
     settings: GAILSettings
     model: Discriminator
 
@@ -42,9 +42,6 @@ class GAILReward(NetworkReward):
 
     def make_model(self) -> Discriminator:
         return Discriminator(self.behavior, self.settings)
-
-    def prepare(self, backend: Backend) -> None:
-        """Keep plain PyTorch: the gradient penalty needs gradients of gradients."""
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
         """Implement :meth:`rlcore.RewardProvider.evaluate`: -log(1 - D), from 0 to 16.1."""

@@ -25,7 +25,7 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_intrinsic.settings import LearningRewardSettings
-from rlcore_torch import ActionLayout, Backend, Inputs, ObservationInputs, choose_backend, load_model_state, model_state
+from rlcore_torch import ActionLayout, Inputs, ObservationInputs, choose_backend, load_model_state, model_state
 
 ADAM_EPSILON = 1e-8  # PyTorch's, which ML-Agents uses
 MOST_ROWS = 1024  # that pass through a network at once: images of a whole rollout would not fit in memory
@@ -51,11 +51,13 @@ class NetworkReward:
         name: The key under ``reward_signals``.
         gamma: Discount factor of the reward.
         strength: Factor on the reward.
+        fast_gradients: Whether no gradient of a gradient is needed, which those of ``fast_cpu`` do not have.
         ignore_done: Whether the value of the reward continues past the end of an episode.
     """
 
     name = ""
     ignore_done = False
+    fast_gradients = True
     settings: LearningRewardSettings
     model: RewardModel
 
@@ -74,7 +76,8 @@ class NetworkReward:
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed alone
             torch.manual_seed(derive_seed(run.seed, f"{purpose}/weights"))
             self.model = self.make_model().to(self.device)
-        self.prepare(backend)
+        if self.fast_gradients:
+            backend.prepare(self.model)
         learned = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = backend.adam(learned, settings.learning_rate, ADAM_EPSILON)
         self.generator = derive_generator(run.seed, f"{purpose}/minibatches")
@@ -84,10 +87,6 @@ class NetworkReward:
     def make_model(self) -> Any:
         """Return the model, a :class:`RewardModel`. Called once, with PyTorch's generator seeded."""
         raise NotImplementedError
-
-    def prepare(self, backend: Backend) -> None:
-        """Choose how the networks of the model compute."""
-        backend.prepare(self.model)
 
     # ------------------------------------------------------------ for subclasses
 

@@ -25,16 +25,16 @@ from rlcore_offline.partial_recordings import PartialRecording
 EPISODE_BYTES = 65_536  # of an episode's groups and names in HDF5
 
 
-class MinariWriter:
+class MinariWriter(PartialRecording):
     """Writes into a hidden directory beside the final one, which takes its name when everything is on disk."""
 
     def __init__(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> None:
         self._behavior = behavior
-        self._partial = PartialRecording(path)
+        super().__init__(path)
         try:
             self._storage = MinariStorage.new(
                 # Absolute: Minari puts a relative path together twice when it adds up the sizes of files.
-                self._partial.directory / "data",
+                self.directory / "data",
                 observation_space(behavior),
                 action_space(behavior),
                 env_spec_of(about),
@@ -58,7 +58,7 @@ class MinariWriter:
         arrays = [*recording.observations.values(), recording.actions.continuous, recording.actions.discrete]
         arrays += [recording.reward, recording.terminated, recording.truncated, recording.action_mask]
         stored = sum(array.nbytes for array in arrays if array is not None)
-        self._partial.require_room(2 * stored + EPISODE_BYTES * len(recording.lengths))
+        self.require_room(2 * stored + EPISODE_BYTES * len(recording.lengths))
         try:
             self._storage.update_episodes(
                 self._buffer(recording, step, step + episode, length)
@@ -71,12 +71,6 @@ class MinariWriter:
             if number is None:
                 raise
             raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
-
-    def close(self) -> None:
-        self._partial.finish()
-
-    def discard(self) -> None:
-        self._partial.discard()
 
     def _buffer(self, recording: Recording, step: int, row: int, length: int) -> EpisodeBuffer:
         """The episode of ``length`` transitions that begins with transition ``step``, whose observation is ``row``."""

@@ -7,6 +7,8 @@ Then follows one message for each step. Behind the last step Unity leaves a seco
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,9 +17,11 @@ from google.protobuf.internal.decoder import _DecodeVarint
 from google.protobuf.message import DecodeError
 
 from rlcore import ConfigError, DamagedFile, open_regular
+from rlcore_offline.containment import MAX_SIZE
 from rlcore_offline.mlagents_messages import BrainParameters, DemonstrationMeta, Pair
 
 BRAIN_START = 33  # where the description of the behavior begins
+MAX_MESSAGE = 4 * MAX_SIZE + 1_000_000  # bytes: the largest observation, and what is beside it
 VERSIONS = (0, 1)  # of the format, which ML-Agents has not changed since
 
 
@@ -34,7 +38,9 @@ class DemonstrationFile:
         self.path = path
         try:
             with open_regular(path) as file:
-                self._content = file.read()
+                size = os.fstat(file.fileno()).st_size
+                # Mapped and not read: a hostile file may be larger than the memory.
+                self._content = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
         except (DamagedFile, FileNotFoundError) as error:
             raise ConfigError(f"demonstration {error}") from error
         if not self._content:
@@ -87,9 +93,8 @@ class DemonstrationFile:
         except DecodeError as error:
             self.refuse(f"is damaged: the length of {what} cannot be read ({error})")
         left = len(self._content) - start
-        if length > left:
+        if length > min(left, MAX_MESSAGE):
             self.refuse(
-                f"ends within {what}, which has {length} bytes where {left} are left; it is damaged, or not a "
-                "demonstration of ML-Agents"
+                f"is damaged, or not a demonstration of ML-Agents: {what} has {length} bytes where {left} are left"
             )
         return start, start + length

@@ -22,7 +22,7 @@ from rlcore_offline.partial_recordings import PartialRecording
 NAME_LENGTH = 10  # bytes of a demonstration's name for which its metadata fits before the behavior, whatever it counts
 
 
-class MLAgentsWriter:
+class MLAgentsWriter(PartialRecording):
     """Writes ``path/NAME`` with ``suffix`` in a hidden directory, which takes its name when the file is on disk.
 
     Images are written uncompressed with channels first, as ML-Agents reads them since release 21; other observations
@@ -30,12 +30,12 @@ class MLAgentsWriter:
     """
 
     def __init__(self, path: Path, suffix: str, behavior: BehaviorSpec) -> None:
+        super().__init__(path)
         self._behavior, self._name = behavior, path.name
-        self._partial = PartialRecording(path)
         self._episodes, self._steps, self._sum = 0, 0, 0.0
         self._held: Any = None  # the last step of an episode, whose action depends on whether another follows
         try:
-            self._file = (self._partial.directory / f"{path.name}{suffix}").open("xb")
+            self._file = (self.directory / f"{path.name}{suffix}").open("xb")
             self._file.seek(BRAIN_START)
             brain = BrainParameters(brain_name=f"{behavior.name}?team=0")
             brain.action_spec.num_continuous_actions = behavior.continuous
@@ -43,7 +43,7 @@ class MLAgentsWriter:
             brain.action_spec.discrete_branch_sizes.extend(behavior.discrete)
             self._write(brain)
         except BaseException:
-            self._partial.discard()
+            super().discard()
             raise
 
     def write(self, recording: Recording) -> None:
@@ -51,7 +51,7 @@ class MLAgentsWriter:
         step = row = 0
         for length in recording.lengths:
             for place in range(length + 1):
-                self._release(last=False)
+                self._write_held(last=False)
                 pair = self._pair(recording, row + place)
                 if place:
                     before = step + place - 1
@@ -69,7 +69,7 @@ class MLAgentsWriter:
         self._sum += float(recording.returns.sum())
 
     def close(self) -> None:
-        self._release(last=True)
+        self._write_held(last=True)
         self._file.seek(0)
         self._write(
             DemonstrationMeta(
@@ -81,13 +81,13 @@ class MLAgentsWriter:
             )
         )
         self._file.close()
-        self._partial.finish()
+        super().close()
 
     def discard(self) -> None:
         self._file.close()
-        self._partial.discard()
+        super().discard()
 
-    def _release(self, *, last: bool) -> None:
+    def _write_held(self, *, last: bool) -> None:
         """Write the step that ended an episode. ML-Agents needs an action in each step but the last."""
         if self._held is None:
             return

@@ -62,7 +62,7 @@ class PartialRecording:
         finally:
             probe.unlink(missing_ok=True)
 
-    def finish(self) -> None:
+    def close(self) -> None:
         """Gives the directory its name, if nothing has the name by now; else raises ConfigError."""
         self._refuse_existing()
         for file in self.directory.rglob("*"):
@@ -77,6 +77,7 @@ class PartialRecording:
         self._release()
 
     def discard(self) -> None:
+        """Delete the directory."""
         shutil.rmtree(self.directory, ignore_errors=True)
         self._release()
 

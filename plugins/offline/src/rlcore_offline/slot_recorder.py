@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -13,17 +13,16 @@ from rlcore import Actions, AgentBatch, BehaviorSpec, Recording, one_slot
 
 __all__ = ["SlotRecorder"]
 
-Row = NDArray[Any]
+Seen = tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None]
+"""The observations of one slot, and its action mask; None: everything was allowed."""
 
 
 @attrs.define(eq=False)
 class _OpenEpisode:
-    """Observations, actions and rewards of one slot since its episode started: one entry for each time it acted."""
+    """The actions of one slot since its episode started, and what it saw before each."""
 
-    observations: dict[str, list[Row]]
-    continuous: list[Row] = attrs.field(factory=list)
-    discrete: list[Row] = attrs.field(factory=list)
-    masks: list[Row | None] = attrs.field(factory=list)  # None: everything was allowed
+    seen: list[Seen] = attrs.field(factory=list)
+    chosen: list[Actions] = attrs.field(factory=list)  # each of one row
     rewards: list[float] = attrs.field(factory=list)  # one less than the others while the latest transition is open
 
 
@@ -40,86 +39,72 @@ class SlotRecorder:
         self.episodes = 0  # given to `write`
         self._behavior = one_slot(behavior)
         self._write = write
-        self._open = [self._begun() for _ in range(behavior.slots)]
+        self._open = [_OpenEpisode() for _ in range(behavior.slots)]
 
     def act(self, batch: AgentBatch, actions: Actions) -> None:
         """Record the ``actions`` chosen after ``batch``; called before the environment's next step."""
-        acting = range(len(self._open)) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
-        for row in acting:
+        acting = np.arange(len(self._open)) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
+        for row in acting.tolist():
             episode = self._open[row]
-            for name, seen in episode.observations.items():
-                seen.append(batch.observations[name][row].copy())
-            episode.masks.append(None if batch.action_mask is None else batch.action_mask[row].copy())
-            if actions.continuous is not None:
-                episode.continuous.append(actions.continuous[row].copy())
-            if actions.discrete is not None:
-                episode.discrete.append(actions.discrete[row].copy())
+            episode.seen.append(_row(batch.observations, batch.action_mask, row))
+            episode.chosen.append(actions.take(np.array([row])))
 
     def observe(self, batch: AgentBatch, counted: NDArray[np.intp]) -> None:
         """Record what the step led to. Of the episodes that ended in it, those of the slots ``counted`` are written."""
         closing = range(len(self._open)) if batch.transition_closed is None else np.flatnonzero(batch.transition_closed)
         for row in closing:
             episode = self._open[row]
-            if len(episode.rewards) < self._acted(episode):
+            if len(episode.rewards) < len(episode.seen):
                 episode.rewards.append(float(batch.reward[row]))
         for place, row in enumerate(batch.ended):
-            if row in counted and self._open[row].rewards:
+            if row in counted:
                 assert batch.final_observations is not None
-                final = {name: array[place] for name, array in batch.final_observations.items()}
-                mask = None if batch.final_action_mask is None else batch.final_action_mask[place]
-                self._write(self._finished(self._open[row], final, mask, bool(batch.terminated[row])))
-                self.episodes += 1
-            self._open[row] = self._begun()
+                final = _row(batch.final_observations, batch.final_action_mask, place)
+                self._end(row, final, bool(batch.terminated[row]))
+            self._open[row] = _OpenEpisode()
         if batch.aborted is not None:
             for row in np.flatnonzero(batch.aborted):
-                self._open[row] = self._begun()
+                self._open[row] = _OpenEpisode()
 
     def begin(self) -> None:
         """Begin an episode in all slots: the environment was reset, and open episodes are dropped."""
-        self._open = [self._begun() for _ in self._open]
+        self._open = [_OpenEpisode() for _ in self._open]
 
     def cut(self, batch: AgentBatch, rows: NDArray[np.intp]) -> None:
         """End the open episodes of ``rows`` after ``batch``, and write them as truncated."""
         for row in rows.tolist():
-            episode = self._open[row]
-            final = {name: values[row].copy() for name, values in batch.observations.items()}
-            mask = None if batch.action_mask is None else batch.action_mask[row]
-            if self._acted(episode) > len(episode.rewards):  # a transition is open: what it began with was seen last
-                final = {name: seen.pop() for name, seen in episode.observations.items()}
-                mask = episode.masks.pop()
-                for chosen in (episode.continuous, episode.discrete):
-                    del chosen[len(episode.rewards) :]
-            if episode.rewards:
-                self._write(self._finished(episode, final, mask, False))
-                self.episodes += 1
-            self._open[row] = self._begun()
+            episode, final = self._open[row], _row(batch.observations, batch.action_mask, row)
+            if len(episode.seen) > len(episode.rewards):  # a transition is open: what it began with was seen last
+                final = episode.seen.pop()
+                episode.chosen.pop()
+            self._end(row, final, False)
+            self._open[row] = _OpenEpisode()
 
-    def _begun(self) -> _OpenEpisode:
-        return _OpenEpisode({spec.name: [] for spec in self._behavior.observations})
-
-    def _acted(self, episode: _OpenEpisode) -> int:
-        return len(episode.discrete if self._behavior.discrete else episode.continuous)
-
-    def _finished(self, episode: _OpenEpisode, final: dict[str, Row], mask: Row | None, terminated: bool) -> Recording:
-        """The recording of an episode that ended at the observation ``final``, with its ``mask``."""
+    def _end(self, row: int, final: Seen, terminated: bool) -> None:
+        """Write the episode of a slot, which ended where it saw ``final``, if it has a transition."""
+        episode = self._open[row]
         length = len(episode.rewards)
+        if not length:
+            return
         last = np.zeros(length, np.bool_)
         last[-1] = True
-        masks = None
-        seen_masks = [*episode.masks, mask]
-        if any(each is not None for each in seen_masks):
-            allowed = np.ones(self._behavior.mask_size, np.bool_)
-            masks = np.stack([allowed if each is None else each for each in seen_masks])
-        return Recording(
+        observations, masks = zip(*episode.seen, final, strict=True)
+        allowed = np.ones(self._behavior.mask_size, np.bool_)
+        free = all(mask is None for mask in masks)
+        parts = [[getattr(each, part) for each in episode.chosen] for part in ("continuous", "discrete")]
+        recording = Recording(
             self._behavior,
-            {name: np.stack([*seen, final[name]]) for name, seen in episode.observations.items()},
-            Actions(
-                np.stack(episode.continuous) if episode.continuous else None,
-                np.stack(episode.discrete) if episode.discrete else None,
-            ),
+            {name: np.stack([each[name] for each in observations]) for name in observations[0]},
+            Actions(*(None if part[0] is None else np.concatenate(part) for part in parts)),
             np.array(episode.rewards, np.float32),
             last & terminated,
             last & (not terminated),
             np.array([length]),
-            masks,
+            None if free else np.stack([allowed if mask is None else mask for mask in masks]),
         )
+        self._write(recording)
+        self.episodes += 1
+
+
+def _row(observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None, row: int) -> Seen:
+    return {name: array[row].copy() for name, array in observations.items()}, None if mask is None else mask[row].copy()

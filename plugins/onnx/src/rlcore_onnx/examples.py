@@ -26,7 +26,9 @@ def example_observations(
     known: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
     if inputs is not None and inputs.normalizer is not None:
         cuts = np.cumsum([o.size for o in inputs.vectors])[:-1]
-        means, inverse_stds = (np.split(each.numpy(), cuts) for each in inputs.normalizer.scale())
+        means, inverse_stds = (
+            np.split(each.numpy(), cuts) for each in (inputs.normalizer.shift, inputs.normalizer.inverse_std)
+        )
         known = {o.name: (means[k], 1.0 / inverse_stds[k]) for k, o in enumerate(inputs.vectors)}
     made = {}
     for o in behavior.observations:

@@ -23,7 +23,6 @@ class Profile:
 
     Attributes:
         name: The name in the block ``export.onnx``.
-        reader: The name of the reader in messages.
         opset: The operator set of the file.
         units: ``continuous_units`` of the metadata.
         mask_dtype: Type of the action mask.
@@ -38,7 +37,6 @@ class Profile:
     """
 
     name: ClassVar[str]
-    reader: ClassVar[str]
     opset: ClassVar[int]
     units: ClassVar[str] = "normalized"
     mask_dtype: ClassVar[str] = "float32"
@@ -76,8 +74,8 @@ class Profile:
             if not np.isfinite(clip):
                 raise self.refused(
                     f"part {part} of the continuous actions has the bounds {self.layout.low[part]:g} and "
-                    f"{self.layout.high[part]:g}, and actions in {self.reader} are within -1 and 1, which stand for "
-                    "finite bounds; give the action space bounds, or choose profile: generic"
+                    f"{self.layout.high[part]:g}, and actions in {self.name.title()} are within -1 and 1, which "
+                    "stand for finite bounds; give the action space bounds, or choose profile: generic"
                 )
 
     def refused(self, reason: str) -> UnsupportedExport:
@@ -138,7 +136,6 @@ class Unity(Profile):
     """Names, layouts and units that the inference of Unity's ML-Agents package reads."""
 
     name = "unity"
-    reader = "Unity"
     opset = 15
     memory_axes = 1
     input_names = InputNames(action_mask="action_masks", memory="recurrent_in", epsilon="epsilon")
@@ -178,7 +175,6 @@ class Godot(Profile):
     """
 
     name = "godot"
-    reader = "Godot"
     opset = 17
     input_names = InputNames(unused={"state_ins": ()})
     output_names = OutputNames(actions="output")

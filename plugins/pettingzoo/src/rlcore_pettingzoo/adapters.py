@@ -23,11 +23,12 @@ import numpy as np
 import pettingzoo
 from gymnasium import spaces
 from numpy.typing import NDArray
+from pettingzoo.utils import aec_to_parallel
 
 from rlcore import Actions, BehaviorSpec, Environment, EpisodeSeeds, ObservationSpec
 from rlcore_pettingzoo.arrays import ACTION_MASK
 
-__all__ = ["AecAdapter", "ParallelAdapter", "aec_env", "parallel_env"]
+__all__ = ["AecAdapter", "aec_env", "parallel_env"]
 
 
 @attrs.frozen
@@ -42,8 +43,23 @@ class _Result:
     info: dict[str, Any]
 
 
-class _Adapter:
-    """The parts that both forms have in common. An agent whose episode has ended stays out."""
+class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
+    """An environment of rlcore as one in which agents act one after another.
+
+    Agents that act in one step choose in the order of ``possible_agents``; the environment moves when all have chosen.
+    An agent whose episode has ended stays out.
+
+    Attributes:
+        possible_agents: All agents, ordered by behavior and slot.
+        agents: The agents whose episode is open, and those whose last turn, without an action, is to come.
+        metadata: Name and render modes, of which there are none.
+        render_mode: None: nothing is drawn.
+        rewards: Reward of each agent in the last step.
+        terminations: Whether the task ended the episode of each agent.
+        truncations: Whether the episode of each agent was cut off.
+        infos: The info of each agent.
+        agent_selection: The agent that acts next.
+    """
 
     def __init__(self, environment: Environment, name: str = "rlcore_v0") -> None:
         """Adapt an environment of one copy. Raises ValueError for several copies."""
@@ -52,18 +68,16 @@ class _Adapter:
             raise ValueError(f"needs an environment with one copy, not {environment.num_envs}")
         self._environment = environment
         self._seeds, self._episode = EpisodeSeeds(secrets.randbelow(2**31)), -1
-        parallel = isinstance(self, pettingzoo.ParallelEnv)
-        self.metadata = {"name": name, "render_modes": [], "is_parallelizable": parallel}
+        self._batches = environment.reset(EpisodeSeeds(0), np.zeros(1, np.int64))
+        at_once = all(batch.needs_action is None for batch in self._batches.values())
+        self.metadata = {"name": name, "render_modes": [], "is_parallelizable": at_once}
         self.render_mode = None
         specs = environment.behaviors.values()
         self._seats = {f"{spec.name}_{slot}": (spec, slot) for spec in specs for slot in range(spec.slots)}
         self.possible_agents = list(self._seats)
         self.agents: list[str] = []
-        batches = environment.reset(EpisodeSeeds(0), np.zeros(1, np.int64))
-        self._masked = {
-            spec.name for spec in specs if batches[spec.name].action_mask is not None and len(spec.discrete) == 1
-        }
-
+        masked = {name for name, batch in self._batches.items() if batch.action_mask is not None}
+        self._masked = {spec.name for spec in specs if spec.name in masked and len(spec.discrete) == 1}
         self.observation_spaces = {
             agent: _observation_space(spec, spec.name in self._masked) for agent, (spec, _) in self._seats.items()
         }
@@ -81,105 +95,17 @@ class _Adapter:
         """Close the environment."""
         self._environment.close()
 
-    def _begin(self, seed: int | None) -> dict[str, _Result]:
-        """Start an episode: with a seed, the first of this seed, else the next one."""
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """Start an episode: with a seed, the first of this seed, else the next one. ``options`` has no effect."""
         if seed is not None:
             self._seeds, self._episode = EpisodeSeeds(seed), -1
         self._episode += 1
         self._batches = self._environment.reset(self._seeds, np.array([self._episode]))
         self.agents = self.possible_agents[:]
-        return {agent: self._result(agent) for agent in self.agents}
-
-    def _advance(self, actions: Mapping[str, Any]) -> dict[str, _Result]:
-        """Step; agents without an action take any that is allowed."""
-        taken: dict[str, Actions] = {}
-        for name, spec in self._environment.behaviors.items():
-            given = [actions.get(f"{name}_{slot}") for slot in range(spec.slots)]
-            taken[name] = _actions(spec, given, self._batches[name].action_mask)
-        self._batches = self._environment.step(taken)
-        return {agent: self._result(agent) for agent in self._seats}
-
-    def _result(self, agent: str) -> _Result:
-        spec, slot = self._seats[agent]
-        batch = self._batches[spec.name]
-        row, shown, masks = slot, batch.observations, batch.action_mask
-        info: dict[str, Any] = {}
-        if slot in batch.ended:
-            assert batch.final_observations is not None
-            row = int(np.searchsorted(batch.ended, slot))
-            shown, masks = batch.final_observations, batch.final_action_mask
-            info = {name: float(numbers[row]) for name, numbers in (batch.final_info or {}).items()}
-        if batch.group_reward is not None:
-            info["group_reward"] = float(batch.group_reward[slot])
-        mask = _allowed(None if masks is None else masks[row], spec)
-        values = {each.name: shown[each.name][row].astype(each.dtype) for each in spec.observations}
-        observation: Any = values if len(values) > 1 else next(iter(values.values()))
-        if spec.name in self._masked:
-            observation = {**values, ACTION_MASK: mask}
-        elif batch.action_mask is not None:
-            info[ACTION_MASK] = _split(mask, spec)
-        lost = batch.aborted is not None and bool(batch.aborted[slot])
-        return _Result(
-            observation,
-            float(batch.reward[slot]),
-            bool(batch.terminated[slot]),
-            bool(batch.truncated[slot]) or lost,
-            batch.needs_action is None or bool(batch.needs_action[slot]),
-            info,
-        )
-
-
-class ParallelAdapter(_Adapter, pettingzoo.ParallelEnv):  # type: ignore[misc]
-    """An environment of rlcore in which all agents act at once.
-
-    The action of an agent whose turn it is not has no effect; ``info["needs_action"]`` is False for it.
-
-    Attributes:
-        possible_agents: All agents, ordered by behavior and slot.
-        agents: The agents whose episode is open.
-        metadata: Name and render modes, of which there are none.
-        render_mode: None: nothing is drawn.
-    """
-
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Start an episode; return observations and infos by agent. ``options`` has no effect."""
-        results = self._begin(seed)
-        return _of_all(results, "observation"), {agent: _told(result) for agent, result in results.items()}
-
-    def step(self, actions: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-        """Step with the actions by agent; return observations, rewards, terminations, truncations and infos."""
-        step = self._advance(actions)
-        results = {agent: step[agent] for agent in self.agents}
-        self.agents = [agent for agent, result in results.items() if not (result.terminated or result.truncated)]
-        parts = (_of_all(results, name) for name in ("observation", "reward", "terminated", "truncated"))
-        return *parts, {agent: _told(result) for agent, result in results.items()}
-
-
-class AecAdapter(_Adapter, pettingzoo.AECEnv):  # type: ignore[misc]
-    """An environment of rlcore as one in which agents act one after another.
-
-    Agents that act in one step choose in the order of ``possible_agents``; the environment moves when all have chosen.
-
-    Attributes:
-        possible_agents: All agents, ordered by behavior and slot.
-        agents: The agents whose episode is open, and those whose last turn, without an action, is to come.
-        metadata: Name and render modes, of which there are none.
-        render_mode: None: nothing is drawn.
-        rewards: Reward of each agent in the last step.
-        terminations: Whether the task ended the episode of each agent.
-        truncations: Whether the episode of each agent was cut off.
-        infos: The info of each agent.
-        agent_selection: The agent that acts next.
-    """
-
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """Start an episode. ``options`` has no effect."""
-        self._results = self._begin(seed)
+        self._results = {agent: self._result(agent) for agent in self.agents}
         self.rewards, self._cumulative_rewards = (dict.fromkeys(self.agents, 0.0) for _ in range(2))
         self.terminations, self.truncations = (dict.fromkeys(self.agents, False) for _ in range(2))
-        self.infos = _of_all(self._results, "info")
+        self.infos = {agent: result.info for agent, result in self._results.items()}
         self._chosen: dict[str, Any] = {}
         self._waiting = self._choosers()
         while not self._waiting:
@@ -213,25 +139,55 @@ class AecAdapter(_Adapter, pettingzoo.AECEnv):  # type: ignore[misc]
         return [agent for agent in self._living() if self._results[agent].needs_action]
 
     def _move(self) -> None:
-        """Move the environment with what was chosen."""
-        step, self._chosen = self._advance(self._chosen), {}
+        """Move the environment with what was chosen; agents without an action take any that is allowed."""
+        taken: dict[str, Actions] = {}
+        for name, spec in self._environment.behaviors.items():
+            given = [self._chosen.get(f"{name}_{slot}") for slot in range(spec.slots)]
+            taken[name] = _actions(spec, given, self._batches[name].action_mask)
+        self._batches, self._chosen = self._environment.step(taken), {}
         for agent in self._living():
-            result = self._results[agent] = step[agent]
+            result = self._results[agent] = self._result(agent)
             self.rewards[agent] += result.reward
             self.terminations[agent], self.truncations[agent] = result.terminated, result.truncated
             self.infos[agent] = result.info
         self._waiting = self._choosers()
 
+    def _result(self, agent: str) -> _Result:
+        spec, slot = self._seats[agent]
+        batch = self._batches[spec.name]
+        row, shown, masks = slot, batch.observations, batch.action_mask
+        info: dict[str, Any] = {}
+        if slot in batch.ended:
+            assert batch.final_observations is not None
+            row = int(np.searchsorted(batch.ended, slot))
+            shown, masks = batch.final_observations, batch.final_action_mask
+            info = {name: float(numbers[row]) for name, numbers in (batch.final_info or {}).items()}
+        if batch.group_reward is not None:
+            info["group_reward"] = float(batch.group_reward[slot])
+        mask = _allowed(None if masks is None else masks[row], spec)
+        values = {each.name: shown[each.name][row].astype(each.dtype) for each in spec.observations}
+        observation: Any = values if len(values) > 1 else next(iter(values.values()))
+        if spec.name in self._masked:
+            observation = {**values, ACTION_MASK: mask}
+        elif batch.action_mask is not None:
+            info[ACTION_MASK] = _split(mask, spec)
+        lost = batch.aborted is not None and bool(batch.aborted[slot])
+        return _Result(
+            observation,
+            float(batch.reward[slot]),
+            bool(batch.terminated[slot]),
+            bool(batch.truncated[slot]) or lost,
+            batch.needs_action is None or bool(batch.needs_action[slot]),
+            info,
+        )
 
-parallel_env, aec_env = ParallelAdapter, AecAdapter
+
+aec_env = AecAdapter
 
 
-def _of_all(results: Mapping[str, _Result], name: str) -> dict[str, Any]:
-    return {agent: getattr(result, name) for agent, result in results.items()}
-
-
-def _told(result: _Result) -> dict[str, Any]:
-    return result.info if result.needs_action else {**result.info, "needs_action": False}
+def parallel_env(environment: Environment, name: str = "rlcore_v0") -> pettingzoo.ParallelEnv:
+    """An environment of rlcore in which all agents act at once, as a ParallelEnv."""
+    return aec_to_parallel(AecAdapter(environment, name))
 
 
 def _observation_space(spec: BehaviorSpec, masked: bool) -> spaces.Space[Any]:

@@ -24,6 +24,10 @@ class Agent:
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
 
+    @property
+    def shown(self) -> str:
+        return f"{self.name!r} sees {self.observation_space} and does {self.action_space}"
+
     def alike(self, other: Agent) -> bool:
         return self.observation_space == other.observation_space and self.action_space == other.action_space
 
@@ -65,7 +69,12 @@ def assign(
                     f"{agent.name!r} also belongs to behavior {other!r}; an agent has one behavior",
                     key=(*BEHAVIORS, name, "agents"),
                 )
-            _refuse_other_spaces(group[0], agent, (*BEHAVIORS, name))
+            if not group[0].alike(agent):
+                raise ConfigError(
+                    f"{group[0].shown}, but {agent.shown}; agents of one behavior have equal spaces: give them "
+                    "different behaviors, or a wrapper that makes their spaces equal",
+                    key=(*BEHAVIORS, name),
+                )
     left = [agent.name for agent in agents if agent.name not in taken]
     if left:
         raise ConfigError(
@@ -89,17 +98,6 @@ def _matching(agents: Sequence[Agent], patterns: Sequence[str], key: KeyPath) ->
     if not group:
         raise ConfigError(f"is empty; there are the agents {_shown(names)}", key=key)
     return group
-
-
-def _refuse_other_spaces(first: Agent, agent: Agent, key: KeyPath) -> None:
-    for what in ("observation_space", "action_space"):
-        ours, theirs = getattr(first, what), getattr(agent, what)
-        if ours != theirs:
-            raise ConfigError(
-                f"the {what} of {first.name!r} is {ours}, but that of {agent.name!r} is {theirs}; agents of one "
-                "behavior have equal spaces: give them different behaviors, or a wrapper that makes their spaces equal",
-                key=key,
-            )
 
 
 def _teams(

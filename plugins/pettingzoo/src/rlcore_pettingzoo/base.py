@@ -51,6 +51,7 @@ class PettingZooEnvironment:
             for env in range(self.num_envs)
         ]
         self._seeds = EpisodeSeeds(0)
+        self._env = 0  # the environment that is reset or stepped
 
     # ------------------------------------------------------------ how a game is played
 
@@ -72,15 +73,17 @@ class PettingZooEnvironment:
         self._seeds = seeds
         self.episodes = np.array(episodes, np.int64)
         infos: Mapping[str, Any] = {}
-        for env in range(self.num_envs):
-            with self._failures(env, "reset"):
+        with self._failures("reset"):
+            for env in range(self.num_envs):
+                self._env = env
                 first = self._reset_game(env, seeds(env, int(self.episodes[env])))
-            infos = infos or first
+                infos = infos or first
         masked = {id(self.seats[0][name][0]) for name, info in infos.items() if info and ACTION_MASK in info}
         for arrays in self._arrays:
             arrays.forget(masked_by_info=id(arrays) in masked)
-        for env in range(self.num_envs):
-            with self._failures(env, "reset"):
+        with self._failures("reset"):
+            for env in range(self.num_envs):
+                self._env = env
                 self._show(env)
         return {arrays.name: arrays.batch() for arrays in self._arrays}
 
@@ -88,17 +91,15 @@ class PettingZooEnvironment:
         for arrays in self._arrays:
             arrays.begin(actions[arrays.name])
         over: list[int] = []
-        env = 0
-        try:
+        with self._failures("step"):
             for env in range(self.num_envs):
+                self._env = env
                 if self._step_game(env):
                     over.append(env)
-        except (Exception, SystemExit) as error:
-            with self._failures(env, "step"):
-                raise error
-        for env in over:
-            self.episodes[env] += 1
-            with self._failures(env, "reset"):
+        with self._failures("reset"):
+            for env in over:
+                self._env = env
+                self.episodes[env] += 1
                 self._reset_game(env, self._seeds(env, int(self.episodes[env])))
                 self._show(env)
         return {arrays.name: arrays.batch() for arrays in self._arrays}
@@ -107,33 +108,34 @@ class PettingZooEnvironment:
         refuse_unknown_parameters(parameters, (), self.game)
 
     def close(self) -> None:
-        with self._failures(None, "close"):
-            for game in self.games:
+        with self._failures("close"):
+            for env, game in enumerate(self.games):
+                self._env = env
                 game.close()
 
     # ------------------------------------------------------------ errors
 
-    def _place(self, env: int) -> str:
-        return f"environment {self._seeds.first_env + env}, episode {self.episodes[env]}"
+    @property
+    def _place(self) -> str:
+        return f"{self.game}: environment {self._seeds.first_env + self._env}, episode {self.episodes[self._env]}"
 
     @contextmanager
-    def _failures(self, env: int | None, doing: str) -> Iterator[None]:
-        """Raise an error of one line for an exception, or a wrong result, of ``doing`` in ``env``; None for all."""
+    def _failures(self, doing: str) -> Iterator[None]:
+        """Raise an error of one line for an exception, or a wrong result, of ``doing`` in the environment ``_env``."""
         try:
             yield
         except RlcoreError:
             raise
+        except MismatchedValue as error:
+            raise EnvironmentFailed(f"{self._place}: {doing} returned {error}") from error
         except (Exception, SystemExit) as error:
-            where = f"all {self.num_envs} environments" if env is None else self._place(env)
-            if isinstance(error, MismatchedValue):
-                raise EnvironmentFailed(f"{self.game}: {where}: {doing} returned {error}") from error
-            raise repeating(error, f"{self.game}: {where}: {doing} failed", EnvironmentFailed) from error
+            raise repeating(error, f"{self._place}: {doing} failed", EnvironmentFailed) from error
 
-    def _wrong(self, env: int, problem: str) -> EnvironmentFailed:
-        return EnvironmentFailed(f"{self.game}: {self._place(env)}: {problem}; correct the game")
+    def _wrong(self, problem: str) -> EnvironmentFailed:
+        return EnvironmentFailed(f"{self._place}: {problem}; correct the game")
 
     def _seat(self, env: int, agent: Any) -> tuple[BehaviorArrays, int]:
         try:
             return self.seats[env][agent]
         except KeyError:
-            raise self._wrong(env, f"there is an agent {agent!r}, which possible_agents does not have") from None
+            raise self._wrong(f"there is an agent {agent!r}, which possible_agents does not have") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlcore import EnvironmentFailed, EnvironmentSettings, RlcoreError, refuse_unknown_parameters, repeating
 from rlcore_pettingzoo.agents import Agent, assign
@@ -37,22 +37,16 @@ def make_of(
     try:
         parallel = is_parallel(games[0])
         in_turns = not parallel and not games[0].metadata.get("is_parallelizable", False)
-        casts = assign(_agents(game, games[0]), options.behaviors, in_turns, game.name, behavior_names)
+        agents = [
+            Agent(name, place, games[0].observation_space(name), games[0].action_space(name))
+            for place, name in enumerate(games[0].possible_agents)
+        ]
+        casts = assign(agents, options.behaviors, in_turns, game.name, behavior_names)
         kind = ParallelEnvironment if parallel else TurnEnvironment
         return kind(game.id, games, casts, options.final_info)
-    except BaseException:
+    except BaseException as error:
         for made in games:
             close_quietly(made)
-        raise
-
-
-def _agents(game: Game, made: Any) -> list[Agent]:
-    try:
-        return [
-            Agent(name, place, made.observation_space(name), made.action_space(name))
-            for place, name in enumerate(made.possible_agents)
-        ]
-    except RlcoreError:
-        raise
-    except (Exception, SystemExit) as error:
+        if isinstance(error, RlcoreError) or not isinstance(error, Exception | SystemExit):
+            raise
         raise repeating(error, f"{game.id}: its agents' spaces cannot be read", EnvironmentFailed) from error

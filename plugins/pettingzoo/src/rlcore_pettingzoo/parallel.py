@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rlcore_gymnasium.spaces.values import flag
-from rlcore_pettingzoo.agents import Cast
 from rlcore_pettingzoo.arrays import BehaviorArrays
 from rlcore_pettingzoo.base import PettingZooEnvironment
 
@@ -20,8 +19,8 @@ class ParallelEnvironment(PettingZooEnvironment):
     An agent whose episode ends before those of others waits until its environment starts the next episode.
     """
 
-    def __init__(self, game: str, games: Sequence[Any], casts: Sequence[Cast], final_info: Sequence[str] = ()) -> None:
-        super().__init__(game, games, casts, final_info)
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         # [N] each: the agents in a game, those whose episode ended before that of others, and the last reset's result
         self._playing: list[dict[str, tuple[BehaviorArrays, int]]] = [{} for _ in self.games]
         self._out: list[set[str]] = [set() for _ in self.games]
@@ -39,12 +38,12 @@ class ParallelEnvironment(PettingZooEnvironment):
         observations, infos = self._begun[env]
         playing = self._playing[env]
         if not playing:
-            raise self._wrong(env, "no agent is in the game after a reset")
+            raise self._wrong("no agent is in the game after a reset")
         for name, (arrays, slot) in self.seats[env].items():
             if name not in playing:
                 arrays.waits(slot, None)
             elif name not in observations:
-                raise self._wrong(env, f"reset returned no observation of {name!r}")
+                raise self._wrong(f"reset returned no observation of {name!r}")
             else:
                 arrays.first(slot, observations[name], (infos or _NO_INFO).get(name, _NO_INFO))
         self._begun[env] = {}, {}
@@ -72,7 +71,7 @@ class ParallelEnvironment(PettingZooEnvironment):
             missing = next((what for what, each in zip(_RESULTS, results, strict=False) if name not in each), None)
             if missing is None:
                 raise
-            raise self._wrong(env, f"step returned {missing} without {name!r}, which is in the game") from None
+            raise self._wrong(f"step returned {missing} without {name!r}, which is in the game") from None
         for name in ended:
             del playing[name]
         if ended or len(game.agents) != len(playing):
@@ -85,10 +84,10 @@ class ParallelEnvironment(PettingZooEnvironment):
         out.update(ended)
         lost = [name for name in playing if name not in here]
         if lost:
-            raise self._wrong(env, f"{lost[0]!r} left the game without being terminated or truncated")
+            raise self._wrong(f"{lost[0]!r} left the game without being terminated or truncated")
         for name in game.agents:
             if name not in playing and name not in out:
                 arrays, slot = playing[name] = self._seat(env, name)
                 if name not in observations:
-                    raise self._wrong(env, f"step returned observations without {name!r}, which is in the game")
+                    raise self._wrong(f"step returned observations without {name!r}, which is in the game")
                 arrays.turn(slot, observations[name], 0.0, infos.get(name, _NO_INFO))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from rlcore_pettingzoo.table import Table
+from rlcore_pettingzoo.table import Table
 
 
 @click.command("play")
@@ -34,9 +32,7 @@ def play_command(
     The game is that of the run's environment block, which is of type pettingzoo and is played in turns. Type the number
     of an action, or q to leave.
     """
-    from rlcore_pettingzoo.table import Table
-
-    table = Table.open(run, seat, checkpoint, deterministic, seed, allow_local)
+    table = Table(run, seat, checkpoint, deterministic, seed, allow_local)
     try:
         _play(table, games)
     finally:

@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    Actions,
     AgentBatch,
     ConfigError,
     EnvironmentSpec,
     EpisodeSeeds,
     Player,
-    Policy,
     SavedRun,
     derive_seed,
     did_you_mean,
@@ -36,58 +34,51 @@ class Table:
     """One environment in which a person has the seat of one agent, and policies have those of the others."""
 
     def __init__(
-        self,
-        title: str,
-        environment: TurnEnvironment,
-        policies: Mapping[str, Policy],
-        seat: str | None,
-        deterministic: bool,
-        seed: int | None,
+        self, run: Path, seat: str | None, checkpoint: str, deterministic: bool, seed: int | None, allow_local: bool
     ) -> None:
-        """``policies`` are by behavior. Raises ConfigError for a ``seat`` that is not an agent of the game."""
-        self.title = title
-        self.environment = environment
+        """Set up the game of a run with the policies of one of its checkpoints.
+
+        Raises ConfigError for a game that a person cannot play, and for a ``seat`` that is not an agent of it.
+        """
+        saved = SavedRun.open(run, checkpoint, allow_local)
+        settings = saved.config.environment
+        if settings is None or saved.plugins.record(EnvironmentSpec, settings.type).target != TARGET:
+            kind = None if settings is None else settings.type
+            raise ConfigError(
+                f"{run}: its environment is of type {kind!r}; rlcore play needs a game of type 'pettingzoo'"
+            )
+        game = find_game(settings.id, settings.options.api)
+        self.title = f"{game.id}, checkpoint {saved.step}"
+        self.environment = make_of(game, _drawing(game, settings.options), 1, saved.context.behavior_names)
+        try:
+            self._sit_down(saved, seat, deterministic, seed)
+        except BaseException:
+            close_quietly(self.environment)
+            raise
+
+    def _sit_down(self, saved: SavedRun, seat: str | None, deterministic: bool, seed: int | None) -> None:
+        environment, specs = self.environment, self.environment.behaviors
+        if not isinstance(environment, TurnEnvironment):
+            raise ConfigError(
+                f"{saved.context.directory}: in {environment.game}, all agents act at once; rlcore play needs a game "
+                "that is played in turns"
+            )
         self.agents = list(environment.games[0].possible_agents)
         self.you = _seat(seat, self.agents)
-        arrays, self._slot = environment.seats[0][self.you]
-        self._behavior = arrays.name
         self._names = {(arrays.name, slot): name for name, (arrays, slot) in environment.seats[0].items()}
-        spec = environment.behaviors[self._behavior]
-        if spec.continuous or len(spec.discrete) != 1:
+        self._own = next(place for place, name in self._names.items() if name == self.you)  # behavior and slot
+        self._spec = specs[self._own[0]]
+        if self._spec.continuous or len(self._spec.discrete) != 1:
             raise ConfigError(f"{self.you!r} does more than one choice at a time, which cannot be typed")
         self._game = environment.games[0] = LastView(environment.games[0])
         self._deterministic = deterministic
         seed = secrets.randbelow(2**31) if seed is None else seed
+        policies = saved.policies(specs)
         self._players = {
-            name: Player(policies[name], spec.slots, derive_seed(seed, name))
-            for name, spec in environment.behaviors.items()
+            name: Player(policies[name], spec.slots, derive_seed(seed, name)) for name, spec in specs.items()
         }
         self._batches: Mapping[str, AgentBatch] = environment.reset(EpisodeSeeds(seed), np.zeros(1, np.int64))
         self.begin()
-
-    @classmethod
-    def open(
-        cls, run: Path, seat: str | None, checkpoint: str, deterministic: bool, seed: int | None, allow_local: bool
-    ) -> Table:
-        """Set up the game of a run with the policies of one of its checkpoints."""
-        saved = SavedRun.open(run, checkpoint, allow_local)
-        settings = saved.config.environment
-        kind = None if settings is None else saved.plugins.record(EnvironmentSpec, settings.type)
-        if settings is None or kind is None or kind.target != TARGET:
-            found = "has no environment" if settings is None else f"is of type {settings.type!r}"
-            raise ConfigError(f"{run}: its environment {found}; rlcore play needs a game of type 'pettingzoo'")
-        game = find_game(settings.id, settings.options.api)
-        environment = make_of(game, _drawing(game, settings.options), 1, saved.context.behavior_names)
-        try:
-            if not isinstance(environment, TurnEnvironment):
-                raise ConfigError(
-                    f"{run}: in {game.id}, all agents act at once; rlcore play needs a game that is played in turns"
-                )
-            policies = saved.policies(environment.behaviors)
-            return cls(f"{game.id}, checkpoint {saved.step}", environment, policies, seat, deterministic, seed)
-        except BaseException:
-            close_quietly(environment)
-            raise
 
     # ------------------------------------------------------------ a game
 
@@ -106,20 +97,18 @@ class Table:
     @property
     def your_turn(self) -> bool:
         """Whether the person acts next."""
-        return self._acting == (self._behavior, self._slot)
+        return self._acting == self._own
 
     def view(self) -> str:
         """Return what the person sees."""
-        batch = self._batches[self._behavior]
-        seen = {name: array[self._slot] for name, array in batch.observations.items()}
-        return view_of(self._game, self.you, self.environment.behaviors[self._behavior], seen, self._mask)
+        name, slot = self._own
+        seen = {key: array[slot] for key, array in self._batches[name].observations.items()}
+        return view_of(self._game, self.you, self._spec, seen, self._mask)
 
     def options(self) -> dict[int, str]:
         """Return the allowed actions, with a text for each: its number, and its name if the game has one."""
-        mask = self._mask
-        count = self.environment.behaviors[self._behavior].discrete[0]
-        allowed = range(count) if mask is None else np.flatnonzero(mask).tolist()
-        return {action: self._text(self.you, action) for action in allowed}
+        mask = np.ones(self._spec.discrete[0]) if self._mask is None else self._mask
+        return {action: self._text(self.you, action) for action in np.flatnonzero(mask).tolist()}
 
     def news(self) -> list[str]:
         """Return the moves of others since the last call."""
@@ -135,8 +124,7 @@ class Table:
         else:
             verdict = "A draw." if yours == max(others) else "You lost."
         rewards = ", ".join(f"{agent} {reward:g}" for agent, reward in self._rewards.items())
-        spec = self.environment.behaviors[self._behavior]
-        position = self._game.last_position or shown(spec, self._final, None)
+        position = self._game.last_position or shown(self._spec, self._final, None)
         return [position, f"{verdict} Rewards: {rewards}"]
 
     # ------------------------------------------------------------ steps
@@ -152,33 +140,33 @@ class Table:
 
     @property
     def _mask(self) -> NDArray[np.bool_] | None:
-        mask = self._batches[self._behavior].action_mask
-        return None if mask is None else mask[self._slot]
+        name, slot = self._own
+        mask = self._batches[name].action_mask
+        return None if mask is None else mask[slot]
 
     def step(self, action: int | None = None) -> None:
         """Step with the policies' actions, and with ``action`` in the person's seat if it is the person's turn."""
-        acting = self._acting
-        actions: dict[str, Actions] = {}
-        for name, batch in self._batches.items():
-            actions[name] = self._players[name].act(batch, self._deterministic)
-        choices = actions[acting[0]].discrete
+        name, slot = self._acting
+        actions = {each: self._players[each].act(batch, self._deterministic) for each, batch in self._batches.items()}
+        choices = actions[name].discrete
         if action is not None:
             assert choices is not None
-            choices = actions[self._behavior].discrete = choices.copy()
-            choices[self._slot] = action
+            choices = actions[name].discrete = choices.copy()
+            choices[slot] = action
         elif choices is not None and choices.shape[1] == 1 and not getattr(self._game, "choices_are_hidden", False):
-            agent = self._names[acting]
-            self._news.append(f"{agent} plays {self._text(agent, int(choices[acting[1], 0]))}")
+            agent = self._names[name, slot]
+            self._news.append(f"{agent} plays {self._text(agent, int(choices[slot, 0]))}")
         self._batches = self.environment.step(actions)
+        for (name, slot), agent in self._names.items():
+            batch = self._batches[name]
+            closed = batch.transition_closed
+            if closed is None or closed[slot]:
+                self._rewards[agent] += float(batch.reward[slot])
+            if agent == self.you and batch.final_observations is not None and slot in batch.ended:
+                row = int(np.searchsorted(batch.ended, slot))
+                self._final = {key: array[row].copy() for key, array in batch.final_observations.items()}
         for name, batch in self._batches.items():
             self._players[name].observe(batch)
-            if name == self._behavior and batch.final_observations is not None and self._slot in batch.ended:
-                row = int(np.searchsorted(batch.ended, self._slot))
-                self._final = {key: array[row].copy() for key, array in batch.final_observations.items()}
-            closed = batch.transition_closed
-            for slot in range(len(batch.reward)):
-                if closed is None or closed[slot]:
-                    self._rewards[self._names[name, slot]] += float(batch.reward[slot])
 
     def _text(self, agent: str, action: int) -> str:
         name = getattr(self._game, "action_name", None)

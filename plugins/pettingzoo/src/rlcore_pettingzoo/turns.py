@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from rlcore_pettingzoo.agents import Cast
 from rlcore_pettingzoo.arrays import BehaviorArrays
 from rlcore_pettingzoo.base import PettingZooEnvironment
 
@@ -17,8 +16,8 @@ class TurnEnvironment(PettingZooEnvironment):
     episode is over has its last turn, with no action, at once or when the game comes to it.
     """
 
-    def __init__(self, game: str, games: Sequence[Any], casts: Sequence[Cast], final_info: Sequence[str] = ()) -> None:
-        super().__init__(game, games, casts, final_info)
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         # [N] the behavior and slot of the agent whose turn it is
         self._acting: list[tuple[BehaviorArrays, int]] = [(self._arrays[0], 0)] * self.num_envs
 
@@ -32,7 +31,7 @@ class TurnEnvironment(PettingZooEnvironment):
         game = self.games[env]
         playing = set(game.agents)
         if not playing:
-            raise self._wrong(env, "no agent is in the game after a reset")
+            raise self._wrong("no agent is in the game after a reset")
         acting = game.agent_selection
         for name, (arrays, slot) in self.seats[env].items():
             if name not in playing:
@@ -41,7 +40,7 @@ class TurnEnvironment(PettingZooEnvironment):
                 arrays.waits(slot, game.observe(name))
         observation, _, terminated, truncated, info = game.last()
         if terminated or truncated:
-            raise self._wrong(env, f"the episode of {acting!r} is over after a reset")
+            raise self._wrong(f"the episode of {acting!r} is over after a reset")
         arrays, slot = self._seat(env, acting)
         arrays.first(slot, observation, info)
         self._acting[env] = arrays, slot
@@ -64,5 +63,5 @@ class TurnEnvironment(PettingZooEnvironment):
             game.step(None)
             turns += 1
             if turns > len(seats):
-                raise self._wrong(env, f"{agent!r}, whose episode is over, stays in the game after step(None)")
+                raise self._wrong(f"{agent!r}, whose episode is over, stays in the game after step(None)")
         return True

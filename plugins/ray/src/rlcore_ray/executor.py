@@ -46,11 +46,11 @@ class RayWorker:
     def begin(self, method: str, *arguments: Any) -> None:
         """Call a method of the actor, as :meth:`rlcore_workers.Worker.begin` says."""
         if method == "step" and not arguments:
-            self.answer = self.actor.step.remote(self._messages.request(whole=False))
+            self.answer = self.actor.step.remote(self._messages.request())
         elif method == "create":
             self.answer = self.actor.create.remote(pickle.dumps(self._task), version("rlcore"), main_module())
         else:
-            request = self._messages.request(whole=True) if method in ("reset", "step") else b""
+            request = self._messages.request() if method in ("reset", "step") else b""
             self.answer = self.actor.call.remote(method, arguments, request)
 
     def attach(self, arrays: RunArrays) -> None:

@@ -96,16 +96,15 @@ def smoothed(series: Series, weight: float) -> Series:
 
 def shortened(series: Series, most: int = MAX_POINTS) -> Series:
     """A series of at most ``most`` points, each the mean of equally many consecutive ones at the step of the last."""
-    each = -(-len(series.steps) // most)
+    count = len(series.steps)
+    each = -(-count // most)
     if each <= 1:
         return series
-    starts = np.arange(0, len(series.steps), each)
-    ends = np.minimum(starts + each, len(series.steps)) - 1
-    finite = np.isfinite(series.values)
-    sums = np.add.reduceat(np.where(finite, series.values, 0.0), starts)
-    counts = np.add.reduceat(finite.astype(np.int64), starts)
-    values = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    return Series(series.steps[ends], values, series.averaged * each)
+    ends = np.minimum(np.arange(each, count + each, each), count) - 1
+    padded = np.full((len(ends), each), np.nan)
+    padded.flat[:count] = series.values
+    means = np.ma.masked_invalid(padded).mean(axis=1).filled(np.nan)
+    return Series(series.steps[ends], means, series.averaged * each)
 
 
 def at(series: Series, grid: NDArray[np.int64], held: bool = False) -> Array:

@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from rlcore import cells
 from rlcore_report.charts import SMOOTHINGS, Section
@@ -24,7 +24,7 @@ from rlcore_report.defaults import ChosenValue
 from rlcore_report.episodes import Film
 from rlcore_report.groups import Group
 from rlcore_report.runs import OTHER, TIMERS, ReportedRun
-from rlcore_report.summary import GroupResult, TimeShare, results, time_shares
+from rlcore_report.summary import GroupResult, results, times
 
 __all__ = ["GENERATOR", "Report", "page"]
 
@@ -76,14 +76,14 @@ class Report:
         return results(self.groups, self.behaviors)
 
     @property
-    def times(self) -> list[TimeShare]:
-        """The time split of each group."""
-        return time_shares(self.groups)
+    def times(self) -> dict[str, dict[str, float]]:
+        """Seconds of each part of the time, by group."""
+        return times(self.groups)
 
     @property
     def time_parts(self) -> list[str]:
         """The parts of the time split that a group has, in the order of the page."""
-        present = {part for row in self.times for part in row.seconds}
+        present = {part for seconds in self.times.values() for part in seconds}
         return [part for part in (*TIMERS.values(), OTHER) if part in present]
 
 
@@ -101,7 +101,6 @@ def page(report: Report) -> str:
         "whole": whole,
         "duration": duration,
         "value": value_text,
-        "breakable": breakable,
     }
     template = environment.from_string((own / "report.html.j2").read_text("utf-8"))
     return template.render(
@@ -143,11 +142,6 @@ def _script(text: str) -> str:
 
 def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def breakable(key: str) -> Markup:
-    """A dotted key, escaped, that may be broken after its dots and underscores."""
-    return Markup(str(escape(key)).replace(".", ".<wbr>").replace("_", "_<wbr>"))  # nosec B704 # escaped
 
 
 def number(value: float | None) -> str:

@@ -10,7 +10,7 @@ import attrs
 
 from rlcore_report.groups import Group
 
-__all__ = ["GroupResult", "Spread", "TimeShare", "results", "time_shares"]
+__all__ = ["GroupResult", "Spread", "results", "times"]
 
 
 @attrs.frozen
@@ -87,32 +87,12 @@ def results(groups: Sequence[Group], behaviors: Sequence[str]) -> list[GroupResu
     return rows
 
 
-@attrs.frozen
-class TimeShare:
-    """Where the time of a group was spent.
-
-    Attributes:
-        group: The name of the group.
-        runs: Number of runs that have timers.
-        seconds: Mean seconds of each part.
-        shares: Share of each part of the whole, from 0 to 1.
-    """
-
-    group: str
-    runs: int
-    seconds: dict[str, float]
-    shares: dict[str, float]
-
-
-def time_shares(groups: Sequence[Group]) -> list[TimeShare]:
-    """A row for each group in which a run has timers. Seconds are means over these runs."""
-    rows = []
+def times(groups: Sequence[Group]) -> dict[str, dict[str, float]]:
+    """Mean seconds of each part of the time, for each group in which a run has timers."""
+    found = {}
     for group in groups:
         timed = [run.seconds for run in group.runs if run.seconds]
-        if not timed:
-            continue
         parts = {part: None for seconds in timed for part in seconds}
-        means = {part: fmean([seconds.get(part, 0.0) for seconds in timed]) for part in parts}
-        total = sum(means.values()) or 1.0
-        rows.append(TimeShare(group.name, len(timed), means, {part: value / total for part, value in means.items()}))
-    return rows
+        if parts:
+            found[group.name] = {part: fmean([seconds.get(part, 0.0) for seconds in timed]) for part in parts}
+    return found

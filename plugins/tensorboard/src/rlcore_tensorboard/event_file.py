@@ -6,28 +6,20 @@ wrong at any other position, so the name of a new file sorts after existing name
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import socket
-import struct
 import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import IO
 
-from google.protobuf.message import DecodeError
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from rlcore import DamagedFile, open_regular
-
 PREFIX = "events.out.tfevents."
 MARK = "tfevents"  # TensorBoard finds event files by this part of the name
-_HEADER = struct.Struct("<Q4x")  # of a record: the length of the data, and a checksum
-_CHECKSUM = 4  # bytes after a record
-MAX_BYTES = 2**30  # of an earlier file that are looked at
 
 
 class EventFile:
@@ -38,7 +30,7 @@ class EventFile:
 
     def __init__(self, directory: Path, first_step: int) -> None:
         earlier = [path for path in directory.iterdir() if MARK in path.name]
-        self._wall_time = max([time.time(), *map(last_wall_time, earlier)])
+        self._wall_time = max([time.time(), *map(last_written, earlier)])
         self.path = directory / new_name([path.name for path in earlier], self._wall_time)
         self.stream: IO[bytes] = self.path.open("xb")
         self._records = RecordWriter(self.stream)
@@ -76,25 +68,9 @@ def _name(nanoseconds: int) -> str:
     return f"{PREFIX}{seconds:010d}.{rest:09d}.{socket.gethostname()}.{os.getpid()}"
 
 
-def last_wall_time(path: Path) -> float:
-    """Return the time of the latest readable event of a file in seconds since 1970; 0.0 without one."""
-    latest = 0.0
+def last_written(path: Path) -> float:
+    """Return the time of the latest change of a file in seconds since 1970; 0.0 if it was deleted meanwhile."""
     try:
-        opened = open_regular(path)
-    except (FileNotFoundError, DamagedFile):  # deleted meanwhile, or no event file
-        return latest
-    with opened as stream:
-        left = min(os.fstat(stream.fileno()).st_size, MAX_BYTES)
-        while len(header := stream.read(_HEADER.size)) == _HEADER.size:
-            (length,) = _HEADER.unpack(header)
-            left -= _HEADER.size + length + _CHECKSUM
-            if left < 0 or not length:  # cut short by a crash, or damaged: a tail of zeros was never written
-                break
-            try:
-                wall_time = Event.FromString(stream.read(length)).wall_time
-            except DecodeError:
-                break
-            if math.isfinite(wall_time):
-                latest = max(latest, wall_time)
-            stream.seek(_CHECKSUM, os.SEEK_CUR)
-    return latest
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -17,10 +17,6 @@ from rlcore_torch.optimization.optimizer import Adam, TorchAdam
 __all__ = ["Backend", "choose_backend"]
 
 
-def _any_number(model: Actor) -> None:
-    return None
-
-
 @attrs.frozen
 class Backend:
     """The choices that ``torch_settings`` makes for one trainer. The defaults are plain PyTorch.
@@ -31,7 +27,7 @@ class Backend:
         dense: The function that computes a layer of a network body.
         adam: Creates Adam from parameters, learning rate and epsilon.
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
-        most_rows: Returns the number of rows that should pass through a model at once; None if the more, the better.
+        most_rows: Returns the number of rows that should pass through a model at once; None: the more, the better.
         cuda_graphs: Whether gradient steps are recorded as CUDA graphs.
     """
 
@@ -40,7 +36,7 @@ class Backend:
     dense: Dense = dense
     adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
-    most_rows: Callable[[Actor], int | None] = _any_number
+    most_rows: Callable[[Actor], int] | None = None
     cuda_graphs: bool = False
 
     def prepare(self, model: nn.Module) -> None:

@@ -79,22 +79,19 @@ def _tanh(x: Tensor) -> Tensor:
     return x
 
 
-def _silu_backward(grad: Tensor, x: Tensor, out: Tensor) -> None:
-    torch.ops.aten.silu_backward.grad_input(grad, x, grad_input=out)
-
-
-def _tanh_backward(grad: Tensor, y: Tensor, out: Tensor) -> None:
-    torch.ops.aten.tanh_backward.grad_input(grad, y, grad_input=out)
-
-
-def _relu_backward(grad: Tensor, y: Tensor, out: Tensor) -> None:
-    torch.ops.aten.threshold_backward.grad_input(grad, y, 0, grad_input=out)
-
-
+_aten = torch.ops.aten
 FUNCTIONS = {
-    "swish": _Activation(silu, _silu_backward, True),
-    "tanh": _Activation(_tanh, _tanh_backward, False),
-    "relu": _Activation(torch.relu_, _relu_backward, False),
+    "swish": _Activation(
+        silu, lambda grad, x, out: _aten.silu_backward.grad_input(grad, x, grad_input=out), of_input=True
+    ),
+    "tanh": _Activation(
+        _tanh, lambda grad, y, out: _aten.tanh_backward.grad_input(grad, y, grad_input=out), of_input=False
+    ),
+    "relu": _Activation(
+        torch.relu_,
+        lambda grad, y, out: _aten.threshold_backward.grad_input(grad, y, 0, grad_input=out),
+        of_input=False,
+    ),
 }
 
 
@@ -188,8 +185,9 @@ def numpy_actor(model: Actor) -> NumpyActor | None:
     """
     if not _is_plain(model):
         return None
-    arrays, activation, split = numpy_layers(model), model.actor.activation, model.policy_head.split
-    return lambda x: split(numpy_network(x, arrays, activation))
+    arrays, activation = numpy_layers(model), model.actor.activation
+    split: Any = model.policy_head.split
+    return lambda x: split(numpy_network(x, arrays, activation))  # type: ignore[no-any-return]
 
 
 def _is_plain(model: Actor) -> bool:
@@ -210,7 +208,7 @@ def numpy_layers(model: Actor) -> list[FloatArray]:
     arrays: list[FloatArray] = []
     if (normalizer := model.inputs.normalizer) is not None:
         normalized = to_numpy(model.inputs.normalized_columns)  # the other columns pass unchanged
-        values = (to_numpy(normalizer.shift), to_numpy(normalizer.inverse_std), np.float32(normalizer.clip))
+        values: tuple[Any, ...] = to_numpy(normalizer.shift), to_numpy(normalizer.inverse_std), normalizer.clip
         for value, unchanged in zip(values, (0, 1, np.inf), strict=True):
             arrays.append(np.where(normalized, value, unchanged).astype(np.float32))
     for layer in (*model.actor.layers, model.policy_head.linear):
@@ -250,22 +248,11 @@ def draws_agree(distribution: ActionDistribution, device: torch.device) -> bool:
     return all(np.allclose(ours, to_numpy(theirs), 1e-3, 1e-3) for ours, theirs in pairs)
 
 
-def _numpy_tanh(x: FloatArray) -> FloatArray:
-    return np.tanh(x, out=x)
-
-
-def _numpy_relu(x: FloatArray) -> FloatArray:
-    return np.maximum(x, 0.0, out=x)
-
-
-def _numpy_swish(x: FloatArray) -> FloatArray:
-    logistic: FloatArray = 0.5 + 0.5 * np.tanh(0.5 * x)  # by tanh, which cannot overflow
-    return x * logistic
-
-
 NUMPY_FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "swish": _numpy_swish, "tanh": _numpy_tanh, "relu": _numpy_relu,
-}  # fmt: skip
+    "swish": lambda x: x * (0.5 + 0.5 * np.tanh(0.5 * x)),  # by tanh, which cannot overflow
+    "tanh": lambda x: np.tanh(x, out=x),
+    "relu": lambda x: np.maximum(x, 0.0, out=x),
+}
 
 
 # ---------------------------------------------------------------- Adam

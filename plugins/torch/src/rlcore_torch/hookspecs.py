@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
+from attrs.validators import deep_iterable, in_, min_len
 
 from rlcore import Record, check_target, registry_of
 
 # ---------------------------------------------------------------- records
 
 
-def _frozen(values: Iterable[str]) -> frozenset[str]:
-    return frozenset(values)
-
-
 OBSERVATIONS = ("image", "vector")  # kinds of observations that an encoder may read
-
-
-def _check_kinds(record: Record, attribute: attrs.Attribute[Any], value: frozenset[str]) -> None:
-    if not value or not value <= set(OBSERVATIONS):
-        raise ValueError(
-            f"EncoderSpec {record.name!r}: kinds {sorted(map(str, value))} must have one or more of "
-            f"{', '.join(OBSERVATIONS)}"
-        )
 
 
 @attrs.frozen(kw_only=True)
@@ -48,7 +37,9 @@ class EncoderSpec(Record):
     kind: ClassVar[str] = "encoder"
     key: ClassVar[str] = "vis_encode_type"
 
-    kinds: frozenset[str] = attrs.field(converter=_frozen, validator=_check_kinds)
+    kinds: frozenset[str] = attrs.field(
+        converter=frozenset[str], validator=[min_len(1), deep_iterable(in_(OBSERVATIONS))]
+    )
     settings: str | None = attrs.field(default=None, validator=check_target)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,15 @@ def rlcore_config_sections() -> list[BehaviorSection]:
     ]
 
 
+def _own(record: Callable[..., Any], module: str, summaries: Mapping[str, str], **more: Any) -> list[Any]:
+    """The records of ``summaries``, whose targets ``module`` has by the same names."""
+    target = f"rlcore_torch.{module}:"
+    return [
+        record(name=name, target=target + name, summary=summary, formerly=f"rlcore/{name}", **more)
+        for name, summary in summaries.items()
+    ]
+
+
 @hookimpl
 def rlcore_encoders() -> list[EncoderSpec]:
     """ML-Agents' encoders of images; :data:`rlcore_torch.networks.encoders.BUILT_IN` has them by the same names."""
@@ -42,16 +51,7 @@ def rlcore_encoders() -> list[EncoderSpec]:
         "match3": "two convolutions of 3x3, for boards of at least 5x5 cells",
         "fully_connected": "no convolution, for images of any size",
     }
-    return [
-        EncoderSpec(
-            name=name,
-            target=f"rlcore_torch.networks.encoders:{name}",
-            kinds={"image"},
-            summary=summary,
-            formerly=f"rlcore/{name}",
-        )
-        for name, summary in summaries.items()
-    ]
+    return _own(EncoderSpec, "networks.encoders", summaries, kinds={"image"})
 
 
 @hookimpl
@@ -88,7 +88,7 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
     return [
         ReplaySamplerSpec(
             name="uniform",
-            target="rlcore_torch.off_policy.replay_sampler:UniformSampler.create",
+            target="rlcore_torch.off_policy.replay_sampler:UniformSampler",
             settings="rlcore_torch.settings:ReplaySamplerSettings",
             summary="every stored transition is equally likely",
             formerly="rlcore/uniform",
@@ -96,7 +96,7 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
         ),
         ReplaySamplerSpec(
             name="prioritized",
-            target="rlcore_torch.off_policy.replay_sampler:PrioritizedSampler.create",
+            target="rlcore_torch.off_policy.replay_sampler:PrioritizedSampler",
             settings="rlcore_torch.settings:PrioritizedSamplerSettings",
             summary="by the size of temporal-difference errors, with importance weights",
             formerly="rlcore/prioritized",
@@ -125,15 +125,7 @@ def rlcore_schedules() -> list[ScheduleSpec]:
         "cosine": "half a cosine, slow at both ends (Loshchilov and Hutter 2017)",
         "linear": "equal changes at every step",
     }
-    return [
-        ScheduleSpec(
-            name=name,
-            target=f"rlcore_torch.optimization.schedules:{name}",
-            summary=summary,
-            formerly=f"rlcore/{name}",
-        )
-        for name, summary in summaries.items()
-    ]
+    return _own(ScheduleSpec, "optimization.schedules", summaries)
 
 
 @hookimpl(wrapper=True)

@@ -11,13 +11,11 @@ from rlcore import (
     METADATA_KEY,
     BehaviorSettings,
     Choice,
-    ConfigError,
     FieldInfo,
     PolicySettings,
     RunConfig,
     SettingError,
     TrainerSpec,
-    did_you_mean,
     setting,
 )
 
@@ -223,16 +221,13 @@ class NetworkSettings(PolicySettings):
     def target(self, key: str, built_in: Mapping[str, Callable[..., Any]]) -> tuple[Callable[..., Any], str]:
         """Return what ``key`` names, one of ``built_in`` or the target of a record, and how messages call it.
 
-        Raises ConfigError for a name that was not found when the configuration was loaded.
+        Raises SettingError for a name that was not found when the configuration was loaded.
         """
         record, name = self.records.get(key), getattr(self, key)
         if record is not None:
             return record.resolve(), record.described
         if name not in built_in:
-            raise ConfigError(
-                f"network_settings: {key} {name!r} is not one of {', '.join(built_in)}; only a configuration that "
-                f"rlcore loads finds those of plugins{did_you_mean(str(name), built_in)}"
-            )
+            raise SettingError(key, f"{name!r} is none of {', '.join(built_in)}, and its plugin was not loaded")
         return built_in[name], f"{key} {name!r}"
 
     @property

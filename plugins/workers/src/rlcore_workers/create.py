@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from rlcore import EnvironmentSpec, RunContext
 from rlcore_workers.contract import Executor
-from rlcore_workers.environment import SavingWorkerEnvironment, WorkerEnvironment
-from rlcore_workers.overlap import (
-    AsynchronousEnvironment,
-    HalvesEnvironment,
+from rlcore_workers.environment import WorkerEnvironment
+from rlcore_workers.overlap import AsynchronousEnvironment, HalvesEnvironment, UpdatesEnvironment
+from rlcore_workers.recipe import make_tasks
+from rlcore_workers.saved import (
     SavingAsynchronousEnvironment,
     SavingHalvesEnvironment,
     SavingUpdatesEnvironment,
-    UpdatesEnvironment,
+    SavingWorkerEnvironment,
 )
-from rlcore_workers.recipe import make_tasks
 from rlcore_workers.settings import WorkerSettings
 from rlcore_workers.supervisor import Supervisor
 

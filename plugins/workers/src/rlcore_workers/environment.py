@@ -6,8 +6,7 @@ slots are in the same order, so a run gets the same batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,17 +23,14 @@ from rlcore import (
     EpisodeSeeds,
     Parameters,
     RunContext,
-    SavedValueError,
     refuse_unknown_parameters,
-    saved_entry,
+    spec_mismatch,
 )
 from rlcore_workers.arrays import RunArrays
 from rlcore_workers.contract import Executor, PartMade
 from rlcore_workers.layout import Layout
 from rlcore_workers.settings import WorkerSettings
 from rlcore_workers.supervisor import Supervisor
-
-FIRST = "first_env"  # the entry of a state with the number of its first environment
 
 
 class WorkerEnvironment:
@@ -46,6 +42,9 @@ class WorkerEnvironment:
         episodes: [N] number of the episode that each environment is in.
         aborted: Number of agents' episodes that were dropped because a worker failed.
     """
+
+    overlaps = False  # whether some workers step between two calls of `step`: see rlcore_workers.overlap
+    _turn = 0  # where groups of workers take turns: the one whose agents act next
 
     def __init__(
         self,
@@ -68,83 +67,117 @@ class WorkerEnvironment:
         self._layout = layout
         self._arrays: RunArrays = executor.arrays(layout)
         self._arrays.fill_defaults()
+        # What the run is shown, and the parameters [N, P] of the next episodes: copies if workers step meanwhile.
+        self._shown, self._parameters = self._arrays, self._arrays.parameters
+        if self.overlaps:
+            self._shown = RunArrays(layout, bytearray(layout.size))
+            self._shown.fill_defaults()
+            self._parameters = self._arrays.parameters.copy()
         self._settings = settings
         self._known = names
         self._names: tuple[str, ...] = ()  # of the parameters that were set so far
-        self._parameters: NDArray[np.float64] = self._arrays.parameters  # [N, P] of the next episodes
         self._stale: set[int] = set()  # workers whose parameters changed since they were last set there
         self._seeds = EpisodeSeeds(context.seed, context.first_env)
+        self._acting: set[int] = set()  # workers whose agents the latest batches asked for actions
         # Workers that were started again since the latest batches: their rows are those of other episodes.
         self._fresh: set[int] = set()
         self._gone: set[int] = set()  # workers that the run does without
         supervisor.refuse(supervisor.attach(range(supervisor.size), self._arrays), "attach")
 
+    # ------------------------------------------------------------ what a kind of overlap decides
+
+    def _first(self) -> set[int]:
+        """The workers whose agents act first after a reset; the others land without a step."""
+        return set(range(self._supervisor.size))
+
+    def _landing(self) -> set[int]:
+        """Wait; return the workers whose answers the next batches show. Others may have landed too."""
+        self._supervisor.land()
+        return set(range(self._supervisor.size))
+
     # ------------------------------------------------------------ episodes
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
-        """Start an episode everywhere, as :meth:`rlcore.Environment.reset` says."""
+        """Start an episode everywhere, as :meth:`rlcore.Environment.reset` says.
+
+        What workers do at this time is waited for and forgotten.
+        """
         failures = self._settle()
         self._seeds = seeds
         self._arrays.begin[:] = episodes
         self._fresh.clear()
         failures |= self._reset([part for part in self._living() if part not in failures])[1]
-        while failures:
-            again, dropped = self._supervisor.recover(failures, "reset")
-            self._drop(dropped)
-            self._next_episodes(again)
-            failures = self._started(again)
+        self._start_again(failures, "reset")
         self.episodes[:] = self._arrays.begin
-        return self._arrays.batches({})
+        self._show(range(self._supervisor.size))
+        self._acting = self._first() - self._gone
+        waiting = set(self._supervisor.workers) - self._acting
+        self._supervisor.steps.landed = dict.fromkeys(waiting)
+        for part in waiting:
+            self._shown.rest(part)
+        return self._shown.batches({})
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         """Step everywhere, as :meth:`rlcore.Environment.step` says.
 
         The episodes of a worker that fails are aborted, and its environments start their next ones.
         """
-        self._send_step(actions)
-        return self._receive_step()
+        self._send(actions)
+        return self._receive()
 
-    def _send_step(self, actions: Mapping[str, Actions]) -> None:
-        self._arrays.put_actions(actions)
-        self._send([part for part in self._supervisor.workers if part not in self._fresh])
-
-    def _send(self, parts: Sequence[int]) -> None:
-        """Have these workers step, with the parameters that changed."""
-        stale = self._stale
+    def _send(self, actions: Mapping[str, Actions]) -> None:
+        """Have the workers step whose agents were asked for ``actions``, with the parameters that changed."""
+        parts = sorted(self._acting - self._fresh)
+        self._arrays.put_actions(actions, parts)
+        stale = self._stale.intersection(parts)
+        self._put_parameters(stale)
         self._supervisor.send(parts, (lambda part: (self._names,) if part in stale else ()) if stale else None)
-        if stale:
-            stale.difference_update(parts)
+        self._stale -= stale
 
-    def _receive_step(self) -> dict[str, AgentBatch]:
-        self._supervisor.land()
-        infos, failures = self._supervisor.take()
-        lost: set[int] = set()
-        if failures or self._fresh:
-            self.episodes[self._rows_of(set(infos))] = self._arrays.episodes[self._rows_of(set(infos))]
-            if failures:
-                self._revive(failures, "step")
-            lost, self._fresh = self._fresh, set()
-            self._count_aborted(lost)
-        else:
-            self.episodes[:] = self._arrays.episodes
-        return self._arrays.batches({part: info for part, info in infos.items() if info is not None}, lost)
+    def _receive(self) -> dict[str, AgentBatch]:
+        """Wait for workers; the agents of all others rest. Workers that failed are started again."""
+        due = self._landing()
+        infos, failures = self._supervisor.steps.take(due)
+        for part in self._acting - due:
+            self._shown.rest(part)
+        if failures:
+            self._revive(failures, "step")
+        lost = self._fresh & due
+        self._fresh -= lost
+        for part in lost:
+            rows = self._layout.rows[part]
+            self.aborted += sum(len(np.arange(spec.slots)[rows[name]]) for name, spec in self.behaviors.items())
+        self._show(due)
+        for part in infos:
+            self.episodes[self._envs(part)] = self._arrays.episodes[self._envs(part)]
+        self._acting = due - self._gone
+        return self._shown.batches({part: info for part, info in infos.items() if info is not None}, lost)
+
+    def _show(self, parts: Iterable[int]) -> None:
+        """Copy what these workers wrote, unless the run sees it where they wrote it."""
+        if self._shown is not self._arrays:
+            for part in parts:
+                self._shown.copy_part(self._arrays, part)
 
     def _settle(self) -> dict[int, Any]:
         """Wait for steps that were sent, and forget them. Return the failures."""
         self._supervisor.land()
-        return self._supervisor.take()[1]
+        return self._supervisor.steps.take(range(self._supervisor.size))[1]
 
     def _living(self) -> list[int]:
         return [part for part in range(self._supervisor.size) if part not in self._gone]
 
     def _reset(self, parts: Sequence[int]) -> tuple[dict[int, Any], dict[int, Any]]:
         """Start the episodes in ``arrays.begin`` in the environments of these workers."""
-        results, failures = self._supervisor.call(parts, "reset", lambda part: (self._own_seeds(part), self._names))
+
+        def arguments(part: int) -> tuple[Any, ...]:
+            first_env = self._seeds.first_env + self._layout.bounds[part]
+            return EpisodeSeeds(self._seeds.run_seed, first_env), self._names
+
+        self._put_parameters(parts)
+        results, failures = self._supervisor.call(parts, "reset", arguments)
         self._stale.difference_update(results)
         return results, failures
-
-    def _own_seeds(self, part: int) -> EpisodeSeeds:
-        return EpisodeSeeds(self._seeds.run_seed, self._seeds.first_env + self._layout.bounds[part])
 
     def _started(self, parts: Sequence[int]) -> dict[int, Any]:
         """Start workers again, with the episodes in ``arrays.begin``; return the failures."""
@@ -156,40 +189,33 @@ class WorkerEnvironment:
         failures |= self._reset([part for part in made if part not in failures])[1]
         return failures
 
+    def _start_again(self, failures: Mapping[int, Any], doing: str) -> set[int]:
+        """Start workers that failed, with other episodes than those in ``arrays.begin``: one may be why they fail.
+
+        Returns them, with those that the run does without from here on.
+        """
+        fresh: set[int] = set()
+        while failures:
+            again, dropped = self._supervisor.recover(failures, doing)
+            for part in dropped:
+                self._gone.add(part)
+                self._arrays.silence(part)
+            for part in again:
+                self._arrays.begin[self._envs(part)] += 1
+            fresh |= {*again, *dropped}
+            failures, doing = self._started(again), "starting again"
+        return fresh
+
     def _revive(self, failures: Mapping[int, Any], doing: str) -> None:
         """Start workers that failed again, with the next episode of each environment."""
         for part in failures:
             self._arrays.begin[self._envs(part)] = self.episodes[self._envs(part)]
-        while failures:
-            again, dropped = self._supervisor.recover(failures, doing)
-            self._drop(dropped)
-            self._next_episodes(again)
-            self._fresh |= {*again, *dropped}
-            failures, doing = self._started(again), "starting again"
+        self._fresh |= self._start_again(failures, doing)
         for part in self._fresh - self._gone:
             self.episodes[self._envs(part)] = self._arrays.begin[self._envs(part)]
 
-    def _next_episodes(self, parts: Sequence[int]) -> None:
-        """Have workers that are started again begin other episodes: an episode may be what a worker fails at."""
-        for part in parts:
-            self._arrays.begin[self._envs(part)] += 1
-
-    def _drop(self, parts: Sequence[int]) -> None:
-        for part in parts:
-            self._gone.add(part)
-            self._arrays.silence(part)
-
-    def _count_aborted(self, parts: set[int]) -> None:
-        for rows in (self._layout.rows[part] for part in parts):
-            self.aborted += sum(len(np.arange(spec.slots)[rows[name]]) for name, spec in self.behaviors.items())
-
     def _envs(self, part: int) -> slice:
         return slice(self._layout.bounds[part], self._layout.bounds[part + 1])
-
-    def _rows_of(self, parts: set[int]) -> NDArray[np.intp]:
-        """The environments of these workers."""
-        every = np.arange(self.num_envs)
-        return np.concatenate([every[self._envs(part)] for part in sorted(parts)] or [every[:0]])
 
     # ------------------------------------------------------------ parameters, statistics, end
 
@@ -203,9 +229,12 @@ class WorkerEnvironment:
             column = self._parameters[:, names.index(name)]
             changed |= column != values
             column[:] = values
-        for part in range(self._supervisor.size):
-            if changed[self._envs(part)].any():
-                self._stale.add(part)
+        self._stale |= {part for part in range(self._supervisor.size) if changed[self._envs(part)].any()}
+
+    def _put_parameters(self, parts: Iterable[int]) -> None:
+        """Give the parameters of the next episodes to workers that do not step."""
+        for part in parts:
+            self._arrays.parameters[self._envs(part)] = self._parameters[self._envs(part)]
 
     @property
     def busy_seconds(self) -> float:
@@ -225,109 +254,10 @@ class WorkerEnvironment:
         self._supervisor.close()
 
 
-class SavingWorkerEnvironment(WorkerEnvironment):
-    """Environments that save themselves, in workers; implements :class:`rlcore.SavesState`."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state that one process would have, if it has rows; else that of each worker's environments.
-
-        A worker that fails is started again. Its part is None, and so is that of a worker whose episodes the next step
-        aborts.
-        """
-        parts = [part for part in self._supervisor.workers if part not in self._fresh]
-        states, failures = self._supervisor.call(parts, "state_dict")
-        if failures:
-            self._revive(failures, "state_dict")
-        if len(states) == self._supervisor.size and all(part.saves_rows for part in self._parts):
-            return join_states([states[part] for part in range(self._supervisor.size)])
-        return {
-            "episodes": self.episodes.copy(),
-            "workers": {str(part): states.get(part) for part in self._living()},
-            "bounds": list(self._layout.bounds),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
-        """Continue from ``state``. Raises SavedValueError for another number of workers or environments."""
-        if "in_flight" in state:
-            raise SavedValueError(
-                "the environments were saved while some workers were a step ahead; resume with the same "
-                "environment.workers, with its overlap or wait_for"
-            )
-        if "bounds" not in state and all(part.saves_rows for part in self._parts):
-            return self._load_rows(state)
-        if "bounds" not in state:
-            raise SavedValueError("the environments were saved in one process; resume with environment.workers: null")
-        bounds = saved_entry(state, "bounds")
-        if list(bounds) != list(self._layout.bounds):
-            before = len(bounds) - 1
-            raise SavedValueError(
-                f"the environments were saved by {before} workers with the blocks {list(bounds)}, and are "
-                f"{list(self._layout.bounds)} now; resume with environment.workers: {before}"
-            )
-        self.episodes[:] = saved_entry(state, "episodes")
-        saved = saved_entry(state, "workers")
-        self._arrays.begin[:] = self.episodes
-        fresh = [part for part in self._living() if saved.get(str(part)) is None]
-        loaded = [part for part in self._living() if part not in fresh]
-        failures = self._supervisor.call(loaded, "load_state_dict", lambda part: (saved[str(part)],))[1]
-        failures |= self._reset(fresh)[1]
-        self._supervisor.refuse(failures, "load_state_dict")
-        self._fresh = set(fresh)
-        return self._arrays.batches({})
-
-    def _load_rows(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
-        """Continue from the state of one process."""
-        counts = np.diff(self._layout.bounds).tolist()
-        states = split_state(state, counts)
-        _, failures = self._supervisor.call(self._living(), "load_state_dict", lambda part: (states[part],))
-        self._supervisor.refuse(failures, "load_state_dict")
-        self.episodes[:] = self._arrays.episodes
-        self._fresh = set()
-        return self._arrays.batches({})
-
-
 def _same(found: PartMade, before: PartMade) -> bool:
     """Whether a worker that was started again made the environments that it had."""
     return found.behaviors.keys() == before.behaviors.keys() and all(
-        spec.observations == found.behaviors[name].observations
+        spec_mismatch(spec, found.behaviors[name]) is None
         and np.array_equal(spec.env_index, found.behaviors[name].env_index)
-        and (spec.continuous, spec.discrete) == (found.behaviors[name].continuous, found.behaviors[name].discrete)
         for name, spec in before.behaviors.items()
     )
-
-
-# ---------------------------------------------------------------- states of rows: see :class:`rlcore.SavesRows`
-
-
-def join_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The state of all environments, from those of consecutive blocks."""
-    joined: dict[str, Any] = {}
-    first = states[0]
-    for name, value in first.items():
-        values = [state[name] for state in states]
-        if isinstance(value, Mapping):
-            joined[name] = join_states(values)
-        elif isinstance(value, np.ndarray):
-            joined[name] = np.concatenate(values)
-        elif isinstance(value, list):
-            joined[name] = [row for rows in values for row in rows]
-        else:
-            joined[name] = value
-    return joined
-
-
-def split_state(state: Mapping[str, Any], counts: Sequence[int]) -> list[dict[str, Any]]:
-    """The states of blocks with ``counts`` environments each. Raises SavedValueError for another number in all."""
-    bounds = [0, *accumulate(counts)]
-    parts: list[dict[str, Any]] = [{} for _ in counts]
-    for name, value in state.items():
-        if isinstance(value, Mapping):
-            for part, inner in zip(parts, split_state(value, counts), strict=True):
-                part[name] = inner
-            continue
-        rows = isinstance(value, np.ndarray | list)
-        if rows and len(value) != bounds[-1]:
-            raise SavedValueError(f"the entry {name!r} has {len(value)} rows, not one for each of {bounds[-1]}")
-        for part, (start, end) in zip(parts, pairwise(bounds), strict=True):
-            part[name] = value[start:end] if rows else value + start if name == FIRST else value
-    return parts

@@ -6,6 +6,7 @@ environments.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import BehaviorSpec, EnvironmentFailed
+from rlcore import BehaviorSpec, EnvironmentFailed, spec_mismatch
 
 __all__ = ["Layout"]
 
@@ -53,10 +54,10 @@ class Layout:
         """Join the behaviors of all workers. Raises EnvironmentFailed if they differ in more than their slots."""
         rows: list[dict[str, Rows]] = [{} for _ in parts]
         behaviors = {}
+        for number, part in enumerate(parts):
+            if part.keys() != parts[0].keys():
+                raise EnvironmentFailed(f"worker {number} has behaviors {list(part)}, worker 0 {list(parts[0])}")
         for name in parts[0]:
-            for number, part in enumerate(parts[1:], 1):
-                if part.keys() != parts[0].keys():
-                    raise EnvironmentFailed(f"worker {number} has behaviors {list(part)}, worker 0 {list(parts[0])}")
             behaviors[name], of_parts = _joined([part[name] for part in parts], bounds)
             for own, slots in zip(rows, of_parts, strict=True):
                 own[name] = slots
@@ -99,17 +100,11 @@ def _joined(specs: Sequence[BehaviorSpec], bounds: Sequence[int]) -> tuple[Behav
     """The behavior of all environments, and the slots of each worker in it."""
     first = specs[0]
     for number, spec in enumerate(specs[1:], 1):
-        same = (
-            spec.observations == first.observations
-            and (spec.continuous, spec.discrete) == (first.continuous, first.discrete)
-            and np.array_equal(spec.low, first.low)
-            and np.array_equal(spec.high, first.high)
-            and (spec.team is None, spec.group is None) == (first.team is None, first.group is None)
-        )
-        if not same:
-            raise EnvironmentFailed(
-                f"behavior {first.name!r} of worker {number} sees or does something else than that of worker 0"
-            )
+        problem = spec_mismatch(first, spec)
+        if (spec.team is None, spec.group is None) != (first.team is None, first.group is None):
+            problem = "teams or groups differ"
+        if problem is not None:
+            raise EnvironmentFailed(f"behavior {first.name!r} of worker {number} is not that of worker 0: {problem}")
     env_index = [spec.env_index + start for spec, start in zip(specs, bounds, strict=False)]
     ends = np.cumsum([0, *(spec.slots for spec in specs)]).tolist()
     rows: list[Rows] = [slice(start, end) for start, end in pairwise(ends)]
@@ -128,12 +123,13 @@ def _joined(specs: Sequence[BehaviorSpec], bounds: Sequence[int]) -> tuple[Behav
     return (joined if order is None else joined.take(order)), rows
 
 
-def _occurrence(env_index: NDArray[np.int64]) -> NDArray[np.int64]:
+def _occurrence(env_index: NDArray[np.int64]) -> list[int]:
     """For each slot, how many earlier slots are of the same environment."""
-    counted: NDArray[np.int64] = np.empty(len(env_index), np.int64)
-    for env in np.unique(env_index):
-        mine = env_index == env
-        counted[mine] = np.arange(mine.sum())
+    seen: Counter[int] = Counter()
+    counted = []
+    for env in env_index.tolist():
+        counted.append(seen[env])
+        seen[env] += 1
     return counted
 
 

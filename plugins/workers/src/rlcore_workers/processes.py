@@ -19,8 +19,9 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from math import inf
 from multiprocessing import spawn
 from time import monotonic, sleep
 from typing import Any
@@ -60,7 +61,7 @@ class ProcessWorker:
         mine, theirs = socket.socketpair()
         for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):  # of a message that is half sent
             mine.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", MESSAGE_SECONDS, 0))
-        self._channel: Channel | None = Channel(mine)
+        self._channel = Channel(mine)
         self.descriptor = mine.fileno()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)  # until the worker ignores them
         try:
@@ -94,48 +95,33 @@ class ProcessWorker:
 
     def begin(self, method: str, *arguments: Any) -> None:
         """Send a call, as :meth:`rlcore_workers.contract.Worker.begin` says."""
-        channel = self._channel
-        try:
-            if channel is None:
-                raise EOFError
+        with self._reached():
             if method == "step" and not arguments:
-                channel.send_step()
+                self._channel.send_step()
                 return
             if method == "create":
-                self._prepare(channel)
-            channel.send(CALL, (method, arguments))
-        except (OSError, EOFError):
-            raise self._gone() from None
+                self._prepare()
+            self._channel.send(CALL, (method, arguments))
 
-    def _prepare(self, channel: Channel) -> None:
+    def _prepare(self) -> None:
         """Send what the program needs to import the same modules: the path, the directory and the main module."""
         preparation = spawn.get_preparation_data(f"rlcore-worker-{self.task.part}")
         del preparation["authkey"]
         if not os.path.exists(preparation.get("init_main_from_path", "")):  # a program that was read from a pipe
             preparation.pop("init_main_from_path", None)
         level = logging.getLogger("rlcore").getEffectiveLevel()
-        channel.send(CALL, (preparation, level, pickle.dumps(self.task)))
+        self._channel.send(CALL, (preparation, level, pickle.dumps(self.task)))
 
     def attach(self, layout: Layout, descriptor: int) -> None:
         """Send the shared memory."""
-        channel = self._channel
-        try:
-            if channel is None:
-                raise EOFError
-            channel.send(ATTACH, (layout, self.task.part))
-            socket.send_fds(channel.socket, [b"m"], [descriptor])
-        except (OSError, EOFError):
-            raise self._gone() from None
+        with self._reached():
+            self._channel.send(ATTACH, (layout, self.task.part))
+            socket.send_fds(self._channel.socket, [b"m"], [descriptor])
 
     def result(self) -> Any:
         """Return the answer, as :meth:`rlcore_workers.contract.Worker.result` says."""
-        channel = self._channel
-        try:
-            if channel is None:
-                raise EOFError
-            kind, value = channel.receive()
-        except (OSError, EOFError):
-            raise self._gone() from None
+        with self._reached():
+            kind, value = self._channel.receive()
         if kind == FAILED:
             message, details, raised = value
             raise WorkerFailed(message, details + self._tail(), raised)
@@ -145,6 +131,13 @@ class ProcessWorker:
     def ended(self) -> bool:
         """Whether the process has ended."""
         return self.process.poll() is not None
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, EOFError):  # also of a channel that this process closed
+            raise self._gone() from None
 
     def _gone(self) -> WorkerFailed:
         """The error of a process that ended, or that closed its channel."""
@@ -194,9 +187,7 @@ class ProcessWorker:
 
     def close_channel(self) -> None:
         """Close the channel; calls fail from now on."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
+        self._channel.close()
 
 
 class ProcessExecutor:
@@ -208,17 +199,13 @@ class ProcessExecutor:
     def __init__(self) -> None:
         if not hasattr(socket, "send_fds"):
             raise EnvironmentFailed("environment.workers: processes need Linux or macOS; leave the key out")
-        self._workers: dict[int, ProcessWorker] = {}  # by descriptor
-        # Workers that answered, or died, while the run waited for others; they are not polled until it waits for them.
-        self._early: set[ProcessWorker] = set()
-        self._poll = select.poll()
+        self._workers: set[ProcessWorker] = set()
         self._memory = -1  # descriptor of the shared memory
 
     def start(self, task: Task) -> ProcessWorker:
         """Start a process, as :meth:`rlcore_workers.contract.Executor.start` says."""
         worker = ProcessWorker(task)
-        self._workers[worker.descriptor] = worker
-        self._poll.register(worker.descriptor, select.POLLIN)
+        self._workers.add(worker)
         return worker
 
     def arrays(self, layout: Layout) -> RunArrays:
@@ -238,51 +225,31 @@ class ProcessExecutor:
 
     def wait(self, workers: Collection[Worker], seconds: float | None) -> list[Worker]:
         """Wait for answers and for ends of processes."""
-        if self._early:
-            early = [worker for worker in workers if isinstance(worker, ProcessWorker) and worker in self._early]
-            for each in early:
-                self._early.remove(each)
-                self._poll.register(each.descriptor, select.POLLIN)
-            if early:
-                return list(early)
-        deadline = None if seconds is None else monotonic() + seconds
+        by_descriptor = {worker.descriptor: worker for worker in workers if isinstance(worker, ProcessWorker)}
+        poll = select.poll()
+        for descriptor in by_descriptor:
+            poll.register(descriptor, select.POLLIN)
+        deadline = inf if seconds is None else monotonic() + seconds
         while True:
-            left = LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, max(0.0, deadline - monotonic()))
-            ready: list[Worker] = []
-            for descriptor, _ in self._poll.poll(left * 1000.0):
-                worker = self._workers[descriptor]
-                if worker in workers:
-                    ready.append(worker)
-                else:
-                    self._early.add(worker)
-                    self._poll.unregister(descriptor)
+            left = min(LOOK_SECONDS, max(0.0, deadline - monotonic()))
+            ready: list[Worker] = [by_descriptor[descriptor] for descriptor, _ in poll.poll(left * 1000.0)]
             if ready:
                 return ready
-            gone = [worker for worker in workers if isinstance(worker, ProcessWorker) and worker.ended]
+            gone = [worker for worker in by_descriptor.values() if worker.ended]
             for each in gone:  # a process that an environment started holds the channel open
-                self._forget(each)
                 each.close_channel()
-            if gone or (deadline is not None and monotonic() >= deadline):
+            if gone or monotonic() >= deadline:
                 return list(gone)
-
-    def _forget(self, worker: ProcessWorker) -> None:
-        """Stop waiting for a worker; another one may get the number of its descriptor."""
-        if self._workers.get(worker.descriptor) is worker:
-            del self._workers[worker.descriptor]
-            if worker in self._early:
-                self._early.remove(worker)
-            else:
-                self._poll.unregister(worker.descriptor)
 
     def kill(self, worker: Worker) -> None:
         """Kill the process of a worker."""
         assert isinstance(worker, ProcessWorker)
-        self._forget(worker)
+        self._workers.discard(worker)
         worker.kill()
 
     def close(self) -> None:
         """Kill all workers and free the memory."""
-        for worker in list(self._workers.values()):
+        for worker in list(self._workers):
             self.kill(worker)
         if self._memory >= 0:
             os.close(self._memory)

@@ -56,14 +56,34 @@ class Restarts:
         self.times.append(monotonic())
 
 
+@attrs.define
+class Calls:
+    """Calls of one method of some workers.
+
+    Attributes:
+        method: Name of the method.
+        flying: Workers that have not answered: their number, and when they are overdue.
+        landed: What workers answered, or how they failed, by number.
+    """
+
+    method: str
+    flying: dict[Worker, tuple[int, float]] = attrs.field(factory=dict)
+    landed: dict[int, Any] = attrs.field(factory=dict)
+
+    def take(self, parts: Iterable[int]) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
+        """Remove what landed of these workers. Return results and failures, by number."""
+        landed = {part: self.landed.pop(part) for part in list(parts) if part in self.landed}
+        failures = {part: answer for part, answer in landed.items() if isinstance(answer, WorkerFailed)}
+        return {part: answer for part, answer in landed.items() if part not in failures}, failures
+
+
 class Supervisor:
     """The workers of a run, by number.
 
     Attributes:
         workers: The workers that are there, by number.
         restarts: Number of workers that were started again.
-        flying: Workers that were sent a step and have not answered: their number, and when they are overdue.
-        landed: What workers answered to a step, or how they failed, by number; until :meth:`take` is called.
+        steps: Steps that were sent; :meth:`land` waits for them.
         waited: Seconds that the run waited for its workers.
     """
 
@@ -74,15 +94,14 @@ class Supervisor:
         self.workers: dict[int, Worker] = {}
         self.restarts = 0
         self.waited = 0.0
-        self.flying: dict[Worker, tuple[int, float]] = {}
-        self.landed: dict[int, Any] = {}
+        self.steps = Calls("step")
         self._executor = executor
         self._tasks = tasks
         self._settings = settings
         self._limits = limits
         self._named = named
         self._history = [Restarts() for _ in tasks]
-        self._deadlines: dict[str, float | None] = {
+        self._seconds: dict[str, float | None] = {
             "create": limits.timeout_wait or None,
             "step": settings.step_timeout,
             "close": CLOSE_SECONDS,
@@ -92,80 +111,6 @@ class Supervisor:
     def size(self) -> int:
         """Number of workers, those that were dropped included."""
         return len(self._tasks)
-
-    def call(
-        self, parts: Iterable[int], method: str, arguments: Callable[[int], tuple[Any, ...]] | None = None
-    ) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
-        """Call a method of the parts of these workers, side by side. Return results and failures, by number."""
-
-        def begin(worker: Worker, part: int) -> None:
-            worker.begin(method, *(() if arguments is None else arguments(part)))
-
-        return self._together(parts, method, begin)
-
-    def send(self, parts: Iterable[int], arguments: Callable[[int], tuple[Any, ...]] | None = None) -> None:
-        """Have these workers step; :meth:`land` waits for them."""
-        seconds = self._deadlines["step"]
-        overdue = inf if seconds is None else monotonic() + seconds
-        for part in parts:
-            worker = self.workers[part]
-            try:
-                worker.begin("step", *(() if arguments is None else arguments(part)))
-            except WorkerFailed as failure:
-                self.landed[part] = failure
-            else:
-                self.flying[worker] = (part, overdue)
-
-    def land(self, enough: Callable[[], bool] | None = None) -> None:
-        """Wait until ``enough`` is true of what landed, or all workers that step have answered, died or are overdue."""
-        flying, started = self.flying, monotonic()
-        try:
-            while flying and (enough is None or not enough()):
-                first = min(overdue for _, overdue in flying.values())
-                if not self._receive(flying, None if first == inf else max(0.0, first - monotonic())):
-                    self._give_up()
-            if flying:
-                self._give_up()
-        except BaseException:  # Ctrl-C in a program: an answer may be half read
-            for part, _ in list(flying.values()):
-                self.kill(part)
-            raise
-        self.waited += monotonic() - started
-
-    def take(self, parts: Iterable[int] | None = None) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
-        """Remove what landed, of these workers or of all. Return results and failures, by number."""
-        landed = self.landed
-        if parts is None:
-            self.landed = {}
-        else:
-            landed = {part: landed.pop(part) for part in parts if part in landed}
-        failures = {part: answer for part, answer in landed.items() if isinstance(answer, WorkerFailed)}
-        return {part: answer for part, answer in landed.items() if part not in failures}, failures
-
-    def _receive(self, workers: Collection[Worker], seconds: float | None) -> bool:
-        """Receive answers of workers that step, as soon as there are some; return whether there were."""
-        ready = self._executor.wait(workers, seconds)
-        for worker in ready:
-            part = self.flying[worker][0]
-            try:
-                self.landed[part] = worker.result()
-            except WorkerFailed as failure:
-                self.landed[part] = failure
-            del self.flying[worker]
-        return bool(ready)
-
-    def _give_up(self) -> None:
-        """Stop waiting for workers that are overdue, unless their answers are there."""
-        now = monotonic()
-        while late := [worker for worker, (_, overdue) in self.flying.items() if overdue <= now]:
-            if not self._receive(late, 0.0):
-                for worker in late:
-                    part = self.flying.pop(worker)[0]
-                    self.landed[part] = worker.overdue("step", self._deadlines["step"] or 0.0)
-
-    def attach(self, parts: Iterable[int], arrays: Any) -> dict[int, WorkerFailed]:
-        """Give workers the arrays of the run. Return the failures, by number."""
-        return self._together(parts, "attach", lambda worker, part: self._executor.attach(worker, arrays))[1]
 
     def start(self, parts: Iterable[int]) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
         """Start workers and have them make their environments."""
@@ -178,42 +123,81 @@ class Supervisor:
         made, failures = self.call([part for part in parts if part not in refused], "create")
         return made, {**refused, **failures}
 
-    def _together(
-        self, parts: Iterable[int], method: str, begin: Callable[[Worker, int], None]
+    def attach(self, parts: Iterable[int], arrays: Any) -> dict[int, WorkerFailed]:
+        """Give workers the arrays of the run. Return the failures, by number."""
+        calls = Calls("attach")
+        self._begin(calls, parts, lambda worker, part: self._executor.attach(worker, arrays))
+        return self._landed(calls)[1]
+
+    def call(
+        self, parts: Iterable[int], method: str, arguments: Callable[[int], tuple[Any, ...]] | None = None
     ) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
-        """``begin`` a call of each worker, and wait until every one has answered, died or missed the deadline."""
-        results: dict[int, Any] = {}
-        failures: dict[int, WorkerFailed] = {}
-        waiting: dict[Worker, int] = {}
+        """Call a method of the parts of these workers, side by side. Return results and failures, by number."""
+        calls = Calls(method)
+        self._begin(calls, parts, lambda worker, part: worker.begin(method, *(arguments(part) if arguments else ())))
+        return self._landed(calls)
+
+    def send(self, parts: Iterable[int], arguments: Callable[[int], tuple[Any, ...]] | None = None) -> None:
+        """Have these workers step; :meth:`land` waits for them."""
+        self._begin(
+            self.steps, parts, lambda worker, part: worker.begin("step", *(arguments(part) if arguments else ()))
+        )
+
+    def land(self, enough: Callable[[], bool] | None = None) -> None:
+        """Wait until ``enough`` is true of what landed, or all workers that step have answered, died or are overdue."""
+        self._wait(self.steps, enough)
+
+    def _begin(self, calls: Calls, parts: Iterable[int], begin: Callable[[Worker, int], None]) -> None:
+        seconds = self._seconds.get(calls.method, self._settings.reset_timeout)
+        overdue = inf if seconds is None else monotonic() + seconds
         for part in parts:
             worker = self.workers[part]
             try:
                 begin(worker, part)
-                waiting[worker] = part
             except WorkerFailed as failure:
-                failures[part] = failure
-        seconds = self._deadlines.get(method, self._settings.reset_timeout)
-        started = monotonic()
+                calls.landed[part] = failure
+            else:
+                calls.flying[worker] = (part, overdue)
+
+    def _landed(self, calls: Calls) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
+        self._wait(calls)
+        return calls.take(calls.landed)
+
+    def _wait(self, calls: Calls, enough: Callable[[], bool] | None = None) -> None:
+        flying, started = calls.flying, monotonic()
         try:
-            while waiting:
-                left = None if seconds is None else max(0.0, started + seconds - monotonic())
-                ready = self._executor.wait(waiting.keys(), left)
-                for worker in ready:
-                    part = waiting.pop(worker)
-                    try:
-                        results[part] = worker.result()
-                    except WorkerFailed as failure:
-                        failures[part] = failure
-                if not ready and seconds is not None and monotonic() - started >= seconds:
-                    for worker, part in waiting.items():
-                        failures[part] = worker.overdue(method, seconds)
-                    break
-        except BaseException:  # Ctrl-C in a program: their answers would be taken for those of another call
-            for part in waiting.values():
+            while flying and (enough is None or not enough()):
+                first = min(overdue for _, overdue in flying.values())
+                if not self._receive(calls, flying, None if first == inf else max(0.0, first - monotonic())):
+                    self._give_up(calls)
+            if flying:
+                self._give_up(calls)
+        except BaseException:  # Ctrl-C in a program: an answer may be half read, or taken for that of another call
+            for part, _ in list(flying.values()):
                 self.kill(part)
             raise
         self.waited += monotonic() - started
-        return results, failures
+
+    def _receive(self, calls: Calls, workers: Collection[Worker], seconds: float | None) -> bool:
+        """Receive answers of these workers as soon as there are some; return whether there were."""
+        ready = self._executor.wait(workers, seconds)
+        for worker in ready:
+            part = calls.flying[worker][0]
+            try:
+                calls.landed[part] = worker.result()
+            except WorkerFailed as failure:
+                calls.landed[part] = failure
+            del calls.flying[worker]
+        return bool(ready)
+
+    def _give_up(self, calls: Calls) -> None:
+        """Stop waiting for workers that are overdue, unless their answers are there."""
+        now, seconds = monotonic(), self._seconds.get(calls.method, self._settings.reset_timeout)
+        while late := [worker for worker, (_, overdue) in calls.flying.items() if overdue <= now]:
+            if not self._receive(calls, late, 0.0):
+                for worker in late:
+                    part = calls.flying.pop(worker)[0]
+                    calls.landed[part] = worker.overdue(calls.method, seconds or 0.0)
 
     def recover(self, failures: Mapping[int, WorkerFailed], doing: str) -> tuple[list[int], list[int]]:
         """Kill workers that failed. Return those to start again, and those to do without.
@@ -266,18 +250,18 @@ class Supervisor:
     def kill(self, part: int) -> None:
         """Kill a worker, if it is there."""
         worker = self.workers.pop(part, None)
-        self.landed.pop(part, None)
+        self.steps.landed.pop(part, None)
         if worker is not None:
-            self.flying.pop(worker, None)
+            self.steps.flying.pop(worker, None)
             self._executor.kill(worker)
 
     def close(self) -> None:
         """Close the environments, as far as workers still answer, and kill all workers."""
         try:
-            soon = monotonic() + CLOSE_SECONDS
-            self.flying = {worker: (part, min(soon, overdue)) for worker, (part, overdue) in self.flying.items()}
+            soon, flying = monotonic() + CLOSE_SECONDS, self.steps.flying
+            flying |= {worker: (part, min(soon, overdue)) for worker, (part, overdue) in flying.items()}
             self.land()
-            for part in self.take()[1]:
+            for part in self.steps.take(range(self.size))[1]:
                 self.kill(part)
             _, failures = self.call(list(self.workers), "close")
         finally:

@@ -45,15 +45,10 @@ def save_plot(standings: Standings, path: Path, title: str) -> None:
 def _draw_curve(axes: Any, standings: Standings) -> None:
     for learner in dict.fromkeys(point.learner for point in standings.curve):
         points = [point for point in standings.curve if point.learner == learner]
-        for label, ratings in (
-            ("Bradley-Terry", [point.bradley_terry for point in points]),
-            ("Elo", [point.elo for point in points]),
-        ):
-            steps = [point.step for point, rating in zip(points, ratings, strict=True) if rating is not None]
-            known = [rating for rating in ratings if rating is not None]
+        for label, attribute, style in (("Bradley-Terry", "bradley_terry", "o-"), ("Elo", "elo", ".:")):
+            known = [(point.step, rating) for point in points if (rating := getattr(point, attribute)) is not None]
             if known:
-                style = "o-" if label == "Bradley-Terry" else ".:"
-                axes.plot(steps, known, style, markersize=3, label=_plain(f"{learner}, {label}"))
+                axes.plot(*zip(*known, strict=True), style, markersize=3, label=_plain(f"{learner}, {label}"))
     axes.set(xlabel="step of the snapshot", ylabel="rating", title="Rating of the learner")
     axes.grid(alpha=0.3)
     if axes.lines:

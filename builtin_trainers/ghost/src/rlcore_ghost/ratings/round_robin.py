@@ -28,23 +28,22 @@ from rlcore import (
     RunStateError,
     SavedRun,
     SavedValueError,
-    Trainer,
     TrainerSpec,
     derive_generator,
     derive_seed,
     saved_mapping,
 )
 from rlcore_ghost.records import NAME
-from rlcore_ghost.selfplay.creation import behaviors_with_self_play, controller_of, fixed_opponents
+from rlcore_ghost.selfplay.creation import behaviors_with_self_play, controller_of, fixed_opponents, ghost_around
 from rlcore_ghost.selfplay.match_log import MatchLog
 from rlcore_ghost.selfplay.pool import Member
 from rlcore_ghost.selfplay.samplers import LatestSampler
-from rlcore_ghost.selfplay.seats import Seats
 from rlcore_ghost.selfplay.trainer import ENTRY, GhostTrainer
 from rlcore_ghost.settings import NoParameters
 
 __all__ = ["RoundRobin", "add_round_robin", "lineups"]
 
+LATEST = LatestSampler(NoParameters())
 FILLER = -1  # the player of games that fill up environments until the last game is over
 
 
@@ -146,18 +145,18 @@ def add_round_robin(
     the current policies. Equal seeds play equal games. Raises ConfigError or RunStateError if no games can be played.
     """
     with saved.environment(saved.context.num_envs, seed) as environment:
-        context = attrs.evolve(saved.context, behaviors=dict(environment.behaviors))
+        context = attrs.evolve(saved.context, seed=seed, behaviors=dict(environment.behaviors))
         blocks = behaviors_with_self_play(context)
         controller = controller_of(context, blocks)
         controller.log = log
         contestants, players = {}, {}
         for name, (spec, block) in blocks.items():
-            seats, sampler = Seats(spec, False), LatestSampler(NoParameters())
-            inner = _trainer(saved, context, seats.behavior(spec))
-            contestants[name] = Contestants(
-                inner, block, spec, seats, sampler, fixed_opponents(spec, blocks, context), controller, seed,
-                _settings(context, spec).network_settings.deterministic,
-            )  # fmt: skip
+            settings = _settings(context, spec)
+            opponents = fixed_opponents(spec, blocks, context)
+            record = saved.plugins.record(TrainerSpec, settings.trainer_type)
+            contestants[name] = ghost_around(
+                Contestants, record, settings, context, controller, spec, block, LATEST, opponents
+            )
             try:
                 players[name] = contestants[name].take_up(saved_mapping(trainers, name), saved.models[name])
             except RunStateError as error:
@@ -167,18 +166,13 @@ def add_round_robin(
         others = {}  # the agents without self-play, which act with their current policies
         for name, spec in context.behaviors.items():
             if name not in blocks:
-                trainer = _trainer(saved, context, spec)
+                settings = _settings(context, spec)
+                record = saved.plugins.record(TrainerSpec, settings.trainer_type)
+                trainer = saved.plugins.create(record, settings=settings, behavior=spec, run=context, without=NAME)
                 trainer.load_model(saved.models[name])
                 others[name] = Player(trainer.policy, spec.slots, derive_seed(seed, name))
         rated = _play(saved, environment, contestants, others, drawn, derive_seed(seed, "round_robin"))
     return RoundRobin(sum(map(len, players.values())), len(drawn), len(drawn) - rated)
-
-
-def _trainer(saved: SavedRun, context: RunContext, spec: BehaviorSpec) -> Trainer:
-    settings = _settings(context, spec)
-    record = saved.plugins.record(TrainerSpec, settings.trainer_type)
-    trainer: Trainer = saved.plugins.create(record, settings=settings, behavior=spec, run=context, without=NAME)
-    return trainer
 
 
 def _settings(context: RunContext, spec: BehaviorSpec) -> BehaviorSettings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import attrs
 import numpy as np
@@ -14,7 +14,7 @@ from rlcore_ghost.matches import teams_in
 from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.records import NAME
 from rlcore_ghost.selfplay.controller import CONTROLLER, Controller
-from rlcore_ghost.selfplay.ghosts import Role
+from rlcore_ghost.selfplay.ghosts import MAIN, Ghosts, Role
 from rlcore_ghost.selfplay.league import League, MainExploiterSampler, shares
 from rlcore_ghost.selfplay.pool import Member
 from rlcore_ghost.selfplay.samplers import OpponentSampler, PrioritizedSampler
@@ -22,6 +22,7 @@ from rlcore_ghost.selfplay.seats import Seats
 from rlcore_ghost.selfplay.trainer import ENTRY, GhostTrainer
 from rlcore_ghost.settings import SHARED, PrioritizedParameters, SelfPlaySettings
 
+Ghost = TypeVar("Ghost", bound=GhostTrainer)
 NEWEST = 20  # opponents in the training status
 
 Blocks = Mapping[str, tuple[BehaviorSpec, SelfPlaySettings]]
@@ -37,24 +38,12 @@ def create_ghost_trainer(
     if CONTROLLER not in run.stash:
         run.stash[CONTROLLER] = controller_of(run, blocks)
     controller = run.stash[CONTROLLER]
-
-    def ghost(
-        learner: BehaviorSpec,
-        own: SelfPlaySettings,
-        sampler: OpponentSampler,
-        opponents: Mapping[str, Policy],
-        role: Role,
-    ) -> GhostTrainer:
-        seats = Seats(learner, own.learn_from == "all")
-        inner = run.plugins.create(spec, settings=settings, behavior=seats.behavior(learner), run=run, without=NAME)
-        deterministic = settings.network_settings.deterministic
-        return GhostTrainer(inner, own, learner, seats, sampler, opponents, controller, run.seed, deterministic, role)
-
     parameters, _ = block.read_sampler(run.plugins)
     sampler: OpponentSampler = block.sampler_spec(run.plugins).resolve("target")(settings=parameters)
     fixed = fixed_opponents(behavior, blocks, run)
+    ghost = partial(ghost_around, GhostTrainer, spec, settings, run, controller)
     if block.league is None:
-        return ghost(behavior, block, sampler, fixed, Role())
+        return ghost(behavior, block, sampler, fixed)
 
     parts = _shares(behavior, block, run)
     of_main, *of_exploiters = (behavior.take(part) for part in parts)
@@ -79,6 +68,26 @@ def create_ghost_trainer(
         learner = attrs.evolve(part, name=f"{behavior.name}.{name}")
         trainers[name] = ghost(learner, against_others, sampler, {}, role)
     return League(trainers, parts, block.league, block.save_steps)
+
+
+def ghost_around(
+    kind: type[Ghost],
+    spec: TrainerSpec,
+    settings: BehaviorSettings,
+    run: RunContext,
+    controller: Controller,
+    behavior: BehaviorSpec,
+    block: SelfPlaySettings,
+    sampler: OpponentSampler,
+    opponents: Mapping[str, Policy],
+    role: Role = MAIN,
+) -> Ghost:
+    """A ghost trainer of this ``kind`` around the trainer that the other plugins create."""
+    seats = Seats(behavior, block.learn_from == "all")
+    inner = run.plugins.create(spec, settings=settings, behavior=seats.behavior(behavior), run=run, without=NAME)
+    deterministic = settings.network_settings.deterministic
+    ghosts = Ghosts(inner, block, behavior, sampler, opponents, controller, run.seed, deterministic, role)
+    return kind(behavior, seats, ghosts)
 
 
 def _shares(behavior: BehaviorSpec, block: SelfPlaySettings, run: RunContext) -> list[Any]:

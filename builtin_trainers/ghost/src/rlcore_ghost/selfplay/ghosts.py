@@ -66,10 +66,19 @@ class Role:
     guests: Callable[[], Sequence[Member]] = list
 
 
+MAIN = Role()
+
+
 class Ghosts:
     """The policies that the agents of one behavior act with while they do not learn.
 
     Attributes:
+        trainer: The inner trainer.
+        settings: The block ``self_play``.
+        controller: What all behaviors of the run share.
+        role: The part of the trainer in a league.
+        player: The player that learns, an index in the match log.
+        team: [S] team of each slot, an index among those of the controller.
         pool: The policies.
         place: [S] place in the pool of the policy that each slot acts with; -1 for the policy that learns.
         slots: The slots that act as ghosts.
@@ -89,20 +98,25 @@ class Ghosts:
         controller: Controller,
         seed: int,
         deterministic: bool,
-        role: Role,
+        role: Role = MAIN,
     ) -> None:
-        """``fixed`` are the fixed opponents by name. The controller knows the behavior."""
+        """``trainer`` is the inner one; ``fixed`` are the fixed opponents by name.
+
+        The behavior joins the controller; its name is that of the player that learns.
+        """
         assert behavior.team is not None
-        self._trainer, self._settings, self._sampler, self._controller = trainer, settings, sampler, controller
-        self._name, self._deterministic, self._role = behavior.name, deterministic, role
+        self.trainer, self.settings, self._sampler, self.controller = trainer, settings, sampler, controller
+        self._name, self._deterministic, self.role = behavior.name, deterministic, role
         self._seed = derive_seed(seed, f"{behavior.name}/self_play")
         self._generator = derive_generator(seed, f"{behavior.name}/self_play")
-        self._player = controller.player(behavior.name)
+        self.team = np.searchsorted(controller.teams, behavior.team)
+        env_index = np.asarray(behavior.env_index, np.int64)
+        self.player = controller.join(behavior.name, env_index, self.team, lambda: trainer.steps)
         members = [Member(name, controller.player(name), policy) for name, policy in fixed.items()]
         self.pool = Pool(settings.window, members, role.plays_itself)
         teams, self._own_team = np.unique(behavior.team, return_inverse=True)
-        self._env = np.asarray(behavior.env_index, np.int64) + controller.first_env  # [S]
-        self._share: SlotShare = controller.exchange.share_slots(behavior.env_index, controller.first_env)
+        self._env = env_index + controller.first_env  # [S]
+        self._share: SlotShare = controller.exchange.share_slots(env_index, controller.first_env)
         self.place = np.full(behavior.slots, LEARNER)
         self.slots: NDArray[np.int64] = np.empty(0, np.int64)
         envs = controller.exchange.total(len(controller.team))
@@ -163,20 +177,20 @@ class Ghosts:
     def in_any_rank(self, places: NDArray[np.int64]) -> list[int]:
         """The places that are among the ``places`` [K] of any rank, ascending."""
         there = np.bincount(places[places >= 0], minlength=len(self.pool.members))
-        return np.flatnonzero(self._controller.exchange.sum(there)).tolist()
+        return np.flatnonzero(self.controller.exchange.sum(there)).tolist()
 
     # ------------------------------------------------------------ snapshots
 
     def save_if_due(self) -> None:
         """Put a snapshot into the window if the trainer has taken ``save_steps``."""
-        each = self._settings.save_steps
-        if self._trainer.steps // each > self.saved_at // each:
+        each = self.settings.save_steps
+        if self.trainer.steps // each > self.saved_at // each:
             self.save()
 
     def save(self) -> None:
         """Put a snapshot into the window."""
         self.saves += 1
-        self.saved_at = self._trainer.steps
+        self.saved_at = self.trainer.steps
         self.pool.push(self.latest())
         self._free()
 
@@ -184,12 +198,12 @@ class Ghosts:
         """The place of the current policy as a ghost."""
         place = self.pool.find(self.version)
         if place is None:
-            steps = self._trainer.steps
+            steps = self.trainer.steps
             name = f"{self._name}@{steps}"
-            if name in self._controller.log.names:  # another snapshot of the same step, with other weights
+            if name in self.controller.log.names:  # another snapshot of the same step, with other weights
                 name = f"{name}.{self.version}"
-            snapshot = self._trainer.snapshot()
-            player = self._controller.player(name, self._player)
+            snapshot = self.trainer.snapshot()
+            player = self.controller.player(name, self.player)
             state = FrozenState(snapshot.state_dict())
             place = self.pool.add(Member(name, player, snapshot, steps, self.version, state))
         return place
@@ -204,26 +218,26 @@ class Ghosts:
         """Draw other opponents if ghosts have taken ``swap_steps``, or if another team learns."""
         if self.acts >= self.look_at:
             self._share_ghost_steps()
-        changes = self._controller.changes
-        if changes != self.changes_seen or self.ghost_steps - self.swapped_at >= self._settings.swap_steps:
+        changes = self.controller.changes
+        if changes != self.changes_seen or self.ghost_steps - self.swapped_at >= self.settings.swap_steps:
             self.changes_seen = changes
             self.swap()
 
     def _share_ghost_steps(self, swap: bool = False) -> None:
         """Add up the ghost steps of all ranks, and find out when they may be enough for a swap after this one."""
-        self.ghost_steps += self._controller.exchange.total(self.unshared)
+        self.ghost_steps += self.controller.exchange.total(self.unshared)
         self.unshared = 0
         if swap:
             self.swapped_at = self.ghost_steps
-        missing = max(1, self._settings.swap_steps - (self.ghost_steps - self.swapped_at))
+        missing = max(1, self.settings.swap_steps - (self.ghost_steps - self.swapped_at))
         self.look_at = self.acts + -(-missing // self._share.total)  # a slot takes one step in a call, or none
 
     def swap(self) -> None:
         """Choose other opponents for the games that begin from now on."""
-        settings = self._settings
+        settings = self.settings
         self._share_ghost_steps(swap=True)
         self.swaps += 1
-        self.pool.invite(self._role.guests())
+        self.pool.invite(self.role.guests())
         columns = self.assigned.shape[1] if settings.opponents_per == "env" else 1
         places = np.full((len(self.assigned), columns), LEARNER)
         stored = self._generator.random(places.shape) >= settings.play_against_latest_model_ratio
@@ -245,7 +259,7 @@ class Ghosts:
 
     def candidates(self) -> Candidates:
         """The policies that a sampler chooses from."""
-        controller = self._controller
+        controller = self.controller
         controller.settle()
         members = [self.pool.member(place) for place in self.pool.candidates]
         players = [member.player for member in members]
@@ -257,7 +271,7 @@ class Ghosts:
             games=games,
             score=score,
             rating=np.array([controller.elo.rating(player) for player in players]),
-            learner_rating=controller.elo.rating(self._player),
+            learner_rating=controller.elo.rating(self.player),
         )
 
     def _free(self) -> None:
@@ -279,7 +293,7 @@ class Ghosts:
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
         """Load of a :meth:`state_dict` what belongs to no agent. Raises RunStateError if it does not fit."""
-        self.pool.load_state_dict(state, self._trainer.snapshot)
+        self.pool.load_state_dict(state, self.trainer.snapshot)
         counts = saved_mapping(state, "counts")
         for name in COUNTS:
             setattr(self, name, saved_count(counts, name))

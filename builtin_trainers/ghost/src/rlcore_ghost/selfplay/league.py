@@ -33,7 +33,7 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_ghost.selfplay.samplers import Candidates, PrioritizedSampler
-from rlcore_ghost.selfplay.trainer import RESULT, GhostTrainer
+from rlcore_ghost.selfplay.trainer import TAGS, GhostTrainer
 from rlcore_ghost.settings import LeagueSettings, PrioritizedParameters
 
 __all__ = ["League", "MainExploiterSampler", "shares"]
@@ -172,14 +172,15 @@ class League(TrainerWrapper):
             if exploiter.trainer.ready():
                 own = exploiter.trainer.update()
                 self._restart_if_due(exploiter, own)
-                tags = {tag: value for tag, value in own.items() if tag.startswith("Self-play/")}
-                stats |= {f"League/{name}/{tag.removeprefix('Self-play/')}": value for tag, value in tags.items()}
+                tags = {tag.removeprefix(TAGS): value for tag, value in own.items() if tag.startswith(TAGS)}
+                stats |= {f"League/{name}/{tag}": value for tag, value in tags.items()}
                 stats[f"League/{name}/Resets"] = float(exploiter.resets)
         return stats
 
     def _restart_if_due(self, exploiter: Exploiter, stats: Mapping[str, Any]) -> None:
-        if RESULT in stats:
-            exploiter.result += WEIGHT * (float(stats[RESULT]) - exploiter.result)
+        result = stats.get(f"{TAGS}Win Rate")
+        if result is not None:
+            exploiter.result += WEIGHT * (float(result) - exploiter.result)
         steps = exploiter.trainer.steps
         if exploiter.result >= self._settings.reset_result or steps - exploiter.reset_at >= self._reset_steps:
             exploiter.trainer.restart(exploiter.first_model)

@@ -90,17 +90,17 @@ class Matches:
         return attrs.evolve(self, players=of[self.players])
 
     def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        size, teams = len(self.names), self.players.shape[1]
+        size = len(self.names)
         if size > MAX_RATED:
             raise RunStateError(f"the match log has {size:,} players; at most {MAX_RATED:,} are rated")
+        first, second = np.triu_indices(self.players.shape[1], 1)
+        one, other = self.players[:, first], self.players[:, second]  # [rows, pairs of teams]
+        order = np.sign(self.ranks[:, second] - self.ranks[:, first])
+        count = np.broadcast_to(self.count[:, None], one.shape)
         wins, draws = np.zeros((size, size), np.int64), np.zeros((size, size), np.int64)
-        for first in range(teams):
-            for second in range(first + 1, teams):
-                one, other = self.players[:, first], self.players[:, second]
-                order = np.sign(self.ranks[:, second] - self.ranks[:, first])
-                for sign, table, row, column in ((1, wins, one, other), (-1, wins, other, one), (0, draws, one, other)):
-                    at = (order == sign) & (one != other)
-                    np.add.at(table, (row[at], column[at]), self.count[at])
+        for sign, table, row, column in ((1, wins, one, other), (-1, wins, other, one), (0, draws, one, other)):
+            at = (order == sign) & (one != other)
+            np.add.at(table, (row[at], column[at]), count[at])
         return wins, draws + draws.T
 
 

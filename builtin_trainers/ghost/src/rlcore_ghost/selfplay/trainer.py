@@ -22,10 +22,8 @@ from rlcore import (
     AgentBatch,
     BehaviorSpec,
     ConfigError,
-    Policy,
     PortableTrainer,
     SavedValueError,
-    Trainer,
     TrainerWrapper,
     did_you_mean,
     fill,
@@ -33,13 +31,11 @@ from rlcore import (
     saved_count,
     saved_mapping,
 )
-from rlcore_ghost.selfplay.controller import Controller
-from rlcore_ghost.selfplay.ghosts import LEARNER, Ghosts, Role
+from rlcore_ghost.selfplay.ghosts import LEARNER, Ghosts
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY
 from rlcore_ghost.selfplay.pool import Member
-from rlcore_ghost.selfplay.samplers import OpponentSampler
 from rlcore_ghost.selfplay.seats import Seats
-from rlcore_ghost.settings import INFO, SelfPlaySettings
+from rlcore_ghost.settings import INFO
 
 __all__ = ["GhostTrainer"]
 
@@ -48,14 +44,7 @@ ENTRY = "self_play"  # of a trainer's state
 ARRAYS = ("playing", "done", "fresh", "game", "returns")
 COUNTS = ("resets", "changed_at")
 
-RATING = "Self-play/ELO"
-OPPONENT_RATING = "Self-play/Opponent ELO"
-RESULT = "Self-play/Win Rate"
-LEARNING_TEAM = "Self-play/Learning Team"
-SNAPSHOTS = "Self-play/Snapshots"
-SWAPS = "Self-play/Swaps"
-
-MAIN = Role()
+TAGS = "Self-play/"  # before the names of statistics
 
 
 class GhostTrainer(TrainerWrapper):
@@ -70,33 +59,14 @@ class GhostTrainer(TrainerWrapper):
 
     learns_in_ranks = True
 
-    def __init__(
-        self,
-        trainer: Trainer,
-        settings: SelfPlaySettings,
-        behavior: BehaviorSpec,
-        seats: Seats,
-        sampler: OpponentSampler,
-        fixed: Mapping[str, Policy],
-        controller: Controller,
-        seed: int,
-        deterministic: bool,
-        role: Role = MAIN,
-    ) -> None:
-        """``trainer`` learns ``seats.behavior(behavior)``; ``fixed`` are the fixed opponents by name.
-
-        The behavior's name is that of the player that learns.
-        """
-        super().__init__(trainer)
-        assert behavior.team is not None
-        self.settings, self.controller, self.seats = settings, controller, seats
-        self.name, self._leads = behavior.name, role.leads
-        slots, envs = behavior.slots, len(controller.team)
-        self._env = np.asarray(behavior.env_index, np.int64)  # [S]
-        self._team = np.searchsorted(controller.teams, behavior.team)  # [S] index among all teams
+    def __init__(self, behavior: BehaviorSpec, seats: Seats, ghosts: Ghosts) -> None:
+        """``ghosts`` are those of ``behavior``, and of the inner trainer, which learns ``seats.behavior(behavior)``."""
+        super().__init__(ghosts.trainer)
+        self.ghosts, self.seats, self.controller, self.settings = ghosts, seats, ghosts.controller, ghosts.settings
+        self.name, self._player, self._team = behavior.name, ghosts.player, ghosts.team
         self.teams = np.unique(self._team)
-        self._player = controller.join(self.name, self._env, self._team, lambda: self.trainer.steps)
-        self.ghosts = Ghosts(trainer, settings, behavior, sampler, fixed, controller, seed, deterministic, role)
+        slots, envs = behavior.slots, len(self.controller.team)
+        self._env = np.asarray(behavior.env_index, np.int64)  # [S]
         self._agents = np.bincount(self._env, minlength=envs)  # [N]
         self._playing = self._agents.copy()  # [N] agents that have not ended their episode of this game
         self._done = np.zeros(slots, np.bool_)  # those that have
@@ -201,14 +171,14 @@ class GhostTrainer(TrainerWrapper):
         total, count = self.controller.results(self._player)
         players = [ghosts.pool.member(place).player for place in ghosts.in_any_rank(ghosts.place[ghosts.slots])]
         team = self.controller.learning_team
-        return {
-            RATING: elo.rating(self._player),
-            **({OPPONENT_RATING: float(np.mean([elo.rating(player) for player in players]))} if players else {}),
-            **({RESULT: total / count} if count else {}),
-            **({} if team < 0 else {LEARNING_TEAM: float(self.controller.teams[team])}),
-            SNAPSHOTS: float(ghosts.saves),
-            SWAPS: float(ghosts.swaps),
-        }
+        stats = {"ELO": elo.rating(self._player), "Snapshots": float(ghosts.saves), "Swaps": float(ghosts.swaps)}
+        if players:
+            stats["Opponent ELO"] = float(np.mean([elo.rating(player) for player in players]))
+        if count:
+            stats["Win Rate"] = total / count
+        if team >= 0:
+            stats["Learning Team"] = float(self.controller.teams[team])
+        return {f"{TAGS}{name}": value for name, value in stats.items()}
 
     @property
     def snapshots(self) -> list[Member]:
@@ -323,7 +293,7 @@ class GhostTrainer(TrainerWrapper):
         self.ghosts.save_if_due()
         if controller.learning_team < 0 and not self._stopped:  # max_steps was raised after all had reached it
             controller.change_team()
-        learning = self._leads and controller.learning_team in self.teams
+        learning = self.ghosts.role.leads and controller.learning_team in self.teams
         if learning and steps - self._changed_at >= self.settings.team_change_steps:
             self._changed_at = steps
             controller.change_team()

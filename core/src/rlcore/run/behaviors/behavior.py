@@ -169,15 +169,15 @@ class EpisodeStatistics:
 
 @attrs.define(eq=False, slots=False)
 class BehaviorRun:
-    """The state that the loop keeps for each behavior. Before the first reset, ``batch`` is one of zeros."""
+    """The state that the loop keeps for each behavior."""
 
     spec: BehaviorSpec
     settings: BehaviorSettings
     trainer: Trainer
-    batch: AgentBatch
     seed: int = 0  # of the run
     offline: bool = False  # the trainer learns from recorded data and observes no environment
     name: str = attrs.field(init=False)
+    batch: AgentBatch = attrs.field(init=False)  # from the first reset on
     checks: BatchCheck = attrs.field(init=False)
     episodes: EpisodeStatistics = attrs.field(init=False)
     window: StatsWindow = attrs.field(init=False, factory=StatsWindow)
@@ -193,8 +193,7 @@ class BehaviorRun:
     restarts: bool = False  # a checkpoint restarts its episodes, because the environment cannot save itself
     chosen_interval: int | None = None  # of checkpoints that restart episodes; see choose_interval
     playing: bool = True  # with the actions of the trainer: it learns, or plays on in its own way
-    # Episodes and steps when a checkpoint last found that episodes had ended by themselves; None: not yet
-    finished_at_cut: tuple[int, int] | None = None
+    ended_at: int = 0  # steps when an episode last ended by itself, or this process started
     next_summary: int = 0
     next_checkpoint: int = 0
     next_boundary: int = 0  # the next step at which anything is due
@@ -218,22 +217,23 @@ class BehaviorRun:
             return self.trainer.policy
 
     @property
-    def checkpoint_interval(self) -> int:
-        """Agent steps between checkpoints; the fewest that are possible before :meth:`choose_interval`."""
+    def given_interval(self) -> int | None:
+        """Agent steps between checkpoints that the configuration gives; None if it leaves the choice to the run."""
         settings = self.settings
         if settings.even_checkpoints and settings.keep_checkpoints > 0:
             return max(1, settings.max_steps // settings.keep_checkpoints)
-        if settings.checkpoint_interval is not None:
-            return settings.checkpoint_interval
-        return self.chosen_interval or max(1, min(settings.max_steps // 10, MAX_DEFAULT_INTERVAL))
+        return settings.checkpoint_interval
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """Agent steps between checkpoints; the fewest that are possible before :meth:`choose_interval`."""
+        shortest = max(1, min(self.settings.max_steps // 10, MAX_DEFAULT_INTERVAL))
+        return self.given_interval or self.chosen_interval or shortest
 
     @property
     def interval_is_open(self) -> bool:
         """Whether the interval is still to be chosen, when a checkpoint is due."""
-        settings = self.settings
-        even = settings.even_checkpoints and settings.keep_checkpoints > 0
-        given = even or settings.checkpoint_interval is not None
-        return self.restarts and not given and self.chosen_interval is None
+        return self.restarts and self.given_interval is None and self.chosen_interval is None
 
     def choose_interval(self, seconds: float) -> None:
         """Fix the interval for the rest of the run: ten minutes or less, by the time that its steps take.
@@ -324,23 +324,15 @@ class BehaviorRun:
         if not self.offline:
             self.trainer.begin(batch)
 
-    def cut(self) -> bool:
-        """A checkpoint ends all open episodes. Returns whether none ended by itself during a whole checkpoint interval.
-
-        The intervals of several behaviors may end soon after each other, which leaves no time for an episode.
-        """
-        finished, steps = self.episodes.finished, self.steps
-        if self.finished_at_cut is None or self.finished_at_cut[0] != finished:
-            self.finished_at_cut = finished, steps
-            return False
-        return self.learning and steps - self.finished_at_cut[1] >= self.checkpoint_interval
-
     @property
     def endless(self) -> bool:
-        """Whether an episode has taken ``ENDLESS_STEPS`` and none has ended since the run started."""
-        if self.offline or self.episodes.finished:
-            return False
-        return int(self.episodes.lengths.max(initial=0)) >= ENDLESS_STEPS
+        """Whether no episode has ended for so long that something is wrong.
+
+        That is a whole interval of checkpoints where each of them restarts all episodes.
+        """
+        since = self.steps - self.ended_at
+        restarted = self.restarts and not self.interval_is_open and since >= self.checkpoint_interval
+        return self.learning and not self.offline and (restarted or since >= ENDLESS_STEPS * self.spec.slots)
 
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
         """Note one update of the trainer and the scalars it returned. Raises TrainingDiverged for a NaN loss."""
@@ -366,6 +358,7 @@ class BehaviorRun:
     def episodes_finished(self, finished: FinishedEpisodes) -> None:
         """Note the episodes that ended in one environment step, for the summary, the epoch and the mean reward."""
         returns, lengths = finished.returns.tolist(), finished.lengths.astype(np.float64).tolist()
+        self.ended_at = self.steps
         self.recent.extend(returns)
         for window in (self.window, self.epoch_episodes):
             window.extend(CUMULATIVE_REWARD, returns)

@@ -65,8 +65,8 @@ class BatchCheck:
         takes_no_turns: Who learns the behavior and needs all agents to act in every step; None if agents may wait.
     """
 
-    def __init__(self, spec: BehaviorSpec, when: Callable[[], str]) -> None:
-        """``when`` completes messages: ``"at step 60"``."""
+    def __init__(self, spec: BehaviorSpec, when: Callable[[], str], first: int = FIRST_BATCHES) -> None:
+        """``when`` completes messages: ``"at step 60"``. In the ``first`` batches, values are compared with bounds."""
         self.environment = "environment"
         self.began: Callable[[int, bool], str] | None = None
         self.takes_no_turns: str | None = None
@@ -81,7 +81,7 @@ class BatchCheck:
         self._terminated: NDArray[np.bool_] | None = None
         self._truncated: NDArray[np.bool_] | None = None
         self._observed = [_Observed(each, (spec.slots, *each.shape)) for each in spec.observations]
-        self._first = FIRST_BATCHES  # batches whose values are still to be compared with bounds
+        self._first = first  # batches whose values are still to be compared with bounds
         self._warned_of: set[str] = set()  # observations with values outside their bounds
         self._warned_of_lost = False
 

@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.curriculum import NO_CHANGES, Changes, Curriculum, EndedEpisodes, EpisodeDraw
+from rlcore.contracts.curriculum import Changes, Curriculum, EndedEpisodes, EpisodeDraw
 from rlcore.contracts.saved_values import BAD_STATE, SavedValueError, bad_state, first_non_finite
 from rlcore.contracts.stats import StatSummary
 from rlcore.errors import PluginError
-from rlcore.plugins.failures import blame, blamed
+from rlcore.plugins.failures import blamed
 
 
 class CheckedCurriculum:
@@ -59,11 +59,9 @@ class CheckedCurriculum:
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         """Return the values [K, P] of the episodes ``episodes`` [K] of the environments ``env_index`` [K]."""
-        try:
+        with blamed(self.described, "in draw"):
             drawn = self.curriculum.draw(env_index, episodes)
             values, draw_id = drawn.values, drawn.draw_id
-        except BaseException as error:
-            blame(self.described, "in draw", error)
         shape = self._check_values("draw", values, env_index, episodes)
         if not isinstance(draw_id, np.ndarray) or draw_id.shape != shape or draw_id.dtype.kind not in "iu":
             self.refuse("draw", f"returned as draw_id {_shown(draw_id)}, not an array of integers of shape {shape}")
@@ -81,13 +79,9 @@ class CheckedCurriculum:
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
         """Return the changes that the episodes so far led to. ``steps`` are agent steps by behavior."""
-        try:
+        with blamed(self.described, "in advance"):
             changes = self.curriculum.advance(steps)
-            if changes is NO_CHANGES:
-                return changes
             named = {change.parameter for change in changes.lessons}
-        except BaseException as error:
-            blame(self.described, "in advance", error)
         for parameter in named.difference(self.parameters):
             self.refuse("advance", f"returned a lesson of the parameter {parameter!r}, but has {self._names} only")
         return changes
@@ -141,10 +135,8 @@ class CheckedCurriculum:
         raise PluginError(f"{self.described}: {method} {what}")
 
     def _call(self, method: str, *given: Any) -> Any:
-        try:
+        with blamed(self.described, f"in {method}"):
             return getattr(self.curriculum, method)(*given)
-        except BaseException as error:
-            blame(self.described, f"in {method}", error)
 
     @property
     def _names(self) -> str:

@@ -63,20 +63,18 @@ class RunCurricula:
         self._behaviors = behaviors
         self._lesson_changed = lesson_changed
         self.frozen = False  # nothing learns: the curricula only draw
-        self._columns: dict[str, slice] = {}
         names: list[str] = []
-        for kind, curriculum in self._curricula.items():
-            self._columns[kind] = slice(len(names), len(names) + len(curriculum.parameters))
+        self._columns: list[slice] = []  # of each curriculum
+        for curriculum in self._curricula.values():
+            self._columns.append(slice(len(names), len(names) + len(curriculum.parameters)))
             names += curriculum.parameters
-        first, *others = self._curricula.values()
-        self._feed = ParameterFeed(environment, names, self._draw if others else first.draw, environment_name)
+        self.parameters = tuple(names)
+        self._feed = ParameterFeed(environment, names, self._draw, environment_name)
         self._agents = {
             name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
         }
-        self._pairs = tuple((behavior, self._agents[name]) for name, behavior in behaviors.items())
-        # By behavior, environments with an episode that was so long that it was not waited for, in the whole run.
-        self._not_waited_for: dict[str, list[int]] = {}
-        # What ended in the environment step that `after_step` is yet to close.
+        self._warned_of_late = False
+        # What ended in the environment step that `after_step` is yet to close, and what it began with.
         self._finished: list[tuple[BehaviorRun, FinishedEpisodes, Beginnings]] = []
         # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
         self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
@@ -108,51 +106,39 @@ class RunCurricula:
             self._feed.restage(began)
             return False
         any_began = False
-        for behavior, agents in self._pairs:
-            batch = behavior.batch
+        for name, agents in self._agents.items():
+            batch = self._behaviors[name].batch
             if began.size or batch.ended.size or batch.aborted is not None:
                 agents.begin(began, batch.ended, batch.aborted)
                 any_began = True
-        if not any_began:
-            for each in self._curricula.values():
-                if each.every_step:
-                    return self._advance(None)
+        if not any_began and not any(each.every_step for each in self._curricula.values()):
             return False
-        if self._finished:
-            for behavior, finished, beginnings in self._finished:
-                self._report(behavior, finished, beginnings)
-            self._finished = []
-        return self._advance(began)
+        finished, self._finished = self._finished, []
+        for each in finished:
+            self._report(*each)
+        return self._advance(began if any_began else None)
 
     def _report(self, behavior: BehaviorRun, finished: FinishedEpisodes, of: Beginnings) -> None:
         slots, shared, agents = finished.slots, finished.group_returns, self._agents[behavior.name]
         env_index, settled = behavior.spec.env_index.take(slots), agents.settled
-        late = agents.not_waited_for
-        if late.size:
-            self._note_late(behavior, behavior.spec.env_index[late].tolist(), agents.patience)
-        if shared is None:
-            shared = np.zeros(len(slots))
-        alone = len(self._curricula) == 1
-        for kind, curriculum in self._curricula.items():
-            columns = self._columns[kind]
-            values, draw_id = (of.values, of.draw_id) if alone else (of.values[:, columns], of.draw_id[:, columns])
-            curriculum.episodes_ended(
-                EndedEpisodes(
-                    behavior.name, slots, env_index, of.numbers, settled, finished.returns, shared, finished.lengths,
-                    values, draw_id,
-                )
-            )  # fmt: skip
-
-    def _note_late(self, behavior: BehaviorRun, envs: list[int], patience: int) -> None:
-        known = self._not_waited_for.get(behavior.name, [])
-        if not self._not_waited_for:
+        if agents.late is not None and not self._warned_of_late:
+            self._warned_of_late = True
             log.warning(
                 "behavior %r: an episode of environment %d has not ended while %d later ones began; lessons and other "
                 "curricula go on without it, and count it when it ends; if it should end, have the environment "
                 "terminate or truncate it, for example with environment.max_episode_steps (reported once)",
-                behavior.name, envs[0], patience,
+                behavior.name, behavior.spec.env_index[agents.late], agents.patience,
             )  # fmt: skip
-        self._not_waited_for[behavior.name] = sorted({*known, *envs})
+        if shared is None:
+            shared = np.zeros(len(slots))
+        numbers, values, draw_id = of
+        for curriculum, columns in zip(self._curricula.values(), self._columns, strict=True):
+            curriculum.episodes_ended(
+                EndedEpisodes(
+                    behavior.name, slots, env_index, numbers, settled, finished.returns, shared, finished.lengths,
+                    values[:, columns], draw_id[:, columns],
+                )
+            )  # fmt: skip
 
     def _advance(self, began: NDArray[np.int64] | None) -> bool:
         """``began`` are environments [K] that need a new draw whether or not anything changes; None: none do."""
@@ -178,7 +164,7 @@ class RunCurricula:
         return reset
 
     def _draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        """The draws of several curricula, side by side."""
+        """The draws of the curricula, side by side."""
         drawn = [curriculum.draw(env_index, episodes) for curriculum in self._curricula.values()]
         return EpisodeDraw(
             np.concatenate([each.values for each in drawn], axis=1),
@@ -210,16 +196,12 @@ class RunCurricula:
             curriculum.summarised(behavior, MappingProxyType(stats))
 
     def status(self) -> dict[str, Mapping[str, Any]]:
-        """A section of JSON values for each parameter, by its name; what is not finite is null.
-
-        ``not_waited_for`` in it has environments by behavior: an episode there was so long that it was not waited for.
-        """
+        """A section of JSON values for each parameter, by its name; what is not finite is null."""
         sections: dict[str, Mapping[str, Any]] = {}
-        late = self._not_waited_for
         for curriculum in self._curricula.values():
             for name, section in curriculum.status().items():
                 try:
-                    sections[name] = plain({**section, "not_waited_for": late} if late else section)
+                    sections[name] = plain(section)
                 except (TypeError, RecursionError) as error:
                     curriculum.refuse("status", f"returned a section {name!r} that is not JSON: {error}")
         return sections
@@ -245,12 +227,7 @@ class RunCurricula:
             for kind, curriculum in self._curricula.items()
         }
         agents = {name: each.state_dict() for name, each in self._agents.items()}
-        return {
-            "curricula": states,
-            "feed": self._feed.state_dict(),
-            "agents": agents,
-            "not_waited_for": {name: list(envs) for name, envs in self._not_waited_for.items()},
-        }
+        return {"curricula": states, "feed": self._feed.state_dict(), "agents": agents}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load everything; :meth:`replay` or :meth:`resume` follows. Raises RunStateError for other parameters."""
@@ -258,10 +235,6 @@ class RunCurricula:
         self._feed.load_state_dict(saved_mapping(state, "feed"))
         for name, agents in self._agents.items():
             agents.load_state_dict(saved_mapping(saved_mapping(state, "agents"), name))
-        late = (
-            saved_mapping(state, "not_waited_for") if "not_waited_for" in state else {}
-        )  # of earlier versions without
-        self._not_waited_for = {name: [int(env) for env in envs] for name, envs in late.items()}
 
     def load_curricula(self, state: Mapping[str, Any]) -> None:
         """Load the curricula alone, without the episodes that were open.
@@ -275,7 +248,11 @@ class RunCurricula:
         saved = {name: reference for reference, each in curricula for name in each["parameters"]}
         ours = {name: each.reference for each in self._curricula.values() for name in each.parameters}
         if saved != ours:
-            raise RunStateError(f"{_difference(saved, ours)}; resume with the configuration of the run")
+            then, now = (", ".join(f"{name} ({each[name]})" for name in sorted(each)) for each in (saved, ours))
+            raise RunStateError(
+                f"environment_parameters: the checkpoint has {then}, this configuration {now}; resume with the "
+                "configuration of the run"
+            )
         for curriculum in self._curricula.values():
             curriculum.load_state_dict(states[curriculum.reference])
         self.lessons = lesson_numbers(self.stats())
@@ -318,6 +295,28 @@ def make_curricula(
     }
 
 
+def target_feed(
+    parameters: Mapping[str, EnvironmentParameter],
+    plugins: Plugins,
+    context: RunContext,
+    environment: Environment,
+    named: str,
+) -> ParameterFeed | None:
+    """Feeds an environment to play in, which messages call ``named``, with the task that training is for.
+
+    None if there are no parameters.
+    """
+    if not parameters:
+        return None
+    curricula = make_curricula(parameters, plugins, context).values()
+
+    def draw(env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        values = np.concatenate([curriculum.draw_target(env_index, episodes) for curriculum in curricula], axis=1)
+        return EpisodeDraw(values, np.zeros(values.shape, np.int64))
+
+    return ParameterFeed(environment, [name for each in curricula for name in each.parameters], draw, named)
+
+
 def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedCurriculum | None) -> None:
     """PluginError for a tag that says something else already: of rlcore, of another parameter or curriculum."""
     if tag in _TAKEN or tag.startswith(PARAMETER):
@@ -326,15 +325,3 @@ def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedC
         curriculum.refuse("stats", f"returned the tag {tag!r}, but has {', '.join(curriculum.parameters)} only")
     if other is not None:
         curriculum.refuse("stats", f"returned the tag {tag!r}, as {other.described} does; call it something else")
-
-
-def _difference(saved: Mapping[str, str], ours: Mapping[str, str]) -> str:
-    """What differs between the parameters of a checkpoint and of a configuration, each with its curriculum's name."""
-    if saved.keys() != ours.keys():
-        there, here = (", ".join(sorted(names)) or "none" for names in (saved, ours))
-        return f"environment_parameters: the checkpoint has {there}, this configuration {here}"
-    name = next(name for name, kind in saved.items() if ours[name] != kind)
-    return (
-        f"environment_parameters.{name}: the checkpoint is of the curriculum {saved[name]!r}, this configuration has "
-        f"{ours[name]!r}"
-    )

@@ -1,6 +1,6 @@
 """Feeds parameters to environments, one episode ahead, and keeps what each agent's open episode began with.
 
-Episodes are numbered in the order in which they begin, and :class:`EpisodesInOrder` returns them in that order.
+Episodes are numbered in the order in which they begin.
 
 The parameters of an environment's next episode are *staged* before the current one ends, because an environment resets
 itself within the step that ends an episode. S slots, N environments, P parameters.
@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.curriculum import Curriculum, EpisodeDraw
+from rlcore.contracts.curriculum import EpisodeDraw
 from rlcore.contracts.environment import Environment, Parameters
-from rlcore.contracts.saved_values import fill, saved_array, saved_count
+from rlcore.contracts.saved_values import fill, saved_count
 from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.failures import blame
 
@@ -73,10 +72,9 @@ class ParameterFeed:
             return self._none
         began: NDArray[np.int64] = (episodes != self.playing).nonzero()[0]
         if began.size:
-            rows = as_slice(began)
-            self.playing[rows] = episodes[rows]
-            self.values[rows] = self._next_values[rows]
-            self.draw_id[rows] = self._next_draw_id[rows]
+            self.playing[began] = episodes[began]
+            self.values[began] = self._next_values[began]
+            self.draw_id[began] = self._next_draw_id[began]
         return began
 
     def described(self, env: int, latest: bool) -> str:
@@ -92,12 +90,12 @@ class ParameterFeed:
         """Draw the next episodes of these environments, or of all."""
         env_index = self._env_index if env_index is None else env_index
         if env_index.size:
-            self._stage(_read_only(env_index), self.playing[as_slice(env_index)] + 1)
+            self._stage(_read_only(env_index), self.playing[env_index] + 1)
 
     def _stage(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> None:
-        drawn, rows = self._draw(env_index, episodes), as_slice(env_index)
-        self._next_values[rows] = drawn.values
-        self._next_draw_id[rows] = drawn.draw_id
+        drawn = self._draw(env_index, episodes)
+        self._next_values[env_index] = drawn.values
+        self._next_draw_id[env_index] = drawn.draw_id
         self._set(self._staged)
 
     def state_dict(self) -> dict[str, Any]:
@@ -136,13 +134,8 @@ class ParameterFeed:
             blame(self._named, "in set_parameters", error, EnvironmentFailed)
 
 
-@attrs.frozen
-class Beginnings:
-    """The draws of K agents' episodes."""
-
-    numbers: NDArray[np.int64]  # [K]
-    values: NDArray[np.float64]  # [K, P]
-    draw_id: NDArray[np.int64]  # [K, P]
+# Numbers [K], values [K, P] and draw_id [K, P] of K agents' episodes.
+Beginnings = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
 
 
 class AgentEpisodes:
@@ -153,30 +146,29 @@ class AgentEpisodes:
         self._feed = feed
         self._env_index = env_index
         slots, columns = len(env_index), len(feed.names)
-        # With one agent in each environment, both started with the same parameters: the arrays are shared.
-        self._alone = np.array_equal(self._env_index, np.arange(len(feed.playing)))
-        self._values = feed.values if self._alone else np.zeros((slots, columns))  # [S, P]
-        self._draw_id = feed.draw_id if self._alone else np.zeros((slots, columns), np.int64)  # [S, P]
+        self._values: NDArray[np.float64] = np.zeros((slots, columns))  # [S, P]
+        self._draw_id: NDArray[np.int64] = np.zeros((slots, columns), np.int64)  # [S, P]
         self._numbers: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S]
         self._begun = 0  # episodes, ever
         self.patience = max(WAITS_AT_LEAST, WAITS * slots)  # episodes that may begin while one is waited for
 
     @property
     def settled(self) -> int:
-        """All episodes with smaller numbers are over, or :attr:`not_waited_for`."""
+        """All episodes with smaller numbers are over, or are :attr:`late`."""
         oldest, waited_for = int(np.minimum.reduce(self._numbers)), self._begun - self.patience
         if oldest >= waited_for:
             return oldest
         return int(self._numbers[self._numbers >= waited_for].min(initial=self._begun))
 
     @property
-    def not_waited_for(self) -> NDArray[np.intp]:
-        """Agents [K] with an open episode that more than :attr:`patience` later ones have outrun, ascending."""
-        return np.flatnonzero(self._numbers < self._begun - self.patience)
+    def late(self) -> int | None:
+        """The first agent with an open episode that more than :attr:`patience` later ones have outrun, if any."""
+        late = self._numbers < self._begun - self.patience
+        return int(late.argmax()) if late.any() else None
 
     def beginnings(self, rows: NDArray[np.intp]) -> Beginnings:
         """Return the draws of the episodes of agents ``rows`` [K], before :meth:`begin` replaces them."""
-        return Beginnings(self._numbers.take(rows), self._values.take(rows, 0), self._draw_id.take(rows, 0))
+        return self._numbers.take(rows), self._values.take(rows, 0), self._draw_id.take(rows, 0)
 
     def begin_all(self) -> None:
         """All agents start an episode."""
@@ -184,9 +176,6 @@ class AgentEpisodes:
 
     def begin(self, env_index: NDArray[np.int64], ended: NDArray[np.intp], aborted: NDArray[np.bool_] | None) -> None:
         """Start an episode for every agent whose environment started one, and for those in ``ended`` or ``aborted``."""
-        if self._alone and aborted is None and ended.tolist() == env_index.tolist():
-            self._begin(env_index)
-            return
         fresh = np.zeros(len(self._feed.playing), np.bool_)
         fresh[env_index] = True
         fresh = fresh[self._env_index]
@@ -196,12 +185,11 @@ class AgentEpisodes:
         self._begin(fresh.nonzero()[0])
 
     def _begin(self, rows: NDArray[np.intp]) -> None:
-        self._numbers[as_slice(rows)] = np.arange(self._begun, self._begun + len(rows))
+        self._numbers[rows] = np.arange(self._begun, self._begun + len(rows))
         self._begun += len(rows)
-        if not self._alone:
-            env_index = self._env_index[rows]
-            self._values[rows] = self._feed.values[env_index]
-            self._draw_id[rows] = self._feed.draw_id[env_index]
+        env_index = self._env_index[rows]
+        self._values[rows] = self._feed.values[env_index]
+        self._draw_id[rows] = self._feed.draw_id[env_index]
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -216,110 +204,6 @@ class AgentEpisodes:
         fill(self._draw_id, state, "stamp")
         fill(self._numbers, state, "numbers")
         self._begun = saved_count(state, "begun")
-
-
-class EpisodesInOrder:
-    """Holds numbers of ended episodes back until all episodes that started before them are over.
-
-    The order in which episodes start does not depend on how long they last, and so a mean over any stretch of it is
-    that of the agent's episodes; over the latest that ended it is not, where some last longer than others.
-
-    An episode that outlasts ``capacity`` others is no longer waited for: it is handed over when it ends.
-    """
-
-    def __init__(self, width: int, num_envs: int = 1, capacity: int | None = None) -> None:
-        """``width`` numbers are kept of each episode. ``capacity`` is rounded up to a power of two; without one it is
-        64 episodes for each of the ``num_envs`` environments, and 4096 at least.
-        """
-        size = 1 << max(0, (max(4096, 64 * num_envs) if capacity is None else capacity) - 1).bit_length()
-        self._mask = size - 1
-        # Column by column, because that is how they come: of episode n at n modulo the size.
-        self._columns: NDArray[np.float64] = np.zeros((width, size))
-        self._held: NDArray[np.bool_] = np.zeros(size, np.bool_)
-        self._next = 0  # all with smaller numbers have been handed on, or were lost
-        self._late: list[NDArray[np.float64]] = []  # columns that are handed on whatever comes before them
-
-    def add(self, numbers: NDArray[np.int64], *columns: NDArray[Any]) -> None:
-        """Add K episodes that ended: their ``numbers`` [K], and columns, [K] or [K, C], to keep of each."""
-        listed = numbers.tolist()
-        beyond = max(listed) - self._mask - self._next
-        if beyond > 0:
-            self._late += self._pop(self._next + beyond)
-        if min(listed) < self._next:
-            late = numbers < self._next
-            self._late.append(np.column_stack(columns)[late].T)
-            numbers, columns = numbers[~late], tuple(column[~late] for column in columns)
-        places: Any = numbers & self._mask
-        if len(listed) == 1 and len(numbers):  # a slice takes a third of the time of an array
-            place = listed[0] & self._mask
-            places = slice(place, place + 1)
-        row = 0
-        for column in columns:
-            if column.ndim == 1:
-                self._columns[row][places] = column
-                row += 1
-            else:
-                self._columns[row : row + column.shape[1], places] = column.T
-                row += column.shape[1]
-        self._held[places] = True
-
-    def pop(self, settled: int) -> NDArray[np.float64] | None:
-        """Returns the numbers [R, width] of the episodes before ``settled``, in their order; None if there are none."""
-        taken = self._late + self._pop(settled)
-        self._late = []
-        if len(taken) > 1:
-            return np.concatenate(taken, axis=1).T
-        return taken[0].T if taken else None
-
-    def _pop(self, until: int) -> list[NDArray[np.float64]]:
-        if until <= self._next:
-            return []
-        places = np.arange(self._next, min(until, self._next + self._mask + 1)) & self._mask
-        self._next = until
-        places = places[self._held.take(places)]  # those that are not there were lost, or were never added
-        self._held[places] = False
-        return [self._columns.take(places, 1)] if places.size else []
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the episodes that are held back: mappings of numpy arrays and JSON values."""
-        numbers = self._next + np.arange(self._mask + 1)
-        numbers = numbers[self._held[numbers & self._mask]]
-        return {
-            "next": self._next,
-            "numbers": numbers,
-            "columns": self._columns.take(numbers & self._mask, 1),
-            "late": np.concatenate([np.empty((len(self._columns), 0)), *self._late], axis=1),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load the state of an object with the same capacity."""
-        numbers = saved_array(state, "numbers", np.int64, (None,))
-        columns = saved_array(state, "columns", np.float64, (len(self._columns), len(numbers)))
-        late = saved_array(state, "late", np.float64, (len(self._columns), None))
-        self._next = saved_count(state, "next")
-        self._held[:] = False
-        places = numbers & self._mask
-        self._columns[:, places] = columns
-        self._held[places] = True
-        self._late = [late] if late.size else []
-
-
-def target_feed(curricula: Sequence[Curriculum], environment: Environment, named: str) -> ParameterFeed:
-    """Feeds an environment to evaluate in, which messages call ``named``, with the task that training is for."""
-
-    def draw(env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        values = np.concatenate([curriculum.draw_target(env_index, episodes) for curriculum in curricula], axis=1)
-        return EpisodeDraw(values, np.zeros(values.shape, np.int64))
-
-    return ParameterFeed(environment, [name for each in curricula for name in each.parameters], draw, named)
-
-
-def as_slice(rows: NDArray[np.intp]) -> NDArray[np.intp] | slice:
-    """Return an index for ``rows``: a slice for one row, which takes a third of the time of an array."""
-    if len(rows) != 1:
-        return rows
-    row = int(rows[0])
-    return slice(row, row + 1)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -249,8 +249,9 @@ class PlayedEnvironment:
         self._environment.set_parameters(parameters)
 
     def close(self) -> None:
-        """Close the environment."""
-        self._environment.close()
+        """Close the environment. Raises EnvironmentFailed."""
+        with blamed(self.named, "in close", EnvironmentFailed):
+            self._environment.close()
 
     def _checked(self, batches: Mapping[str, AgentBatch], doing: str) -> dict[str, AgentBatch]:
         """Raises EnvironmentFailed unless ``doing`` returned what every behavior's spec says."""

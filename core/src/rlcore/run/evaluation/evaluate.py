@@ -21,8 +21,8 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
 from rlcore.records import EnvironmentSpec, EvaluationSection
 from rlcore.run.components import closing, environment_name, make_environment
-from rlcore.run.curricula.curricula import make_curricula
-from rlcore.run.curricula.parameters import ParameterFeed, target_feed
+from rlcore.run.curricula.curricula import target_feed
+from rlcore.run.curricula.parameters import ParameterFeed
 from rlcore.run.evaluation.episodes import PlayedEnvironment, play, shares
 from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.blocks import MAX_EPISODE_STEPS
@@ -136,12 +136,8 @@ class Evaluator:
 
     def _feed(self, environment: PlayedEnvironment, seed: int) -> ParameterFeed | None:
         """Draw the parameters of the task that training is for; values in the evaluation block have priority."""
-        parameters = self._parameters()
-        if not parameters:
-            return None
         context = attrs.evolve(self._context, seed=seed, num_envs=environment.num_envs, purpose="evaluate")
-        curricula = make_curricula(parameters, self._plugins, context)
-        return target_feed(list(curricula.values()), environment, environment.named)
+        return target_feed(self._parameters(), self._plugins, context, environment, environment.named)
 
     def _parameters(self) -> dict[str, EnvironmentParameter]:
         own = {} if self._config.evaluation is None else self._config.evaluation.environment_parameters

@@ -79,8 +79,7 @@ class RunEvaluation:
 
     def state_dict(self) -> dict[str, Any]:
         """The scores; ``opponents`` is there only if there are any."""
-        state = attrs.asdict(self.scores)
-        return state if self.scores.opponents else {key: value for key, value in state.items() if key != "opponents"}
+        return attrs.asdict(self.scores, filter=lambda field, value: field.name != "opponents" or bool(value))
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
         """Load the scores of a checkpoint; without such an entry, its run had no evaluation."""

@@ -23,7 +23,7 @@ from rlcore.contracts.saved_values import COUNT, MAPPING, NUMBER, TEXT, has_form
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.core import MAX_METRICS, METRICS_FILE
-from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat
+from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_state import RUN, require_models, require_run
 from rlcore.storage.checkpoints import (
     BEST,
@@ -31,9 +31,8 @@ from rlcore.storage.checkpoints import (
     Checkpoint,
     by_score,
     find_checkpoints,
-    is_intact,
+    is_step,
     newest_intact,
-    saved_models,
 )
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.files.access import (
@@ -46,7 +45,7 @@ from rlcore.storage.files.access import (
     user_path,
 )
 from rlcore.storage.files.lock import is_locked
-from rlcore.storage.fingerprint import Change, changes, described
+from rlcore.storage.fingerprint import changes, described
 from rlcore.storage.run_files import LOGS, RESULT, TIMERS
 from rlcore.storage.status import check_metadata, metadata_of, training_status
 
@@ -88,6 +87,8 @@ def find_state(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, 
 
     Raises RunStateError if there is no such checkpoint, saying which there are.
     """
+    if is_step(directory):
+        return newest_intact(directory.parent, f"{directory}", step=int(directory.name), check=require_models)
     regular = directory / CHECKPOINTS
     steps = [str(found.step) for found in find_checkpoints(regular)]
     best = find_checkpoints(regular / BEST)
@@ -110,18 +111,23 @@ def read_saved_configuration(directory: Path) -> Document:
     Raises ConfigError if there is neither.
     """
     path = directory / CONFIGURATION
-    text, problem = _text(path)
-    if text is not None and is_sealed(text):
+    try:
+        text = read_regular(path, MAX_BYTES).decode()
+    except (FileNotFoundError, DamagedFile, UnicodeDecodeError):
+        text = ""
+    if is_sealed(text):
         return parse_document(text, str(path))
-    copy = _newest_copy(directory / CHECKPOINTS)
+    intact = (each.path for each in reversed(find_checkpoints(directory / CHECKPOINTS)) if not each.problems())
+    copy = next((each / CONFIGURATION for each in intact if (each / CONFIGURATION).is_file()), None)
     if copy is None:
         return read_document(path)
-    document = read_document(copy)
-    if text is not None:
-        found = _changes_of_text(document, text, str(path))
-        if found == []:
-            return document
-        problem = "was edited or is damaged" + ("" if found is None else f" ({described(found)})")
+    document, problem = read_document(copy), "is missing or damaged"
+    if text:
+        with suppress(ConfigError):
+            found = changes(document.data, parse_document(text, str(path)).data)
+            if not found:
+                return document
+            problem = f"was edited or is damaged ({described(found)})"
     log.warning(
         "%s: %s; the configuration in checkpoint %s is used (to use another, give a file as CONFIG or keys with --set)",
         path, problem, copy.parent.name,
@@ -135,37 +141,10 @@ def configuration_sha256(checkpoint: Path) -> str:
     Raises RunStateError if it has none.
     """
     path = checkpoint / CONFIGURATION
-    text, problem = _text(path)
-    if text is None:
-        raise RunStateError(f"{path}: {problem}; an exported policy states the checksum of its configuration")
-    return content_sha256(text)
-
-
-def _text(path: Path) -> tuple[str | None, str]:
-    """The content of the file, or None and what is wrong with the file."""
     try:
-        return read_regular(path, MAX_BYTES).decode(), ""
-    except FileNotFoundError:
-        return None, "is missing"
-    except (DamagedFile, UnicodeDecodeError):
-        return None, "cannot be read"
-
-
-def _newest_copy(checkpoints: Path) -> Path | None:
-    for checkpoint in reversed(find_checkpoints(checkpoints)):
-        copy = checkpoint.path / CONFIGURATION
-        with suppress(NewerFormat):
-            if copy.is_file() and is_intact(checkpoint):
-                return copy
-    return None
-
-
-def _changes_of_text(document: Document, text: str, name: str) -> list[Change] | None:
-    """The keys in which ``text`` differs from ``document``; None if the text is not a configuration."""
-    try:
-        return changes(document.data, parse_document(text, name).data)
-    except ConfigError:
-        return None
+        return content_sha256(read_regular(path, MAX_BYTES).decode())
+    except (FileNotFoundError, DamagedFile, UnicodeDecodeError) as error:
+        raise RunStateError(f"{path}: is missing or damaged; an exported policy states its checksum") from error
 
 
 # ---------------------------------------------------------------- what a run wrote
@@ -315,40 +294,26 @@ def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:
         damaged.append(f"{directory / RESULT}: has no outcome, or no wall_seconds")
         result = None
     read(lambda: open_regular(directory / METRICS_FILE, MAX_METRICS).close())  # its lines are read on first use
-    found, newest = _checkpoints(directory / CHECKPOINTS)
+    listed = (
+        FoundCheckpoint(each.step, each.path, "; ".join(each.problems()))
+        for each in find_checkpoints(directory / CHECKPOINTS)
+    )
+    found = tuple(each for each in listed if each.path.is_dir())  # a run that trains deletes some meanwhile
+    newest = next((each for each in reversed(found) if not each.problem), None)
+    status = dict(stored or {})
+    if newest is not None and metadata_of(stored).get("run_steps") != newest.step:
+        with suppress(RunStateError, OSError):  # the run is training, and has just deleted it
+            status = training_status(newest)
     return RunData(
         directory,
         without_origins(document.data),
-        _status_at(newest, stored),
+        status,
         result,
         found,
         is_locked(directory),
         tuple(damaged),
         stored,
     )
-
-
-def _checkpoints(directory: Path) -> tuple[tuple[FoundCheckpoint, ...], Checkpoint | None]:
-    """All checkpoints in ``directory``, and the newest one that is intact."""
-    listed: list[FoundCheckpoint] = []
-    newest: Checkpoint | None = None
-    for checkpoint in find_checkpoints(directory):
-        problems = checkpoint.problems()
-        if not checkpoint.path.is_dir():
-            continue  # the run is training, and has just deleted it
-        newest = newest if problems else checkpoint
-        listed.append(FoundCheckpoint(checkpoint.step, checkpoint.path, "; ".join(problems)))
-    return tuple(listed), newest
-
-
-def _status_at(checkpoint: Checkpoint | None, stored: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The status of the newest ``checkpoint``: ``stored``, unless that is missing or of another step."""
-    if checkpoint is None or metadata_of(stored).get("run_steps") == checkpoint.step:
-        return dict(stored or {})
-    try:
-        return training_status(checkpoint)
-    except (RunStateError, OSError):  # the run is training, and has just deleted it
-        return dict(stored or {})
 
 
 def _summary(line: bytes) -> SavedSummary | None:
@@ -364,12 +329,6 @@ def _summary(line: bytes) -> SavedSummary | None:
 
 
 # ---------------------------------------------------------------- runs that a new run begins with
-
-
-def models_of_run(directory: RunDirectory, run_id: str) -> dict[str, Any]:
-    """The saved models, by behavior, of another run in the results directory of ``directory``."""
-    checkpoints = directory.path.parent / run_id / CHECKPOINTS
-    return saved_models(checkpoints, f"checkpoint_settings.initialize_from {run_id!r}")
 
 
 def status_of_run(directory: RunDirectory, plugins: Plugins, run: str, origin: str) -> Mapping[str, Any]:

@@ -10,23 +10,12 @@ from rlcore.config.load import load_plugins_for
 from rlcore.errors import RunStateError
 from rlcore.run.saved.data import read_saved_configuration
 from rlcore.storage.checkpoints import CHECKPOINTS, Checkpoint, find_checkpoints, remove_checkpoints, require_no_newer
-from rlcore.storage.files.access import DamagedFile, failing_as, is_whole, read_object
-from rlcore.storage.files.lock import LOCK, RunLock, is_locked
-from rlcore.storage.run_files import HOLDS, LOGS, outcome_in, read_mark, require_no_links, without_exports, write_mark
+from rlcore.storage.files.access import failing_as
+from rlcore.storage.files.lock import LOCK, RunLock
+from rlcore.storage.run_files import LOGS, outcome_in, read_mark, require_no_links, without_exports, write_mark
 from rlcore.storage.status import training_status
 
-__all__ = ["held_checkpoints", "pruning"]
-
-
-def held_checkpoints(run: Path) -> frozenset[int]:
-    """Return the steps of the checkpoints that plugins hold in the process that trains the run in this directory."""
-    if not is_locked(run):
-        return frozenset()
-    try:
-        steps = read_object(run / LOGS / HOLDS).get("held")
-    except (OSError, DamagedFile):
-        return frozenset()
-    return frozenset(filter(is_whole, steps)) if isinstance(steps, list) else frozenset()
+__all__ = ["pruning"]
 
 
 @contextmanager

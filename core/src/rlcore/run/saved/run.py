@@ -35,8 +35,7 @@ from rlcore.run.components import (
     make_environment,
     settings_of,
 )
-from rlcore.run.curricula.curricula import make_curricula
-from rlcore.run.curricula.parameters import target_feed
+from rlcore.run.curricula.curricula import target_feed
 from rlcore.run.evaluation.episodes import PlayedEnvironment
 from rlcore.run.evaluation.evaluate import Evaluator, specs_mismatch
 from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed
@@ -44,8 +43,7 @@ from rlcore.run.saved.data import find_run, find_state, read_saved_configuration
 from rlcore.run.saved.provenance import refuse_code_of_others
 from rlcore.settings import RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_state import RUN, model_of, models_in, require_models, specs_in
-from rlcore.storage.checkpoints import Checkpoint, newest_intact
+from rlcore.storage.checkpoint_state import RUN, model_of, models_in, specs_in
 from rlcore.storage.files.access import working_directory
 
 __all__ = ["SavedRun"]
@@ -99,21 +97,10 @@ class SavedRun:
     def load(cls, directory: Path, config: RunConfig, plugins: Plugins, checkpoint: str = "last") -> SavedRun:
         """The newest intact checkpoint (``last``), the ``best`` evaluation's policies, or the checkpoint of a step.
 
-        Raises RunStateError if there is no such checkpoint, saying which there are.
+        ``directory`` is that of a run, or of a checkpoint, wherever its run is. Raises RunStateError if there is no
+        such checkpoint, saying which there are.
         """
         found, state = find_state(directory, checkpoint)
-        return cls._of(found, state, directory, config, plugins)
-
-    @classmethod
-    def of_checkpoint(cls, path: Path, config: RunConfig, plugins: Plugins) -> SavedRun:
-        """The checkpoint in the directory ``path``, wherever its run is. Raises RunStateError if it is not intact."""
-        found, state = newest_intact(path.parent, f"{path}", step=int(path.name), check=require_models)
-        return cls._of(found, state, path, config, plugins)
-
-    @classmethod
-    def _of(
-        cls, found: Checkpoint, state: Mapping[str, Any], directory: Path, config: RunConfig, plugins: Plugins
-    ) -> SavedRun:
         config = with_seed(config, int(state[RUN]["seed"]))
         start = working_directory()
         context = run_context(config, plugins, start / directory, start)
@@ -168,8 +155,7 @@ class SavedRun:
             problem = specs_mismatch(self.specs, environment.behaviors)
             if problem:
                 raise ConfigError(f"environment {settings.id or settings.type!r}: {problem}", key=("environment",))
-            curricula = make_curricula(config.environment_parameters, self.plugins, context)
-            feed = target_feed(list(curricula.values()), environment, name) if curricula else None
+            feed = target_feed(config.environment_parameters, self.plugins, context, environment, name)
             yield PlayedEnvironment(environment, name, feed=feed)
 
     def evaluate(
@@ -281,6 +267,4 @@ class PolicySource:
                 "the run"
             )
         config = load_config(self.document, plugins, measuring=True, exporter=exporter)
-        if self.is_checkpoint:
-            return SavedRun.of_checkpoint(self.directory, config, plugins)
         return SavedRun.load(self.directory, config, plugins, checkpoint)

@@ -245,13 +245,6 @@ def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes:
     return content
 
 
-def read_tail(path: Path, count: int) -> bytes:
-    """The last ``count`` bytes of a regular file, or all of a shorter one. Raises like :func:`open_regular`."""
-    with open_regular(path) as file, failing_as(f"{path}: cannot be read", DamagedFile):
-        file.seek(max(0, file.seek(0, os.SEEK_END) - count))
-        return file.read(count)
-
-
 def read_object(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     """Return the object of a JSON file. Raises FileNotFoundError if there is no file, DamagedFile if it is not one."""
     content = read_regular(path, limit)

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from rlcore.errors import RunStateError
 from rlcore.storage.files.access import DamagedFile, open_regular
 
-__all__ = ["require_lock_file"]
+__all__ = ["is_locked", "require_lock_file"]
 
 LOCK = ".lock"
 
@@ -88,7 +88,7 @@ def in_use(directory: Path) -> str:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a process holds the lock of the run in ``directory``; no file is made to find out."""
+    """Return whether a process holds the lock of the run in ``directory``; no file is made to find out."""
     try:
         file = open_regular(directory / LOCK)
     except (OSError, DamagedFile):

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import BehaviorSpec, RewardProviderSpec, RewardSettings, RunContext, Transitions, hookimpl
+from rlcore import RewardProviderSpec, RewardSettings, Transitions, hookimpl
 
-TORCH_REWARD, TORCH_TAG = "prediction", "Losses/Prediction Loss"  # its name and its statistic
+
+def recording() -> bool | None:
+    """Whether PyTorch records gradients now; None without PyTorch."""
+    torch = sys.modules.get("torch")
+    return None if torch is None else bool(torch.is_grad_enabled())
 
 
 class LearningReward:
-    """The environment's reward, weighted by the number of updates of this provider."""
+    """The environment's reward, weighted by the number of updates of this provider.
+
+    ``evaluate`` and ``update`` rely on the mode of recording gradients that :class:`rlcore.RewardProvider` promises.
+    """
 
     name = "learning"
     ignore_done = False
@@ -27,10 +35,12 @@ class LearningReward:
         self.updates = 0
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
+        assert recording() is not True, "evaluate() is called with torch.no_grad; see rlcore.RewardProvider"
         self.rewarded += transitions.reward.size
         return transitions.reward * np.float32(1 + self.updates / 10)
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
+        assert recording() is not False, "update() is called with torch.enable_grad; see rlcore.RewardProvider"
         assert transitions.reward.size, "update() received no transitions"
         self.updates += 1
         return {self.TAG: float(self.updates)}
@@ -56,23 +66,12 @@ class LearningRewards:
                 target="rlcore_devkit.conformance.learning_rewards:LearningReward",
                 settings="rlcore.settings:RewardSettings",
                 summary="A reward that changes with every update",
-            ),
-            RewardProviderSpec(
-                name=TORCH_REWARD,
-                target="rlcore_torch.prediction_reward:PredictionReward",
-                settings="rlcore.settings:RewardSettings",
-                summary="A reward that learns with PyTorch",
-            ),
+            )
         ]
 
     @hookimpl
-    def rlcore_create_reward_provider(
-        self, spec: RewardProviderSpec, settings: RewardSettings, behavior: BehaviorSpec, run: RunContext
-    ) -> Any:
-        if spec.name == LearningReward.name:
-            self.made.append(LearningReward(settings.gamma, settings.strength))
-        elif spec.name == TORCH_REWARD:
-            self.made.append(spec.resolve()(settings, behavior, run))
-        else:
+    def rlcore_create_reward_provider(self, spec: RewardProviderSpec, settings: RewardSettings) -> Any:
+        if spec.name != LearningReward.name:
             return None
+        self.made.append(LearningReward(settings.gamma, settings.strength))
         return self.made[-1]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +35,7 @@ from rlcore import (
     config_from_mapping,
     dump_config,
 )
-from rlcore_devkit.conformance.learning_rewards import TORCH_REWARD, TORCH_TAG, LearningReward, LearningRewards
+from rlcore_devkit.conformance.learning_rewards import LearningReward, LearningRewards
 from rlcore_devkit.conformance.rules import Rules, doctor, installed
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied, equal, through_a_file
 from rlcore_devkit.environments import (
@@ -349,37 +348,27 @@ class TrainerConformance(TrainerRules):
         assert_equal(acts(after), acts(trainer.policy), "restoring a snapshot changed the current policy")
 
     def test_rewards_that_learn_are_updated_saved_and_restored(self) -> None:
-        reward = self.check_that_it_learns(LearningReward.name, LearningReward.TAG)
-        assert reward.rewarded, "the provider's evaluate() was not called"
-
-    def test_rewards_written_in_torch_learn(self) -> None:
-        """See :class:`rlcore.RewardProvider` for when PyTorch records gradients."""
-        if find_spec("torch") is None:
-            pytest.skip("PyTorch is not installed")
-        self.check_that_it_learns(TORCH_REWARD, TORCH_TAG)
-
-    def check_that_it_learns(self, name: str, tag: str) -> Any:
-        """Train with the reward provider, save, restore and continue; return the provider of the first trainer."""
+        """Also: PyTorch records gradients as :class:`rlcore.RewardProvider` says."""
         environment, other = self.environment(), self.environment()
-        trainer, reward = self.make_with_a_reward_that_learns(environment, name)
+        trainer, reward = self.make_with_a_reward_that_learns(environment)
         untrained = copied(reward.state_dict())
         updates = learn(trainer, environment, self.steps)
         state = copied(trainer.state_dict())
         assert not equal(untrained, reward.state_dict()), "the provider's update() was not called"
-        assert any(tag in stats for stats in updates), "the statistics of the provider are missing"
-        resumed, restored = self.make_with_a_reward_that_learns(other, name)
+        assert reward.rewarded, "the provider's evaluate() was not called"
+        assert any(LearningReward.TAG in stats for stats in updates), "the statistics of the provider are missing"
+        resumed, restored = self.make_with_a_reward_that_learns(other)
         resumed.load_state_dict(through_a_file(state, self.directory))
         assert_equal(reward.state_dict(), restored.state_dict(), "the provider's state was not saved and restored")
         ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
         theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
         assert_equal({"all": ours}, {"all": theirs})
-        return reward
 
-    def make_with_a_reward_that_learns(self, environment: Environment, name: str = "learning") -> tuple[Trainer, Any]:
+    def make_with_a_reward_that_learns(self, environment: Environment) -> tuple[Trainer, Any]:
         """Create a trainer with two rewards with different discounts; the second one changes with every update."""
         plugins, maker = self.plugins(), LearningRewards()
         plugins.register(maker, "learning-reward")
-        signals = {"extrinsic": {}, name: {"gamma": 0.5, "strength": 0.1}}
+        signals = {"extrinsic": {}, LearningReward.name: {"gamma": 0.5, "strength": 0.1}}
         trainer = self.make(environment, plugins=plugins, reward_signals=signals)
         assert len(maker.made) == 1, "reward providers come from run.create_reward_providers(behavior, settings)"
         return trainer, maker.made[0]

@@ -150,7 +150,9 @@ class ActionNoise:
         agent gets the same numbers whichever rank it is in.
         """
         self._generator = generator
-        self._share = None if share is None or share.total == behavior.slots else share
+        alone = share is None or share.total == behavior.slots
+        self._total = behavior.slots if alone else share.total  # type: ignore[union-attr]
+        self._own: Any = slice(None) if alone else share.numbers  # type: ignore[union-attr]
         self._continuous = (rows, behavior.slots, behavior.continuous if noise_size is None else noise_size)
         self._logits = (rows, behavior.slots, behavior.mask_size)
         self._row = rows
@@ -167,15 +169,9 @@ class ActionNoise:
         return self._gaussian[row], self._gumbel[row]
 
     def _draw(self) -> None:
-        share = self._share
-        if share is None:
-            self._gaussian = self._generator.standard_normal(self._continuous, dtype=np.float32)
-            self._gumbel = gumbel_noise(self._generator, self._logits)
-            return
-        rows, _, size = self._continuous
-        gaussian = self._generator.standard_normal((rows, share.total, size), dtype=np.float32)
-        self._gaussian = gaussian[:, share.numbers]
-        self._gumbel = gumbel_noise(self._generator, (rows, share.total, self._logits[2]))[:, share.numbers]
+        gaussian, gumbel = ((rows, self._total, size) for rows, _, size in (self._continuous, self._logits))
+        self._gaussian = self._generator.standard_normal(gaussian, dtype=np.float32)[:, self._own]
+        self._gumbel = gumbel_noise(self._generator, gumbel)[:, self._own]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the noise that was drawn and not used yet."""
@@ -286,9 +282,7 @@ class DiscreteOptions:
 
     def __init__(self, layout: ActionLayout) -> None:
         self.layout = layout
-        combinations = 1
-        for size in layout.branches:
-            combinations *= size
+        combinations = math.prod(layout.branches)
         self.joint = combinations <= MAX_JOINT_OPTIONS
         self.columns = combinations if self.joint else layout.logits
 

@@ -354,10 +354,9 @@ def _problem(distribution: ActionDistribution) -> str | None:
         "entropy": (distribution.entropy(columns), [numbers, ()]),
     }
     for name, (result, shapes) in results.items():
-        if not isinstance(result, Tensor) or tuple(result.shape) not in shapes or result.dtype != torch.float32:
-            found = f"{result.dtype} {list(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
-            wanted = " or ".join(str(list(shape)) for shape in shapes)
-            return f"{name} made {found} of {_ROWS} rows, not torch.float32 {wanted}"
+        found = (tuple(result.shape), result.dtype) if isinstance(result, Tensor) else type(result).__name__
+        if found not in [(shape, torch.float32) for shape in shapes]:
+            return f"{name} made {found} of {_ROWS} rows, not torch.float32 {' or '.join(map(str, shapes))}"
         if not bool(result.isfinite().all()):
             return f"{name} is not finite for columns of zeros"
     return None

@@ -83,10 +83,6 @@ class RunningNormalizer(nn.Module):
         self.shift.copy_(self.mean.to(torch.float32))
         self.inverse_std.copy_(torch.where(variance > 0, (variance + 1e-8).rsqrt(), 1.0).to(torch.float32))
 
-    def scale(self) -> tuple[Tensor, Tensor]:
-        """Return ``(mean, inverse standard deviation)``, float32, each [size]."""
-        return self.shift, self.inverse_std
-
     def forward(self, x: Tensor) -> Tensor:
         """Return ``x`` [..., size], normalized and clipped."""
         return ((x - self.shift) * self.inverse_std).clamp(-self.clip, self.clip)

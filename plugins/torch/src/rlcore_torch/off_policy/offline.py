@@ -12,8 +12,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from rlcore import (
-    Actions,
-    AgentBatch,
     BehaviorSettings,
     BehaviorSpec,
     ConfigError,
@@ -87,20 +85,11 @@ class OfflineTrainer(MinibatchTrainer):
         self.policy.refresh_distribution()
         return stats
 
-    def begin(self, batch: AgentBatch) -> NoReturn:
+    def act(self, *given: Any) -> NoReturn:
         """Raise TypeError: there is no environment."""
-        self._no_environment()
-
-    def act(self, batch: AgentBatch) -> Actions:
-        """Raise TypeError: there is no environment."""
-        self._no_environment()
-
-    def observe(self, actions: Actions, batch: AgentBatch) -> NoReturn:
-        """Raise TypeError: there is no environment."""
-        self._no_environment()
-
-    def _no_environment(self) -> NoReturn:
         raise TypeError(f"{type(self).__name__} learns from recorded data and acts in no environment")
+
+    begin = observe = act
 
     # ------------------------------------------------------------ state
 

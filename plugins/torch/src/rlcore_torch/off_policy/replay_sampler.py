@@ -31,7 +31,7 @@ from rlcore_torch.hookspecs import ReplaySamplerSpec
 from rlcore_torch.off_policy.priorities import importance_exponent
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import Rows, Steps, sample_rows
-from rlcore_torch.settings import OffPolicySettings, PrioritizedSamplerSettings, ReplaySamplerSettings
+from rlcore_torch.settings import OffPolicySettings, PrioritizedSamplerSettings
 
 __all__ = ["PrioritizedSampler", "ReplaySampler", "Sample", "UniformSampler"]
 
@@ -70,6 +70,11 @@ class ReplaySampler:
     uses_td_errors: bool = False
     changes_steps: bool = False
 
+    def __init__(
+        self, settings: Any = None, behavior: BehaviorSpec | None = None, run: RunContext | None = None
+    ) -> None:
+        """The target of a record: called with the block ``replay_sampler``, the agents and the run."""
+
     def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
         """Draw ``batch_size`` transitions of ``buffer``, which holds at least one.
 
@@ -95,11 +100,6 @@ class ReplaySampler:
 class UniformSampler(ReplaySampler):
     """Every stored transition is equally likely."""
 
-    @classmethod
-    def create(cls, settings: ReplaySamplerSettings, behavior: BehaviorSpec, run: RunContext) -> UniformSampler:
-        """Create the sampler: the target of its record."""
-        return cls()
-
     def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
         return Sample(buffer.sample(batch_size, generator))
 
@@ -109,16 +109,9 @@ class PrioritizedSampler(ReplaySampler):
 
     uses_td_errors = True
 
-    def __init__(self, settings: PrioritizedSamplerSettings) -> None:
+    def __init__(self, settings: PrioritizedSamplerSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         self.settings = settings
         self.priority_alpha = settings.alpha
-
-    @classmethod
-    def create(
-        cls, settings: PrioritizedSamplerSettings, behavior: BehaviorSpec, run: RunContext
-    ) -> PrioritizedSampler:
-        """Create the sampler: the target of its record."""
-        return cls(settings)
 
     def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
         beta = importance_exponent(self.settings, progress)

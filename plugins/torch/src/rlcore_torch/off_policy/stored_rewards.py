@@ -31,7 +31,6 @@ class StoredEpisodeRewards:
             name: EpisodeRewards(np.zeros(buffer.slots)) for name in names
         }  # in the order of reader.providers
         self.finished: dict[str, list[float]] = {name: [] for name in names}  # sums that no update has reported
-        self.has_finished = False  # whether an episode may have ended since the last report
         self._rows: list[Rows] = []  # transitions of each step whose rewards are not computed
         self._ended = False  # whether an episode ended in one of them
         # A step needs at most two rows of a slot's ring: its observation, and the final one of an episode.
@@ -49,7 +48,7 @@ class StoredEpisodeRewards:
         if count:
             self._rows.append(self.reader.buffer.closed_rows)
             if batch.ended.size:
-                self._ended = self.has_finished = True
+                self._ended = True
             if len(self._rows) == self._most:
                 self._compute()
         return count
@@ -60,7 +59,6 @@ class StoredEpisodeRewards:
             self._compute()
         stats = {f"Policy/{name.capitalize()} Reward": sums for name, sums in self.finished.items() if sums}
         self.finished = {name: [] for name in self.finished}
-        self.has_finished = False
         return stats
 
     def state_dict(self) -> dict[str, Any]:
@@ -79,7 +77,6 @@ class StoredEpisodeRewards:
         for name, rewards in self.rewards.items():
             rewards.open = np.array(state[name]["open"])
             self.finished[name] = state[name]["finished"].tolist()
-        self.has_finished = True
 
     def _forget(self, slots: NDArray[np.bool_]) -> None:
         self._compute()

@@ -106,6 +106,7 @@ class TransitionBatch(ActionBatch):
     after_ends: AfterEnds | None = None
 
 
+@attrs.define(eq=False, slots=False)
 class BatchReader:
     """Makes batches from rows of a replay buffer.
 
@@ -119,23 +120,13 @@ class BatchReader:
         between: Whether batches of more than one step have :class:`StepsBetween`.
     """
 
-    def __init__(
-        self,
-        buffer: ReplayBuffer,
-        inputs: ObservationInputs,
-        layout: ActionLayout,
-        providers: Sequence[RewardProvider],
-        device: torch.device,
-        n_steps: int = 1,
-        between: bool = False,
-    ) -> None:
-        self.buffer = buffer
-        self.inputs = inputs
-        self.layout = layout
-        self.providers = providers
-        self.device = device
-        self.n_steps = n_steps
-        self.between = between and n_steps > 1
+    buffer: ReplayBuffer
+    inputs: ObservationInputs
+    layout: ActionLayout
+    providers: Sequence[RewardProvider]
+    device: torch.device
+    n_steps: int = 1
+    between: bool = False
 
     def read(self, rows: Rows, weight: FloatArray | None = None, steps: Steps | None = None) -> TransitionBatch:
         """Return the stretches that start at ``rows`` [B] of the buffer.
@@ -155,7 +146,7 @@ class BatchReader:
             reward=self._tensor(reward),
             discount=self._tensor(discount),
             weight=self._optional(weight),
-            between=self._between(indices[1:], valid[1:]) if self.between else None,
+            between=self._between(indices[1:], valid[1:]) if self.between and self.n_steps > 1 else None,
             after_ends=after_ends,
         )
 

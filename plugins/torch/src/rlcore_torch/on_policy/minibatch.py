@@ -25,6 +25,10 @@ __all__ = ["Loss", "Minibatch", "Rollout"]
 
 Places = NDArray[np.int64]
 
+# Parts of a minibatch beside its inputs, and parts of a loss; those before the last are means over rows.
+COLUMNS = ("raw", "choices", "mask", "old_log_prob", "old_value", "advantage", "returns")
+PARTS = ("total", "policy", "value", "entropy", "log_ratio")
+
 
 @attrs.define(eq=False)
 class Minibatch:
@@ -61,19 +65,8 @@ class Minibatch:
         ``sequences`` describe other rows then, and are left out.
         """
 
-        def optional(x: Tensor | None) -> Tensor | None:
-            return None if x is None else function(x)
-
-        return Minibatch(
-            inputs=tuple(map(function, self.inputs)),
-            raw=optional(self.raw),
-            choices=optional(self.choices),
-            mask=optional(self.mask),
-            old_log_prob=function(self.old_log_prob),
-            old_value=function(self.old_value),
-            advantage=function(self.advantage),
-            returns=function(self.returns),
-        )
+        columns = {name: function(x) for name in COLUMNS if (x := getattr(self, name)) is not None}
+        return attrs.evolve(self, inputs=tuple(map(function, self.inputs)), sequences=None, share=1.0, **columns)
 
     def split(self, sizes: Iterable[int]) -> Iterator[Minibatch]:
         """Yield views of as many rows as ``sizes`` say, one after the other."""
@@ -200,24 +193,18 @@ class Loss:
 
     def detached(self) -> Loss:
         """Return the numbers without their graph, which would keep a minibatch in memory."""
-        parts = (self.total, self.policy, self.value, self.entropy, self.log_ratio)
-        total, policy, value, entropy, log_ratio = (part.detach() for part in parts)
-        return Loss(total, policy, value, entropy, log_ratio)
+        return Loss(**{name: getattr(self, name).detach() for name in PARTS})
 
     @classmethod
     def of_pieces(cls, losses: Sequence[Loss], shares: Sequence[float]) -> Loss:
         """Return the loss of a minibatch from those of its pieces, each with its share of the rows."""
 
-        def mean(parts: Iterable[Tensor]) -> Tensor:
-            return torch.stack([part * share for part, share in zip(parts, shares, strict=True)]).sum(0)
+        def mean(name: str) -> Tensor:
+            pairs = zip(losses, shares, strict=True)
+            return torch.stack([getattr(loss, name) * share for loss, share in pairs]).sum(0)
 
-        return cls(
-            total=mean(loss.total for loss in losses),
-            policy=mean(loss.policy for loss in losses),
-            value=mean(loss.value for loss in losses),
-            entropy=mean(loss.entropy for loss in losses),
-            log_ratio=torch.cat([loss.log_ratio for loss in losses]),
-        )
+        means = {name: mean(name) for name in PARTS[:-1]}
+        return cls(**means, log_ratio=torch.cat([loss.log_ratio for loss in losses]))
 
 
 def standardized_parts(advantage: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:

@@ -68,7 +68,7 @@ class OnPolicyTrainer(RolloutTrainer):
                 f"trainer {settings.trainer_type!r}: its loss is not a mean over rows (mean_over_rows), and cannot be "
                 "summed over ranks; run it in one process, without torchrun"
             )
-        self._most_rows = self.backend.most_rows(self.model)
+        self._most_rows = None if self.backend.most_rows is None else self.backend.most_rows(self.model)
         # With target_kl, whether a step follows a gradient depends on values.
         self._recorded: Callable[[LossFunction, Minibatch], Loss] | None = None
         if self.backend.cuda_graphs and self.hyperparameters.target_kl is None:

@@ -102,7 +102,8 @@ class ActorStack:
             if not deterministic:
                 logits = logits + self._noise("gumbel", gumbel_noise, self._layout.logits)
             choices = self._layout.greedy_choices(logits)
-        return self._layout.actions(raw, choices)
+        actions: Actions = self._layout.actions(raw, choices)
+        return actions
 
     def _noise(
         self, name: str, draw: Callable[[np.random.Generator, tuple[int, int]], FloatArray], size: int

@@ -77,7 +77,11 @@ class PolicyModule(nn.Module):
         columns, logits, memory = self.distribution_parameters(observations, action_mask, memory)
         continuous = discrete = None
         if columns is not None:
-            continuous = self._to_environment(self._raw(columns, noise))
+            distribution = self.model.policy_head.distribution
+            assert distribution is not None
+            raw = distribution.deterministic(columns) if noise is None else distribution.sample(columns, noise[0])
+            clipped = raw.clamp(-self.limit, self.limit)
+            continuous = (clipped * self.half_range + self.middle).clamp(self.low, self.high)
         if logits is not None:
             if noise is not None:
                 logits = logits + noise[1]
@@ -106,30 +110,16 @@ class PolicyModule(nn.Module):
         ``model.policy_head.distribution`` says what the columns mean. An exporter can compare its own logits and
         probabilities with these.
         """
-        columns, logits, memory = self._network(observations, memory)
-        if logits is not None and action_mask is not None:
-            logits = mask_logits(logits, action_mask)
-        return columns, logits, memory
-
-    def _network(
-        self, observations: Mapping[str, Tensor], memory: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        inputs = self.model.inputs
+        model, inputs = self.model, self.model.inputs
         parts = [observations[o.name].reshape(-1, o.size).to(torch.float32) for o in inputs.vectors]
         raw = [torch.cat(parts, dim=1)] if parts else []
         normalized = inputs((*raw, *(observations[o.name] for o in inputs.images)))
-        if memory is None:
-            if self.model.memory_size:
-                raise ValueError("a policy with memory needs the memory of each row; zeros begin an episode")
-            return *self.model.policy(normalized), None
-        return self.model.policy_step(normalized, memory)
-
-    def _raw(self, columns: Tensor, noise: tuple[Tensor, Tensor] | None) -> Tensor:
-        """Continuous parts [R, continuous] before clipping and stretching."""
-        distribution = self.model.policy_head.distribution
-        assert distribution is not None
-        return distribution.deterministic(columns) if noise is None else distribution.sample(columns, noise[0])
-
-    def _to_environment(self, raw: Tensor) -> Tensor:
-        clipped = raw.clamp(-self.limit, self.limit)
-        return (clipped * self.half_range + self.middle).clamp(self.low, self.high)
+        if memory is not None:
+            columns, logits, memory = model.policy_step(normalized, memory)
+        elif model.memory_size:
+            raise ValueError("a policy with memory needs the memory of each row; zeros begin an episode")
+        else:
+            columns, logits = model.policy(normalized)
+        if logits is not None and action_mask is not None:
+            logits = mask_logits(logits, action_mask)
+        return columns, logits, memory

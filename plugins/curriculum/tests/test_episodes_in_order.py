@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcore.run.curricula.parameters import EpisodesInOrder
+from rlcore_curriculum.episodes_in_order import EpisodesInOrder
 
 SLOTS = 4
 
