@@ -39,7 +39,7 @@ Purpose = Literal["train", "evaluate", "inference"]
 PLUGIN_LOGGERS = "rlcore.plugin"
 
 FACTORIES = "factories"  # of a checkpoint's run: a list of mappings with these keys, whose values are texts
-FACTORY_FIELDS = ("hook", "name", "module", "distribution", "version")
+FACTORY_FIELDS: tuple[str, ...] = ("hook", "name", "module", "distribution", "version")
 _NOT_LEARNED = "rlcore_create_stats_writer"  # it changes no number of a training
 _ONLY_TRAINING = "rlcore_create_reward_provider"
 

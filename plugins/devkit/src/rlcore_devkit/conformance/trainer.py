@@ -227,9 +227,9 @@ class TrainerConformance(TrainerRules):
         environment = self.environment()
         trainer = self.make(environment)
         everyone = np.ones(self.num_envs, np.bool_)
-        updates, learned, learning = [], 0, np.sum(getattr(trainer, "learning_slots", everyone))
+        updates, learned, learning = [], 0, int(np.sum(getattr(trainer, "learning_slots", everyone)))
         for _, _, stats in play(trainer, environment, self.steps):
-            learned, learning = learned + learning, np.sum(getattr(trainer, "learning_slots", everyone))
+            learned, learning = learned + learning, int(np.sum(getattr(trainer, "learning_slots", everyone)))
             updates += [] if stats is None else [stats]
         assert trainer.steps == learned
         assert updates, f"no update in {self.steps * self.num_envs} agent steps; choose smaller hyperparameters"
