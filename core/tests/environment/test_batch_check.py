@@ -128,12 +128,13 @@ def test_real_numbers_of_another_precision_and_smaller_integers_are_accepted(bef
     check.check(replaced("camera", np.zeros((SLOTS, 2, 2, 3), np.bool_)))
 
 
+@pytest.mark.parametrize("every", [1, 2])  # whether the array is contiguous
 @pytest.mark.parametrize("before", [0, FIRST_BATCHES + 1])
 @pytest.mark.parametrize("what", ["reward", "group_reward", "place", "final place"])
-def test_a_value_that_is_not_finite_is_refused_whenever_it_comes(what: str, before: int) -> None:
-    values = np.ones((1 if what.startswith("final") else SLOTS, 4), np.float32)
+def test_a_value_that_is_not_finite_is_refused_whenever_it_comes(what: str, before: int, every: int) -> None:
+    values = np.ones((1 if what.startswith("final") else SLOTS, 4 * every), np.float32)[:, ::every]
     values[-1] = np.nan
-    values = values[:, 0].copy() if "reward" in what else values
+    values = values[:, 0] if "reward" in what else values
     check = check_after(before)
     check.began = lambda env, latest: f"{env} {latest}"
     with pytest.raises(NonFiniteError, match=r"of slot \d \(environment 1\) is .*nan.* at step 60; .*") as caught:

@@ -135,14 +135,6 @@ def test_without_checkpoints_the_last_policies_of_all_behaviors_are_exported(mak
     assert [of_end(name, 5, names, listed) for name in names] == [["Left.onnx"], ["Left.json.onnx"], []]
 
 
-def test_exports_do_not_change_what_is_learned(make_run: Any, files: Any) -> None:
-    make_run().train()
-    assert exported(files().path) == {} and "exports" not in files().result
-    assert "Exporter" not in (files().path / "run_logs/timers.json").read_text()
-    make_run({**always(), "checkpoint_settings.run_id": "other"}).train()
-    assert learned(files("other").path) == learned(files().path) != {}
-
-
 FAILURES = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text())["failing exports"]
 
 

@@ -69,13 +69,6 @@ def test_two_runs_in_one_process_do_not_touch_one_another(make_run: Any, files: 
     assert files("both1").checkpoint(200) != files("both2").checkpoint(200)
 
 
-def test_steps_beyond_a_boundary_are_carried_and_epochs_do_not_drift(make_run: Any) -> None:
-    """Three copies cross 50 at 51: the next epoch ends where 100 is crossed, at 102, not at 51 + 50."""
-    run = make_run({"environment.num_envs": 3}, max_steps=1000)
-    crossed = [epoch.behaviors["Agent"].steps for epoch in run]
-    assert crossed == [math.ceil(boundary / 3) * 3 for boundary in range(50, 1001, 50)]
-
-
 def test_leaving_the_block_saves_where_the_run_is(make_run: Any, files: Any) -> None:
     with make_run() as run:
         next(run)

@@ -18,7 +18,6 @@ from rlcore.errors import PluginError
 from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.files.access import WatchedDirectory
-from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = str(Path(__file__).parent / "stub_plugin.py")
 RESUME = {"checkpoint_settings.resume": True}
@@ -208,26 +207,6 @@ def test_plugins_hear_that_a_run_failed_whose_result_cannot_be_written(
 def test_a_failure_in_run_finished_does_not_hide_what_ended_the_run(strict: Any) -> None:
     with pytest.raises(Exception, match="failed in step: ZeroDivisionError"):
         strict({"environment.options": {"fault": "raise in step"}}, Raises("rlcore_run_finished", 1)).train()
-
-
-# ---------------------------------------------------------------- the check of the configuration
-
-CHECKS = "from rlcore import hookimpl\n\n@hookimpl\ndef rlcore_check_config(config):\n    config.nonsense\n"
-
-
-@pytest.mark.parametrize("command", ["run", "validate"])
-def test_a_check_of_the_configuration_that_fails_lets_nothing_pass(
-    write: Any, files: Any, run_rlcore: RunRlcore, tmp_path: Path, command: str
-) -> None:
-    policy = tmp_path / f"policy{next(MODULES)}.py"
-    policy.write_text(CHECKS)
-    refused = run_rlcore(command, write({"plugins.local": [STUBS, str(policy)]}))
-    assert refused.exit_code == 4 and "valid" not in refused.stdout
-    assert refused.stderr == (
-        f"error: plugin {policy.stem!r} (local) failed in rlcore_check_config: AttributeError: 'RunConfig' object has "
-        "no attribute 'nonsense'; --debug shows the traceback\n"
-    )
-    assert not (files().path / "checkpoints").exists()
 
 
 def test_what_a_full_disk_costs_a_writer_costs_no_checkpoint(make_run: Any, files: Any, monkeypatch: Any) -> None:

@@ -32,8 +32,9 @@ def test_measure_counts_a_block_that_raises() -> None:
 def test_gauges_keep_last_and_extremes_without_what_json_cannot_say() -> None:
     timers = Timers()
     for value in (float("nan"), 3.0, 1.0, 2.0, float("inf")):
-        timers.set_gauge("Walker.reward", value)
-    assert timers.to_json()["gauges"] == {"Walker.reward": {"value": 2.0, "min": 1.0, "max": 3.0, "count": 3}}
+        timers.set_gauge("Walker", "Environment/Cumulative Reward", value)
+    name = "Walker.Environment.CumulativeReward.mean"
+    assert timers.to_json()["gauges"] == {name: {"value": 2.0, "min": 1.0, "max": 3.0, "count": 3}}
 
 
 def test_timers_json_has_the_shape_of_ml_agents() -> None:

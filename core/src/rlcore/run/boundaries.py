@@ -34,7 +34,7 @@ from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import RunExports
 from rlcore.run.prepare import PreparedRun, plugin_files
 from rlcore.run.state import RunState
-from rlcore.run.timers import PhaseTimes, Timer, gauge_name
+from rlcore.run.timers import PhaseTimes, Timer
 from rlcore.storage.store import PendingSave
 
 log = logging.getLogger(__name__)
@@ -204,7 +204,7 @@ class Boundaries:
         measured = behavior.window.summarize()
         stats = self.notifications.processed_summary(behavior.name, step, measured)
         for tag, summary in stats.items():
-            self._run.timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
+            self._run.timers.set_gauge(behavior.name, tag, summary.mean)
         for writer in self.writers:
             with self.notifications.failing_later():
                 writer.write(behavior.name, step, stats, plugins.strict)

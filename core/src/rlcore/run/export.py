@@ -102,7 +102,9 @@ def make_exporters(
         spec = plugins.record(ExporterSpec, reference)
         opened = OpenExporter(plugins.create(spec, settings=settings, run=context), spec, settings)
         made.append(opened)
-        for behavior in behaviors if isinstance(opened.exporter, ChecksPolicies) else ():
+        for behavior in behaviors:
+            if not isinstance(opened.exporter, ChecksPolicies):
+                break
             try:
                 with blamed(spec.described, f"to check behavior {behavior.name!r}"):
                     opened.exporter.check(_policy_of(behavior), behavior.spec)

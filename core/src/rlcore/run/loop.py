@@ -49,7 +49,10 @@ def learn(
     idle, ranks = state.acting, state.context.ranks
     ahead = environment if state.updates_ahead and isinstance(environment, SendsSteps) else None
     learning = tuple((behavior, behavior.trainer) for behavior in behaviors if behavior.learning)
-    last = _inference_steps(behaviors) if state.context.inference else None
+    last = None  # the last step of the environment in an epoch in which nothing learns
+    if state.context.inference:
+        agent_steps = min(behavior.settings.summary_freq for behavior in behaviors)
+        last = -(-agent_steps // sum(behavior.spec.slots for behavior in behaviors))
     actions: dict[str, Actions] = {}
     acting = stepping = recording = 0.0  # local, because every step adds to them
     steps = 0
@@ -112,11 +115,6 @@ def learn(
         times.stepping += stepping
         times.recording += recording
         times.environment_steps += steps
-
-
-def _inference_steps(behaviors: Sequence[BehaviorRun]) -> int:
-    """The environment steps of an epoch in which nothing learns."""
-    return -(-min(each.settings.summary_freq for each in behaviors) // sum(each.spec.slots for each in behaviors))
 
 
 def _update_ready(learning: Sequence[tuple[BehaviorRun, Trainer]], times: PhaseTimes) -> bool:

@@ -91,44 +91,22 @@ class PhaseTimes:
         tree.child("_update_policy").add(self.updating, self.updates)
 
 
-@attrs.define
-class Gauge:
-    """The last value of something measured now and then, and its extremes."""
-
-    value: float
-    min: float
-    max: float
-    count: int = 1
-
-    def set(self, value: float) -> None:
-        self.value = value
-        self.min = min(self.min, value)
-        self.max = max(self.max, value)
-        self.count += 1
-
-
-def gauge_name(behavior: str, tag: str) -> str:
-    """``Walker.Environment.CumulativeReward.mean``: the name of a statistic's gauge in ML-Agents."""
-    return f"{behavior}.{tag}.mean".replace("/", ".").replace(" ", "")
-
-
 class Timers:
     """The timers and gauges of one run."""
 
     def __init__(self) -> None:
         self.root = Timer()
-        self.gauges: dict[str, Gauge] = {}
+        self.gauges: dict[str, dict[str, float]] = {}  # the last value of each, its extremes, and how many there were
         self._started = perf_counter()
         self._start_time = time()
 
-    def set_gauge(self, name: str, value: float) -> None:
-        """A value that is not finite is left out: JSON has no word for it."""
-        if not isfinite(value):
-            return
-        if name in self.gauges:
-            self.gauges[name].set(value)
-        else:
-            self.gauges[name] = Gauge(value, value, value)
+    def set_gauge(self, behavior: str, tag: str, value: float) -> None:
+        """Note a statistic, under ML-Agents' name. A value that is not finite is left out: JSON has no word for it."""
+        name = f"{behavior}.{tag}.mean".replace("/", ".").replace(" ", "")
+        if isfinite(value):
+            known = self.gauges.get(name, {"min": value, "max": value, "count": 0})
+            least, most = min(known["min"], value), max(known["max"], value)
+            self.gauges[name] = {"value": value, "min": least, "max": most, "count": known["count"] + 1}
 
     def to_json(self) -> dict[str, Any]:
         """``name``, ``gauges``, ``metadata`` and the tree; the root lasts from the creation of this object."""
@@ -136,7 +114,7 @@ class Timers:
         self.root.count = 1
         return {
             "name": "root",
-            "gauges": {name: attrs.asdict(gauge) for name, gauge in self.gauges.items()},
+            "gauges": self.gauges,
             "metadata": {
                 "timer_format_version": FORMAT_VERSION,
                 "start_time_seconds": str(int(self._start_time)),

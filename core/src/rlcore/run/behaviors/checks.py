@@ -93,8 +93,9 @@ class BatchCheck:
         try:
             batch = batches[self._name]
         except (LookupError, TypeError):
-            names = ", ".join(map(repr, batches)) or "no behavior" if isinstance(batches, Mapping) else ""
-            found = f"batches of {names}" if names else shown(batches).removeprefix("is ")
+            found = shown(batches).removeprefix("is ")
+            if isinstance(batches, Mapping):
+                found = f"batches of {', '.join(map(repr, batches)) or 'no behavior'}"
             raise EnvironmentFailed(
                 f"{self.environment}: {doing} returned {found} and none of behavior {self._name!r}; "
                 "it must return a batch for each of its behaviors"

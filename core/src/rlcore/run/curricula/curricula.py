@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.curriculum import NO_CHANGES, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
+from rlcore.contracts.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
 from rlcore.contracts.environment import Environment
 from rlcore.contracts.results import FinishedEpisodes
 from rlcore.contracts.saved_values import plain, saved_mapping
@@ -68,8 +68,8 @@ class RunCurricula:
         for curriculum in self._curricula.values():
             self._columns.append(slice(len(names), len(names) + len(curriculum.parameters)))
             names += curriculum.parameters
-        self.parameters = tuple(names)
         self._feed = ParameterFeed(environment, names, self._draw, environment_name)
+        self.parameters = self._feed.names
         self._agents = {
             name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
         }
@@ -116,18 +116,19 @@ class RunCurricula:
         finished, self._finished = self._finished, []
         for each in finished:
             self._report(*each)
-        return self._advance(began if any_began else None)
+        return self._advance(began, any_began)
 
     def _report(self, behavior: BehaviorRun, finished: FinishedEpisodes, of: Beginnings) -> None:
         slots, shared, agents = finished.slots, finished.group_returns, self._agents[behavior.name]
         env_index, settled = behavior.spec.env_index.take(slots), agents.settled
-        if agents.late is not None and not self._warned_of_late:
+        late = None if self._warned_of_late else agents.late
+        if late is not None:
             self._warned_of_late = True
             log.warning(
                 "behavior %r: an episode of environment %d has not ended while %d later ones began; lessons and other "
                 "curricula go on without it, and count it when it ends; if it should end, have the environment "
                 "terminate or truncate it, for example with environment.max_episode_steps (reported once)",
-                behavior.name, behavior.spec.env_index[agents.late], agents.patience,
+                behavior.name, behavior.spec.env_index[late], agents.patience,
             )  # fmt: skip
         if shared is None:
             shared = np.zeros(len(slots))
@@ -140,23 +141,17 @@ class RunCurricula:
                 )
             )  # fmt: skip
 
-    def _advance(self, began: NDArray[np.int64] | None) -> bool:
-        """``began`` are environments [K] that need a new draw whether or not anything changes; None: none do."""
+    def _advance(self, began: NDArray[np.int64], any_began: bool) -> bool:
+        """``began`` are environments [K] that need a new draw; ``any_began``: an episode of an agent ended."""
         steps = MappingProxyType({name: behavior.steps for name, behavior in self._behaviors.items()})
         lessons: list[LessonChange] = []
         redraw = reset = False
         for curriculum in self._curricula.values():
-            if began is None and not curriculum.every_step:
-                continue
-            changes = curriculum.advance(steps)
-            if changes is NO_CHANGES:
-                continue
-            lessons += changes.lessons
-            redraw, reset = redraw or changes.redraw, reset or changes.reset
-        if redraw:
-            self._feed.restage()
-        elif began is not None:
-            self._feed.restage(began)
+            if any_began or curriculum.every_step:
+                changes = curriculum.advance(steps)
+                lessons += changes.lessons
+                redraw, reset = redraw or changes.redraw, reset or changes.reset
+        self._feed.restage(None if redraw else began)
         if lessons:
             self.lessons = {**self.lessons, **{change.parameter: change.lesson for change in lessons}}
         for change in lessons:
