@@ -246,17 +246,18 @@ def test_the_rows_of_an_environment_are_specified_as_one_team(order: list[int]) 
 
 
 @pytest.mark.parametrize(("sitting", "expected"), [([0, 3], [0, 3]), ([1, 2], [1]), ([3], [3]), ([2], None)])
-def test_a_seat_gets_the_final_mask_of_who_sat_there_when_the_episode_ended(sitting: list[int], expected: Any) -> None:
+def test_a_seat_gets_the_reward_and_the_final_mask_of_who_sat_there(sitting: list[int], expected: Any) -> None:
     """Two environments of two teams; agent k may choose option k alone where its episode ends."""
     env, team = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     seats = Seats(BehaviorSpec("Agent", (), discrete=(4,), env_index=env, team=team), for_all=False)
     over, masks = np.array([True, True, False, True]), np.eye(4, dtype=np.bool_)
     batch = AgentBatch(
-        {}, np.zeros(4, np.float32), over, np.zeros(4, np.bool_), final_observations={}, final_action_mask=masks[over]
+        {}, np.ones(4, np.float32), over, np.zeros(4, np.bool_), final_observations={}, final_action_mask=masks[over]
     )
 
     def found(before: Any) -> Any:
         rows = seats.batch(batch, before)
+        assert rows.reward.tolist() == [env in [slot // 2 for slot in sitting] for env in (0, 1)]
         return None if rows.final_action_mask is None else rows.final_action_mask.argmax(axis=1).tolist()
 
     seats.sit(np.array(sitting))

@@ -138,15 +138,8 @@ def test_each_policy_and_each_stack_is_seeded_differently_and_alike_every_time()
     assert seeds(1) == seeds(1) and not set(seeds(1)) & set(seeds(2))
 
 
-@pytest.mark.parametrize(
-    ("index", "error", "message"),
-    [
-        ([0, 2, 1], IndexError, "row 1 of policy_index is 2, and there are 2 policies; use 0 to 1"),
-        ([0, 1, -1], IndexError, "row 2 of policy_index is -1, and there are 2 policies; use 0 to 1"),
-        ([0, 1], ValueError, "policy_index has 2 rows and the observations have 3; set policy_index to one index"),
-    ],
-)
-def test_an_index_that_does_not_fit_is_refused(index: list[int], error: type[Exception], message: str) -> None:
+@pytest.mark.parametrize("index", [[0, 2, 1], [0, 1, -1], [0, 1]])
+def test_an_index_that_does_not_fit_is_refused(index: list[int]) -> None:
     mix = PolicyMix([Frozen(1.0), Scripted(2.0)], np.array(index))
-    with pytest.raises(error, match=message):
+    with pytest.raises(ValueError, match="; set it to 3 indices from 0 to 1"):
         mix.act(seen(3))

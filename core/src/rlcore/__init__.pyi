@@ -1,7 +1,6 @@
 from .cli.main import main as main
 from .cli.terminal import cells as cells
 from .cli.terminal import echo as echo
-from .cli.terminal import plain_console as plain_console
 from .config.document import ConfigErrors as ConfigErrors
 from .config.document import Document as Document
 from .config.document import Problems as Problems

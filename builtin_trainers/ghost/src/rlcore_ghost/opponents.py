@@ -20,7 +20,7 @@ from rlcore import (
     RunContext,
     RunStateError,
     UnsupportedSpace,
-    blame,
+    blamed,
     did_you_mean,
     dotted,
     spec_mismatch,
@@ -81,10 +81,8 @@ class CheckedOpponent:
         *memory: Any,
     ) -> Actions:
         """Actions of the policy, as int64 and float32; ``memory`` is that of a :class:`rlcore.MemoryPolicy`."""
-        try:
+        with blamed(self._described, "in act"):
             actions = self._policy.act(observations, action_mask, deterministic, *memory)
-        except (Exception, SystemExit) as error:
-            blame(self._described, "in act", error)
         problem = _problem(actions, self._behavior, len(next(iter(observations.values()))))
         if problem:
             raise PluginError(f"{self._described}: act returned {problem}")
@@ -96,10 +94,8 @@ class CheckedOpponent:
 
     def seed(self, seed: int) -> None:
         """Seed the policy."""
-        try:
+        with blamed(self._described, "in seed"):
             self._policy.seed(seed)
-        except (Exception, SystemExit) as error:
-            blame(self._described, "in seed", error)
 
 
 def _problem(actions: object, behavior: BehaviorSpec, rows: int) -> str:

@@ -108,14 +108,12 @@ class PolicyMix:
     ) -> Actions:
         """Actions of all R rows. ``memory`` [R, memory_size] has room for the largest memory.
 
-        Raises ValueError if ``policy_index`` does not have R rows, and IndexError if one of them is not an index of
-        ``policies``.
+        Raises ValueError if ``policy_index`` does not have R indices of ``policies``.
         """
-        rows = len(next(iter(observations.values())))
-        if rows != len(self.policy_index):
+        rows, index = len(next(iter(observations.values()))), np.asarray(self.policy_index)
+        if rows != len(index) or (rows and not 0 <= index.min() <= index.max() < len(self.policies)):
             raise ValueError(
-                f"PolicyMix: policy_index has {len(self.policy_index)} rows and the observations have {rows}; set "
-                "policy_index to one index for each row"
+                f"PolicyMix: policy_index is {index}; set it to {rows} indices from 0 to {len(self.policies) - 1}"
             )
         self._stack()
         self._group()
@@ -207,13 +205,7 @@ class PolicyMix:
         """Find the rows of each stack, and of each policy without one."""
         if self._grouped is not None and np.array_equal(self._grouped, self.policy_index):
             return
-        index, policies = np.array(self.policy_index), len(self.policies)
-        if len(index) and not 0 <= index.min() <= index.max() < policies:
-            row = np.flatnonzero((index < 0) | (index >= policies))[0]
-            raise IndexError(
-                f"PolicyMix: row {row} of policy_index is {index[row]}, and there are {policies} policies; use 0 to "
-                f"{policies - 1}"
-            )
+        index = np.array(self.policy_index)
         self._stacked, self._single = [], []
         for stack in self._stacks():
             holds = np.array([other is stack for other in self._stack_of])

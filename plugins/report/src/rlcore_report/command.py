@@ -96,7 +96,7 @@ def assembled(groups: list[Group], title: str | None, problems: list[str], episo
     from rlcore_report.groups import differences
     from rlcore_report.render import Report, value_text
 
-    chosen, no_defaults = [], ""
+    chosen, no_defaults = {}, ""
     if len(groups) == 1:
         try:
             chosen = chosen_values(groups[0].runs[0].data)

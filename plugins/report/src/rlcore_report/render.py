@@ -20,7 +20,6 @@ from markupsafe import Markup
 
 from rlcore import cells
 from rlcore_report.charts import SMOOTHINGS, Section
-from rlcore_report.defaults import ChosenValue
 from rlcore_report.episodes import Film
 from rlcore_report.groups import Group
 from rlcore_report.runs import OTHER, TIMERS, ReportedRun
@@ -43,7 +42,7 @@ class Report:
         behaviors: The behaviors that are shown.
         sections: The charts.
         differences: The keys in which runs differ, with the values of each group; empty for one run.
-        chosen: The keys in which a single configuration differs from the defaults.
+        chosen: The keys in which a single configuration differs from the defaults, with value and default.
         no_defaults: The reason why ``chosen`` is unknown; empty if it is known.
         films: Films of episodes.
         problems: A line for each run that is left out.
@@ -55,7 +54,7 @@ class Report:
     behaviors: Sequence[str]
     sections: Sequence[Section]
     differences: Mapping[str, tuple[tuple[str, ...], ...]] = {}
-    chosen: Sequence[ChosenValue] = ()
+    chosen: Mapping[str, tuple[Any, Any]] = {}
     no_defaults: str = ""
     films: Sequence[Film] = ()
     problems: Sequence[str] = ()

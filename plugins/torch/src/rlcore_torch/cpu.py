@@ -187,7 +187,7 @@ def numpy_actor(model: Actor) -> NumpyActor | None:
         return None
     arrays, activation = numpy_layers(model), model.actor.activation
     split: Any = model.policy_head.split
-    return lambda x: split(numpy_network(x, arrays, activation))  # type: ignore[no-any-return]
+    return lambda x: split(numpy_network(x, arrays, activation))
 
 
 def _is_plain(model: Actor) -> bool:

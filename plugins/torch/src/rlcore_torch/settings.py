@@ -50,15 +50,6 @@ class MemorySettings:
             raise SettingError("memory_size", f"must be even, not {self.memory_size}")
 
 
-def _require_few_layers(settings: NetworkSettings | CriticSettings) -> None:
-    if settings.hidden_layers is not None and len(settings.hidden_layers) > MAX_LAYERS:
-        raise SettingError("hidden_layers", f"must have at most {MAX_LAYERS} layers, not {len(settings.hidden_layers)}")
-
-
-def _is_given(attribute: attrs.Attribute[Any], value: Any) -> bool:
-    return value is not None
-
-
 @attrs.frozen(kw_only=True)
 class CriticSettings:
     """The network of a critic where it differs from that of the policy."""
@@ -76,9 +67,6 @@ class CriticSettings:
         maximum=MAX_UNITS,
     )
     activation: str | None = setting(None, "Non-linearity; null for that of the policy.", choices=ACTIVATIONS)
-
-    def __attrs_post_init__(self) -> None:
-        _require_few_layers(self)
 
 
 @attrs.frozen(kw_only=True)
@@ -187,9 +175,6 @@ class NetworkSettings(PolicySettings):
         metadata={METADATA_KEY: FieldInfo("Records by the keys that name them, such as vis_encode_type.", key=False)},
     )
 
-    def __attrs_post_init__(self) -> None:
-        _require_few_layers(self)
-
     def problems(
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
     ) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -238,7 +223,8 @@ class NetworkSettings(PolicySettings):
     @property
     def of_critic(self) -> NetworkSettings:
         """The network of a critic: this one, with what ``critic`` has instead."""
-        own = {} if self.critic is None else attrs.asdict(self.critic, recurse=False, filter=_is_given)
+        given = {} if self.critic is None else attrs.asdict(self.critic, recurse=False)
+        own = {name: value for name, value in given.items() if value is not None}
         if {"hidden_units", "num_layers"} & own.keys():
             own = {"hidden_layers": None, **own}
         return attrs.evolve(self, **own, critic=None)

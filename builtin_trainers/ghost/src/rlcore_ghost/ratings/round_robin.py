@@ -10,7 +10,7 @@ Shapes: N environments, T teams, G games.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations, combinations_with_replacement, permutations, product
+from itertools import combinations, permutations
 from typing import Any
 
 import attrs
@@ -71,24 +71,19 @@ def lineups(
     teams that it can play equally often, up to one game. With three teams or more, the others are played by players
     that ``generator`` draws, others than the pair if there are any.
     """
+    owner_of = {player: name for name, own in players.items() for player in own}
     rows: list[list[int]] = []
-    pairs = 0
-    for one, other in combinations_with_replacement(sorted(players), 2):
+    for number, pair in enumerate(combinations(owner_of, 2)):
+        wanted = [owner_of[player] for player in pair]
         seatings = [
-            seats for seats in permutations(range(len(owners)), 2) if [owners[seat] for seat in seats] == [one, other]
+            seats for seats in permutations(range(len(owners)), 2) if [owners[seat] for seat in seats] == wanted
         ]
-        met = combinations(players[one], 2) if one == other else product(players[one], players[other])
-        for pair in met if seatings else ():
-            for game in range(games):
-                seats = seatings[(game + pairs) % len(seatings)]
-                row = [
-                    int(generator.choice([each for each in players[owner] if each not in pair] or players[owner]))
-                    if seat not in seats
-                    else pair[seats.index(seat)]
-                    for seat, owner in enumerate(owners)
-                ]
-                rows.append(row)
-            pairs += 1
+        for game in range(games if seatings else 0):
+            others = [[each for each in players[owner] if each not in pair] or players[owner] for owner in owners]
+            row = [int(generator.choice(each)) for each in others]
+            for seat, player in zip(seatings[(game + number) % len(seatings)], pair, strict=True):
+                row[seat] = player
+            rows.append(row)
     return np.array(rows, np.int64).reshape(len(rows), len(owners))
 
 

@@ -88,10 +88,8 @@ class Pool:
 
     def find(self, version: int) -> int | None:
         """The place of the own snapshot that was taken after this many updates; None if there is none."""
-        for place, member in enumerate(self.members):
-            if member is not None and not member.fixed and member.version == version and not member.guest:
-                return place
-        return None
+        own = [(place, each) for place, each in enumerate(self.members) if each is not None and not each.guest]
+        return next((place for place, member in own if member.version == version), None)
 
     def invite(self, members: Sequence[Member]) -> None:
         """Make these policies of other trainers the guests."""

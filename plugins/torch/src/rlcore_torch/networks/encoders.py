@@ -91,15 +91,8 @@ def image_encoder(kind: str, settings: Any, observation: ObservationSpec, featur
     return ImageEncoder(kind, observation, features)
 
 
-# The targets of rlcore's own records.
-simple = partial(image_encoder, "simple")
-nature_cnn = partial(image_encoder, "nature_cnn")
-resnet = partial(image_encoder, "resnet")
-match3 = partial(image_encoder, "match3")
-fully_connected = partial(image_encoder, "fully_connected")
-BUILT_IN = {
-    "simple": simple, "nature_cnn": nature_cnn, "resnet": resnet, "match3": match3, "fully_connected": fully_connected,
-}  # fmt: skip
+BUILT_IN = {kind: partial(image_encoder, kind) for kind in MINIMUM_SIZE}
+simple, nature_cnn, resnet, match3, fully_connected = BUILT_IN.values()  # the targets of rlcore's own records
 
 
 def image_scale(observation: ObservationSpec) -> float:

@@ -129,6 +129,9 @@ class _Checked(ReplaySampler):
         self.priority_alpha = inner.priority_alpha
         self.uses_td_errors = inner.uses_td_errors
         self.changes_steps = inner.changes_steps
+        # Their errors reach the run as those of a trainer's state.
+        for name in ("state_dict", "require_fit", "load_state_dict"):
+            setattr(self, name, getattr(inner, name))
 
     def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
         with blamed(self.described, "in sample"):
@@ -141,18 +144,6 @@ class _Checked(ReplaySampler):
     def learned(self, buffer: ReplayBuffer, rows: Rows, td_errors: FloatArray) -> None:
         with blamed(self.described, "in learned"):
             self.inner.learned(buffer, rows, td_errors)
-
-    def state_dict(self) -> dict[str, Any]:
-        with blamed(self.described, "in state_dict"):
-            return self.inner.state_dict()
-
-    def require_fit(self, state: Mapping[str, Any]) -> None:
-        with blamed(self.described, "in require_fit"):
-            self.inner.require_fit(state)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        with blamed(self.described, "in load_state_dict"):
-            self.inner.load_state_dict(state)
 
 
 def create_replay_sampler(hyperparameters: OffPolicySettings, behavior: BehaviorSpec, run: RunContext) -> ReplaySampler:

@@ -193,7 +193,7 @@ class Loss:
 
     def detached(self) -> Loss:
         """Return the numbers without their graph, which would keep a minibatch in memory."""
-        return Loss(**{name: getattr(self, name).detach() for name in PARTS})
+        return attrs.evolve(self, **{name: getattr(self, name).detach() for name in PARTS})
 
     @classmethod
     def of_pieces(cls, losses: Sequence[Loss], shares: Sequence[float]) -> Loss:
@@ -203,7 +203,7 @@ class Loss:
             pairs = zip(losses, shares, strict=True)
             return torch.stack([getattr(loss, name) * share for loss, share in pairs]).sum(0)
 
-        means = {name: mean(name) for name in PARTS[:-1]}
+        means: dict[str, Any] = {name: mean(name) for name in PARTS[:-1]}
         return cls(**means, log_ratio=torch.cat([loss.log_ratio for loss in losses]))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any
 
 import attrs
@@ -44,39 +43,27 @@ class RowGroups:
     def __init__(self, places: NDArray[np.integer[Any]]) -> None:
         """``places`` [R] is the place of each row, -1 for rows of other policies."""
         self.rows: Indices = np.flatnonzero(places >= 0)
-        self.places: Indices = (places if len(self.rows) == len(places) else places[self.rows]).astype(np.intp)
+        self.places: Indices = places[self.rows].astype(np.intp)
         self.blocks: list[Block] = []
         if not len(self.rows):
             return
-        counts = np.bincount(self.places).tolist()
-        first = next(place for place, count in enumerate(counts) if count)
-        most = max(counts)
+        counts = np.bincount(self.places)
         order = self.places.argsort(kind="stable")  # rows with one place side by side
-        if (len(counts) - first) * most > MOST_PADDING * len(self.rows):
-            self._alone(counts, order)
-        else:
-            self._together(first, counts, most, order)
-
-    def _together(self, first: int, counts: list[int], most: int, order: Indices) -> None:
-        """Make one block of the places from ``first`` on, with ``most`` rows each."""
-        starts = accumulate(counts, initial=0)  # of each place in `order`
-        shifts = np.array([(place - first) * most - start for place, start in enumerate(starts)])
-        found = np.arange(len(order)) + shifts[self.places[order]]  # position in [p, L]
-        chosen = np.zeros((len(counts) - first) * most, np.intp)
-        chosen[found] = self.rows[order]
-        self.blocks.append(Block(slice(first, len(counts)), chosen.reshape(-1, most)))
+        starts, present = np.cumsum(counts) - counts, np.flatnonzero(counts)
+        spans = [slice(int(present[0]), len(counts))]
+        if (len(counts) - present[0]) * counts.max() > MOST_PADDING * len(self.rows):
+            spans = [slice(place, place + 1) for place in present.tolist()]
+        found, before = [], 0  # positions in the outputs of all blocks, one after the other
+        for span in spans:
+            own, start = counts[span], starts[span.start]
+            filled = np.arange(own.max()) < own[:, None]  # [p, L]
+            chosen = np.zeros(filled.shape, np.intp)
+            chosen[filled] = self.rows[order[start : start + own.sum()]]
+            self.blocks.append(Block(span, chosen))
+            found.append(before + np.flatnonzero(filled))
+            before += filled.size
         self._found = np.empty_like(order)
-        self._found[order] = found
-
-    def _alone(self, counts: list[int], order: Indices) -> None:
-        """Make a block of each place that has rows."""
-        rows, end = self.rows[order], 0
-        for place, count in enumerate(counts):
-            if count:
-                start, end = end, end + count
-                self.blocks.append(Block(slice(place, place + 1), rows[None, start:end]))
-        self._found = np.empty_like(order)
-        self._found[order] = np.arange(len(order))
+        self._found[order] = np.concatenate(found)
 
     def in_order(self, outputs: list[NDArray[np.float32]]) -> NDArray[np.float32]:
         """Return one output of each block, [p, L, size], as [r, size] in the order of ``rows``."""
