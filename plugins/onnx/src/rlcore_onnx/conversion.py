@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -193,10 +194,7 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
     outputs = program.outputs(examples)
     file: Any = io.BytesIO()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            # A branch that depends on values; PyTorch itself branches on sizes that are known.
-            warnings.filterwarnings("error", category=TracerWarning, module=r"(?!torch\.)")
+        with _quiet():
             torch.onnx.export(
                 program, tuple(examples.values()), file, dynamo=False, opset_version=profile.opset,
                 input_names=list(examples), output_names=list(outputs),
@@ -206,7 +204,7 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        raise UnsupportedExport(f"torch.onnx cannot convert it: {type(cause).__name__}: {one_line(cause)}") from error
+        raise UnsupportedExport(f"torch.onnx cannot convert it: {one_line(cause)}") from error
     model = onnx.load_model_from_string(file.getvalue())
     for value, tensor in zip(model.graph.output, outputs.values(), strict=True):
         axes = [BATCH, *tensor.shape[1:]]
@@ -215,3 +213,20 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
     if random:
         raise UnsupportedExport(f"it draws random numbers by itself ({', '.join(sorted(random))})")
     return model
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Raise a branch that depends on values as an error, and keep torch.onnx from printing anything.
+
+    PyTorch itself branches on sizes that are known. Of a module that torch.onnx cannot convert, it prints the graph.
+    """
+    log = torch._C._jit_onnx_log
+    torch._C._jit_onnx_log = lambda *_: None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", category=TracerWarning, module=r"(?!torch\.)")
+            yield
+    finally:
+        torch._C._jit_onnx_log = log
