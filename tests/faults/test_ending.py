@@ -158,16 +158,6 @@ def test_a_progress_bar_is_ended_before_the_last_words_of_a_process_that_cannot_
     assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l"), "the cursor is back"
 
 
-def test_a_close_that_hangs_does_not_keep_an_evaluation(quick: Any) -> None:
-    place = quick()
-    assert place.finish()[0] == 0
-    words = ("evaluate", "--allow-local", str(place.run), "--set", "environment.options.close_seconds=600.0")
-    process = place.popen(*words, stdout=PIPE, stderr=PIPE)
-    output, errors = process.communicate(timeout=20)
-    assert process.returncode == 0 and output.startswith("Agent: mean reward ")
-    assert errors == "warning: closing the environment takes more than 5 s; the process ends without it\n"
-
-
 @pytest.mark.parametrize("fault", ["", "raise in step"])
 def test_a_thread_that_is_left_over_does_not_keep_the_process(quick: Any, fault: str) -> None:
     options = {"thread_seconds": 600.0, "fault": fault, "at": 100}

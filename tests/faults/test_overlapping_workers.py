@@ -13,7 +13,7 @@ import pytest
 from checked_workers import SEED, Checked, fault, make
 from test_worker_faults import left_processes
 
-from rlcore import Actions, ConfigError, EpisodeSeeds, EpisodeStatistics, SavesState
+from rlcore import Actions, EpisodeSeeds, EpisodeStatistics, SavesState
 from rlcore_workers.overlap import OverlappingEnvironment
 
 pytestmark = pytest.mark.faults
@@ -95,7 +95,7 @@ def test_only_the_open_episodes_of_a_failing_worker_are_lost(
     assert left_processes() == []
 
 
-@pytest.mark.parametrize("settings", [HALF, FIRST], ids=["half", "wait_for"])
+@pytest.mark.parametrize("settings", [{"count": 4}, HALF, FIRST], ids=["lock-step", "half", "wait_for"])
 def test_a_worker_that_dies_between_two_steps_is_noticed(
     tmp_path: Path, opened: list[Any], settings: dict[str, Any]
 ) -> None:
@@ -109,21 +109,6 @@ def test_a_worker_that_dies_between_two_steps_is_noticed(
         checked.play(1)
     checked.play(20)
     assert [len(each) for each in checked.aborts] == [1]
-
-
-@pytest.mark.parametrize(
-    ("workers", "message"),
-    [
-        ({"count": 1, "overlap": "half"}, "environment.workers.overlap: half needs at least 2 workers"),
-        ({"count": 2, "wait_for": 3}, "environment.workers.wait_for: there are 2 workers"),
-        ({"count": 2, "wait_for": 1, "overlap": "half"}, "environment.workers.wait_for: with overlap: half"),
-        ({"count": 2, "overlap": "halves"}, "must be one of none, half, updates"),
-    ],
-)
-def test_what_cannot_overlap_is_refused(tmp_path: Path, workers: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        make(tmp_path, workers, 4)
-    assert message in str(refused.value)
 
 
 def test_environments_that_save_no_state_offer_none(tmp_path: Path, opened: list[Any]) -> None:

@@ -6,7 +6,6 @@ step, so that every row of every batch is checked.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
@@ -54,15 +53,6 @@ def test_only_the_open_episodes_of_a_failing_worker_are_lost(tmp_path: Path, ope
     assert stats["Environment/Aborted Episodes"] == 2 * len(kinds)
     opened.pop().close()
     assert left_processes() == []
-
-
-def test_a_worker_that_fails_between_two_steps_is_noticed(tmp_path: Path, opened: list[Any]) -> None:
-    opened.append(make(tmp_path, 2, 4))
-    checked = Checked(opened[-1])
-    checked.play(2)
-    os.kill(left_processes()[0], signal.SIGKILL)
-    checked.play(8)
-    assert len(checked.aborts) == 1 and len(checked.aborts[0]) == 2
 
 
 def test_an_episode_that_fails_when_it_starts_is_left_out(tmp_path: Path, opened: list[Any]) -> None:
@@ -183,32 +173,6 @@ def test_a_run_learns_on_after_a_failure_and_ctrl_c_saves_it(tmp_path: Path, run
     assert json.loads(shown.stdout)["workers"] == {"restarts": 1, "aborted_episodes": 2}
     saved = [int(each.name) for each in (tmp_path / "run" / "checkpoints").iterdir()]
     assert saved == [result["behaviors"]["A"]["steps"]]
-
-
-@pytest.mark.deep
-def test_a_hundred_restarts_leave_nothing(tmp_path: Path, opened: list[Any]) -> None:
-    """Neither descriptors, threads and processes, nor memory that is shared."""
-    faults = [fault("exit", env, 2 * turn, 2) for turn in range(50) for env in (0, 3)]
-
-    def held() -> tuple[int, int, int]:
-        maps = Path("/proc/self/maps").read_text().count("memfd:rlcore")
-        return descriptors(), len(os.listdir("/proc/self/task")), maps
-
-    at_first = held()
-    environment = make(tmp_path, 2, 6, faults)
-    opened.append(environment)
-    checked = Checked(environment)
-    before = held()
-    assert before[2] == 1
-    for _ in range(10):
-        checked.play(5 * 9)
-        assert held() == before
-    assert opened[-1].stats()["Environment/Worker Restarts"] == 100
-    opened.pop().close()
-    assert left_processes() == []
-    del checked, environment
-    gc.collect()
-    assert held()[0] == at_first[0] and held()[2] == 0
 
 
 PARENT = """

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rank_training import PPO, SCRIPT, torchrun, train_both, written
+from rank_training import PPO, torchrun, train_both, written
 
 from rlcore import load_checkpoint
 
@@ -96,21 +96,6 @@ def test_lessons_change_at_the_step_of_one_process(deep_trained: Path) -> None:
         np.testing.assert_equal(one["feed"], two["feed"])
 
 
-def test_a_rank_that_is_killed_five_times_ends_with_the_same_weights(tmp_path: Path) -> None:
-    text = PPO.replace("checkpoint_interval: 1280", "checkpoint_interval: 256")
-    learned = []
-    for name, kills in (("whole", 0), ("killed", 5)):
-        where = tmp_path / name
-        where.mkdir()
-        (where / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: ppo}}\n{text}")
-        kill = "3" if kills else "0"
-        ended = torchrun([SCRIPT, ".", "ppo.yaml"], where, kills, RLCORE_TEST_KILL=kill, RLCORE_TEST_KILLS=str(kills))
-        assert ended.returncode == 0, ended.stderr
-        assert ended.stderr.count("(exitcode: -9) local_rank: 1") == kills
-        learned.append(written(where, "ppo", 0)["weights Pendulum"])
-    assert learned[0][-1].tobytes() == learned[1][-1].tobytes()
-
-
 def test_a_rank_that_hangs_ends_the_run_with_a_message_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "ppo.yaml").write_text(PPO.replace("max_steps: 2560", "max_steps: 10000000"))
     command = [
@@ -133,20 +118,6 @@ def test_a_rank_that_hangs_ends_the_run_with_a_message_that_names_it(tmp_path: P
     assert job.returncode != 0
     assert "error: rank 0: rank 1 did not answer for 5 seconds" in errors
     assert seconds < 120  # torchrun waits 30 seconds for the stopped process
-
-
-def test_another_number_of_ranks_resumes_what_can_be_carried_and_says_so(tmp_path: Path) -> None:
-    (tmp_path / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: r}}\n{PPO}")
-    begun = torchrun(["-m", "rlcore", "run", "ppo.yaml", "--set", "behaviors.Pendulum.max_steps=1280"], tmp_path)
-    assert begun.returncode == 0, begun.stderr
-    command = [sys.executable, "-m", "rlcore", "run", "ppo.yaml", "--resume"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    said = ended.stdout + ended.stderr
-    assert "the checkpoint was saved by 2 ranks and is resumed by one process: weights, optimizers, counters" in said
-    changed = "another configuration (behaviors.Pendulum.max_steps is 2560 instead of 1280)"
-    assert f"statistical, because this process has {changed}, one process instead of 2 ranks" in said
-    assert "done: 2560 steps" in said
 
 
 def wait_for(path: Path) -> None:

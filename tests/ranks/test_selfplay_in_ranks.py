@@ -123,7 +123,10 @@ def test_another_number_of_ranks_resumes_the_window_and_the_ratings(played: Path
     command = [sys.executable, "-m", "rlcore", "run", "ppo.yaml", "--resume", *more]
     ended = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert "the checkpoint was saved by 2 ranks and is resumed by one process" in ended.stdout + ended.stderr
+    said = ended.stdout + ended.stderr
+    assert "the checkpoint was saved by 2 ranks and is resumed by one process: weights, optimizers, counters" in said
+    assert "statistical, because this process has another configuration" in said
+    assert "one process instead of 2 ranks" in said
     after = newest(where / "results" / "ppo")["Agent"]
     names = after["self_play_log"]["log"]["names"]
     assert names[: len(before["self_play_log"]["log"]["names"])] == before["self_play_log"]["log"]["names"]

@@ -26,7 +26,6 @@ rlcore_torch.ranks.episodes.SECONDS = 3600.0
 RANK = os.environ.get("RANK", "one")
 KILL_AT = int(os.environ.get("RLCORE_TEST_KILL", "0"))
 ATTEMPT = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-KILLS = int(os.environ.get("RLCORE_TEST_KILLS", "1"))
 
 
 def train(config: Path, out: Path) -> None:
@@ -42,7 +41,7 @@ def train(config: Path, out: Path) -> None:
 
     def noting(behavior, update):
         def noted():
-            if KILL_AT and RANK == "1" and ATTEMPT < KILLS and behavior.updates + 1 == KILL_AT + ATTEMPT:
+            if KILL_AT and RANK == "1" and ATTEMPT == 0 and behavior.updates + 1 == KILL_AT:
                 os.kill(os.getpid(), signal.SIGKILL)
             updating[0] = True
             stats = update()

@@ -37,15 +37,16 @@ def written(files: Any, run_id: str = "run") -> Any:
 
 
 def test_what_is_typed_is_what_is_trained(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
-    """A seed of 0 is a seed."""
-    done = run_rlcore("run", write({"env_settings.seed": 7}), "--seed", "0", "--max-steps", "3e1")
+    """A seed of 0 is a seed, the last line counts the episodes, and --debug logs each plugin and why it was loaded."""
+    config = write({"env_settings.seed": 7})
+    done = run_rlcore("run", config, "--seed", "0", "--max-steps", "1e2")
     assert done.exit_code == 0 and "debug: plugin" not in done.stderr
-    assert written(files)["env_settings"]["seed"] == 0
-    assert written(files)["behaviors"]["Agent"]["max_steps"] == 30
-
-
-def test_flags_that_were_not_typed_change_nothing() -> None:
-    assert typed_flags({"resume": False, "run_id": None, "seed": None, "debug": False, "num_envs": None}, {}) == {}
+    assert written(files)["env_settings"]["seed"] == 0 and written(files)["debug"] is False
+    assert written(files)["behaviors"]["Agent"]["max_steps"] == 100
+    episodes = files().result["behaviors"]["Agent"]["episodes"]
+    assert 1 < episodes <= 100 and f" of all {episodes} episodes; " in done.stdout
+    assert "debug: plugin core (rlcore" in run_rlcore("run", config, "--debug", "--force").stderr
+    assert written(files)["debug"] is True and written(files)["env_settings"]["seed"] == 7
 
 
 @pytest.mark.parametrize("behaviors", [{"A": {"max_steps": 5}, "B": None}, None])
@@ -53,12 +54,6 @@ def test_max_steps_are_those_of_every_behavior(behaviors: Any) -> None:
     typed = typed_flags({"max_steps": 1e3, "deterministic": False}, {"default_settings": {}, "behaviors": behaviors})
     blocks = [("behaviors", name) for name in behaviors or ()] + [("default_settings",)]
     assert typed == {(*block, "max_steps"): 1000 for block in blocks}
-
-
-def test_debug_logs_which_plugins_were_loaded_and_why(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
-    loud = run_rlcore("run", write(), "--debug")
-    assert "debug: plugin core (rlcore" in loud.stderr
-    assert written(files)["debug"] is True
 
 
 def test_a_resumed_run_still_says_what_it_was_initialized_from(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
@@ -175,13 +170,6 @@ def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_
     assert files().result["outcome"] == "done"
 
 
-@pytest.mark.parametrize("case", yaml.safe_load((HERE / "data" / "flags_of_others.yaml").read_text()), ids=str)
-def test_flags_of_other_programs_are_answered(write: Write, run_rlcore: RunRlcore, case: Any) -> None:
-    refused = run_rlcore("run", write(), *case["flags"].split())
-    assert (refused.exit_code, refused.stderr) == (2, f"error: {case['answer']}\n")
-    assert "--env " not in run_rlcore("run", "--help").stdout
-
-
 @pytest.mark.parametrize(
     ("recent", "finished", "text"),
     [
@@ -196,12 +184,6 @@ def test_the_mean_reward_says_which_episodes_it_is_of(recent: list[float], finis
     mean = sum(recent) / len(recent) if recent else None
     behavior: Any = SimpleNamespace(mean_reward=mean, recent=recent, episodes=SimpleNamespace(finished=finished))
     assert reward_text("B", behavior) == text
-
-
-def test_the_last_line_counts_the_episodes(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
-    last = run_rlcore("run", write()).stdout
-    episodes = files().result["behaviors"]["Agent"]["episodes"]
-    assert 1 < episodes <= 100 and f" of all {episodes} episodes; " in last
 
 
 def test_acting_counts_the_steps_it_takes_and_is_stopped(

@@ -44,6 +44,7 @@ def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
         return spaces.flatten(plain[0].observation_space, value).astype(np.float32)
 
     np.testing.assert_array_equal(batch.observations["observation"], [expected(value) for value in firsts])
+    assert batch.action_mask is None, "its infos have none"
     generator, ends = np.random.default_rng(0), 0
     for _ in range(steps):
         actions = random_actions(ours.behaviors, None, generator)
@@ -91,12 +92,6 @@ def test_taxi_masks_are_those_of_its_infos(make) -> None:
         if finals:
             np.testing.assert_array_equal(batch.final_action_mask, np.array(finals, np.bool_))
     assert episodes.min() >= 3
-
-
-def test_environments_without_masks_have_none(make) -> None:
-    environment = make("FrozenLake-v1", 2) if "action_mask" not in gymnasium.make("FrozenLake-v1").reset()[1] else None
-    environment = environment or make("Acrobot-v1", 2)
-    assert environment.reset(SEEDS, np.zeros(2, np.int64))["Agent"].action_mask is None
 
 
 def test_terminated_wins_if_an_environment_sets_both_flags(make, recorder) -> None:

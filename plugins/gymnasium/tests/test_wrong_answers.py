@@ -75,6 +75,7 @@ SPACES: dict[str, spaces.Space[Any]] = {
     "vector": VECTOR, "pixels": PIXELS, "discrete": spaces.Discrete(4), "late": spaces.Discrete(4, start=2),
     "branches": spaces.MultiDiscrete([3, 2], start=[0, 5]), "bits": spaces.MultiBinary(3),
     "both": spaces.Dict(eyes=PIXELS, place=VECTOR), "number": spaces.Box(0, 9, (), np.int64),
+    "stack": spaces.Box(0, 255, (4, 8, 6), np.uint8),
 }  # fmt: skip
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "data/wrong_answers.yaml").read_text("utf-8")

@@ -133,6 +133,10 @@ def test_plugins_that_take_part_in_workers_are_noted_and_required_as_in_one_proc
         ({"workers": {"count": 2, "executor": "proceses"}}, "did you mean 'processes'?"),
         ({"workers": {"count": 2, "on_failure": "ignore"}}, "must be one of restart, drop, fail"),
         ({"workers": {"executor": "processes"}}, "environment.workers.count: missing"),
+        ({"workers": {"count": 1, "overlap": "half"}}, "environment.workers.overlap: half needs at least 2 workers"),
+        ({"workers": {"count": 2, "wait_for": 3}}, "environment.workers.wait_for: there are 2 workers"),
+        ({"workers": {"count": 2, "wait_for": 1, "overlap": "half"}}, "workers.wait_for: with overlap: half"),
+        ({"workers": {"count": 2, "overlap": "halves"}}, "must be one of none, half, updates"),
         (
             {"workers": 2, "evaluation": {"interval": 10, "environment": {"workers": 2}}},
             "evaluation.environment.workers: the environments of evaluations are stepped in the process of the run",

@@ -24,8 +24,6 @@ from rlcore.errors import one_line
 from rlcore.storage.files.access import user_path, working_directory
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from rlcore.contracts.stats import StatSummary
     from rlcore.plugins.context import RunContext
 
@@ -64,17 +62,6 @@ def printable(text: str) -> str:
 
 def _written_out(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-def plain_console() -> Console:
-    """A rich console that does not interpret markup, emoji or numbers; pass it printable text."""
-    from rich.console import Console
-
-    class Plain(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # rich would end the process
-
-    return Plain(file=sys.stdout, markup=False, emoji=False, highlight=False)
 
 
 def cells(*values: Any) -> tuple[str, ...]:

@@ -90,15 +90,22 @@ def placed(value: Any, origin: Origin) -> Any:
     return value
 
 
-def placed_like(data: Mapping[str, Any], written: Mapping[str, Any]) -> Block:
-    """Return plain data as a block. Keys that ``written`` has too keep their origins; other keys have none."""
+def placed_like(data: Mapping[str, Any], written: Mapping[str, Any], at: Origin | None = None) -> Block:
+    """Return plain data as a block. Keys that ``written`` has too keep their origins; other keys have none.
+
+    With ``at``, values that differ from those in ``written``, and other keys, have the origin ``at``.
+    """
     origins = written.origins if isinstance(written, Block) else {}
     block = Block()
     for key, value in data.items():
-        inner = written.get(key)
-        if isinstance(value, Mapping):
-            value = placed_like(value, inner if isinstance(inner, Mapping) else {})
-        block.put(key, value, origins.get(key))
+        inner, origin = written.get(key), origins.get(key)
+        below = None if at is None else at.below((key,))
+        if isinstance(value, Mapping) and isinstance(inner, Mapping | None):
+            block.put(key, placed_like(value, inner or {}, below), origin or below)
+        elif below is not None and (key not in written or repr(value) != repr(inner)):  # not ==: 1 equals true
+            block.put(key, placed(value, below), below)
+        else:
+            block.put(key, value if below is None else inner, origin)
     return block
 
 
@@ -138,25 +145,6 @@ def with_value(block: Block, path: Sequence[str], change: Callable[[Any], Any]) 
     return block.with_entry(key, value, block.origins.get(key))
 
 
-def nearest_origin(node: Any, path: KeyPath) -> Origin | None:
-    """The origin of the value at ``path`` below ``node``, or of the nearest block around it."""
-    found: Origin | None = None
-    depth = 0
-    for index, key in enumerate(path, start=1):
-        origin: Origin | None = None
-        if isinstance(node, Block) and isinstance(key, str):
-            origin, node = node.origins.get(key), node.get(key)
-        elif isinstance(node, Items) and isinstance(key, int) and key < len(node):
-            origin, node = node.origins[key], node[key]
-        elif isinstance(node, list) and isinstance(key, int) and key < len(node):
-            node = node[key]
-        else:
-            break
-        if origin is not None:
-            found, depth = origin, index
-    return None if found is None else found.below(path[depth:])
-
-
 @attrs.frozen
 class Document:
     """A configuration before it is checked.
@@ -171,7 +159,19 @@ class Document:
 
     def origin(self, path: KeyPath) -> Origin:
         """The origin of the value at ``path``, or of the nearest block around it."""
-        return nearest_origin(self.data, path) or Origin(self.path or "", 0, path)
+        node: Any = self.data
+        found, depth = Origin(self.path or "", 0, ()), 0
+        for index, key in enumerate(path, start=1):
+            origin = None
+            if isinstance(node, Block) and isinstance(key, str):
+                origin, node = node.origins.get(key), node.get(key)
+            elif isinstance(node, Items) and isinstance(key, int) and key < len(node):
+                origin, node = node.origins[key], node[key]
+            else:
+                node = node[key] if isinstance(node, list) and isinstance(key, int) and key < len(node) else None
+            if origin is not None:
+                found, depth = origin, index
+        return found.below(path[depth:])
 
     def where(self, path: KeyPath) -> str:
         """``"file:line"`` (or ``"--set a.b"``) of the value at ``path``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from rlcore.config.document import (
     with_export_block,
 )
 from rlcore.config.dump import is_broken
-from rlcore.errors import ConfigError, KeyPath, dotted, nearest
+from rlcore.errors import ConfigError, KeyPath, did_you_mean, dotted
 from rlcore.storage.files.access import DamagedFile, read_regular
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ MAX_WHOLE = 2**64  # no setting takes a larger number
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {_TAG + kind for kind in ("null", "bool", "int", "float")}
+_MERGE = _TAG + "merge"
 _TEXTS = {_TAG + "str", _TAG + "timestamp"}  # no setting is a date: 2026-01-01 is a name
 
 
@@ -97,7 +98,8 @@ def _read_text(path: Path) -> str:
     try:
         content = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
-        raise _refused(f"{path}", f"no such file{_nearest_file(path)}") from None
+        hint = did_you_mean(str(path), map(str, path.parent.glob("*.y*ml")))
+        raise _refused(f"{path}", f"no such file{hint}") from None
     except DamagedFile as error:
         problem = f"{str(error).removeprefix(f'{path}: ')}; this is not a configuration file"
         if (path / "configuration.yaml").is_file():
@@ -110,17 +112,6 @@ def _read_text(path: Path) -> str:
         raise _refused(f"{path}:{line}", "not UTF-8 text; save the file as UTF-8") from None
 
 
-def _nearest_file(path: Path) -> str:
-    """``"; did you mean 'examples/cartpole.yaml'?"`` if a configuration of such a name is beside it or in examples."""
-    for place in (path.parent, Path("examples")):
-        with suppress(OSError):
-            found = [each for each in place.iterdir() if each.suffix in (".yaml", ".yml")]
-            close = nearest(path.stem, [each.stem for each in found])
-            if close:
-                return f"; did you mean {str(next(each for each in found if each.stem == close))!r}?"
-    return ""
-
-
 def _is_tab(text: str, mark: yaml.Mark | None) -> bool:
     """Whether YAML stopped at a tab, which its own message does not show."""
     return mark is not None and mark.index < len(text) and text[mark.index] == "\t"
@@ -131,10 +122,9 @@ class _Reader:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.problems: list[Problem] = []
+        self._found: dict[tuple[int, str], Problem] = {}  # once for a node that aliases repeat
         self._values = 0  # read so far; an alias counts as often as it is used
         self._letters = 0
-        self._reported: set[tuple[int, str]] = set()
         self._open: set[int] = set()  # the blocks around the value that is read, by identity
 
     def check_events(self, events: Iterator[yaml.Event]) -> None:
@@ -144,22 +134,19 @@ class _Reader:
         depth = 0
         anchors: dict[str, int] = {}
         for count, event in enumerate(events):
-            if count > MAX_VALUES:
-                raise _refused(self._place(event), f"holds more than {MAX_VALUES:,} values; no configuration does")
             anchor = None if isinstance(event, yaml.AliasEvent) else getattr(event, "anchor", None)
-            if anchor in anchors:
-                raise _refused(
-                    self._place(event),
-                    f"the anchor &{anchor} is on line {anchors[anchor]} already; give one of them another name",
-                )
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            problem = ""
+            if count > MAX_VALUES:
+                problem = f"holds more than {MAX_VALUES:,} values; no configuration does"
+            elif depth > MAX_DEPTH:
+                problem = f"nested deeper than {MAX_DEPTH} levels"
+            elif anchor in anchors:
+                problem = f"the anchor &{anchor} is on line {anchors[anchor]} already; give one of them another name"
+            if problem:
+                raise _refused(self._place(event), problem)
             if anchor is not None:
                 anchors[anchor] = _line(event)
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > MAX_DEPTH:
-                    raise _refused(self._place(event), f"nested deeper than {MAX_DEPTH} levels")
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
 
     def read(self, loader: yaml.SafeLoader, root: yaml.Node) -> Block:
         import yaml
@@ -222,23 +209,30 @@ class _Reader:
         self._open.discard(id(node))
 
     def _mapping(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: KeyPath) -> Block:
-        merges = [(key_node, value) for key_node, value in node.value if key_node.tag == _TAG + "merge"]
-        for key_node, _ in merges[1:]:
-            message = f"duplicate key << (first on line {_line(merges[0][0])}); write <<: [*first, *second]"
-            self._problem(key_node, path, message)
-        own = self._own_keys(loader, node, path)
-        if not merges:
-            return own
-        block = self._merged(loader, merges[0][1], path)
-        for key, value, origin in own.entries():
-            block.put(key, value, origin)
+        """The entries of a mapping: what its merge key adds, and its own ones over it."""
+        block, lines = Block(), dict[str, int]()
+        for key_node, value_node in sorted(node.value, key=lambda pair: pair[0].tag != _MERGE):
+            key = getattr(key_node, "value", None)
+            if key_node.tag not in (*_TEXTS, _MERGE) or not isinstance(key, str):
+                hint = f"; write '{key}'" if isinstance(key, str) else ""
+                self._problem(key_node, path, f"keys must be text{hint}")
+                continue
+            self._letters += len(key)
+            child = (*path, key)
+            if key in lines:
+                self._problem(key_node, child, f"duplicate key (first on line {lines[key]})")
+                continue
+            lines[key] = _line(key_node)
+            if key_node.tag == _MERGE:
+                self._merge(loader, value_node, path, block)
+            else:
+                block.put(key, self._value(loader, value_node, child), self._origin(key_node, child))
         return block
 
-    def _merged(self, loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath) -> Block:
-        """The entries that a merge key adds. Of several mappings the first one wins, as in YAML."""
+    def _merge(self, loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, block: Block) -> None:
+        """Add the entries of a merge key to a block. Of several mappings the first one wins, as in YAML."""
         import yaml
 
-        block = Block()
         for each in reversed(node.value if isinstance(node, yaml.SequenceNode) else [node]):
             found = self._value(loader, each, path) if isinstance(each, yaml.MappingNode) else None
             if not isinstance(found, Block):
@@ -246,37 +240,18 @@ class _Reader:
                 continue
             for key, value, origin in found.entries():
                 block.put(key, value, origin)
-        return block
-
-    def _own_keys(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: KeyPath) -> Block:
-        block = Block()
-        for key_node, value_node in node.value:
-            if key_node.tag == _TAG + "merge":
-                continue
-            key = getattr(key_node, "value", None)
-            if key_node.tag not in _TEXTS or not isinstance(key, str):
-                hint = f"; write '{key}'" if isinstance(key, str) else ""
-                self._problem(key_node, path, f"keys must be text{hint}")
-                continue
-            self._letters += len(key)
-            child = (*path, key)
-            if key in block:
-                first = block.origins[key].order
-                self._problem(key_node, child, f"duplicate key (first on line {first})")
-                continue
-            block.put(key, self._value(loader, value_node, child), self._origin(key_node, child))
-        return block
 
     def _origin(self, node: yaml.Node, path: KeyPath) -> Origin:
         return Origin(self._place(node), _line(node), path)
 
+    @property
+    def problems(self) -> list[Problem]:
+        return list(self._found.values())
+
     def _problem(self, node: yaml.Node, path: KeyPath, message: str) -> None:
-        """Add a problem, once if aliases repeat the node."""
-        if (id(node), message) in self._reported:
-            return
-        self._reported.add((id(node), message))
-        self.problems.append(Problem(self._place(node), dotted(path), message, _line(node)))
-        if len(self.problems) >= MAX_PROBLEMS:
+        problem = Problem(self._place(node), dotted(path), message, _line(node))
+        self._found.setdefault((id(node), message), problem)
+        if len(self._found) >= MAX_PROBLEMS:
             raise ConfigErrors(self.problems)
 
     def _place(self, marked: yaml.Node | yaml.Event) -> str:

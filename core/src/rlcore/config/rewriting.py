@@ -9,6 +9,7 @@ shorter ways to write a block become one: ``environment_parameters`` gets the sh
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -125,8 +126,8 @@ def _parse_set(text: str, option: str = "--set") -> _Override:
     keys, equals, value = text.partition("=")
     text = " ".join(text.encode("utf-8", "replace").decode().split())  # as the error shows it
     text = text if len(text) <= 200 else f"{text[:197]}..."
-    path = _split(keys.strip())
-    if not equals or not path or not all(path):
+    path = tuple(_split(keys.strip()))
+    if not equals or not all(path or [""]):
         raise ConfigError(f"--set {text}: write --set PATH=VALUE, for example --set env_settings.seed=1")
     if len(path) > MAX_DEPTH:
         raise ConfigError(f"--set {dotted(path[:3])}...: nested deeper than {MAX_DEPTH} levels")
@@ -153,23 +154,14 @@ def _check_behavior(listed: Any, override: _Override) -> None:
         )
 
 
-def _split(keys: str) -> tuple[str, ...]:
-    """``a."b.c".d`` as ``("a", "b.c", "d")``."""
-    parts, current, quote = [], "", ""
-    for character in keys:
-        if quote:
-            if character == quote:
-                quote = ""
-            else:
-                current += character
-        elif character in "'\"":
-            quote = character
-        elif character == ".":
-            parts.append(current)
-            current = ""
-        else:
-            current += character
-    return (*parts, current)
+def _split(keys: str) -> list[str]:
+    """``a."b.c".d`` as ``["a", "b.c", "d"]``; empty if a key is empty."""
+    words = shlex.shlex(keys, posix=True)
+    words.whitespace, words.whitespace_split, words.commenters, words.escape = ".", True, "", ""
+    try:
+        return list(words) if all(keys.split(".")) else []
+    except ValueError:  # a quote that is not closed
+        return []
 
 
 def _put(block: Block, path: tuple[str, ...], value: Any, at: Origin) -> Block:
@@ -262,25 +254,11 @@ def modified_by_plugins(document: Document, plugins: Plugins) -> Document:
                 f"{owner.described}: {HOOK} changed the plugins block, but plugins are chosen before the hook is "
                 "called; name plugins in the environment variable RLCORE_PLUGINS instead"
             )
-        data_with_origins = _with_origins(plain, current.data, Origin(owner.described, 2 * AFTER_THE_FILE, ()))
-        current = attrs.evolve(current, data=data_with_origins)
+        at = Origin(owner.described, 2 * AFTER_THE_FILE, ())
+        current = attrs.evolve(current, data=placed_like(plain, current.data, at))
 
     plugins.modify_config(lambda: without_origins(current.data), changed)
     return current
-
-
-def _with_origins(now: Mapping[str, Any], before: Block, at: Origin) -> Block:
-    """``now`` as a block: entries that equal those of ``before`` keep their origins, others have the origin ``at``."""
-    block = Block()
-    for key, value in now.items():
-        old, origin = before.get(key), at.below((key,))
-        if isinstance(value, Mapping) and isinstance(old, Block):
-            block.put(key, _with_origins(value, old, origin), before.origins.get(key))
-        elif key in before and repr(value) == repr(old):  # not ==: 1, 1.0 and true are equal in Python
-            block.put(key, old, before.origins.get(key))
-        else:
-            block.put(key, placed(value, origin), origin)
-    return block
 
 
 # ---------------------------------------------------------------- one way to write a block, and ML-Agents' keys

@@ -144,4 +144,4 @@ class CartPoleEnvironment(NativeEnvironment):
         derive(self.vector)
         self._source = None
         self._reward = np.zeros(self.num_envs, np.float32)
-        return self._first_batch({OBSERVATION: self.vector.state.T.astype(np.float32)})
+        return self._batch_without_ends({OBSERVATION: self.vector.state.T.astype(np.float32)})

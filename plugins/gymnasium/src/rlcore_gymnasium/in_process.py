@@ -99,7 +99,7 @@ class GymnasiumEnvironment:
         self._terminated[:] = False
         self._truncated[:] = False
 
-    def _first_batch(self, observations: dict[str, NDArray[Any]]) -> dict[str, AgentBatch]:
+    def _batch_without_ends(self, observations: dict[str, NDArray[Any]]) -> dict[str, AgentBatch]:
         return {
             self._behavior: AgentBatch(
                 observations, self._reward, self._terminated, self._truncated, self._nobody, action_mask=self._mask
@@ -174,7 +174,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
                 self._mask = np.ones((self.num_envs, *self._acting.discrete), np.bool_)
                 self._final_mask = self._mask.copy()  # the first K rows
             self._write_mask(index, info, "reset")
-        return self._first_batch(self._observations)
+        return self._batch_without_ends(self._observations)
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         index = 0
@@ -212,11 +212,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
             raise self._failure(self._place(index), "step", error) from error
         self._any_ended = bool(ended)
         if not ended:
-            return {
-                self._behavior: AgentBatch(
-                    self._observations, self._reward, self._terminated, self._truncated, self._nobody, action_mask=mask
-                )
-            }
+            return self._batch_without_ends(self._observations)
         final_observations = {name: array[: len(ended)] for name, array in self._finals.items()}
         for index in ended:
             self.episodes[index] += 1

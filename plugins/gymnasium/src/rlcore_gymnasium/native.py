@@ -32,7 +32,7 @@ class NativeEnvironment(GymnasiumEnvironment):
             self._mask = None
             if self._acting.maskable and ACTION_MASK in info:
                 self._mask = action_mask(info[ACTION_MASK], (self.num_envs, *self._acting.discrete)).astype(np.bool_)
-            return self._first_batch(self._observing.convert(observations, self.num_envs))
+            return self._batch_without_ends(self._observing.convert(observations, self.num_envs))
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:

@@ -208,44 +208,32 @@ class WayFinder:
         arguments, _ = numeric_arguments(self._spec)
         if name in arguments:
             return Way("constructor", name, arguments[name])
-        configured = [known for known in self._routes if known != name]
-        has = [
-            *([f"those of environment.parameters ({', '.join(configured)})"] if configured else []),
-            *([f"the attributes {', '.join(attributes)}"] if attributes else []),
-            f"the constructor argument{'s' if len(arguments) > 1 else ''} {', '.join(arguments)}",
-        ]
+        known = [*dict.fromkeys([*(each for each in self._routes if each != name), *attributes, *arguments])]
         raise ConfigError(
-            f"{self.env_id} has no such parameter; it has {' and '.join(has)}; to "
-            f"use another attribute or a reset option, name it in environment.parameters.{name}"
-            f"{did_you_mean(name, [*configured, *attributes, *arguments])}",
+            f"{self.env_id} has no such parameter; it has {', '.join(known)}; to use another attribute or a reset "
+            f"option, name it in environment.parameters.{name}{did_you_mean(name, known)}",
             key=("environment_parameters", name),
         )
 
     def _attribute(self, name: str, path: str, env: Env) -> Way:
-        key = ("environment", "parameters", name, "attribute")
-        numbers = [f"unwrapped.{number}" for number in _settable(env)]
+        own, numbers = path.removeprefix("unwrapped."), _settable(env)
         try:
             value = read(env, path)
-        except (AttributeError, LookupError, TypeError):
-            close = nearest(last_name(path), _settable(env))
-            hint = f"; did you mean 'unwrapped.{close}'?" if close else ""
-            has = f"; its numbers are {', '.join(numbers)}" if numbers else ""
-            raise ConfigError(f"{self.env_id} has no {path!r}{has}{hint}", key=key) from None
-        if path.removeprefix("unwrapped.") in derived_names(env.unwrapped):
-            raise ConfigError(
-                f"{path!r} of {self.env_id} follows from its other numbers: {', '.join(numbers)}", key=key
-            )
-        try:
+            if own in derived_names(env.unwrapped):
+                raise TypeError("it follows from its other numbers")
             kind = kind_of(value)
-        except TypeError as error:
-            raise ConfigError(f"{path!r} of {self.env_id} {error}", key=key) from None
-        try:
             if value is not None:
                 write(env, path, value)
         except (Exception, SystemExit) as error:
-            raise ConfigError(f"{path!r} of {self.env_id} cannot be set: {one_line(error)}", key=key) from error
+            close = nearest(last_name(path), numbers)
+            hint = f"; did you mean 'unwrapped.{close}'?" if close and f"unwrapped.{close}" != path else ""
+            raise ConfigError(
+                f"{path!r} of {self.env_id} cannot be set: {one_line(error)}; its numbers are "
+                f"{', '.join(f'unwrapped.{number}' for number in numbers)}{hint}",
+                key=("environment", "parameters", name, "attribute"),
+            ) from error
         if is_whole(kind):  # for example goal_velocity=0 in a constructor, which need not be whole
-            kind = numeric_arguments(self._spec)[0].get(path.removeprefix("unwrapped."), kind)
+            kind = numeric_arguments(self._spec)[0].get(own, kind)
         return Way("attribute", path, kind)
 
     def _argument(self, name: str, argument: str) -> Way:

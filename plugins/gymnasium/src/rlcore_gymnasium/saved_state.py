@@ -111,7 +111,7 @@ class SavingEnvironment(InProcessEnvironment):
         if has_physics(envs[0]):
             restore_physics(envs, saved_mapping(state, "physics"))
         self.delivery.load_state_dict(saved_mapping(state, "parameters"))
-        return self._first_batch(self._observations)
+        return self._batch_without_ends(self._observations)
 
     def _remake(self, index: int, arguments: Mapping[str, Any]) -> None:
         super()._remake(index, arguments)

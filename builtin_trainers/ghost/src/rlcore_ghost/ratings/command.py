@@ -21,7 +21,6 @@ from rlcore import (
     cells,
     did_you_mean,
     echo,
-    plain_console,
     read_checkpoint,
     require_output,
     saved_array,
@@ -132,7 +131,7 @@ def _print(standings: Standings, title: str, at_most: int) -> None:
     if not standings.players:
         echo("no matches between different players yet, so there are no ratings")
         return
-    console = plain_console()
+    console = Console(markup=False, emoji=False, highlight=False)  # names are shown as they are
     table = Table("player", *_right("Elo", "Bradley-Terry", "OpenSkill", "games", "won"))
     for each in standings.players[:at_most]:
         elo, fitted = ("-" if rating is None else f"{rating:.0f}" for rating in (each.elo, each.bradley_terry))

@@ -83,10 +83,14 @@ class ObservationPart:
 
     def row_writer(self, buffer: NDArray[Any]) -> RowWriter:
         """Return a function that writes the value of one agent into a row of ``buffer`` [N, *shape]."""
-        if self.options is not None:
-            return self._choice_writer(buffer) if self.options.ndim == 0 else self._converting_writer(buffer)
-        if self.binary:
-            return self._converting_writer(buffer)
+        if self.options is not None and self.options.ndim == 0:
+            return self._choice_writer(buffer)
+        if self.options is not None or self.binary:
+
+            def write_converted(row: int, value: Any) -> None:
+                buffer[row] = self.convert([value])[0]
+
+            return write_converted
         if self.channels_first:
             buffer = np.moveaxis(buffer, -1, 1)
         name, shape, dtype = self.spec.name, self.shape, self.spec.dtype
@@ -112,12 +116,6 @@ class ObservationPart:
             buffer[row, choice] = 1.0
 
         return write_indicator
-
-    def _converting_writer(self, buffer: NDArray[Any]) -> RowWriter:
-        def write_converted(row: int, value: Any) -> None:
-            buffer[row] = self.convert([value])[0]
-
-        return write_converted
 
     def convert(self, values: Any, rows: int | None = None) -> NDArray[Any]:
         """Convert K stacked values of the space into [K, *shape], without a copy if possible.
