@@ -183,22 +183,6 @@ def test_the_normalizer_has_seen_every_transition_once(make_trainer: MakeTrainer
     np.testing.assert_allclose(normalizer.m2.numpy() / len(everything), everything.var(0), atol=1e-9)
 
 
-def test_a_rollout_that_an_earlier_version_began_without_statistics_ends_without_them(
-    make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environment = Scaled(8, continuous=2)
-    environment.scale = 1000.0
-    network = {"normalize": True, "activation": "relu"}
-    older = make_trainer(environment, network=network)
-    monkeypatch.setattr(older, "normalize", lambda batch: None)
-    assert not learn(older, environment, 16)
-    resumed = make_trainer(environment, network=network)
-    resumed.load_state_dict(older.state_dict())
-    assert len(learn(resumed, environment, 16)) == 1
-    np.testing.assert_allclose(losses[0][1].log_ratio.detach().numpy(), 0.0, atol=2e-5)
-    assert resumed.model.inputs.normalizer is not None and resumed.model.inputs.normalizer.count == 256
-
-
 def test_a_batch_larger_than_the_buffer_is_the_whole_rollout(make_trainer: MakeTrainer) -> None:
     states = []
     for batch_size in (64, 100, 4096):

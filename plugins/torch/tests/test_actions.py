@@ -164,17 +164,6 @@ def test_only_allowed_options_are_chosen_whatever_the_logits(size: float) -> Non
                 assert chosen[row, branch] + first == max(allowed, key=lambda k: logits[row, k])
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_only_allowed_options_are_chosen_where_logits_are_not_finite(value: float) -> None:
-    logits, mask = extreme(10.0, 400)
-    logits[np.random.default_rng(4).random(logits.shape) < 0.5] = value
-    logits[:50] = value
-    shown = masked(logits, mask)
-    for noise in (np.float32(0), gumbel_noise(np.random.default_rng(3), shown.shape)):
-        choices = layout(discrete=BRANCHES).greedy_choices(shown + noise)
-        assert np.take_along_axis(mask, choices + np.array([0, 3]), axis=1).all()
-
-
 # ---------------------------------------------------------------- bounds
 
 

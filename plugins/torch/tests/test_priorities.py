@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlcore_torch.off_policy.priorities import EPSILON, FANOUT, PENDING_ROWS, Priorities, SumTree
+from rlcore_torch.off_policy.priorities import EPSILON, FANOUT, Priorities, SumTree
 
 SIZES = [1, FANOUT, FANOUT + 1, FANOUT**2 + 1]
 
@@ -94,21 +94,3 @@ def test_a_row_that_was_overwritten_since_it_was_drawn_gets_no_priority() -> Non
     priorities = Priorities(3, 0.5)
     priorities.set(np.array([0, 1]), np.array([1.0, 1e9]), np.array([1, 0, 0], np.uint8))
     assert priorities.tree.leaves[1] == 0.0 and priorities.largest < 1.1
-
-
-def test_an_error_that_is_not_finite_is_refused_before_anything_changes() -> None:
-    priorities = Priorities(2, 0.5)
-    priorities.set(np.array([0]), np.array([4.0]), np.ones(2, np.uint8))
-    before = priorities.tree.leaves.copy()
-    with pytest.raises(ValueError, match="finite"):
-        priorities.set(np.array([0, 1]), np.array([1.0, np.nan]), np.ones(2, np.uint8))
-    np.testing.assert_array_equal(priorities.tree.leaves, before)
-
-
-def test_changes_nobody_asks_about_do_not_pile_up() -> None:
-    flags, priorities = np.ones(64, np.uint8), Priorities(64, 0.5)
-    for _ in range(PENDING_ROWS // 16):
-        priorities.change(np.arange(64), flags)
-    assert sum(map(len, priorities._pending)) <= PENDING_ROWS
-    priorities.refresh(flags)
-    assert priorities.tree.total == 64.0
