@@ -83,10 +83,3 @@ def test_self_play_comes_near_the_equilibrium(gate: Gate, seed: int, tmp_path: P
     print(f"{outcome}, at most {gate.last} and {gate.window}, value {gate.value}")
     assert outcome.untrained.nash_conv > gate.last
     assert gate.passed_by(outcome.last, outcome.window)
-
-
-@pytest.mark.parametrize(("gate", "seed"), cases(GATES, SEEDS[:1]))
-def test_training_against_frozen_opponents_does_not(gate: Gate, seed: int, tmp_path: Path) -> None:
-    outcome = train(gate.training.against_frozen_opponents(), seed, tmp_path)
-    print(f"{outcome}, more than {gate.last}")
-    assert outcome.last.nash_conv > gate.last

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,11 +28,8 @@ def broken_schedules() -> dict[str, tuple[Callable[[float], Any], str]]:
     bounds, alone = "test_shares_are_numbers_from_0_to_1", "test_a_share_depends_on_the_progress_alone"
     return {
         "leaves the bounds": (lambda progress: 1.5 * progress, bounds),
-        "has no value at the end": (lambda progress: math.nan if progress == 1 else progress, bounds),
-        "returns an array": (lambda progress: np.array([progress]), bounds),
         "counts its calls": (lambda progress: next(calls) / 10**6, alone),
         "draws": (lambda progress: generator.random(), alone),
-        "draws from the global generator": (lambda progress: progress * (random.random() < 2), alone),
     }
 
 
