@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_torch import ActionLayout, joint_log_prob_entropy, mask_logits
+from rlcore_torch import ActionLayout, Gaussian, joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.actions import gumbel_noise, masked
 
 SEEN = (ObservationSpec("seen", (2,), np.float32),)
