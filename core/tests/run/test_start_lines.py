@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
-import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,6 @@ import yaml
 
 from rlcore import __version__
 from rlcore.cli.progress import behavior_text, description_lines, environment_text
-from rlcore.cli.terminal import fitted
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.discover import Plugin
@@ -46,12 +42,6 @@ def test_the_description_of_a_run_has_what_the_configuration_and_the_environment
         "name": "Agent", "trainer": "numpy", "sections": (), "agents": 3, "observations": {"position": (6,)},
         "continuous": 0, "discrete": (2,), "network": None, "steps": 0, "max_steps": 200,
     }  # fmt: skip
-
-
-def test_a_resumed_run_is_described_at_its_step(make_run: Any, kill_after: Any) -> None:
-    kill_after(make_run(), 100)
-    with make_run({"checkpoint_settings.resume": True}) as run:
-        assert [each.steps for each in run.describe().behaviors] == [run.resumed_from and int(run.resumed_from.name)]
 
 
 @pytest.mark.parametrize("case", CASES["promises"], ids=lambda case: case["promise"])
@@ -120,30 +110,6 @@ def test_plugins_are_listed_by_version_and_local_ones_are_marked() -> None:
     lines = dict(description_lines(found))
     assert lines["plugins"] == "core, ppo (0.1.0), acme-rl/reward (2.1), visits (local)"
     assert lines["learns from"] == "recorded data"
-
-
-def test_many_behaviors_are_counted_after_the_sixth() -> None:
-    one = BehaviorDescription.of(behavior(observations=seen((4,)), discrete=(2,)))
-    behaviors = tuple(attrs.evolve(one, name=f"B{number}") for number in range(9))
-    found = RunDescription(Path("r"), 1, (), "cpu", None, behaviors, None)
-    labels = [label for label, _ in description_lines(found)]
-    assert labels == ["run", "plugins", "device", "learns from", "B0", "B1", "B2", "B3", "B4", "B5", ""]
-
-
-@pytest.mark.parametrize("columns", [80, 100, 110, 120])
-def test_a_long_line_is_broken_at_words_on_a_terminal_only(columns: int) -> None:
-    ours, theirs = os.openpty()
-    termios.tcsetwinsize(theirs, (40, columns))
-    command = "rlcore run --resume --run-id a-name-that-is-long --results-dir results/here"
-    line = f"interrupted: {'words of some length, ' * 12}; resume with: {command}; and more"
-    with os.fdopen(theirs, "w") as terminal:
-        broken = fitted(line, terminal)
-    os.close(ours)
-    first, *rest = broken.splitlines()
-    assert " ".join([first, *(each.removeprefix("  ") for each in rest)]) == line
-    assert command in broken and all(each.startswith("  ") for each in rest)
-    assert max(map(len, broken.splitlines())) < columns <= len(first) + len("length,") + 1
-    assert fitted(line, io.StringIO()) == fitted(line, None) == line
 
 
 def test_rlcore_run_prints_the_lines_before_the_first_summary(write: Any, run_rlcore: RunRlcore) -> None:
