@@ -88,7 +88,7 @@ class BatchCheck:
     def batch_in(self, batches: Mapping[str, AgentBatch], doing: str) -> AgentBatch:
         """Return the checked batch of the behavior in what the method ``doing`` of the environment returned.
 
-        Raises what :meth:`check` does.
+        Raises EnvironmentFailed, as :meth:`check` does, and if there is none.
         """
         try:
             batch = batches[self._name]
