@@ -82,7 +82,7 @@ def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profi
 
 
 def gumbel(normal: Tensor) -> Tensor:
-    """Turn normal numbers [R, options] into standard Gumbel numbers: -log(-log(u)) for u = (1 + erf(e / sqrt 2)) / 2."""
+    """Turn normal numbers [R, N] into standard Gumbel numbers: -log(-log(u)) for u = (1 + erf(e / sqrt 2)) / 2."""
     u = (torch.erf(normal * math.sqrt(0.5)) + 1.0) * 0.5
     return -torch.log(-torch.log(u.clamp(SMALLEST, 1.0 - SMALLEST)))
 
