@@ -230,7 +230,7 @@ def test_a_run_names_the_plugin_that_it_was_made_with_and_that_is_gone(
     file.write_text(yaml.safe_dump(config, sort_keys=False))
     assert run_rlcore("run", file).exit_code == 0
     uninstall(monkeypatch, "globex-rl")
-    gone = "the run was made with plugin globex (globex-rl 0.1.0), which is not installed\n"
+    gone = "the run was made with plugins that are not installed: globex (globex-rl 0.1.0)\n"
     for words in (("run", "--resume", "--run-id", "run"), ("run", file, "--resume"), ("evaluate", "results/run")):
         refused = run_rlcore(*words)
         assert refused.exit_code == 2 and "unknown trainer 'globex'" in refused.stderr, refused.stderr

@@ -63,18 +63,6 @@ def test_every_name_that_pages_examples_and_plugins_import_is_in_the_reference(t
     assert missing == {}, "add the names to __init__.pyi of the package, or to __all__ of the module"
 
 
-def test_the_contracts_of_the_documentation_are_on_the_pages_where_readers_look() -> None:
-    where = {name.path: page for page, names in reference().items() for name in names}
-    assert where["rlcore.BehaviorSpec"] == where["rlcore.AgentBatch"] == "environments"
-    assert where["rlcore.RunContext"] == where["rlcore.TrainerSpec"] == "plugins"
-    assert where["rlcore.Transitions"] == "rewards"
-    assert where["rlcore.Run"] == where["rlcore.load_policies"] == "runs"
-    assert where["rlcore_torch.OnPolicyTrainer"] == "torch-templates"
-    assert where["rlcore_torch.ActorCritic"] == "torch-networks"
-    assert where["rlcore_ppo.trainer.PPOTrainer"] == where["rlcore_ppo.settings.PPOSettings"] == "torch-templates"
-    assert where["rlcore_devkit.TrainerConformance"] == "testing"
-
-
 # ---------------------------------------------------------------- texts
 
 

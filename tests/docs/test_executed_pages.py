@@ -178,11 +178,6 @@ def test_the_networks_page_runs_and_its_code_is_in_the_policies(run_page: RunPag
     assert any(parameter.item() != pytest.approx(-0.6) for parameter in distribution.parameters()), "not learned"
 
 
-def test_the_reward_page_runs_and_its_tags_are_written(run_page: RunPage) -> None:
-    directory = run_page("docs/how-to/reward.md")
-    assert {"Policy/Haste Reward", "Policy/Haste Value Estimate"} <= tags(directory / "results/haste")
-
-
 @pytest.fixture
 def use_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """``use_example("ghost_plugin")``: as if pip had installed the package in ``examples/``."""
@@ -202,11 +197,18 @@ def use_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     return use
 
 
-def test_the_page_of_rewards_that_learn_runs(run_page: RunPage, use_example: Callable[[str], None]) -> None:
+def test_pages_of_rewards_run_and_their_tags_are_written(run_page: RunPage, use_example: Callable[[str], None]) -> None:
     use_example("novelty_reward")
-    results = run_page("docs/how-to/rewards-that-learn.md") / "results"
-    for name in ("deep-sea", "deep-sea-sac"):
-        assert {"Policy/Novelty Reward", "Losses/Novelty Loss"} <= tags(results / name)
+    run_page("docs/how-to/reward.md")
+    run_page("docs/how-to/rewards-that-learn.md")
+    results = run_page("docs/how-to/explore-and-imitate.md") / "results"
+    for name, written in {
+        "haste": {"Policy/Haste Reward", "Policy/Haste Value Estimate"},
+        "deep-sea": {"Policy/Novelty Reward", "Losses/Novelty Loss"},
+        "deep-sea-sac": {"Policy/Novelty Reward", "Losses/Novelty Loss"},
+        "imitate": {"Policy/Gail Reward", "Losses/GAIL Loss", "Evaluation/Cumulative Reward"},
+    }.items():
+        assert written <= tags(results / name), name
 
 
 def test_the_page_of_several_behaviors_runs(
@@ -307,11 +309,6 @@ def test_the_offline_page_runs_and_names_tags_that_exist(run_page: RunPage) -> N
     assert named - {"Policy/Squared Error"} <= set.union(*written.values())  # CartPole has no continuous action
     assert "Losses/Pretraining Loss" in written["shown"]
     assert "Evaluation/Cumulative Reward" in written["better"] - written["clone"]
-
-
-def test_the_page_of_imitation_runs_and_names_tags_that_exist(run_page: RunPage) -> None:
-    results = run_page("docs/how-to/explore-and-imitate.md") / "results"
-    assert {"Policy/Gail Reward", "Losses/GAIL Loss", "Evaluation/Cumulative Reward"} <= tags(results / "imitate")
 
 
 def test_every_page_with_a_titled_configuration_is_executed() -> None:

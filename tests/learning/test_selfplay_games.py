@@ -5,11 +5,11 @@ Tic-tac-toe is measured exactly, by following all moves; tag by many games again
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from selfplay_referee import (
@@ -18,12 +18,11 @@ from selfplay_referee import (
     tictactoe_score,
     tictactoe_table,
     tictactoe_uniform,
-    win_rates,
 )
 from small_runs import data
 from workspace import ROOT
 
-from rlcore import Run
+from rlcore import Run, SavedRun
 from rlcore_ghost.selfplay.trainer import GhostTrainer
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(1800)]
@@ -117,49 +116,25 @@ def test_training_against_frozen_opponents_misses_what_random_play_cannot_show(t
 # ------------------------------------------------------------ tag
 
 
-@pytest.fixture
-def tag() -> Iterator[Any]:
-    """The module of the example."""
-    sys.path.append(str(TAG))
-    import tag
-
-    yield tag
-    sys.path.remove(str(TAG))
-
-
-def tag_configuration(seed: int, directory: Path, max_steps: int, **self_play: Any) -> dict[str, Any]:
-    """The example with so many steps of each side."""
+def wins_against_random(seed: int, directory: Path, max_steps: int) -> list[float]:
+    """How often chasers and runners win against random play, after so many steps of each side of the example."""
     config = yaml.safe_load((TAG / "tag.yaml").read_text(encoding="utf-8"))
     config["default_settings"]["summary_freq"] = NEVER
-    config["default_settings"]["self_play"] |= self_play
     for block in config["behaviors"].values():
         block["max_steps"] = max_steps
     config |= {"env_settings": {"seed": seed}, "stats": {"console": False}, "plugins": {"local": [str(TAG / "tag.py")]}}
+    config["evaluation"] = {"interval": None, "environment": {"num_envs": 64}, "opponents": {"random": {}}}
     config["checkpoint_settings"]["results_dir"] = str(directory)
-    return config  # type: ignore[no-any-return]
-
-
-def of_tag(policies: dict[str, Any]) -> dict[str, tuple[int, Any]]:
-    return {"Chaser": (0, policies["Chaser"]), "Runner": (1, policies["Runner"])}
-
-
-def wins_against_random(game: Any, policies: dict[str, tuple[int, Any]], games: int = 1000) -> dict[str, float]:
-    """How often each side wins against random play of the others; ``policies`` by behavior, with the team."""
-    won = {}
-    for name in policies:
-        sides = {other: {team: policy if other == name else None} for other, (team, policy) in policies.items()}
-        won[name] = win_rates(game(), sides, games)[name, policies[name][0]]
-    return won
+    Run(config).train()
+    evaluated = SavedRun.open(directory / "tag", allow_local=True).evaluate(1000, deterministic=False)
+    result = evaluated.opponents["random"]
+    won, teams = np.array(result.returns) > 0, np.array(result.teams)
+    return [float(won[teams == team].mean()) for team in (0, 1)]
 
 
 @first_is_quick(1)
-def test_each_side_of_tag_beats_random_play(tmp_path: Path, tag: Any, seed: int, deep: bool) -> None:
-    trainers = trained(tag_configuration(seed, tmp_path, 204_800 if deep else 102_400))
-
-    def game() -> Any:
-        return tag.Tag(64, tag.TagSettings())
-
-    untrained = wins_against_random(game, of_tag({"Chaser": None, "Runner": None}))
-    won = wins_against_random(game, of_tag({name: trainer.policy for name, trainer in trainers.items()}))
+def test_each_side_of_tag_beats_random_play(tmp_path: Path, seed: int, deep: bool) -> None:
+    untrained = wins_against_random(seed, tmp_path / "untrained", 1)
+    won = wins_against_random(seed, tmp_path, 204_800 if deep else 102_400)
     print(f"seed {seed}: won {won}, untrained {untrained}")
-    assert max(untrained.values()) < 0.85 <= min(won.values())
+    assert max(untrained) < 0.85 <= min(won)

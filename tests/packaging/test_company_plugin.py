@@ -1,15 +1,13 @@
-"""The private package of a company, installed from the index of the company: it runs, and is selected and blocked."""
+"""The private package of a company, installed from the index of the company: it runs, and can be blocked."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 import yaml
@@ -69,43 +67,6 @@ def test_a_run_of_the_company_is_refused_trained_copied_and_listed(company: Venv
     assert max(kept) == 60_000 == max(copies) and len(kept) >= 2
     listed = company.rlcore("acme", "runs", cwd=tmp_path).stdout
     assert listed.startswith("cartpole-acme: 60000 steps, owner ann@acme.example, started by ")
-
-
-# ---------------------------------------------------------------- selected and blocked
-
-
-NO_AUTOLOAD = {"RLCORE_PLUGIN_AUTOLOAD": "0"}
-CASES = yaml.safe_load((Path(__file__).parent / "data/selections.yaml").read_text("utf-8"))
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_plugin_is_selected_and_blocked(case: dict[str, Any], company: Venv, tmp_path: Path) -> None:
-    reward = {case["reward"]: {"weights": [0.0, 0.0, 1.0, 0.0]}} if "reward" in case else {}
-    config = {
-        "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 2},
-        "behaviors": {"Pole": {"trainer_type": "ppo", "reward_signals": {"extrinsic": {}, **reward}}},
-        "plugins": case.get("file", {}),
-    }
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
-    words = ("validate", "run.yaml", "--allow-local", *case.get("words", "").split())
-    answer = company.rlcore(*words, cwd=tmp_path, env=case.get("env"), code=2 if case["on"] else 0)
-    assert ("acme.owner: missing" in answer.stdout) == case["on"], answer.stdout
-    says = case.get("says", "")
-    assert says in answer.stderr and ("warning" in answer.stderr) == bool(says), answer.stderr
-
-
-@pytest.mark.parametrize("env", [{}, {"RLCORE_PLUGINS": "no:acme"}, NO_AUTOLOAD], ids=["on", "no", "autoload"])
-def test_the_command_and_the_option_are_there_when_the_plugin_is_on(
-    env: Mapping[str, str], company: Venv, tmp_path: Path
-) -> None:
-    listed = json.loads(company.rlcore("plugins", "list", "--json", cwd=tmp_path, env=env).stdout)
-    (state,) = [plugin["state"] for plugin in listed["plugins"] if plugin["name"] == "acme"]
-    assert state == ("off" if env else "on")
-    (tmp_path / "results").mkdir()
-    answer = company.rlcore("acme", "runs", cwd=tmp_path, env=env, code=2 if env else 0)
-    assert ("no command 'acme'" in answer.stderr) == bool(env)
-    answer = company.rlcore("run", "none.yaml", "--acme-owner", "ann", cwd=tmp_path, env=env, code=2)
-    assert ("--acme-owner" in answer.stderr) == bool(env)
 
 
 def test_a_blocked_plugin_leaves_runs_alone_and_a_missing_one_is_an_error(company: Venv, tmp_path: Path) -> None:

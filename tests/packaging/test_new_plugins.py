@@ -10,10 +10,7 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -249,17 +246,3 @@ def test_several_kinds_of_one_package_work_together(
     listed = json.loads(with_strangers.rlcore("plugins", "list", "--provides", "--json", cwd=tmp_path).stdout)
     [row] = [row for row in listed["plugins"] if row["distribution"] == "acme-rl-walker"]
     assert row["name"] == "walker" and set(row["provides"]) == {"reward:walker", "environment:walker"}
-
-
-@pytest.mark.skipif(not (find_spec("build") and find_spec("hatchling") and find_spec("twine")), reason="needs them")
-@pytest.mark.parametrize("name", ["rlcore-acme", "rlcore-maze", "acme-rl-walker"])
-def test_a_strangers_package_can_be_published(name: str, strangers: Mapping[str, Path], tmp_path: Path) -> None:
-    """The commands of the README; the build backend is not installed again."""
-    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(strangers[name])]
-    subprocess.run(build, check=True, capture_output=True)
-    files = sorted(map(str, tmp_path.iterdir()))
-    assert len(files) == 2
-    checked = subprocess.run(
-        [sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True, check=False
-    )
-    assert checked.returncode == 0 and checked.stdout.count("PASSED") == 2, checked.stdout

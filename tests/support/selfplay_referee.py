@@ -22,9 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 from selfplay_games.tictactoe import LINES, seen_by
 
-from rlcore import Actions, Environment, EpisodeSeeds
-from rlcore_devkit.playing import random_actions
-
 Floats = NDArray[np.float64]
 KuhnTable = Mapping[str, Floats]
 """Probabilities [2] of pass and bet by OpenSpiel's information state string, for all seats."""
@@ -42,50 +39,6 @@ def probabilities(policy: Any, observations: Mapping[str, NDArray[Any]], mask: A
     scores = logits.astype(np.float64)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float64)
-
-
-def win_rates(
-    environment: Environment, policies: Mapping[str, Mapping[int, Any]], games: int, seed: int = 1
-) -> dict[tuple[str, int], float]:
-    """Return the share of games in which each team's reward at the end, its group's included, is above 0.
-
-    Keys are (behavior, team). ``policies`` has a policy for each team of each behavior, without memory, which draws its
-    actions; None plays at random. At least ``games`` games are counted, in environments that begin with ``seed``. Only
-    for games in which all agents end together.
-    """
-    generator = np.random.default_rng(seed)
-    for of_teams in policies.values():
-        for team, policy in of_teams.items():
-            if policy is not None:
-                policy.seed(seed + team)
-    batches = environment.reset(EpisodeSeeds(seed), np.zeros(environment.num_envs, np.int64))
-    won: dict[tuple[str, int], int] = {(name, team): 0 for name, teams in policies.items() for team in teams}
-    counted = 0
-    while counted < games:
-        actions = random_actions(environment.behaviors, batches, generator)
-        for name, of_teams in policies.items():
-            spec, batch = environment.behaviors[name], batches[name]
-            assert spec.team is not None
-            for team, policy in of_teams.items():
-                rows = np.flatnonzero(spec.team == team)
-                if policy is not None:
-                    seen = {key: array[rows] for key, array in batch.observations.items()}
-                    mask = None if batch.action_mask is None else batch.action_mask[rows]
-                    chosen = policy.act(seen, mask, deterministic=False)
-                    actions[name] = Actions.joined([
-                        (rows, chosen), (others := np.flatnonzero(spec.team != team), actions[name].take(others))
-                    ])  # fmt: skip
-        batches = environment.step(actions)
-        ended = np.zeros(environment.num_envs, np.bool_)
-        for name, team in won:
-            spec, batch = environment.behaviors[name], batches[name]
-            assert spec.team is not None
-            reward = batch.reward if batch.group_reward is None else batch.reward + batch.group_reward
-            rows = np.flatnonzero((spec.team == team) & batch.terminated)
-            ended[spec.env_index[rows]] = True
-            won[name, team] += len(np.unique(spec.env_index[rows[reward[rows] > 0]]))
-        counted += int(ended.sum())
-    return {key: count / counted for key, count in won.items()}
 
 
 # ------------------------------------------------------------ matrix games

@@ -207,5 +207,5 @@ def test_a_broken_rule_is_noticed(broken: type[TinyCorridor], rule: str) -> None
             more = {"max_steps": 5} if broken is NoFinalMask else {}
             return broken(num_envs, masked=broken in (NothingAllowed, NoFinalMask), **more)
 
-    with pytest.raises((AssertionError, RuntimeError, ValueError)):
+    with pytest.raises((AssertionError, RuntimeError, ValueError, pytest.fail.Exception)):
         getattr(Conformance(), rule)()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from rlcore import ExporterSpec
 from rlcore.config.load import load_plugins_for, used_references
 from rlcore.config.reading import parse_document
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
@@ -51,13 +49,6 @@ def test_commands_show_exporters_and_their_settings(run_rlcore: RunRlcore) -> No
         f"{prefix}{name}" for prefix in ("", "acme-rl/") for name in ("chip", "flash")
     }
     assert block["properties"]["chip"]["description"] == "for chips"
-
-
-@pytest.mark.parametrize("suffix", ["onnx", "", ".", "..onnx", ".a/b", 3])
-def test_a_suffix_is_an_ending_of_file_names(suffix: Any) -> None:
-    with pytest.raises(ValueError, match=r"ExporterSpec: suffix .* must match"):
-        ExporterSpec(name="chip", target="a:b", suffix=suffix)
-    assert ExporterSpec(name="chip", target="a:b", suffix=".tar.gz").suffix == ".tar.gz"
 
 
 def test_exporters_with_a_distribution_turn_their_plugins_on() -> None:

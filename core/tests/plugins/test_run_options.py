@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from rlcore import RunOptionSpec
+from rlcore import CommandSpec, ExporterSpec, RunOptionSpec
 
 STUBS = Path(__file__).parents[1] / "run/stub_plugin.py"
 SOURCE = """\
@@ -105,12 +106,18 @@ def test_an_option_belongs_to_one_plugin(run: Any, installed_plugin: Any, name: 
 
 
 @pytest.mark.parametrize(
-    ("name", "sets"),
-    [("Size", "a.b"), ("si_ze", "a.b"), ("-x", "a.b"), ("size", ""), ("size", "a..b"), ("size", "a=b")],
+    ("make", "wrong"),
+    [
+        (lambda text: RunOptionSpec(name=text, sets="a.b"), ("Size", "si_ze", "-x", 3)),
+        (lambda text: RunOptionSpec(name="size", sets=text), ("", "a..b", "a=b")),
+        (lambda text: ExporterSpec(name="chip", target="a:b", suffix=text), ("onnx", "", ".", "..onnx", ".a/b", 3)),
+        (lambda text: CommandSpec(name=text, target="a:b"), ("runs sweep", "")),
+    ],
 )
-def test_a_record_has_a_name_and_a_key_that_can_be_typed(name: str, sets: str) -> None:
-    with pytest.raises(ValueError, match="must"):
-        RunOptionSpec(name=name, sets=sets)
+def test_texts_of_records_have_a_form(make: Callable[[Any], Any], wrong: tuple[Any, ...]) -> None:
+    for text in wrong:
+        with pytest.raises(ValueError, match="must match"):
+            make(text)
 
 
 def test_plugins_info_shows_the_options(run: Any, run_rlcore: Any) -> None:

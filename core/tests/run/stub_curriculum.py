@@ -22,8 +22,10 @@ from rlcore_devkit.environments import ArrayEnvironment, SavingEnvironment
 @hookimpl
 def rlcore_curricula() -> list[CurriculumSpec]:
     return [
-        CurriculumSpec(name="stages", target="stub_curriculum:Stages", settings="stub_curriculum:StageSettings"),
-        CurriculumSpec(name="lessons", target="stub_curriculum:Stages", settings="stub_curriculum:StageSettings"),
+        CurriculumSpec(
+            name=name, target="stub_curriculum:Stages", settings="stub_curriculum:StageSettings", summary="stages"
+        )
+        for name in ("stages", "lessons")
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -50,20 +51,17 @@ def test_learned_numbers_that_are_not_finite_are_found_wherever_they_are() -> No
     assert non_finite({"buffer": {"reward": bad}, "model": {"a": np.ones(2)}}) is None
 
 
+BAD, LARGE = {"model": {"weight": np.array([np.nan])}}, {"model": {}, "numbers": [0] * 1_000_001}
+TOLD = "'Agent': model/weight is not finite at step 40, and is not saved"
+
+
 @pytest.mark.parametrize(
     ("state", "error", "told"),
     [
-        (
-            {"model": {"weight": np.array([np.nan])}},
-            TrainingDiverged,
-            "'Agent': model/weight is not finite at step 40, and is not saved",
-        ),
-        (
-            {"model": {}, "numbers": [0] * 1_000_001},
-            PluginError,
-            r"state\.json holds more than 1,000,000 values; keep numbers",
-        ),
+        (BAD, TrainingDiverged, TOLD),
+        (LARGE, PluginError, r"state\.json holds more than 1,000,000 values; keep numbers"),
     ],
+    ids=["not finite", "too large"],
 )
 def test_a_state_that_is_not_finite_or_too_large_to_be_read_again_is_not_saved(
     make_run: Any, files: Any, state: Any, error: type[Exception], told: str
@@ -81,15 +79,11 @@ def test_a_state_that_cannot_be_taken_up_names_checkpoint_and_behavior(
     make_run: Any, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_run().train()
+    with make_run({"checkpoint_settings.run_id": "third"}) as started:
+        started.start()
+        trainer = type(started.behaviors["Agent"].trainer)
+    monkeypatch.setattr(trainer, "load_state_dict", Mock(side_effect=error))
     run = make_run({"checkpoint_settings.resume": True}, max_steps=400)
-
-    def refuse(self: Any, state: Any) -> None:
-        raise error
-
-    started = make_run({"checkpoint_settings.run_id": "third"})
-    started.start()
-    monkeypatch.setattr(type(started.behaviors["Agent"].trainer), "load_state_dict", refuse)
-    started.close()
     what = "the entry 'weights' is missing" if isinstance(error, KeyError) else type(error).__name__
     with pytest.raises(RunStateError, match=rf"checkpoint .*checkpoints/\d+: behavior 'Agent': trainer .*{what}"):
         run.start()

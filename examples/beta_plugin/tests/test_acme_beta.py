@@ -117,7 +117,7 @@ def test_actions_are_learned_and_the_policy_needs_the_plugin(
     np.testing.assert_array_equal(restored.act(given).continuous, expected)
     exported = policy.module()({seen.name: torch.from_numpy(given[seen.name])}).continuous
     np.testing.assert_allclose(exported.detach().numpy(), expected, rtol=1e-5, atol=1e-6)
-    refused = run_rlcore("evaluate", str(tmp_path / "results/run"), "-p", "no:acme-beta")
+    refused = run_rlcore("evaluate", str(tmp_path / "results/run"), "-p", "no:acme-beta", "--allow-local")
     assert refused.exit_code == 2
     assert "network_settings.action_distribution: unknown action distribution 'beta'" in refused.stderr
 
@@ -135,7 +135,7 @@ def test_actions_without_bounds_are_refused(trainings: SmallTrainings) -> None:
     [
         ("network_settings.action_distribution", "bta", "did you mean 'beta'?"),
         ("network_settings.action_distribution_settings", "{a: 1}", "action distribution 'beta' has no settings"),
-        ("hyperparameters.initial_log_std", "-1.0", "action_distribution 'beta' has no log standard deviation"),
+        ("hyperparameters.initial_log_std", "-1.0", "action_distribution: 'beta' has no log standard deviation"),
     ],
 )
 def test_validate_finds_mistakes(run_rlcore: RunRlcore, key: str, value: str, message: str) -> None:

@@ -215,7 +215,12 @@ def test_inference_changes_nothing(finished: Place, run_rlcore: RunRlcore, monke
     from rlcore import Plugins
 
     before = (finished.logs / store.FILE_NAME).read_bytes()
-    monkeypatch.setattr(Plugins, "summary_written", lambda *arguments: os.kill(os.getpid(), signal.SIGTERM))
+
+    def stop(self: Plugins, hook: str, **arguments: Any) -> None:
+        if hook == "rlcore_summary_written":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Plugins, "notify", stop)
     assert run_rlcore("run", "--inference", "--run-id", "run").exit_code == 143
     assert (finished.logs / store.FILE_NAME).read_bytes() == before
 

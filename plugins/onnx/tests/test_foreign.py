@@ -55,6 +55,11 @@ class Looping(Pooled):
         return super().forward(image)
 
 
+class Bessel(Pooled):
+    def forward(self, image: Tensor) -> Tensor:
+        return torch.special.i0(super().forward(image))
+
+
 class Laplace(ActionDistribution):
     """Columns are medians; drawn from a normal number by the inverse of the distribution function."""
 
@@ -101,15 +106,20 @@ def test_an_encoder_of_another_package(make_behavior: Any, export: Any, profile:
 
 
 @pytest.mark.parametrize(
-    ("target", "reason"), [(Looping, "cannot convert it: TracerWarning"), (Random, "random numbers")]
+    ("target", "reason"),
+    [
+        (Looping, "cannot convert it: TracerWarning"),
+        (Bessel, "cannot convert it: UnsupportedOperatorError: .*aten::i0"),
+        (Random, "random numbers"),
+    ],
 )
 def test_a_module_that_cannot_be_a_part_of_the_graph_is_refused(
-    make_behavior: Any, export: Any, tmp_path: Path, target: type[nn.Module], reason: str
+    make_behavior: Any, export: Any, tmp_path: Path, capfd: Any, target: type[nn.Module], reason: str
 ) -> None:
     policy = untrained_policy(make_behavior("discrete", CAMERA), with_encoder(target), 1)
     with pytest.raises(UnsupportedExport, match=reason):
         export(policy)
-    assert not list((tmp_path / "exported").iterdir())
+    assert not list((tmp_path / "exported").iterdir()) and capfd.readouterr().out == ""
 
 
 @pytest.mark.parametrize("profile", ["generic", "unity"])

@@ -130,7 +130,7 @@ def test_observations_of_other_types_ranks_and_reserved_names(export: Any, load:
         "Walker",
         (
             ObservationSpec("epsilon", (), np.float64),
-            ObservationSpec("observation_epsilon", (2, 3), np.int32),
+            ObservationSpec("observation_epsilon", (2, 3), np.uint16),
             ObservationSpec("touching/left", (2,), np.bool_),
             ObservationSpec("level", (4,), np.int64, "one_hot"),
             ObservationSpec("volume", (2, 2, 2), np.float32),

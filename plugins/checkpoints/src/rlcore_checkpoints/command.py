@@ -51,6 +51,8 @@ def list_command(run: Path, as_json: bool) -> None:
     FREES what deleting the checkpoint alone would free, because checkpoints share files that are equal. The last line
     is what all of them take on disk, each shared file once.
     """
+    from rich.filesize import decimal
+
     from rlcore import echo, find_run
     from rlcore_checkpoints.details import checkpoint_details, disk_usage
 
@@ -62,7 +64,7 @@ def list_command(run: Path, as_json: bool) -> None:
         return
     for line in table(found) if found else ():
         echo(line)
-    echo(f"on disk: {_bytes(on_disk)}" if found else f"{directory}: no checkpoint")
+    echo(f"on disk: {decimal(on_disk)}" if found else f"{directory}: no checkpoint")
     for each in found:
         if each.problem:
             echo(f"damaged: {each.problem}")
@@ -74,6 +76,8 @@ def _print_json(directory: Path, **content: Any) -> None:
 
 def table(found: list[CheckpointDetails]) -> list[str]:
     """Return the lines of ``list``, of which each column but the last is as wide as its longest text."""
+    from rich.filesize import decimal
+
     rows = [("STEP", "SIZE", "FREES", "AGE", "MEAN REWARD", "SCORE", "RESUME", "FORMAT", "")]
     now = time.time()
     newest = max((each.step for each in found if not (each.best or each.problem)), default=None)
@@ -91,8 +95,8 @@ def table(found: list[CheckpointDetails]) -> list[str]:
         rows.append(
             (
                 str(each.step),
-                _bytes(each.size),
-                _bytes(each.own),
+                decimal(each.size),
+                decimal(each.own),
                 _age(now - each.created),
                 " ".join(rewards) or "-",
                 "-" if each.score is None else f"{each.score:.2f}",
@@ -103,16 +107,6 @@ def table(found: list[CheckpointDetails]) -> list[str]:
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-
-
-def _bytes(number: int) -> str:
-    """``1.4 MB``: decimal units, as in messages about memory."""
-    size = float(number)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000.0:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000.0
-    return f"{size:.1f} TB"
 
 
 def _age(seconds: float) -> str:
@@ -165,6 +159,8 @@ def prune_command(
     """
     if keep is None and older_than is None:
         raise click.UsageError("say what to delete: --keep N, --older-than AGE, or both")
+    from rich.filesize import decimal
+
     from rlcore import echo, find_run
     from rlcore_checkpoints.pruning import prune
 
@@ -176,8 +172,8 @@ def prune_command(
         _print_json(directory, dry_run=dry_run, freed=plan.freed, deleted=deleted, kept=stay)
         return
     for each in plan.delete:
-        echo(f"{'would delete' if dry_run else 'deleted'}: {each.path} ({_bytes(each.size)})")
+        echo(f"{'would delete' if dry_run else 'deleted'}: {each.path} ({decimal(each.size)})")
     for step, reason in plan.stay.items():
         echo(f"kept: {step}, {reason}")
-    freed = f"{'would free' if dry_run else 'freed'}: {_bytes(plan.freed)}"
+    freed = f"{'would free' if dry_run else 'freed'}: {decimal(plan.freed)}"
     echo(freed if plan.delete else "nothing to delete")

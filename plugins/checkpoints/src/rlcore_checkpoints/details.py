@@ -1,4 +1,4 @@
-"""What ``rlcore checkpoints list`` shows of a checkpoint, and what checkpoints take on disk."""
+"""Details of a checkpoint for ``rlcore checkpoints list``, and the space that checkpoints take on disk."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from rlcore import Checkpoint, RunStateError, find_checkpoints, is_locked, is_wh
 
 
 @attrs.frozen
-class CheckpointDetails:
+class CheckpointDetails(Checkpoint):
     """A checkpoint of a run, read without verifying its files."""
 
-    step: int
-    path: Path
-    best: bool  # in checkpoints/best: the policies of an evaluation
     format_version: int | None  # None if the manifest cannot be read
     created: float  # seconds since 1970
     size: int  # bytes of its files
@@ -48,7 +45,6 @@ class CheckpointDetails:
         return cls(
             step=checkpoint.step,
             path=checkpoint.path,
-            best=best,
             format_version=version if is_whole(version) else None,
             created=checkpoint.created,
             size=sum(each.st_size for each in stats),
@@ -61,14 +57,9 @@ class CheckpointDetails:
             problem=problem,
         )
 
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """The checkpoint itself."""
-        return Checkpoint(self.step, self.path)
-
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``--json``."""
-        return attrs.asdict(self) | {"path": str(self.path)}
+        return attrs.asdict(self) | {"path": str(self.path), "best": self.best}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -111,7 +102,7 @@ def disk_usage(found: Iterable[CheckpointDetails]) -> tuple[int, int]:
     sizes: dict[tuple[int, int], int] = {}
     left: dict[tuple[int, int], int] = {}  # links to the file that are not among these
     for each in found:
-        for stat in _stats(each.checkpoint):
+        for stat in _stats(each):
             key = stat.st_dev, stat.st_ino
             sizes[key] = stat.st_size
             left[key] = left.get(key, stat.st_nlink) - 1

@@ -1,4 +1,4 @@
-"""Which checkpoints ``rlcore checkpoints prune`` deletes; :func:`rlcore.pruning` deletes them."""
+"""The choice of checkpoints for ``rlcore checkpoints prune``; :func:`rlcore.pruning` deletes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def prune_plan(found: Sequence[CheckpointDetails], keep: int | None, older_than:
     Raises RunStateError if no regular checkpoint is intact: one that is damaged may still be repaired from a backup.
     """
     regular = [each for each in found if not each.best]
-    intact = [each for each in regular if not each.checkpoint.problems()]
+    intact = [each for each in regular if not each.problems()]
     if not regular:
         return PrunePlan([], {})
     if not intact:
@@ -65,5 +65,5 @@ def prune(run: Path, keep: int | None, older_than: float | None, dry_run: bool, 
     with pruning(run, allow_local) as delete:
         plan = prune_plan(checkpoint_details(run), keep, older_than)
         if plan.delete and not dry_run:
-            delete([each.checkpoint for each in plan.delete])
+            delete(plan.delete)
     return plan

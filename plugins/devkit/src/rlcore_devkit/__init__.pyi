@@ -12,6 +12,7 @@ from .conformance.plugin import PluginConformance as PluginConformance
 from .conformance.recording_formats import RecordingFormatConformance as RecordingFormatConformance
 from .conformance.replay_samplers import ReplaySamplerConformance as ReplaySamplerConformance
 from .conformance.rewards import RewardProviderConformance as RewardProviderConformance
+from .conformance.rules import RecordRules as RecordRules
 from .conformance.rules import Rules as Rules
 from .conformance.schedules import ScheduleConformance as ScheduleConformance
 from .conformance.states import assert_equal as assert_equal

@@ -21,7 +21,6 @@ from packaging.utils import canonicalize_name
 from rlcore import (
     CONTRACT,
     EXIT_INTERNAL,
-    HOOKS,
     BehaviorSection,
     ConfigSection,
     Plugin,
@@ -149,7 +148,7 @@ def _diagnose(
 
 
 def _clashes(plugins: Plugins) -> Iterator[Finding]:
-    """Clashes between plugins: of their names, of their records, and of factories that both answer."""
+    """Clashes between plugins: of their names, of their records, and of stores of the status."""
     for message, rivals in obstacles(plugins.found, plugins.selection):
         for plugin in rivals:
             yield Finding(plugin.label, "error", "clash", message)
@@ -160,13 +159,11 @@ def _clashes(plugins: Plugins) -> Iterator[Finding]:
             for record in records if len(records) > 1 else ():
                 if record.plugin is not None:
                     yield Finding(record.plugin.label, "error" if blocks else "warning", "clash", clash(records))
-    for hook in HOOKS:
-        exclusive = hook.kind == "factory" and hook.name != "rlcore_read_status"  # a reader answers for its own only
-        answering = plugins.answering(hook.name) if exclusive else ()
-        named = ", ".join(each.label for each in answering)
-        advice = "only one can win; turn the others off, or make them wrapper=True"
-        for owner in answering if len(answering) > 1 else ():
-            yield Finding(owner.label, "error", "clash", f"{hook.name} is answered by {named} and {advice}")
+    stores = plugins.answering("rlcore_write_status")  # every other factory may be answered by several
+    named = ", ".join(each.label for each in stores)
+    advice = "only one can win; turn the others off, or make them wrapper=True"
+    for owner in stores if len(stores) > 1 else ():
+        yield Finding(owner.label, "error", "clash", f"rlcore_write_status is answered by {named} and {advice}")
 
 
 def _missing_extra(plugin: Plugin, error: PluginError) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +20,7 @@ from rlcore import (
     Recording,
     outside_bounds,
 )
+from rlcore_devkit.conformance.states import assert_equal, copied, equal
 
 Batches = Mapping[str, AgentBatch]
 Observations = dict[str, NDArray[Any]]
@@ -141,80 +143,50 @@ def _check_bounds(observation: ObservationSpec, values: NDArray[Any]) -> None:
     assert not outside_bounds(observation, values).any(), f"observation {observation.name!r} is outside {allowed}"
 
 
+def as_tree(batches: Batches) -> dict[str, dict[str, Any]]:
+    """Return the fields of each batch by name."""
+    return {name: attrs.asdict(batch, recurse=False) for name, batch in batches.items()}
+
+
 def assert_equal_batches(ours: Batches, theirs: Batches) -> None:
     """Assert that two batches are equal bit for bit."""
-    assert set(ours) == set(theirs)
-    for name, batch in ours.items():
-        other = theirs[name]
-        for key, array in batch.observations.items():
-            np.testing.assert_array_equal(array, other.observations[key])
-        for key, array in (batch.final_observations or {}).items():
-            assert other.final_observations is not None
-            np.testing.assert_array_equal(array, other.final_observations[key])
-        assert (batch.final_info or {}).keys() == (other.final_info or {}).keys()
-        for key, values in (batch.final_info or {}).items():
-            np.testing.assert_array_equal(values, (other.final_info or {})[key], err_msg=f"final_info {key}")
-        for field in ("reward", "terminated", "truncated", "ended", "group_reward", "needs_action", "action_mask",
-                      "final_action_mask"):  # fmt: skip
-            np.testing.assert_array_equal(getattr(batch, field), getattr(other, field), err_msg=field)
+    assert_equal(as_tree(ours), as_tree(theirs))
 
 
 def equal_batches(ours: Batches, theirs: Batches) -> bool:
     """Return whether two batches are equal bit for bit."""
-    try:
-        assert_equal_batches(ours, theirs)
-    except AssertionError:
-        return False
-    return True
+    return equal(as_tree(ours), as_tree(theirs))
 
 
-def state_of_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
-    """Return the current observations and masks of the agents in the environment ``env``."""
-    shown = []
+def snapshot(batches: Batches) -> dict[str, AgentBatch]:
+    """Return a copy of a batch that does not change when the environment steps."""
+    return {name: AgentBatch(**copied(fields)) for name, fields in as_tree(batches).items()}
+
+
+SHOWN = ("observations", "action_mask")
+RESULTS = (
+    "reward", "terminated", "truncated", "group_reward", "final_observations", "final_info", "final_action_mask"
+)  # fmt: skip
+
+
+def of_env(
+    behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int, fields: Sequence[str]
+) -> list[NDArray[Any]]:
+    """Return fields of the agents in the environment ``env``: what they are :data:`SHOWN`, or :data:`RESULTS`."""
+    found = []
     for name, spec in behaviors.items():
         rows, batch = spec.env_index == env, batches[name]
-        shown += [array[rows] for array in batch.observations.values()]
-        shown += [mask[rows] for mask in (batch.action_mask,) if mask is not None]
-    return shown
-
-
-def results_of_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
-    """Return the results of a step for the agents in the environment ``env``: rewards, ends and what was final."""
-    told = []
-    for name, spec in behaviors.items():
-        rows, batch = spec.env_index == env, batches[name]
-        told += [batch.reward[rows], batch.terminated[rows], batch.truncated[rows]]
-        told += [reward[rows] for reward in (batch.group_reward,) if reward is not None]
-        told += [
-            array[rows[batch.ended]]
-            for finals in (batch.final_observations, batch.final_info)
-            for array in (finals or {}).values()
-            if rows[batch.ended].any()
-        ]
-        if batch.final_action_mask is not None and rows[batch.ended].any():
-            told.append(batch.final_action_mask[rows[batch.ended]])
-    return told
+        ended = rows[batch.ended]
+        for field in fields:
+            value, final = getattr(batch, field), field.startswith("final")
+            parts = value.values() if isinstance(value, Mapping) else () if value is None else (value,)
+            found += [part[ended if final else rows] for part in parts if ended.any() or not final]
+    return found
 
 
 def all_equal(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> bool:
     """Return whether all arrays are equal bit for bit; NaN equals NaN."""
     return len(ours) == len(theirs) and all(map(partial(np.array_equal, equal_nan=True), ours, theirs))
-
-
-def snapshot(batches: Batches) -> dict[str, AgentBatch]:
-    """Return a copy of a batch that does not change when the environment steps."""
-
-    def copied(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return value.copy()
-        return {key: item.copy() for key, item in value.items()} if isinstance(value, dict) else value
-
-    fields = ("observations", "reward", "terminated", "truncated", "ended", "final_observations", "group_reward",
-              "needs_action", "action_mask", "aborted", "final_info", "final_action_mask")  # fmt: skip
-    return {
-        name: AgentBatch(**{field: copied(getattr(batch, field)) for field in fields})
-        for name, batch in batches.items()
-    }
 
 
 def random_recording(

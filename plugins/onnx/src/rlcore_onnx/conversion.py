@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -22,12 +23,12 @@ from rlcore_onnx.metadata import KEY, Metadata
 from rlcore_onnx.profiles import PROFILES, Profile
 from rlcore_torch import PolicyModule, Recurrent
 
-__all__ = ["BATCH", "LOGITS", "SMALLEST", "Converted", "convert", "gumbel"]
+__all__ = ["BATCH", "LOGITS", "SMALLEST", "convert", "gumbel"]
 
 BATCH = "batch"
 """The name of the first axis of every input and output, whose size is not fixed."""
 LOGITS = "rlcore_logits"
-"""The tensor of masked logits [B, logits], which the check reads."""
+"""The tensor of masked logits [B, logits], which the check reads; not an output, and not there in every model."""
 ROWS = 3  # of the examples
 # Uniform numbers are kept this far from 0 and 1, whose logarithms are infinite: the distance of 1 to the next smaller
 # float32.
@@ -35,23 +36,13 @@ SMALLEST = 2.0**-24
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 
 
-@attrs.frozen(eq=False)
-class Converted:
-    """A policy as a model of ONNX.
+def convert(
+    module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profile_name: str
+) -> tuple[onnx.ModelProto, Metadata]:
+    """Return the module of a policy as a model of ONNX, and the metadata in the model.
 
-    Attributes:
-        model: The model.
-        metadata: The metadata in the model.
-        logits: Whether the model has a tensor :data:`LOGITS`. It is not an output.
+    Raises UnsupportedExport if the profile or ONNX cannot have it.
     """
-
-    model: onnx.ModelProto
-    metadata: Metadata
-    logits: bool
-
-
-def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profile_name: str) -> Converted:
-    """Convert the module of a policy. Raises UnsupportedExport if the profile or ONNX cannot have it."""
     memory_size, noise_size = (getattr(module, name, None) for name in ("memory_size", "noise_size"))
     if not isinstance(memory_size, int) or not isinstance(noise_size, int):
         raise UnsupportedExport(
@@ -64,8 +55,7 @@ def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profi
             if isinstance(each, Recurrent):
                 each.step = partial(lstm_step, each)  # type: ignore[method-assign]
     model = traced(PolicyProgram(module, profile).eval(), profile)
-    logits = model.graph.output[-1].name == LOGITS
-    if logits:
+    if model.graph.output[-1].name == LOGITS:
         del model.graph.output[-1]
     for name, value in profile.constants().items():
         model.graph.initializer.append(numpy_helper.from_array(value, name))
@@ -77,7 +67,7 @@ def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profi
     model.graph.name = behavior.name
     model.producer_name, model.producer_version = "rlcore", about.rlcore_version
     helper.set_model_props(model, {KEY: metadata.to_json()})
-    return Converted(model, metadata, logits)
+    return model, metadata
 
 
 def gumbel(normal: Tensor) -> Tensor:
@@ -193,10 +183,7 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
     outputs = program.outputs(examples)
     file: Any = io.BytesIO()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            # A branch that depends on values; PyTorch itself branches on sizes that are known.
-            warnings.filterwarnings("error", category=TracerWarning, module=r"(?!torch\.)")
+        with _quiet():
             torch.onnx.export(
                 program, tuple(examples.values()), file, dynamo=False, opset_version=profile.opset,
                 input_names=list(examples), output_names=list(outputs),
@@ -206,7 +193,7 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        raise UnsupportedExport(f"torch.onnx cannot convert it: {type(cause).__name__}: {one_line(cause)}") from error
+        raise UnsupportedExport(f"torch.onnx cannot convert it: {one_line(cause)}") from error
     model = onnx.load_model_from_string(file.getvalue())
     for value, tensor in zip(model.graph.output, outputs.values(), strict=True):
         axes = [BATCH, *tensor.shape[1:]]
@@ -215,3 +202,20 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
     if random:
         raise UnsupportedExport(f"it draws random numbers by itself ({', '.join(sorted(random))})")
     return model
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Raise a branch that depends on values as an error, and keep torch.onnx from printing anything.
+
+    PyTorch itself branches on sizes that are known. Of a module that torch.onnx cannot convert, it prints the graph.
+    """
+    log = torch._C._jit_onnx_log
+    torch._C._jit_onnx_log = lambda *_: None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", category=TracerWarning, module=r"(?!torch\.)")
+            yield
+    finally:
+        torch._C._jit_onnx_log = log

@@ -15,6 +15,7 @@ from rlcore_torch import ActionLayout, image_scale
 
 __all__ = ["PROFILES", "Generic", "Godot", "Profile", "Unity"]
 
+SIGNED = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}  # in place of types that torch.onnx does not write
 VERSION_NUMBER = 3  # of ML-Agents' models, MLAgents2_0
 
 
@@ -129,7 +130,8 @@ class Generic(Profile):
     def _observations(self, behavior: BehaviorSpec) -> tuple[ObservationInput, ...]:
         others = [*attrs.asdict(self.inputs).values(), *attrs.asdict(self.outputs).values()]
         names = free_names(behavior, {name for name in others if isinstance(name, str)})
-        return tuple(fed_by(o, names[o.name], o.shape, o.dtype.name) for o in behavior.observations)
+        types = {o.name: SIGNED.get(o.dtype.name, o.dtype.name) for o in behavior.observations}
+        return tuple(fed_by(o, names[o.name], o.shape, types[o.name]) for o in behavior.observations)
 
 
 class Unity(Profile):

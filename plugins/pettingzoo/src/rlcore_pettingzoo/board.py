@@ -67,15 +67,14 @@ def _shown(spec: ObservationSpec, values: NDArray[Any], mask: NDArray[np.bool_] 
 
 def _board(planes: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
     """Draw [rows, columns, planes]: a mark for each plane, and on free fields the action that takes the field."""
-    rows, columns, count = planes.shape
-    fields = [["." for _ in range(columns)] for _ in range(rows)]
-    if mask is not None and len(mask) == rows * columns:
-        for action in np.flatnonzero(mask).tolist():
-            fields[action // columns][action % columns] = str(action)
-    for plane in range(count):
-        for row, column in np.argwhere(planes[:, :, plane]).tolist():
-            fields[row][column] = MARKS[plane]
-    lines = [list(map(str, range(columns)))] if mask is not None and len(mask) == columns else []
-    width = max(len(field) for line in [*lines, *fields] for field in line)
-    drawing = "\n".join(" ".join(field.rjust(width) for field in line) for line in [*lines, *fields])
+    columns, count = planes.shape[1:]
+    fields = np.full(planes.shape[:2], ".", "U8")
+    if mask is not None and len(mask) == fields.size:
+        np.place(fields, mask, np.flatnonzero(mask).astype("U8"))
+    for plane, mark in enumerate(MARKS[:count]):
+        fields[planes[:, :, plane] != 0] = mark
+    if mask is not None and len(mask) == columns:
+        fields = np.vstack([np.arange(columns).astype(str), fields])
+    width = int(np.char.str_len(fields).max())
+    drawing = "\n".join(" ".join(row) for row in np.char.rjust(fields, width).tolist())
     return f"{drawing}\n({MARKS[0]} is yours)" if count > 1 else drawing

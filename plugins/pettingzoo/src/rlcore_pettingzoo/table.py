@@ -49,20 +49,20 @@ class Table:
             )
         game = find_game(settings.id, settings.options.api)
         self.title = f"{game.id}, checkpoint {saved.step}"
-        self.environment = make_of(game, _drawing(game, settings.options), 1, saved.context.behavior_names)
+        environment = make_of(game, _drawing(game, settings.options), 1, saved.context.behavior_names)
         try:
+            if not isinstance(environment, TurnEnvironment):
+                raise ConfigError(
+                    f"{run}: in {game.id}, all agents act at once; rlcore play needs a game that is played in turns"
+                )
+            self.environment = environment
             self._sit_down(saved, seat, deterministic, seed)
         except BaseException:
-            close_quietly(self.environment)
+            close_quietly(environment)
             raise
 
     def _sit_down(self, saved: SavedRun, seat: str | None, deterministic: bool, seed: int | None) -> None:
         environment, specs = self.environment, self.environment.behaviors
-        if not isinstance(environment, TurnEnvironment):
-            raise ConfigError(
-                f"{saved.context.directory}: in {environment.game}, all agents act at once; rlcore play needs a game "
-                "that is played in turns"
-            )
         self.agents = list(environment.games[0].possible_agents)
         self.you = _seat(seat, self.agents)
         self._names = {(arrays.name, slot): name for name, (arrays, slot) in environment.seats[0].items()}
@@ -131,12 +131,8 @@ class Table:
 
     @property
     def _acting(self) -> tuple[str, int]:
-        for name, batch in self._batches.items():
-            acts = batch.needs_action
-            slots = np.flatnonzero(np.ones(len(batch.reward)) if acts is None else acts)
-            if slots.size:
-                return name, int(slots[0])
-        raise AssertionError("a game in turns has an agent whose turn it is")
+        arrays, slot = self.environment.acting[0]
+        return arrays.name, slot
 
     @property
     def _mask(self) -> NDArray[np.bool_] | None:

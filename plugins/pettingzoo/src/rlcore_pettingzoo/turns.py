@@ -14,12 +14,14 @@ class TurnEnvironment(PettingZooEnvironment):
 
     ``last()`` of a game has the reward of the agent whose turn it is, summed since its last action. An agent whose
     episode is over has its last turn, with no action, at once or when the game comes to it.
+
+    Attributes:
+        acting: [N] the behavior and slot of the agent whose turn it is.
     """
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        # [N] the behavior and slot of the agent whose turn it is
-        self._acting: list[tuple[BehaviorArrays, int]] = [(self._arrays[0], 0)] * self.num_envs
+        self.acting: list[tuple[BehaviorArrays, int]] = [(self._arrays[0], 0)] * self.num_envs
 
     def _reset_game(self, env: int, seed: int) -> Mapping[str, Any]:
         game = self.games[env]
@@ -43,11 +45,11 @@ class TurnEnvironment(PettingZooEnvironment):
             raise self._wrong(f"the episode of {acting!r} is over after a reset")
         arrays, slot = self._seat(env, acting)
         arrays.first(slot, observation, info)
-        self._acting[env] = arrays, slot
+        self.acting[env] = arrays, slot
 
     def _step_game(self, env: int) -> bool:
         game, seats = self.games[env], self.seats[env]
-        arrays, slot = self._acting[env]
+        arrays, slot = self.acting[env]
         game.step(arrays.action(slot))
         turns = 0
         while game.agents:
@@ -57,7 +59,7 @@ class TurnEnvironment(PettingZooEnvironment):
             # Most games return Python's own False; other values are checked.
             if (terminated is False and truncated is False) or not (terminated or truncated):
                 arrays.turn(slot, observation, reward, info)
-                self._acting[env] = arrays, slot
+                self.acting[env] = arrays, slot
                 return False
             arrays.end(slot, observation, reward, terminated, truncated, info)
             game.step(None)

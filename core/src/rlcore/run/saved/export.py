@@ -65,18 +65,17 @@ def chosen_exporter(document: Document, plugins: Plugins, reference: str | None)
 
     Raises ConfigError if there is none, or more than one.
     """
-    if reference is not None:
-        return plugins.record(ExporterSpec, reference)
-    block = document.data.get("export")
-    named = list(block) if isinstance(block, Mapping) else []
-    names = named or [record.reference for record in plugins.records("exporter")]
-    if len(names) == 1:
-        return plugins.record(ExporterSpec, names[0])
-    if names:
-        where = "the export block of the run names" if named else "there are"
-        raise ConfigError(f"{where} several exporters; choose one with --format: {' or '.join(names)}")
-    absent = f"; {plugins.absent}" if plugins.absent else ""
-    raise ConfigError(f"no exporter is installed; install a plugin that has one{absent}")
+    if reference is None:
+        block = document.data.get("export")
+        named = list(block) if isinstance(block, Mapping) else []
+        names = named or [record.reference for record in plugins.records("exporter")]
+        if not names:
+            absent = f"; {plugins.absent}" if plugins.absent else ""
+            raise ConfigError(f"no exporter is installed; install a plugin that has one{absent}")
+        if len(names) > 1:
+            raise ConfigError(f"there are several exporters; choose one with --format: {' or '.join(names)}")
+        reference = names[0]
+    return plugins.record(ExporterSpec, reference)
 
 
 def with_profile(document: Document, spec: ExporterSpec, profile: str) -> Document:

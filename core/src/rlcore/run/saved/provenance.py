@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
 
 from rlcore.config.document import ConfigErrors, Document
-from rlcore.contracts.saved_values import TreePath, leaves
+from rlcore.contracts.saved_values import EACH, TEXT, TreePath, has_form, leaves
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import canonical
@@ -77,37 +78,22 @@ def _leaves(block: Any) -> list[tuple[TreePath, str]]:
 def raise_with_absent_plugins(error: ConfigErrors, directory: Path | None, plugins: Plugins) -> NoReturn:
     """Raise an error again; one about an unknown name names the absent plugins with which a run was made.
 
-    ``directory`` is that of the run; None if there is none yet.
+    ``directory`` is that of the run, whose status lists its plugins; None if there is none yet.
     """
-    unknown = any(problem.message.startswith("unknown ") for problem in error.problems)
-    note = absent_plugins(directory, plugins) if unknown and directory is not None else ""
-    if not note:
-        raise error
-    raise ConfigErrors(error.problems, (note,)) from error
-
-
-def absent_plugins(directory: Path, plugins: Plugins) -> str:
-    """``the run was made with plugin acme (acme-rl 1.0), which is not installed``; empty if none is missing.
-
-    The status of the run in ``directory`` lists its plugins. Empty too if it cannot be read.
-    """
-    try:
-        made_with = metadata_of(plugins.read_status(directory / LOGS)).get("plugins")
-    except RlcoreError:
-        return ""
+    made_with: Any = None
+    if directory is not None and any(problem.message.startswith("unknown ") for problem in error.problems):
+        with suppress(RlcoreError):
+            made_with = metadata_of(plugins.read_status(directory / LOGS)).get("plugins")
     installed = {(plugin.name, canonical(plugin.distribution)) for plugin in plugins.found}
     absent = [
         f"{name} ({release})"
-        for name, release in (made_with.items() if isinstance(made_with, Mapping) else ())
-        if isinstance(release, str) and release and (name, canonical(release.split()[0])) not in installed
+        for name, release in (made_with.items() if has_form(made_with, {EACH: TEXT}) else ())
+        if release and (name, canonical(release.split()[0])) not in installed
     ]
     if not absent:
-        return ""
-    many = len(absent) > 1
-    return (
-        f"the run was made with {'plugins' if many else 'plugin'} {', '.join(absent)}, which "
-        f"{'are' if many else 'is'} not installed"
-    )
+        raise error
+    note = f"the run was made with plugins that are not installed: {', '.join(absent)}"
+    raise ConfigErrors(error.problems, (note,)) from error
 
 
 def directory_to_continue(document: Document) -> Path | None:

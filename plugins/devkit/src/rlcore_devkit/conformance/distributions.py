@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -17,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules, installed
+from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_torch import ActionDistribution, ActionDistributionSpec, NetworkSettings, make_distribution
 
 __all__ = ["ActionDistributionConformance"]
@@ -27,7 +25,7 @@ DRAWS = 20_000
 ROWS = 5  # random columns that a test looks at
 
 
-class ActionDistributionConformance(Rules):
+class ActionDistributionConformance(RecordRules):
     """Tests of distributions of actions: set ``distribution``.
 
     Attributes:
@@ -38,20 +36,18 @@ class ActionDistributionConformance(Rules):
         skip: Names of tests that cannot hold, with the reason.
     """
 
+    record_class = ActionDistributionSpec
+    named = "distribution"
     distribution: ClassVar[str] = ""
-    settings: ClassVar[Mapping[str, Any]] = {}
     deterministic: ClassVar[Literal["mode", "mean", "median"]] = "mode"
     spread: ClassVar[float] = 0.7
 
     def make(self, parts: int = 1) -> ActionDistribution:
         """Return the distribution of that many continuous parts, as a policy's head has it."""
-        plugins = installed(self.distribution)
-        record = plugins.record(ActionDistributionSpec, self.distribution)
-        own = None if record.settings is None else checked_block(record, self.settings)
         network = NetworkSettings(
             action_distribution=self.distribution,
-            action_distribution_settings=own,
-            records={"action_distribution": record},
+            action_distribution_settings=self.block(),
+            records={"action_distribution": self.record()},
         )
         bounds = np.ones(parts, np.float32)
         seen = (ObservationSpec("seen", (1,), np.float32),)

@@ -9,18 +9,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import attrs
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore import ConfigError, ObservationSpec, Plugins, UnsupportedSpace
-from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules, installed
+from rlcore import ObservationSpec, UnsupportedSpace
+from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_torch import EncoderSpec, NetworkSettings, make_encoder
 
 __all__ = ["EncoderConformance"]
@@ -33,7 +30,7 @@ OBSERVATIONS: tuple[ObservationSpec, ...] = (
 )
 
 
-class EncoderConformance(Rules):
+class EncoderConformance(RecordRules):
     """Tests of encoders of observations: set ``encoder``.
 
     Attributes:
@@ -45,26 +42,17 @@ class EncoderConformance(Rules):
         skip: Names of tests that cannot hold, with the reason.
     """
 
+    record_class = EncoderSpec
+    named = "encoder"
     encoder: ClassVar[str] = ""
-    settings: ClassVar[Mapping[str, Any]] = {}
     observations: ClassVar[tuple[ObservationSpec, ...]] = OBSERVATIONS
     features: ClassVar[int] = 16
 
-    def plugins(self) -> Plugins:
-        """Return the plugins that the encoder is created with."""
-        return installed(self.encoder)
-
-    def record(self) -> EncoderSpec:
-        """Return the record of the encoder."""
-        return self.plugins().record(EncoderSpec, self.encoder)
-
     def make(self, observation: ObservationSpec, seed: int = 1) -> nn.Module:
         """Create the encoder for one observation, with weights that depend on ``seed``."""
-        record = self.record()
-        own = None if record.settings is None else checked_block(record, self.settings)
         kind = "vis" if observation.kind == "image" else "vector"
-        chosen: dict[str, Any] = {f"{kind}_encode_type": self.encoder, f"{kind}_encode_settings": own}
-        network = NetworkSettings(hidden_units=self.features, records={f"{kind}_encode_type": record}, **chosen)
+        chosen: dict[str, Any] = {f"{kind}_encode_type": self.encoder, f"{kind}_encode_settings": self.block()}
+        network = NetworkSettings(hidden_units=self.features, records={f"{kind}_encode_type": self.record()}, **chosen)
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(seed)
             return make_encoder(network, observation)[0]
@@ -77,13 +65,6 @@ class EncoderConformance(Rules):
         return found
 
     # ------------------------------------------------------------ rules
-
-    def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
-        record = self.record()
-        assert record.summary
-        if record.settings is not None:
-            with pytest.raises(ConfigError, match="no_such_key"):
-                checked_block(record, {**self.settings, "no_such_key": 1})
 
     def test_features_have_a_row_for_each_observation(self) -> None:
         for observation in self.read():

@@ -11,14 +11,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from rlcore import Environment, EpisodeSeeds, SavesState
 from rlcore_devkit.conformance.environment_parameters import ParameterRules
-from rlcore_devkit.playing import Batches, assert_equal_batches, check_batch, play, random_actions, snapshot
+from rlcore_devkit.conformance.states import assert_equal, check_storable
+from rlcore_devkit.playing import (
+    SHOWN,
+    Batches,
+    all_equal,
+    assert_equal_batches,
+    check_batch,
+    of_env,
+    play,
+    random_actions,
+    snapshot,
+)
 
 
 class EnvironmentConformance(ParameterRules):
@@ -27,7 +35,7 @@ class EnvironmentConformance(ParameterRules):
     # ------------------------------------------------------------ shapes
 
     def test_implements_the_environment_protocol(self) -> None:
-        environment = self.make(self.num_envs)
+        environment = self.opened()
         assert isinstance(environment, Environment)
         assert environment.num_envs == self.num_envs
         assert environment.behaviors
@@ -38,32 +46,29 @@ class EnvironmentConformance(ParameterRules):
             assert spec.low.shape == spec.high.shape == (spec.continuous,)
             assert (spec.low < spec.high).all()
             assert set(spec.env_index.tolist()) <= set(range(self.num_envs))
-        environment.close()
 
     def test_reset_gives_first_observations_without_reward_or_ends(self) -> None:
-        environment = self.make(self.num_envs)
+        environment = self.opened()
         batches = environment.reset(EpisodeSeeds(1), np.zeros(self.num_envs, np.int64))
         assert set(batches) == set(environment.behaviors)
         for name, batch in batches.items():
             check_batch(environment.behaviors[name], batch)
             assert not batch.reward.any()
             assert not batch.ended.size
-        environment.close()
 
     def test_batches_have_the_shapes_types_and_flags_of_the_contract(self) -> None:
-        environment = self.make(self.num_envs)
+        environment = self.opened()
         ends = 0
         for batches in play(environment, self.steps):
             for name, batch in batches.items():
                 check_batch(environment.behaviors[name], batch)
                 ends += len(batch.ended)
         assert ends or not self.episodes_end, f"no episode ended within {self.steps} steps; set `steps` higher"
-        environment.close()
 
     # ------------------------------------------------------------ episodes and seeds
 
     def test_episodes_start_at_the_given_numbers_and_count_up(self) -> None:
-        environment = self.make(self.num_envs)
+        environment = self.opened()
         given = np.arange(self.num_envs, dtype=np.int64) + 5
         batches: Batches = environment.reset(EpisodeSeeds(1), given)
         assert environment.episodes.tolist() == given.tolist()
@@ -81,27 +86,23 @@ class EnvironmentConformance(ParameterRules):
             )
             before = after
         assert given.tolist() == (np.arange(self.num_envs) + 5).tolist(), "reset must not keep or change its argument"
-        environment.close()
 
     def test_equal_seeds_and_actions_give_equal_batches(self) -> None:
         if not self.deterministic:
             return
-        first, second = self.make(self.num_envs), self.make(self.num_envs)
+        first, second = self.opened(), self.opened()
         for ours, theirs in zip(play(first, self.steps), play(second, self.steps), strict=True):
             assert_equal_batches(ours, theirs)
-        first.close()
-        second.close()
 
     def test_reset_forgets_what_was_played_before(self) -> None:
         if not self.deterministic:
             return
-        environment = self.make(self.num_envs)
+        environment = self.opened()
         fresh = [snapshot(batches) for batches in play(environment, 10)]
         for _ in play(environment, 7, run_seed=2):
             pass
         for ours, theirs in zip(fresh, play(environment, 10), strict=True):
             assert_equal_batches(ours, theirs)
-        environment.close()
 
     def test_an_episode_depends_only_on_its_environment_and_number(self) -> None:
         """An episode that the environment starts by itself equals the episode with this number after a reset.
@@ -110,7 +111,7 @@ class EnvironmentConformance(ParameterRules):
         """
         if self.one_generator or not self.deterministic:
             return
-        environment, other = self.make(self.num_envs), self.make(self.num_envs)
+        environment, other = self.opened(), self.opened()
         checked = 0
         before = np.zeros(self.num_envs, np.int64)
         for batches in play(environment, self.steps):
@@ -119,66 +120,39 @@ class EnvironmentConformance(ParameterRules):
             if not began.any():
                 continue
             fresh = other.reset(EpisodeSeeds(1), environment.episodes)
-            for name, batch in batches.items():
-                rows = began[environment.behaviors[name].env_index]  # [S]
-                theirs = fresh[name]
-                for key, array in batch.observations.items():
-                    np.testing.assert_array_equal(array[rows], theirs.observations[key][rows])
-                if batch.action_mask is not None:
-                    assert theirs.action_mask is not None
-                    np.testing.assert_array_equal(batch.action_mask[rows], theirs.action_mask[rows])
+            for env in np.flatnonzero(began).tolist():
+                ours, theirs = (of_env(environment.behaviors, each, env, SHOWN) for each in (batches, fresh))
+                assert all_equal(ours, theirs), "the episode differs from that with this number after a reset"
             checked += 1
         assert checked or not self.episodes_end
-        environment.close()
-        other.close()
 
     # ------------------------------------------------------------ saving and closing
 
     def test_close_may_be_called_twice(self) -> None:
-        environment = self.make(self.num_envs)
+        environment = self.opened()
         environment.reset(EpisodeSeeds(1), np.zeros(self.num_envs, np.int64))
         environment.close()
         environment.close()
 
     def test_a_restored_environment_goes_on_as_if_never_stopped(self) -> None:
-        environment = self.make(self.num_envs)
+        environment = self.opened()
         if not isinstance(environment, SavesState):
-            environment.close()
             return
-        last: Batches = {}
-        for batches in play(environment, self.steps // 2):
-            last = batches
+        *_, last = play(environment, self.steps // 2)
         here = snapshot(last)
         state = environment.state_dict()
-        _check_storable(state, "state_dict()")
+        check_storable(state)
         actions = np.random.default_rng(9)
-        restored = self.make(self.num_envs)
+        restored = self.opened()
         assert isinstance(restored, SavesState)
         first = restored.load_state_dict(state)
         assert restored.episodes.tolist() == environment.episodes.tolist()
         for name, batch in first.items():
             check_batch(restored.behaviors[name], batch)
-            for key, array in batch.observations.items():
-                np.testing.assert_array_equal(array, here[name].observations[key])
-            if batch.action_mask is not None:
-                np.testing.assert_array_equal(batch.action_mask, here[name].action_mask)
+            assert_equal(batch.observations, here[name].observations)
+            assert_equal(batch.action_mask, here[name].action_mask)
         ours: Batches = here
         for _ in range(self.steps):
             chosen = random_actions(environment.behaviors, ours, actions)
             ours = environment.step(chosen)
             assert_equal_batches(ours, restored.step(chosen))
-        environment.close()
-        restored.close()
-
-
-def _check_storable(value: Any, where: str) -> None:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            assert isinstance(key, str), f"{where}: key {key!r} is not a string"
-            _check_storable(item, f"{where}[{key!r}]")
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _check_storable(item, where)
-    else:
-        allowed = value is None or isinstance(value, bool | int | float | str | np.ndarray)
-        assert allowed, f"{where} holds a {type(value).__name__}; only arrays and JSON values are stored"

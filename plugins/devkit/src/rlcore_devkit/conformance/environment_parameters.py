@@ -5,24 +5,26 @@ Each test plays equal random actions in environments with different parameters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from rlcore import Actions, ConfigError, Environment, EpisodeSeeds, SavesState
 from rlcore_devkit.playing import (
+    RESULTS,
+    SHOWN,
     Batches,
     all_equal,
     assert_equal_batches,
     equal_batches,
+    of_env,
     play,
     played,
     random_actions,
-    results_of_env,
     snapshot,
-    state_of_env,
 )
 
 __all__ = ["ParameterRules"]
@@ -53,22 +55,27 @@ class ParameterRules:
         """Return a new object with ``num_envs`` environments."""
         raise NotImplementedError
 
-    def test_no_parameters_are_always_accepted(self) -> None:
+    @pytest.fixture(autouse=True)
+    def _close(self) -> Iterator[None]:
+        yield
+        for environment in self.__dict__.get("_opened", ()):
+            environment.close()
+
+    def opened(self) -> Environment:
+        """Return a new object, which is closed after the test."""
         environment = self.make(self.num_envs)
-        environment.set_parameters({})
-        environment.close()
+        self.__dict__.setdefault("_opened", []).append(environment)
+        return environment
+
+    def test_no_parameters_are_always_accepted(self) -> None:
+        self.opened().set_parameters({})
 
     def test_an_unknown_parameter_is_refused_with_the_known_ones(self) -> None:
-        environment = self.make(self.num_envs)
-        refusal = ""
-        try:
-            environment.set_parameters({"not_a_parameter": np.ones(self.num_envs)})
-        except ConfigError as error:
-            refusal = str(error)
-        assert "not_a_parameter" in refusal, "an unknown parameter must raise ConfigError"
+        with pytest.raises(ConfigError, match="not_a_parameter") as caught:
+            self.opened().set_parameters({"not_a_parameter": np.ones(self.num_envs)})
+        refusal = str(caught.value)
         assert all(name in refusal for name in self.parameters), "the error must list the known parameters"
         assert "\n" not in refusal
-        environment.close()
 
     def test_parameters_decide_what_is_played(self) -> None:
         """Equal values give equal batches, and different values of a parameter give different batches."""
@@ -80,7 +87,6 @@ class ParameterRules:
                 assert_equal_batches(ours, theirs)
                 differs = differs or not equal_batches(ours, others)
             assert differs, f"parameter {name!r} has no effect within {self.steps} steps"
-            _close(plain, same, other)
 
     def test_parameters_apply_from_the_next_episode_of_an_environment_on(self) -> None:
         """An open episode keeps its values. The next episode uses the new values, also if a reset starts it."""
@@ -89,9 +95,8 @@ class ParameterRules:
             still_open = np.ones(self.num_envs, np.bool_)  # [N] in the first episode after the reset
             for step, (ours, theirs) in enumerate(zip(play(plain, self.steps), play(told, self.steps), strict=True)):
                 for env in np.flatnonzero(still_open).tolist():
-                    same = _equal_results(plain, ours, theirs, env)
-                    if not plain.episodes[env]:
-                        same = same and _shown_alike(plain, ours, theirs, env)
+                    fields = RESULTS if plain.episodes[env] else (*RESULTS, *SHOWN)
+                    same = _alike(plain, ours, theirs, env, fields)
                     assert same, f"parameter {name!r} changed an open episode"
                 still_open &= plain.episodes == 0
                 if step == 1:
@@ -99,7 +104,6 @@ class ParameterRules:
             self._set(fresh, {name: second})
             for ours, theirs in zip(play(told, self.steps), play(fresh, self.steps), strict=True):
                 assert_equal_batches(ours, theirs)
-            _close(plain, told, fresh)
 
     def test_an_environment_that_resets_itself_plays_what_a_reset_would_play(self) -> None:
         if self.one_generator:
@@ -117,7 +121,6 @@ class ParameterRules:
                     self._replay(env, of_second, {name: second})
                     checked += 1
             assert checked or not self.episodes_end, f"no episode ended within {self.steps} steps; set `steps` higher"
-            environment.close()
 
     def test_parameters_are_set_for_each_environment(self) -> None:
         """The parameters of one environment do not affect others, unless they share a generator."""
@@ -134,10 +137,9 @@ class ParameterRules:
                     for env in range(self.num_envs):
                         if env == odd or (began and self.one_generator):
                             continue
-                        same = _equal_results(alike, ours, theirs, env) and _shown_alike(alike, ours, theirs, env)
+                        same = _alike(alike, ours, theirs, env, (*RESULTS, *SHOWN))
                         assert same, f"parameter {name!r} of environment {odd} changed environment {env}"
                 assert differs, f"parameter {name!r} of environment {odd} has no effect on it"
-                _close(alike, apart)
 
     def test_a_parameter_that_is_not_named_again_stays(self) -> None:
         if len(self._playable()) < 2:
@@ -149,17 +151,13 @@ class ParameterRules:
         self._set(twice, {other: others})
         for ours, theirs in zip(play(once, self.steps), play(twice, self.steps), strict=True):
             assert_equal_batches(ours, theirs)
-        _close(once, twice)
 
     def test_a_restored_environment_has_the_parameters_of_its_open_episodes(self) -> None:
         for name, (_, second) in self._playable().items():
-            saved, restored = self._with_first_values(), self.make(self.num_envs)
+            saved, restored = self._with_first_values(), self.opened()
             if not isinstance(saved, SavesState) or not isinstance(restored, SavesState):
-                _close(saved, restored)
                 return
-            ours: Batches = {}
-            for batches in play(saved, 2):
-                ours = batches
+            *_, ours = play(saved, 2)
             restored.load_state_dict(saved.state_dict())
             for environment in (saved, restored):  # the caller sets the values of the next episodes after restoring
                 self._set(environment, {key: first for key, (first, _) in self.parameters.items()})
@@ -169,7 +167,6 @@ class ParameterRules:
                 chosen = random_actions(saved.behaviors, ours, generator)
                 ours = saved.step(chosen)
                 assert_equal_batches(ours, restored.step(chosen))
-            _close(saved, restored)
 
     # ------------------------------------------------------------ parts of the tests above
 
@@ -178,7 +175,7 @@ class ParameterRules:
 
     def _with_first_values(self) -> Environment:
         """Return a new object with the first value of every parameter."""
-        environment = self.make(self.num_envs)
+        environment = self.opened()
         self._set(environment, {name: first for name, (first, _) in self.parameters.items()})
         return environment
 
@@ -202,29 +199,14 @@ class ParameterRules:
             if step and actions is not None:
                 chosen = random_actions(environment.behaviors, batches, generator)
                 for name, spec in environment.behaviors.items():
-                    rows = spec.env_index == env
-                    for mine, theirs in (
-                        (chosen[name].continuous, actions[name].continuous),
-                        (chosen[name].discrete, actions[name].discrete),
-                    ):
-                        if mine is not None and theirs is not None:
-                            mine[rows] = theirs[rows]
+                    for part in ("continuous", "discrete"):
+                        mine, theirs = (getattr(each[name], part) for each in (chosen, actions))
+                        if mine is not None:
+                            mine[spec.env_index == env] = theirs[spec.env_index == env]
                 batches = environment.step(chosen)
-            same = _shown_alike(environment, wanted, batches, env)
-            if step:
-                same = same and _equal_results(environment, wanted, batches, env)
+            same = _alike(environment, wanted, batches, env, (*SHOWN, *RESULTS) if step else SHOWN)
             assert same, "the environment started another episode by itself than a reset with these parameters"
-        environment.close()
 
 
-def _shown_alike(environment: Environment, ours: Batches, theirs: Batches, env: int) -> bool:
-    return all_equal(*(state_of_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
-
-
-def _equal_results(environment: Environment, ours: Batches, theirs: Batches, env: int) -> bool:
-    return all_equal(*(results_of_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
-
-
-def _close(*environments: Environment) -> None:
-    for environment in environments:
-        environment.close()
+def _alike(environment: Environment, ours: Batches, theirs: Batches, env: int, fields: Sequence[str]) -> bool:
+    return all_equal(*(of_env(environment.behaviors, batches, env, fields) for batches in (ours, theirs)))

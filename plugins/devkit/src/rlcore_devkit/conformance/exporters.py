@@ -23,20 +23,14 @@ from numpy.typing import NDArray
 
 from rlcore import (
     Actions,
-    BehaviorSettings,
     BehaviorSpec,
-    ConfigError,
     ExportAbout,
     Exporter,
     ExporterSpec,
     ObservationSpec,
-    Plugins,
-    RunConfig,
-    RunContext,
     UnsupportedExport,
 )
-from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules, installed
+from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.conformance.states import assert_equal, copied, global_generators
 from rlcore_devkit.playing import random_mask, random_observations
 from rlcore_torch import MemorySettings, NetworkSettings
@@ -91,7 +85,7 @@ class LoadedPolicy(Protocol):
         ...
 
 
-class ExporterConformance(Rules):
+class ExporterConformance(RecordRules):
     """Tests of exporters: set ``exporter`` and override :meth:`load`.
 
     Attributes:
@@ -103,8 +97,9 @@ class ExporterConformance(Rules):
         skip: Names of tests that cannot hold, with the reason.
     """
 
+    record_class = ExporterSpec
+    named = "exporter"
     exporter: ClassVar[str] = ""
-    settings: ClassVar[Mapping[str, Any]] = {}
     kinds: ClassVar[frozenset[str]] = frozenset(BEHAVIORS)
     tolerance: ClassVar[float] = 1e-5
 
@@ -120,16 +115,10 @@ class ExporterConformance(Rules):
         """Load the exported policy at ``path``, with another program than rlcore if possible."""
         raise NotImplementedError
 
-    def plugins(self) -> Plugins:
-        """Return the plugins that the exporter is created with."""
-        return installed(self.exporter)
-
     def make(self, **settings: Any) -> Exporter:
         """Create the exporter; ``settings`` override those of the class."""
-        plugins = self.plugins()
-        spec = plugins.record(ExporterSpec, self.exporter)
-        run = RunContext(RunConfig(behaviors={"Walker": BehaviorSettings()}), plugins, self.elsewhere, 1, 1)
-        exporter: Exporter = plugins.create(spec, settings=checked_block(spec, {**self.settings, **settings}), run=run)
+        run = self.context(BEHAVIORS["vector"], directory=self.elsewhere)
+        exporter: Exporter = run.plugins.create(self.record(), settings=self.block(**settings), run=run)
         return exporter
 
     def policy(self, kind: str, seed: int = 1) -> Any:
@@ -141,7 +130,7 @@ class ExporterConformance(Rules):
 
     def file(self, name: str = "Walker") -> Path:
         """Return the path of an exported file, which has the suffix of the exporter."""
-        return self.place / f"{name}{self.plugins().record(ExporterSpec, self.exporter).suffix}"
+        return self.place / f"{name}{self.record().suffix}"
 
     def claimed(self) -> str:
         """Return the first behavior that the exporter can export."""
@@ -149,12 +138,8 @@ class ExporterConformance(Rules):
 
     # ------------------------------------------------------------ rules
 
-    def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
-        assert self.plugins().record(ExporterSpec, self.exporter).summary
+    def test_declares_what_it_can_export(self) -> None:
         assert self.kinds and self.kinds <= BEHAVIORS.keys(), f"kinds are any of {', '.join(BEHAVIORS)}"
-        assert isinstance(self.make(), Exporter)
-        with pytest.raises(ConfigError, match="no_such_key"):
-            self.make(no_such_key=1)
 
     @pytest.mark.parametrize("kind", list(BEHAVIORS))
     def test_an_exported_policy_acts_as_before_or_is_refused(self, kind: str) -> None:

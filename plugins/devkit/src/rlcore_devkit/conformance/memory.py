@@ -29,7 +29,7 @@ from rlcore import (
     TrainerSpec,
 )
 from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
-from rlcore_devkit.conformance.trainer import SPACES, TrainerConformance, as_state, first_batch
+from rlcore_devkit.conformance.trainer import SPACES, TrainerConformance, as_state, first_batch, play_on
 from rlcore_devkit.environments import RememberedCue, TinyCorridor
 from rlcore_devkit.playing import random_observations
 
@@ -139,18 +139,17 @@ class MemoryTrainerConformance(TrainerConformance):
         if "discrete" not in self.spaces:
             pytest.skip("has no discrete actions")
         environment, other = (TinyCorridor(self.num_envs, max_steps=50) for _ in range(2))
-        [name] = environment.behaviors
         trainer = self.make(environment)
         batch = first_batch(environment)
         trainer.begin(batch)
-        batch, _ = _continue(trainer, environment, name, batch, self.steps // 2 + 3)
+        batch, _ = _continue(trainer, environment, batch, self.steps // 2 + 3)
         state = copied({"trainer": trainer.state_dict(), "environment": environment.state_dict()})
         loaded = through_a_file(state, self.directory)
         resumed = self.make(other)
         resumed.load_state_dict(loaded["trainer"])
         [again] = other.load_state_dict(loaded["environment"]).values()
-        ours = [*_continue(trainer, environment, name, batch, self.steps)[1], trainer.state_dict()]
-        theirs = [*_continue(resumed, other, name, again, self.steps)[1], resumed.state_dict()]
+        ours = [*_continue(trainer, environment, batch, self.steps)[1], trainer.state_dict()]
+        theirs = [*_continue(resumed, other, again, self.steps)[1], resumed.state_dict()]
         assert_equal({"all": ours}, {"all": theirs}, "what the agents remember is a part of the state")
 
     def test_learns_to_remember(self) -> None:
@@ -158,12 +157,11 @@ class MemoryTrainerConformance(TrainerConformance):
             pytest.skip("has no discrete actions")
         environment, measured = RememberedCue(self.num_envs), RememberedCue(50)
         trainer = self.make(environment)
-        [name] = environment.behaviors
         batch = first_batch(environment)
         trainer.begin(batch)
         steps, reached = self.remembers_within // self.num_envs, 0.0
         for _ in range(8):  # a trainer that learns sooner is done sooner
-            batch, _ = _continue(trainer, environment, name, batch, steps // 8)
+            batch, _ = _continue(trainer, environment, batch, steps // 8)
             reached = _mean_return(trainer, measured)
             if reached > 0.9:
                 break
@@ -205,17 +203,11 @@ def _row(actions: Actions, slot: int) -> dict[str, Any]:
 
 
 def _continue(
-    trainer: Trainer, environment: Environment, name: str, batch: AgentBatch, steps: int
+    trainer: Trainer, environment: Environment, batch: AgentBatch, steps: int
 ) -> tuple[AgentBatch, list[Any]]:
     """Train for some steps from ``batch``; return the last batch and the statistics of updates."""
-    updates = []
-    for _ in range(steps):
-        actions = trainer.act(batch)
-        batch = environment.step({name: actions})[name]
-        trainer.observe(actions, batch)
-        if trainer.ready():
-            updates.append({tag: float(np.mean(value)) for tag, value in trainer.update().items()})
-    return batch, updates
+    played = list(play_on(trainer, environment, batch, steps))
+    return played[-1][3], [stats for _, _, stats, _ in played if stats is not None]
 
 
 def _mean_return(trainer: Trainer, environment: RememberedCue) -> float:

@@ -22,16 +22,13 @@ from rlcore import (
     BehaviorSpec,
     ConfigError,
     Environment,
-    Plugins,
     Purpose,
     Recording,
-    Recordings,
     RunContext,
     Trainer,
     TrainerSpec,
     config_from_mapping,
-    load_plugins,
-    selection_from,
+    hookimpl,
 )
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
@@ -44,36 +41,23 @@ DEMONSTRATIONS = "demonstrations"  # the path of the recording that the tests ma
 
 
 @attrs.frozen
-class _OneRecording:
-    """One recording in memory whose path is ``DEMONSTRATIONS``; implements :class:`rlcore.Recordings`."""
+class _Demonstrations:
+    """A plugin with one recording in memory, whose path is ``DEMONSTRATIONS``."""
 
     recording: Recording
-    files: Recordings
+
+    @hookimpl(tryfirst=True)
+    def rlcore_create_recordings(self) -> _Demonstrations:
+        return self
 
     def read(self, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
-        """Return the recording in memory, or read a file."""
-        return self.recording if Path(path).name == DEMONSTRATIONS else self.files.read(path, behavior, start)
+        """Return the recording."""
+        assert Path(path).name == DEMONSTRATIONS
+        return self.recording
 
     def behavior(self, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
-        """Return the behavior of the recording in memory, or of a file."""
-        if Path(path).name == DEMONSTRATIONS:
-            return self.recording.behavior
-        return self.files.behavior(path, behavior, start)
-
-    def record(self, *given: Any) -> Any:
-        """Record episodes into files."""
-        return self.files.record(*given)
-
-
-class _Recorded(Plugins):
-    """Plugins, with one recording in memory whose path is ``DEMONSTRATIONS``."""
-
-    recording: Recording | None = None
-
-    def recordings(self, what: str) -> Recordings:
-        """Return recordings in files, with the one in memory."""
-        files = super().recordings(what)
-        return files if self.recording is None else _OneRecording(self.recording, files)
+        """Return the behavior of the recording."""
+        return self.read(path, behavior).behavior
 
 
 class OfflineTrainerConformance(TrainerRules):
@@ -94,14 +78,6 @@ class OfflineTrainerConformance(TrainerRules):
 
     # ------------------------------------------------------------ making
 
-    def plugins(self, recording: Recording | None = None) -> Plugins:
-        """Return the plugins that the trainer is created with; ``recording`` is what they read."""
-        selection = selection_from(None, {}, (), False, used=(self.trainer,))
-        plugins = _Recorded(selection, load_plugins(selection).found)
-        plugins.recording = recording
-        plugins.load()
-        return plugins
-
     def make(
         self, recording: Recording, seed: int = 1, purpose: Purpose = "train", readable: bool = True, **settings: Any
     ) -> Trainer:
@@ -109,7 +85,9 @@ class OfflineTrainerConformance(TrainerRules):
 
         Without ``readable``, there is no recording any more.
         """
-        plugins, behavior = self.plugins(recording if readable else None), recording.behavior
+        plugins, behavior = self.plugins(), recording.behavior
+        if readable:
+            plugins.register(_Demonstrations(recording), "demonstrations")
         config = config_from_mapping({"behaviors": {behavior.name: {**self.block(), **settings}}}, plugins)
         run = RunContext(
             config, plugins, self.directory, seed, 1, purpose, offline=True, behaviors={behavior.name: behavior}

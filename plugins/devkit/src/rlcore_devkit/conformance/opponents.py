@@ -12,25 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import attrs
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from rlcore import (
     Actions,
-    BehaviorSettings,
     BehaviorSpec,
-    ConfigError,
     ObservationSpec,
-    Plugins,
     Policy,
-    RunConfig,
-    RunContext,
     UnsupportedSpace,
 )
-from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules, installed
+from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.conformance.states import assert_equal, copied, global_generators
 from rlcore_devkit.conformance.trainer import as_state, check_actions
 from rlcore_devkit.playing import random_mask, random_observations
@@ -48,7 +41,7 @@ BEHAVIORS: dict[str, BehaviorSpec] = {
 }
 
 
-class OpponentConformance(Rules):
+class OpponentConformance(RecordRules):
     """Tests of opponents that do not learn: set ``opponent``.
 
     Attributes:
@@ -60,24 +53,16 @@ class OpponentConformance(Rules):
         skip: Names of tests that cannot hold, with the reason.
     """
 
+    record_class = OpponentSpec
+    named = "opponent"
     opponent: ClassVar[str] = ""
-    settings: ClassVar[Mapping[str, Any]] = {}
     spaces: ClassVar[frozenset[str]] = frozenset(BEHAVIORS)
     behaviors: ClassVar[Mapping[str, BehaviorSpec]] = BEHAVIORS
 
-    def plugins(self) -> Plugins:
-        """Return the plugins that the opponent is created with."""
-        return installed(self.opponent)
-
     def make(self, kind: str, **settings: Any) -> Policy:
         """Create the opponent for the behavior ``kind``; ``settings`` override those of the class."""
-        plugins = self.plugins()
-        spec = plugins.record(OpponentSpec, self.opponent)
-        block = attrs.evolve(checked_block(spec, {**self.settings, **settings}), type=self.opponent)
         behavior = self.behaviors[kind]
-        config = RunConfig(behaviors={behavior.name: BehaviorSettings()})
-        run = RunContext(config, plugins, self.directory, 1, 1, behaviors={behavior.name: behavior})
-        return create_opponents({"it": block}, behavior, run, ("opponents",))["it"]
+        return create_opponents({"it": self.block(**settings)}, behavior, self.context(behavior), ("opponents",))["it"]
 
     def observations(self, kind: str, rows: int, generator: np.random.Generator) -> dict[str, NDArray[Any]]:
         """Draw observations by name, each [rows, *shape]; override it for an opponent that reads positions of a game.
@@ -96,11 +81,8 @@ class OpponentConformance(Rules):
 
     # ------------------------------------------------------------ rules
 
-    def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
-        assert self.plugins().record(OpponentSpec, self.opponent).summary
+    def test_declares_what_it_can_play(self) -> None:
         assert self.spaces and self.spaces <= BEHAVIORS.keys(), f"spaces are any of {', '.join(BEHAVIORS)}"
-        with pytest.raises(ConfigError, match="no_such_key"):
-            self.make(min(self.spaces), no_such_key=1)
 
     @pytest.mark.parametrize("kind", list(BEHAVIORS))
     def test_plays_the_actions_it_declares_and_refuses_others(self, kind: str) -> None:
@@ -149,8 +131,7 @@ class OpponentConformance(Rules):
             before = global_generators()
             for seed in range(3):
                 self.act(policy, kind, 4, seed)
-            after = global_generators()
-            assert before == after, "draw from a generator of your own that seed() seeds"
+                assert global_generators() == before, "draw from a generator of your own that seed() seeds"
 
 
 def check_rows(behavior: BehaviorSpec, rows: int, mask: NDArray[np.bool_] | None, actions: Actions) -> None:

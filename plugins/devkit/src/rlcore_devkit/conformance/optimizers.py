@@ -9,24 +9,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import attrs
 import pytest
 import torch
 from torch import nn
 
-from rlcore import ConfigError, Plugins, RunStateError
-from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules, installed
+from rlcore import RunStateError
+from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
 from rlcore_torch import OptimizerSpec, PluginOptimizer
 
 __all__ = ["OptimizerConformance"]
 
 
-class OptimizerConformance(Rules):
+class OptimizerConformance(RecordRules):
     """Tests of optimizers: set ``optimizer``.
 
     Attributes:
@@ -36,27 +33,17 @@ class OptimizerConformance(Rules):
         skip: Names of tests that cannot hold, with the reason.
     """
 
+    record_class = OptimizerSpec
+    named = "optimizer"
     optimizer: ClassVar[str] = ""
-    settings: ClassVar[Mapping[str, Any]] = {}
     learning_rate: ClassVar[float] = 0.01
-
-    def plugins(self) -> Plugins:
-        """Return the plugins that the optimizer is created with."""
-        return installed(self.optimizer)
 
     def make(self, parameters: list[nn.Parameter], learning_rate: float | None = None) -> PluginOptimizer:
         """Create the optimizer over ``parameters``, as the trainers of :mod:`rlcore_torch` do."""
-        spec = self.plugins().record(OptimizerSpec, self.optimizer)
-        block = attrs.evolve(checked_block(spec, self.settings), type=self.optimizer)
-        return PluginOptimizer(spec, block, parameters, self.learning_rate if learning_rate is None else learning_rate)
+        rate = self.learning_rate if learning_rate is None else learning_rate
+        return PluginOptimizer(self.record(), self.block(), parameters, rate)
 
     # ------------------------------------------------------------ rules
-
-    def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
-        spec = self.plugins().record(OptimizerSpec, self.optimizer)
-        assert spec.summary
-        with pytest.raises(ConfigError, match="no_such_key"):
-            checked_block(spec, {**self.settings, "no_such_key": 1})
 
     def test_steps_come_nearer_to_a_minimum(self) -> None:
         weights = parameters()

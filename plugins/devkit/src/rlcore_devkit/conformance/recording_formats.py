@@ -20,13 +20,12 @@ from rlcore import (
     BehaviorSpec,
     ConfigError,
     ObservationSpec,
-    Plugins,
     Recording,
     RecordingAbout,
     RunContext,
 )
 from rlcore_devkit.conformance.offline_trainers import arrays
-from rlcore_devkit.conformance.rules import Rules, installed
+from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.playing import random_recording
 from rlcore_offline import RecordingFormat, RecordingFormatSpec, recording_problem
@@ -49,7 +48,7 @@ BEHAVIORS: dict[str, BehaviorSpec] = {
 }
 
 
-class RecordingFormatConformance(Rules):
+class RecordingFormatConformance(RecordRules):
     """Tests of recording formats: set ``format``.
 
     Attributes:
@@ -59,16 +58,14 @@ class RecordingFormatConformance(Rules):
         skip: Names of tests that cannot hold, with the reason.
     """
 
+    record_class = RecordingFormatSpec
+    named = "format"
     format: ClassVar[str] = ""
     kinds: ClassVar[frozenset[str]] = frozenset(BEHAVIORS)
 
-    def plugins(self) -> Plugins:
-        """Return the plugins that the format is created with."""
-        return installed(self.format)
-
     def make(self) -> RecordingFormat:
         """Create the format."""
-        made: RecordingFormat = self.plugins().record(RecordingFormatSpec, self.format).resolve()()
+        made: RecordingFormat = self.record().create()
         return made
 
     def expected(self, recording: Recording) -> Recording:
@@ -84,9 +81,7 @@ class RecordingFormatConformance(Rules):
 
     # ------------------------------------------------------------ rules
 
-    def test_its_record_has_a_summary(self) -> None:
-        assert self.plugins().record(RecordingFormatSpec, self.format).summary
-        assert isinstance(self.make(), RecordingFormat)
+    def test_declares_what_it_can_store(self) -> None:
         assert self.kinds and self.kinds <= BEHAVIORS.keys(), f"kinds are any of {', '.join(BEHAVIORS)}"
 
     @pytest.mark.parametrize("kind", list(BEHAVIORS))

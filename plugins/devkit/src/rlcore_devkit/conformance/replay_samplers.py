@@ -24,14 +24,12 @@ from rlcore import (
     BehaviorSettings,
     BehaviorSpec,
     ConfigError,
-    Plugins,
     RunConfig,
     RunContext,
     load_checkpoint,
     save_checkpoint,
 )
-from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules, installed
+from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_devkit.environments import identity_hybrid
 from rlcore_torch import (
@@ -49,7 +47,7 @@ __all__ = ["ReplaySamplerConformance"]
 ROWS_PER_SLOT = 12  # of the ring of each slot
 
 
-class ReplaySamplerConformance(Rules):
+class ReplaySamplerConformance(RecordRules):
     """Tests of replay samplers: set ``sampler``. ``settings`` is its block, without ``type``.
 
     A sampler with ``changes_steps`` names in ``changed`` what its samples may change: fields of
@@ -64,14 +62,11 @@ class ReplaySamplerConformance(Rules):
         skip: Names of tests that cannot hold, with the reason.
     """
 
+    record_class = ReplaySamplerSpec
+    named = "sampler"
     sampler: ClassVar[str] = ""
-    settings: ClassVar[Mapping[str, Any]] = {}
     changed: ClassVar[frozenset[str]] = frozenset()
     batch_size: ClassVar[int] = 32
-
-    def plugins(self) -> Plugins:
-        """Return the plugins to find the sampler in: the installed ones, with that of ``sampler`` turned on."""
-        return installed(self.sampler)
 
     def behavior(self, slots: int) -> BehaviorSpec:
         """Return the behavior of the transitions: two observations, real and discrete actions."""
@@ -81,9 +76,7 @@ class ReplaySamplerConformance(Rules):
     def make(self, slots: int = 3, n_steps: int = 1, **settings: Any) -> ReplaySampler:
         """Create the sampler for ``slots`` agents as a trainer does; ``settings`` differ from those of the class."""
         plugins, behavior = self.plugins(), self.behavior(slots)
-        given = {"type": self.sampler, **self.settings, **settings}
-        block = checked_block(plugins.record(ReplaySamplerSpec, self.sampler), given)
-        hyperparameters = OffPolicySettings(n_steps=n_steps, replay_sampler=block)
+        hyperparameters = OffPolicySettings(n_steps=n_steps, replay_sampler=self.block(**settings))
         config = RunConfig(behaviors={behavior.name: BehaviorSettings(hyperparameters=hyperparameters)})
         run = RunContext(config, plugins, self.directory, 1, slots)
         return create_replay_sampler(hyperparameters, behavior, run)
@@ -93,10 +86,6 @@ class ReplaySamplerConformance(Rules):
         return History(self.make(slots), self.behavior(slots), seed)
 
     # ------------------------------------------------------------ rules
-
-    def test_unknown_settings_are_refused(self) -> None:
-        with pytest.raises(ConfigError, match="no_such_key"):
-            self.make(no_such_key=1)
 
     @pytest.mark.parametrize("slots", [1, 3])
     def test_samples_hold_stored_transitions_while_the_buffer_fills_and_wraps(self, slots: int) -> None:

@@ -13,15 +13,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from rlcore import (
     Actions,
     BehaviorSettings,
     BehaviorSpec,
-    ConfigError,
-    Plugins,
     RewardProvider,
     RewardProviderSpec,
     RunConfig,
@@ -31,14 +28,13 @@ from rlcore import (
     recording_gradients,
     save_checkpoint,
 )
-from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules, installed
+from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.environments import identity_hybrid
 
 __all__ = ["RewardProviderConformance"]
 
 
-class RewardProviderConformance(Rules):
+class RewardProviderConformance(RecordRules):
     """Tests of reward providers: set ``reward``.
 
     Attributes:
@@ -49,14 +45,11 @@ class RewardProviderConformance(Rules):
         skip: Names of tests that cannot hold, with the reason.
     """
 
+    record_class = RewardProviderSpec
+    named = "reward"
     reward: ClassVar[str] = ""
-    settings: ClassVar[Mapping[str, Any]] = {}
     slots: ClassVar[int] = 3
     rows: ClassVar[int] = 5
-
-    def plugins(self) -> Plugins:
-        """Return the plugins that the reward is created with."""
-        return installed(self.reward)
 
     def behavior(self) -> BehaviorSpec:
         """The behavior of the transitions: vector and one-hot observations, real and discrete actions."""
@@ -66,8 +59,7 @@ class RewardProviderConformance(Rules):
     def make(self, **settings: Any) -> RewardProvider:
         """Create the provider; ``settings`` override those of the class."""
         plugins, behavior = self.plugins(), self.behavior()
-        block = checked_block(plugins.record(RewardProviderSpec, self.reward), {**self.settings, **settings})
-        learning = BehaviorSettings(reward_signals={self.reward: block})
+        learning = BehaviorSettings(reward_signals={self.reward: self.block(**settings)})
         run = RunContext(RunConfig(behaviors={behavior.name: learning}), plugins, self.directory, 1, self.slots)
         [provider] = run.create_reward_providers(behavior, learning)
         return provider
@@ -81,10 +73,6 @@ class RewardProviderConformance(Rules):
         assert provider.name == self.reward.rpartition("/")[2]
         assert (provider.gamma, provider.strength) == (0.5, 0.25)
         assert isinstance(provider.ignore_done, bool)
-
-    def test_unknown_settings_are_refused(self) -> None:
-        with pytest.raises(ConfigError, match="no_such_key"):
-            self.make(no_such_key=1)
 
     def test_rewards_are_finite_and_one_for_each_transition(self) -> None:
         given = self.transitions()

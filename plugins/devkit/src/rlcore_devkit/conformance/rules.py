@@ -1,4 +1,4 @@
-"""The part that classes of rules share: skipped tests, and a directory for each test."""
+"""The parts that classes of rules share: skipped tests, a directory for each test, and the record of what is tested."""
 
 from __future__ import annotations
 
@@ -7,13 +7,26 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import attrs
 import pytest
 
-from rlcore import Plugins, load_plugins, main, selection_from
+from rlcore import (
+    BehaviorSettings,
+    BehaviorSpec,
+    ConfigError,
+    Plugins,
+    Record,
+    RunConfig,
+    RunContext,
+    load_plugins,
+    main,
+    selection_from,
+)
+from rlcore_devkit.blocks import checked_block
 
-__all__ = ["Rules", "doctor", "installed"]
+__all__ = ["RecordRules", "Rules", "doctor", "installed"]
 
 
 class Rules:
@@ -33,6 +46,55 @@ class Rules:
         if reason:
             pytest.skip(reason)
         self.directory = tmp_path
+
+
+class RecordRules(Rules):
+    """Tests of what a record announces; the attribute that ``named`` names has its NAME or DIST/NAME.
+
+    Attributes:
+        record_class: The class of the record.
+        named: The attribute of the class with the name.
+        settings: The block of the configuration, without ``type``.
+    """
+
+    record_class: ClassVar[type[Record]] = Record
+    named: ClassVar[str] = ""
+    settings: ClassVar[Mapping[str, Any]] = {}
+
+    @property
+    def reference(self) -> str:
+        """The name of the record, NAME or DIST/NAME."""
+        name: str = getattr(self, self.named)
+        return name
+
+    def plugins(self) -> Plugins:
+        """Return the installed plugins, with that of the record turned on."""
+        return installed(self.reference)
+
+    def record(self, plugins: Plugins | None = None) -> Any:
+        """Return the record."""
+        return (plugins or self.plugins()).record(self.record_class, self.reference)
+
+    def block(self, **settings: Any) -> Any:
+        """Return the checked block, None without a settings class; ``settings`` override those of the class."""
+        record = self.record()
+        if getattr(record, "settings", None) is None:
+            return None
+        typed = {"type": self.reference} if "type" in attrs.fields_dict(record.resolve("settings")) else {}
+        return checked_block(record, {**typed, **self.settings, **settings})
+
+    def context(self, *behaviors: BehaviorSpec, directory: Path | None = None) -> RunContext:
+        """Return a run with these behaviors, in :attr:`directory` by default."""
+        config = RunConfig(behaviors={behavior.name: BehaviorSettings() for behavior in behaviors})
+        known = {behavior.name: behavior for behavior in behaviors}
+        return RunContext(config, self.plugins(), directory or self.directory, 1, 1, behaviors=known)
+
+    def test_its_record_has_a_summary_and_unknown_settings_are_refused(self) -> None:
+        record = self.record()
+        assert record.summary, "a record needs a summary for `rlcore plugins list`"
+        if getattr(record, "settings", None) is not None:
+            with pytest.raises(ConfigError, match="no_such_key"):
+                self.block(no_such_key=1)
 
 
 def doctor(plugin: str, rule: str, imported: bool = False) -> list[str]:

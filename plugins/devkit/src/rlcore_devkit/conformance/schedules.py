@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rlcore_devkit.conformance.rules import Rules, installed
+from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.conformance.states import global_generators
 from rlcore_torch import ScheduleSpec
 
@@ -23,7 +23,7 @@ __all__ = ["ScheduleConformance"]
 PROGRESS = [0.0, 5e-324, *(step / 997 for step in range(1, 997)), 1.0 - 2.0**-53, 1.0]
 
 
-class ScheduleConformance(Rules):
+class ScheduleConformance(RecordRules):
     """Tests of schedules: set ``schedule``.
 
     Attributes:
@@ -31,20 +31,14 @@ class ScheduleConformance(Rules):
         skip: Names of tests that cannot hold, with the reason.
     """
 
+    record_class = ScheduleSpec
+    named = "schedule"
     schedule: ClassVar[str] = ""
-
-    def record(self) -> ScheduleSpec:
-        """Return the record of the schedule."""
-        plugins = installed(self.schedule)
-        return plugins.record(ScheduleSpec, self.schedule)
 
     def make(self) -> Callable[[float], float]:
         """Return the function from progress to the share of the way to the final value."""
         target: Callable[[float], float] = self.record().resolve()
         return target
-
-    def test_its_record_has_a_summary(self) -> None:
-        assert self.record().summary
 
     def test_shares_are_numbers_from_0_to_1(self) -> None:
         """At the first step, at the last one, and next to them too."""

@@ -50,7 +50,7 @@ def equal(ours: Any, theirs: Any) -> bool:
 
 def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> None:
     """Assert that two states are equal bit for bit."""
-    if isinstance(ours, Mapping):
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         differing = sorted(map(str, ours.keys() ^ theirs.keys()))
         assert not differing, f"{message} {where}: only one has {', '.join(differing)}"
         for key in ours:

@@ -226,17 +226,11 @@ class TrainerConformance(TrainerRules):
     def test_counts_agent_steps_and_updates_with_finite_statistics(self) -> None:
         environment = self.environment()
         trainer = self.make(environment)
-        updates, learned = [], 0
-        batch = first_batch(environment, seed=1)
-        trainer.begin(batch)
-        [name] = environment.behaviors
-        for _ in range(self.steps):
-            learned += int(getattr(trainer, "learning_slots", np.ones(self.num_envs, np.bool_)).sum())
-            actions = trainer.act(batch)
-            batch = environment.step({name: actions})[name]
-            trainer.observe(actions, batch)
-            if trainer.ready():
-                updates.append({tag: float(np.mean(value)) for tag, value in trainer.update().items()})
+        everyone = np.ones(self.num_envs, np.bool_)
+        updates, learned, learning = [], 0, int(np.sum(getattr(trainer, "learning_slots", everyone)))
+        for _, _, stats in play(trainer, environment, self.steps):
+            learned, learning = learned + learning, int(np.sum(getattr(trainer, "learning_slots", everyone)))
+            updates += [] if stats is None else [stats]
         assert trainer.steps == learned
         assert updates, f"no update in {self.steps * self.num_envs} agent steps; choose smaller hyperparameters"
         for stats in updates:
@@ -408,6 +402,14 @@ def play(
     """Run the loop of a run; yield the mask of each step, the actions, and the result of an update or None."""
     batch = first_batch(environment, seed)
     trainer.begin(batch)
+    for mask, actions, stats, _ in play_on(trainer, environment, batch, steps):
+        yield mask, actions, stats
+
+
+def play_on(
+    trainer: Trainer, environment: Environment, batch: AgentBatch, steps: int
+) -> Iterator[tuple[Mask, Actions, Mapping[str, float] | None, AgentBatch]]:
+    """Continue the loop of a run from ``batch``; yield what :func:`play` yields, and the next batch."""
     [name] = environment.behaviors
     for _ in range(steps):
         mask = None if batch.action_mask is None else batch.action_mask.copy()
@@ -415,7 +417,8 @@ def play(
         batch = environment.step({name: actions})[name]
         trainer.observe(actions, batch)
         stats = trainer.update() if trainer.ready() else None
-        yield mask, actions, None if stats is None else {tag: float(np.mean(value)) for tag, value in stats.items()}
+        means = None if stats is None else {tag: float(np.mean(value)) for tag, value in stats.items()}
+        yield mask, actions, means, batch
 
 
 def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:

@@ -14,29 +14,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from rlcore import (
     CUMULATIVE_REWARD,
     BehaviorSettings,
-    Plugins,
     RunConfig,
     RunContext,
     StatSummary,
     StatsWriter,
     StatsWriterSpec,
 )
-from rlcore_devkit.blocks import checked_block
-from rlcore_devkit.conformance.rules import Rules, installed
+from rlcore_devkit.conformance.rules import RecordRules
 
 __all__ = ["StatsWriterConformance"]
 
 Written = tuple[str, int, Mapping[str, float]]  # behavior, step, means by tag
 
 
-class StatsWriterConformance(Rules):
+class StatsWriterConformance(RecordRules):
     """Tests of statistics writers: set ``writer`` and override :meth:`read`.
 
     Attributes:
@@ -45,25 +43,20 @@ class StatsWriterConformance(Rules):
         skip: Names of tests that cannot hold, with the reason.
     """
 
+    record_class = StatsWriterSpec
+    named = "writer"
     writer: ClassVar[str] = ""
-    settings: ClassVar[Mapping[str, Any]] = {}
 
     def read(self, directory: Path) -> list[Written]:
         """Read the run in ``directory``: return each behavior's summaries in the order of their steps."""
         raise NotImplementedError
 
-    def plugins(self) -> Plugins:
-        """Return the plugins that the writer is created with."""
-        return installed(self.writer)
-
     def make(self, resumed_steps: Mapping[str, int] | None = None) -> StatsWriter:
         """Create the writer for a run, which resumed at these steps of each behavior."""
         plugins = self.plugins()
-        spec = plugins.record(StatsWriterSpec, self.writer)
-        settings = checked_block(spec, self.settings) if spec.settings is not None else None
         config = RunConfig(behaviors={name: BehaviorSettings() for name in ("Walker", "Striker")})
         run = RunContext(config, plugins, self.directory, 1, 1, resumed_steps=dict(resumed_steps or {}))
-        writer: StatsWriter = plugins.create(spec, settings=settings, run=run)
+        writer: StatsWriter = plugins.create(self.record(plugins), settings=self.block(), run=run)
         return writer
 
     def check(self, expected: list[tuple[str, int, float]]) -> None:

@@ -1,5 +1,0 @@
-from rlcore.testing import PluginConformance
-
-
-class TestPlugin(PluginConformance):
-    plugin = "rlcore-old-trainer/old-trainer"
