@@ -69,7 +69,6 @@ from .contracts.rewards import Transitions as Transitions
 from .contracts.rewards import recording_gradients as recording_gradients
 from .contracts.saved_values import LEARNED as LEARNED
 from .contracts.saved_values import FrozenState as FrozenState
-from .contracts.saved_values import Part as Part
 from .contracts.saved_values import SavedValueError as SavedValueError
 from .contracts.saved_values import SharedPart as SharedPart
 from .contracts.saved_values import StatePart as StatePart
