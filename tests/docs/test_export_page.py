@@ -17,7 +17,6 @@ pytestmark = pytest.mark.documentation
 
 PAGE = "docs/how-to/export.md"
 OWN = "docs/how-to/write-exporter.md"
-EXAMPLE = ROOT / "examples/exporter_plugin"
 
 
 def shown_files(page: str) -> list[str]:
