@@ -9,7 +9,7 @@ import yaml
 from playing_bots import chance, play, random_pairs, rows, self_play
 
 from rlcore_ghost.ratings.fits import bradley_terry
-from rlcore_ghost.ratings.standings import Live, Standings, default_anchor, nash_average
+from rlcore_ghost.ratings.standings import Standings, default_anchor, nash_average
 from rlcore_ghost.selfplay.match_log import MatchLog
 
 CYCLE = ("ab", "bc", "ca")
@@ -104,7 +104,7 @@ def test_the_mixture_does_not_rest_on_a_few_lucky_games():
 def test_the_curve_of_a_learner_that_improves_rises_from_its_anchor():
     """The first snapshot stays where it was pinned, and the newest are far above it."""
     log, elo = self_play([40.0] * 12)
-    standings = Standings.of(log, Live(ratings=[elo.rating(index) for index in range(len(elo))]))
+    standings = Standings.of(log, [elo.rating(index) for index in range(len(elo))])
     assert [point.step for point in standings.curve] == [1000 * number for number in range(12)]
     fitted = [point.bradley_terry - 1200.0 for point in standings.curve]
     assert standings.anchor == "Player@0" and fitted[0] == 0
@@ -173,7 +173,7 @@ def test_matches_of_more_than_two_teams_have_standings_too():
 def test_a_long_run_shows_its_newest_generations_and_all_fixed_opponents():
     log, elo = self_play([10.0] * 100, games=20)
     play(log, "Player", "minimax", 10, 10, step=99_999)
-    pay_off = Standings.of(log, Live(ratings=[elo.rating(index) for index in range(len(elo))])).pay_off
+    pay_off = Standings.of(log, [elo.rating(index) for index in range(len(elo))]).pay_off
     assert len(pay_off.names) == 64
     assert {"minimax", "Player@99000"} <= set(pay_off.names) and "Player@0" not in pay_off.names
     np.testing.assert_allclose(pay_off.shares + pay_off.shares.T, np.where(pay_off.games > 0, 1.0, np.nan))
