@@ -165,7 +165,9 @@ def test_only_the_episodes_of_learned_agents_are_recorded() -> None:
 def test_a_long_episode_is_cut_and_counted_once_and_the_team_still_changes(
     lengths: Any, limit: int, returns: Any
 ) -> None:
-    result = measure(Table(2, DUEL, lengths=lengths, shaping=1.0), 8, max_episode_steps=limit).opponents["it"]
+    played = measure(Table(2, DUEL, lengths=lengths, shaping=1.0), 8, max_episode_steps=limit)
+    result, agents = played.opponents["it"], played.behaviors["A"]
+    assert (agents.episodes, agents.cut) == (8, 4), "of the measured policy alone"
     assert result.episodes == 8 and result.cut == 4 and Counter(result.teams) == {0: 4, 1: 4}
     assert Counter(result.returns) == returns
 

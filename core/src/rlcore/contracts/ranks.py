@@ -221,6 +221,10 @@ class Ranks:
         """
         return stopping()
 
+    def agreement(self, stopping: Callable[[], bool]) -> Callable[[], bool]:
+        """Return what a run calls after every step of the environments: :meth:`agree_to_stop` with ``stopping``."""
+        return stopping
+
 
 class IdleGroups:
     """Finds out which of G groups of agents do not act.

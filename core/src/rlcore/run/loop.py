@@ -171,7 +171,8 @@ def _observe(
             raise
         behavior.batch = batch
         if behavior.playing:
-            finished = behavior.record(batch)
+            learned = getattr(behavior.trainer, "learning_slots", None) if batch.ended.size else None
+            finished = behavior.episodes.record(batch, learned)
             if finished is not None:
                 ranks.episodes_finished(behavior, finished)
             try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -102,7 +101,7 @@ class Training:
         try:
             if evaluation.overdue is None or not boundaries.reached():
                 evaluation.watch(state.behaviors, state.steps)
-                stopping = partial(self.context.ranks.agree_to_stop, boundaries.stopping)
+                stopping = self.context.ranks.agreement(boundaries.stopping)
                 with watching(self._progress, QUIET_SECONDS):
                     learn(state, stopping, self._boundary_reached, times)
         finally:

@@ -350,11 +350,6 @@ class BehaviorRun:
             latest.extend(float(each) for each in values if isfinite(each))
         self.updates += 1
 
-    def record(self, batch: AgentBatch) -> FinishedEpisodes | None:
-        """Note one environment step of training. Returns the episodes that ended in it and were learned from."""
-        learned = getattr(self.trainer, "learning_slots", None) if batch.ended.size else None
-        return self.episodes.record(batch, learned)
-
     def episodes_finished(self, finished: FinishedEpisodes) -> None:
         """Note the episodes that ended in one environment step, for the summary, the epoch and the mean reward."""
         returns, lengths = finished.returns.tolist(), finished.lengths.astype(np.float64).tolist()

@@ -12,6 +12,7 @@ of their slot, so that every rank has the numbers of a run in one process.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -271,6 +272,10 @@ class RunRanks(Ranks):
             if request is not None:
                 self._stops.add(Stop(**request))
         return True
+
+    def agreement(self, stopping: Callable[[], bool]) -> Callable[[], bool]:
+        """:meth:`agree_to_stop` with ``stopping``."""
+        return partial(self.agree_to_stop, stopping)
 
     # ------------------------------------------------------------ inside
 
