@@ -7,13 +7,12 @@ left at most in the last policy, and in the uniform mixture of the snapshots in 
 from __future__ import annotations
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-from selfplay_training import Measure, Training, biased_rps, kuhn, skewed_pennies, train
+from selfplay_training import Measure, Training, biased_rps, skewed_pennies, train
 from small_runs import data
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(1200)]
@@ -49,19 +48,10 @@ class Gate:
 BLOCKS = data("equilibria")
 ROCK_PAPER_SCISSORS = Training("biased_rps", ("Player",), biased_rps, 512, BLOCKS["biased rock-paper-scissors"])
 PENNIES = Training("skewed_pennies", ("Row", "Column"), skewed_pennies, 256, BLOCKS["skewed pennies"])
-POKER = BLOCKS["Kuhn poker"]
-KUHN = Training("kuhn", ("Player",), kuhn, 64, POKER)
-KUHN_OF_TWO = Training(
-    "kuhn", ("First", "Second"), kuhn, 64, {**POKER, "max_steps": 150_000}, {"names": ["First", "Second"]}
-)
-KUHN_OF_THREE = Training("kuhn", ("Player",), partial(kuhn, players=3), 64, POKER, {"players": 3})
 
 GATES = {
     "biased rock-paper-scissors": Gate(ROCK_PAPER_SCISSORS, 0.15, 0.08, quick=True),
     "skewed pennies of two behaviors": Gate(PENNIES, 0.15, 0.08, value=0.2, tolerance=0.05),
-    "Kuhn poker": Gate(KUHN, 0.30, 0.20, value=-1 / 18, tolerance=0.04),
-    "Kuhn poker of two behaviors": Gate(KUHN_OF_TWO, 0.30, 0.20, value=-1 / 18, tolerance=0.04),
-    "Kuhn poker of three": Gate(KUHN_OF_THREE, 0.8, 0.6),
 }
 
 

@@ -197,20 +197,3 @@ def test_the_command_adds_the_games_to_the_matches_of_training(trained: Callable
     assert both and all(after[name] == before[name] for name in both)
     assert main(["ratings", str(run), "--allow-local", "--play", "6", "--seed", "3"]) == 0
     assert "played now: 36 games of 4 players, which are part of all numbers but Elo" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--seed", "3"], "--seed is of the games that --play plays; add --play N"),
-        (["--play", "0"], "0 is not in the range x>=1"),
-        (["--play", "2"], "unknown environment 'game'"),
-    ],
-)
-def test_mistakes_are_answered(
-    trained: Callable[..., Path], capsys: Any, caplog: Any, arguments: list[str], message: str
-) -> None:
-    assert main(["ratings", str(trained(*TICTACTOE)), *arguments]) != 0
-    assert message in capsys.readouterr().err
-    if "environment" in message:
-        assert "selfplay_games was not imported" in caplog.text and "--allow-local imports it" in caplog.text

@@ -12,7 +12,6 @@ from typing import Any
 
 import attrs
 import numpy as np
-import selfplay_referee as referee
 from selfplay_games.matrix import BIASED_RPS, SKEWED_PENNIES
 
 from rlcore import Run
@@ -109,27 +108,31 @@ def _window(run: Run) -> list[dict[str, Any]]:
 # ------------------------------------------------------------ measures
 
 
+def strategy(policies: Policies, behavior: str) -> Any:
+    """The mean probabilities [options] of the policies of a behavior in a game of one step.
+
+    A draw adds Gumbel noise to the logits, so the probabilities are their softmax.
+    """
+    found = []
+    for part in policies:
+        _, logits = part[behavior].parameters({"constant": np.ones((1, 1), np.float32)}, None)
+        weights = np.exp(logits[0].astype(np.float64) - logits[0].max())
+        found.append(weights / weights.sum())
+    return np.mean(found, axis=0)
+
+
+def nash_conv(payoffs: Any, row: Any, column: Any) -> float:
+    """The NashConv of two strategies in the zero-sum game with the row player's ``payoffs`` [A, A']."""
+    return float((payoffs @ column).max() - (row @ payoffs).min())
+
+
 def biased_rps(policies: Policies) -> Measure:
     """The measure of biased rock-paper-scissors."""
-    strategy = np.mean([referee.one_step_strategy(part["Player"]) for part in policies], axis=0)
-    return Measure(referee.matrix_nash_conv(BIASED_RPS, strategy, strategy))
+    both = strategy(policies, "Player")
+    return Measure(nash_conv(BIASED_RPS, both, both))
 
 
 def skewed_pennies(policies: Policies) -> Measure:
     """The measure of skewed pennies."""
-    row, column = (
-        np.mean([referee.one_step_strategy(part[name]) for part in policies], axis=0) for name in ("Row", "Column")
-    )
-    return Measure(
-        referee.matrix_nash_conv(SKEWED_PENNIES, row, column), referee.matrix_value(SKEWED_PENNIES, row, column)
-    )
-
-
-def kuhn(policies: Policies, players: int = 2) -> Measure:
-    """The measure of Kuhn poker, of one behavior for all seats, or of one for each seat in the order of the seats."""
-    tables = []
-    for part in policies:
-        seats = list(part.values())
-        tables.append(referee.kuhn_table(seats[0] if len(seats) == 1 else seats, players))
-    mixture = referee.kuhn_mixture(tables, players)
-    return Measure(referee.kuhn_nash_conv(mixture, players), float(referee.kuhn_values(mixture, players)[0]))
+    row, column = strategy(policies, "Row"), strategy(policies, "Column")
+    return Measure(nash_conv(SKEWED_PENNIES, row, column), float(row @ SKEWED_PENNIES @ column))

@@ -1,7 +1,7 @@
 """Vectorized games of two and more teams with known solutions, also for configurations, as a local plugin::
 
     plugins: {local: [selfplay_games]}
-    environment: {type: game, id: kuhn, num_envs: 16, options: {players: 3}}
+    environment: {type: game, id: contest, num_envs: 16, options: {teams: 3}}
 
 ``id`` is a name in :data:`GAMES`; ``options`` contains the other arguments of the game.
 """
@@ -13,14 +13,12 @@ from collections.abc import Callable, Mapping
 from rlcore import ConfigError, Environment, EnvironmentSettings, EnvironmentSpec, RunContext, did_you_mean, hookimpl
 from selfplay_games.base import Game
 from selfplay_games.matrix import Contest, Matrix, biased_rps, skewed_pennies
-from selfplay_games.poker import Kuhn
 from selfplay_games.tictactoe import TicTacToe
 
 __all__ = [
     "GAMES",
     "Contest",
     "Game",
-    "Kuhn",
     "Matrix",
     "TicTacToe",
     "biased_rps",
@@ -30,7 +28,6 @@ __all__ = [
 GAMES: Mapping[str, Callable[..., Game]] = {
     "biased_rps": biased_rps,
     "contest": Contest,
-    "kuhn": Kuhn,
     "skewed_pennies": skewed_pennies,
     "tictactoe": TicTacToe,
 }
