@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 import numpy as np
-from selfplay_games.matrix import BIASED_RPS, SKEWED_PENNIES
+from selfplay_games import BIASED_RPS, SKEWED_PENNIES
 
 from rlcore import Run
 
