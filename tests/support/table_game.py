@@ -86,13 +86,6 @@ def beats(choices: Array) -> Array:
     return np.stack([won == 1, won == 2], 1) * 1.0 - np.stack([won == 2, won == 1], 1)
 
 
-def odd_one_out(choices: Array) -> Array:
-    """Three teams and two options: who differs from both others gets 2, they get -1; with equal choices nothing."""
-    ones = choices.sum(1)
-    odd = np.where(ones[:, None] == 1, choices == 1, choices == 0) & ((ones == 1) | (ones == 2))[:, None]
-    return np.where(odd.any(1)[:, None], np.where(odd, 2.0, -1.0), 0.0)
-
-
 @attrs.frozen(kw_only=True)
 class TableSettings:
     teams: list[int] = setting(factory=lambda: [0, 1], description="The team of each agent of a behavior.")
