@@ -99,17 +99,36 @@ def test_a_behavior_in_words(made: BehaviorRun, text: str) -> None:
     assert behavior_text(BehaviorDescription.of(made)) == text
 
 
-def test_plugins_are_listed_by_version_and_local_ones_are_marked() -> None:
+def test_plugins_are_listed_by_version_and_behaviors_counted_after_the_sixth() -> None:
     plugins = (
         Plugin("visits", "/w/visits.py", why="config"),
         Plugin("reward", "acme.hooks", "acme-rl", "2.1"),
         Plugin("ppo", "rlcore_ppo.plugin", "rlcore-ppo", "0.1.0"),
         Plugin("core", "rlcore.plugins.core", "rlcore", "0.1.0"),
     )
-    found = RunDescription(Path("results/a"), 1, plugins, "cpu", None, (), None)
-    lines = dict(description_lines(found))
-    assert lines["plugins"] == "core, ppo (0.1.0), acme-rl/reward (2.1), visits (local)"
-    assert lines["learns from"] == "recorded data"
+    one = BehaviorDescription.of(behavior(observations=seen((4,)), discrete=(2,)))
+    behaviors = tuple(attrs.evolve(one, name=f"B{number}") for number in range(9))
+    lines = description_lines(RunDescription(Path("results/a"), 1, plugins, "cpu", None, behaviors, None))
+    every = ["run", "plugins", "device", "learns from", "B0", "B1", "B2", "B3", "B4", "B5", ""]
+    assert [label for label, _ in lines] == every
+    assert dict(lines)["plugins"] == "core, ppo (0.1.0), acme-rl/reward (2.1), visits (local)"
+    assert (dict(lines)["learns from"], dict(lines)[""]) == ("recorded data", "and 3 more behaviors")
+
+
+@pytest.mark.parametrize("columns", [80, 100, 110, 120])
+def test_a_long_line_is_broken_at_words_on_a_terminal_only(columns: int) -> None:
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (40, columns))
+    command = "rlcore run --resume --run-id a-name-that-is-long --results-dir results/here"
+    line = f"interrupted: {'words of some length, ' * 12}; resume with: {command}; and more"
+    with os.fdopen(theirs, "w") as terminal:
+        broken = fitted(line, terminal)
+    os.close(ours)
+    first, *rest = broken.splitlines()
+    assert " ".join([first, *(each.removeprefix("  ") for each in rest)]) == line
+    assert command in broken and all(each.startswith("  ") for each in rest)
+    assert max(map(len, broken.splitlines())) < columns <= len(first) + len("length,") + 1
+    assert fitted(line, io.StringIO()) == fitted(line, None) == line
 
 
 def test_rlcore_run_prints_the_lines_before_the_first_summary(write: Any, run_rlcore: RunRlcore) -> None:

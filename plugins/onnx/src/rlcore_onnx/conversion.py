@@ -23,36 +23,26 @@ from rlcore_onnx.metadata import KEY, Metadata
 from rlcore_onnx.profiles import PROFILES, Profile
 from rlcore_torch import PolicyModule, Recurrent
 
-__all__ = ["BATCH", "LOGITS", "SMALLEST", "Converted", "convert", "gumbel"]
+__all__ = ["BATCH", "LOGITS", "SMALLEST", "convert", "gumbel"]
 
 BATCH = "batch"
 """The name of the first axis of every input and output, whose size is not fixed."""
 LOGITS = "rlcore_logits"
-"""The tensor of masked logits [B, logits], which the check reads."""
+"""The tensor of masked logits [B, logits], which the check reads; not an output, and not there in every model."""
 ROWS = 3  # of the examples
-# Uniform numbers are kept this far from 0 and 1, whose logarithms are infinite: the distance of 1 to the next smaller
-# float32.
 SMALLEST = 2.0**-24
+"""The distance that uniform numbers keep from 0 and 1, whose logarithms are infinite: that of 1 to the next smaller
+float32."""
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 
 
-@attrs.frozen(eq=False)
-class Converted:
-    """A policy as a model of ONNX.
+def convert(
+    module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profile_name: str
+) -> tuple[onnx.ModelProto, Metadata]:
+    """Return the module of a policy as a model of ONNX, and the metadata in the model.
 
-    Attributes:
-        model: The model.
-        metadata: The metadata in the model.
-        logits: Whether the model has a tensor :data:`LOGITS`. It is not an output.
+    Raises UnsupportedExport if the profile or ONNX cannot have it.
     """
-
-    model: onnx.ModelProto
-    metadata: Metadata
-    logits: bool
-
-
-def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profile_name: str) -> Converted:
-    """Convert the module of a policy. Raises UnsupportedExport if the profile or ONNX cannot have it."""
     memory_size, noise_size = (getattr(module, name, None) for name in ("memory_size", "noise_size"))
     if not isinstance(memory_size, int) or not isinstance(noise_size, int):
         raise UnsupportedExport(
@@ -65,8 +55,7 @@ def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profi
             if isinstance(each, Recurrent):
                 each.step = partial(lstm_step, each)  # type: ignore[method-assign]
     model = traced(PolicyProgram(module, profile).eval(), profile)
-    logits = model.graph.output[-1].name == LOGITS
-    if logits:
+    if model.graph.output[-1].name == LOGITS:
         del model.graph.output[-1]
     for name, value in profile.constants().items():
         model.graph.initializer.append(numpy_helper.from_array(value, name))
@@ -78,11 +67,11 @@ def convert(module: nn.Module, behavior: BehaviorSpec, about: ExportAbout, profi
     model.graph.name = behavior.name
     model.producer_name, model.producer_version = "rlcore", about.rlcore_version
     helper.set_model_props(model, {KEY: metadata.to_json()})
-    return Converted(model, metadata, logits)
+    return model, metadata
 
 
 def gumbel(normal: Tensor) -> Tensor:
-    """Turn standard normal numbers into standard Gumbel numbers: -log(-log(u)) for u = (1 + erf(e / sqrt 2)) / 2."""
+    """Turn normal numbers [R, N] into standard Gumbel numbers: -log(-log(u)) for u = (1 + erf(e / sqrt 2)) / 2."""
     u = (torch.erf(normal * math.sqrt(0.5)) + 1.0) * 0.5
     return -torch.log(-torch.log(u.clamp(SMALLEST, 1.0 - SMALLEST)))
 

@@ -27,14 +27,16 @@ class OnnxExporter:
         fails a check.
         """
         settings, module = self.settings, policy_module(policy)
-        converted = convert(module, behavior, about, settings.profile)
-        check_structure(converted.model)
-        content = signed(converted.model.SerializeToString())
-        shown = with_output(content, LOGITS, behavior.mask_size) if converted.logits else content
-        session = Session(open_model(shown), converted.metadata, {"logits": LOGITS} if converted.logits else {})
+        model, metadata = convert(module, behavior, about, settings.profile)
+        check_structure(model)
+        content, extra = signed(model.SerializeToString()), {}
+        shown = content
+        if any(LOGITS in node.output for node in model.graph.node):
+            shown, extra = with_output(content, LOGITS, behavior.mask_size), {"logits": LOGITS}
+        session = Session(open_model(shown), metadata, extra)
         difference = Comparison(session, policy, module, behavior, settings.tolerance).run()
         path.write_bytes(content)
-        opset = converted.model.opset_import[0].version
+        opset = model.opset_import[0].version
         return (
             f"profile {settings.profile}, opset {opset}; onnxruntime and the policy differ by at most {difference:.2g}"
         )

@@ -14,9 +14,6 @@ from rlcore_report.runs import ReportedRun
 
 __all__ = ["Group", "differences", "flat", "grouped", "without_start"]
 
-_SEED = ("env_settings", "seed")
-_START = "checkpoint_settings"  # says where and how a run was started, not what it does
-
 
 @attrs.frozen(eq=False)
 class Group:
@@ -33,14 +30,10 @@ class Group:
 
 def without_start(configuration: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration without the seed, and without the block that says how a run was started."""
-    block, seed = _SEED
-    return {
-        key: {name: each for name, each in value.items() if name != seed}
-        if key == block and isinstance(value, Mapping)
-        else value
-        for key, value in configuration.items()
-        if key != _START
-    }
+    kept = {key: value for key, value in configuration.items() if key != "checkpoint_settings"}
+    if isinstance(block := kept.get("env_settings"), Mapping):
+        kept["env_settings"] = {name: value for name, value in block.items() if name != "seed"}
+    return kept
 
 
 def flat(configuration: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
