@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import yaml
 
 from rlcore import __version__
 from rlcore.cli.progress import behavior_text, description_lines, environment_text
+from rlcore.cli.terminal import fitted
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.discover import Plugin
