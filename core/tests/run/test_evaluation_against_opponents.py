@@ -117,20 +117,6 @@ def test_a_checkpoint_of_another_run_plays_and_that_run_stays_as_it_is(make_run:
     assert files("old").everything() == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"path": "results/gone"}, "path: results/gone: there is no policy to play against: "),
-        ({"checkpoint": 7}, "checkpoint: .*there is no checkpoint '7'; there are 40, 80"),
-        ({"behavior": "Agnet"}, "behavior: .* has no behavior 'Agnet'; it has Agent; did you mean 'Agent'"),
-    ],
-)
-def test_a_policy_that_is_not_there_is_refused_with_its_line(
-    refused: Any, old: Path, changes: Any, message: str
-) -> None:
-    refused(against(old, **changes), message.partition(":")[0], f"before.{message}")
-
-
 @pytest.fixture
 def refused(configure: Any, run_rlcore: RunRlcore, tmp_path: Path) -> Callable[[Any, str, str], None]:
     """``refused(changes, "opponents", "all agents")``: the run is refused with the line of that key."""
@@ -147,6 +133,20 @@ def refused(configure: Any, run_rlcore: RunRlcore, tmp_path: Path) -> Callable[[
         assert re.match(rf"{told}[.:] ?{message}", result.stderr), result.stderr
 
     return refuse
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"path": "results/gone"}, "path: results/gone: there is no policy to play against: "),
+        ({"checkpoint": 7}, "checkpoint: .*there is no checkpoint '7'; there are 40, 80"),
+        ({"behavior": "Agnet"}, "behavior: .* has no behavior 'Agnet'; it has Agent; did you mean 'Agent'"),
+    ],
+)
+def test_a_policy_that_is_not_there_is_refused_with_its_line(
+    refused: Any, old: Path, changes: Any, message: str
+) -> None:
+    refused(against(old, **changes), message.partition(":")[0], f"before.{message}")
 
 
 def test_a_policy_of_other_observations_or_actions_is_refused(make_run: Any, old: Path) -> None:
