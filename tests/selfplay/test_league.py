@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from resumed_games import difference
 
-from rlcore import ConfigError, EpisodeSeeds, RunStateError
+from rlcore import EpisodeSeeds, RunStateError
 from rlcore_devkit.environments import identity_discrete
 from rlcore_devkit.trainings import SmallTrainings
 from rlcore_ghost.selfplay.league import League, MainExploiterSampler, shares
@@ -84,11 +84,6 @@ def test_exploiters_play_whom_their_names_say_and_start_again(tmp_path: Path) ->
     learning = np.flatnonzero(league.learning_slots)
     assert set((learning // 2).tolist()) <= set(range(8)), "steps of exploiters count as those of the run"
     assert league.steps == league.trainer.steps == 200 * 8
-
-
-def test_too_few_environments_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"self_play.league: 3 exploiters .* leave no environment of 3 for the main"):
-        made(tmp_path, envs=3, main_exploiters=2)
 
 
 def test_a_state_that_does_not_fit_one_exploiter_changes_no_trainer(tmp_path: Path) -> None:
