@@ -34,7 +34,7 @@ from rlcore_torch import OptimizerSpec, ScheduleSpec
 
 @hookimpl
 def rlcore_optimizers():
-    return [OptimizerSpec(name="adamw", target="acme_heavy:adamw", settings="acme_heavy:AdamW")]
+    return [OptimizerSpec(name="adamw", target="acme_heavy:adamw", settings="rlcore_torch:OptimizerSettings")]
 
 @hookimpl
 def rlcore_schedules():
@@ -42,11 +42,12 @@ def rlcore_schedules():
 
 @hookimpl
 def rlcore_reward_providers():
-    return [RewardProviderSpec(name="bonus", target="acme_heavy:Bonus", settings="acme_heavy:BonusSettings")]
+    target = "rlcore.plugins.core:ExtrinsicReward.create"
+    return [RewardProviderSpec(name="bonus", target=target, settings="rlcore.settings:RewardSettings")]
 
 @hookimpl
 def rlcore_stats_writers():
-    return [StatsWriterSpec(name="tracker", target="acme_heavy:make_tracker", settings="acme_heavy:Tracker")]
+    return [StatsWriterSpec(name="tracker", target="acme_heavy:make_tracker")]
 
 @hookimpl
 def rlcore_exporters():
@@ -60,39 +61,18 @@ def rlcore_config_sections():
 HEAVY = """
 import attrs
 import torch
-from rlcore import ExtrinsicReward, RewardSettings, setting
-from rlcore_torch import OptimizerSettings
-
-@attrs.frozen(kw_only=True)
-class AdamW(OptimizerSettings):
-    weight_decay: float = setting(0.01, "Weight decay.")
+from rlcore import setting
 
 def adamw(parameters, learning_rate, settings):
-    return torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=settings.weight_decay)
+    return torch.optim.AdamW(parameters, lr=learning_rate)
 
 def squared(progress):
     return progress**2
 
-@attrs.frozen(kw_only=True)
-class BonusSettings(RewardSettings):
-    scale: float = setting(2.0, "Scale.")
-
-class Bonus(ExtrinsicReward):
-    name = "bonus"
-    def __new__(cls, settings, behavior, run):
-        return object.__new__(cls)
-    def __init__(self, settings, behavior, run):
-        super().__init__(settings.gamma, settings.strength * settings.scale)
-
-@attrs.frozen(kw_only=True)
-class Tracker:
-    project: str = setting(description="Project.")
-
 class make_tracker:
     def __init__(self, settings, run): pass
     def write(self, behavior, step, stats): pass
-    def flush(self): pass
-    close = flush
+    def close(self): pass
 
 class Chip:
     def __init__(self, settings, run): pass
@@ -124,7 +104,7 @@ def trained(
     (installed.directory / "acme_heavy.py").write_text(HEAVY)
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     done = run_rlcore("run", tmp_path / "config.yaml", "-p", "acme")
-    sys.modules.pop("acme_heavy")
+    sys.modules.pop("acme_heavy", None)
     assert done.exit_code == 0, done.stderr
     return tmp_path / "working" / "results" / "run"
 

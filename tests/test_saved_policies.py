@@ -138,39 +138,6 @@ def test_a_policy_takes_the_array_of_its_only_observation_and_says_what_does_not
             policy.act(wrong)
 
 
-class Parts(torch.nn.Module):
-    """A policy whose result is a plain tuple: a saved program cannot refer to a class."""
-
-    def __init__(self, policy: torch.nn.Module) -> None:
-        super().__init__()
-        self.policy = policy
-
-    def forward(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        return tuple(part for part in self.policy(*inputs) if part is not None)
-
-
-@pytest.mark.parametrize(
-    ("kind", "network"),
-    [("hybrid", {}), ("image", {}), ("branches", {}), ("vector", {}), ("hybrid", {"memory": MEMORY})],
-)
-def test_a_policy_can_be_exported_as_a_graph_and_loaded_again(
-    trained: Trained, tmp_path: Path, kind: str, network: dict[str, Any]
-) -> None:
-    run = trained(kind, "ppo", **network)
-    policy, behavior = run.behaviors["Agent"].policy, run.behaviors["Agent"].spec
-    module, generator = policy.module(), np.random.default_rng(1)
-    tensors = {name: torch.from_numpy(each) for name, each in random_observations(behavior, ROWS, generator).items()}
-    memory = (torch.zeros(ROWS, policy.memory_size),) if policy.memory_size else ()
-    masked = mask_of(behavior, generator)
-    mask = None if masked is None else torch.from_numpy(masked)
-    program = torch.export.export(Parts(module), (tensors, mask, *memory))
-    torch.export.save(program, tmp_path / "policy.pt2")
-    exported = torch.export.load(tmp_path / "policy.pt2").module()
-    expected = [part for part in module(tensors, mask, *memory) if part is not None]
-    for ours, theirs in zip(exported(tensors, mask, *memory), expected, strict=True):
-        torch.testing.assert_close(ours, theirs)
-
-
 @pytest.mark.parametrize(
     ("entry", "value"),
     [

@@ -39,14 +39,16 @@ class Wanderer(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.move("reset")
         self.steps = 0
-        return self.np_random.random(3, dtype=np.float32), {}
+        return self.seen("reset"), {}
 
     def step(self, action):
-        self.move("step")
         self.steps += 1
-        return self.np_random.random(3, dtype=np.float32), float(action), self.steps == 20, False, {}
+        return self.seen("step"), float(action), self.steps == 20, False, {}
+
+    def seen(self, where):
+        self.move(where)
+        return self.np_random.random(3, dtype=np.float32)
 
     def render(self):
         return np.zeros((32, 32, 3), np.uint8)
@@ -107,16 +109,7 @@ def lines(run: Path) -> list[Any]:
     return summaries
 
 
-MOVES = ["__init__", "reset", "step"]
-
-
-def moves_in(daily: str) -> pytest.MarkDecorator:
-    """Each place in which the environment may change the directory; all but one are for nightly runs."""
-    marked = [pytest.param(each, marks=() if each == daily else pytest.mark.learning) for each in MOVES]
-    return pytest.mark.parametrize("moves_in", marked)
-
-
-@pytest.mark.parametrize("moves_in", MOVES)
+@pytest.mark.parametrize("moves_in", ["__init__", "reset", "step"])
 def test_an_environment_that_changes_the_working_directory_leaves_the_run_where_it_was(
     place: Place, moves_in: str
 ) -> None:
@@ -138,8 +131,8 @@ def test_an_environment_that_changes_the_working_directory_leaves_the_run_where_
     assert yaml.safe_load((ours / "configuration.yaml").read_text())["checkpoint_settings"]["results_dir"] == "results"
 
 
-@moves_in("__init__")
-def test_recordings_are_written_and_read_where_they_were_asked_for(place: Place, moves_in: str) -> None:
+def test_recordings_are_written_and_read_where_they_were_asked_for(place: Place) -> None:
+    moves_in = "__init__"
     place.configure(moves_in)
     place("run", "config.yaml")
     assert place("evaluate", "run", "--episodes", "2", "--record", "to").endswith("of the episodes are in to\n")

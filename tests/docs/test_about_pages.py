@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 from pages import RunPage, blocks, run_python_of
 from workspace import ROOT
-
-from rlcore_torch import generalized_advantages
 
 pytestmark = pytest.mark.documentation
 
@@ -40,14 +37,6 @@ def test_the_program_of_the_truncation_page_prints_and_computes_what_it_shows(
     assert names["treated_as_terminal"] == pytest.approx(1 / (1 - 0.98 * 9 / 10))
     rows = dict(re.findall(r"^\| ([^|]+) \| (-?\d+\.\d) \|", text_of(page), re.MULTILINE))
     assert {what: float(error) for what, error in rows.items()} == pytest.approx(names["errors"])
-
-
-@pytest.mark.parametrize(("ended", "next_value"), [("terminated", 0.0), ("truncated", 25.0)])
-def test_the_right_errors_of_the_truncation_page_are_those_of_rlcore(ended: str, next_value: float) -> None:
-    errors = run_python_of("docs/truncation.md")["errors"]
-    one = np.ones((1, 1), np.float32)
-    advantage = generalized_advantages(one, 20 * one, next_value * one, np.zeros((1, 1), np.bool_), 0.9, 0.95)
-    assert float(advantage[0, 0]) == pytest.approx(errors[ended])
 
 
 def test_every_test_of_faults_is_on_the_page_of_promises() -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +17,6 @@ pytestmark = pytest.mark.documentation
 
 PAGE = "docs/how-to/export.md"
 OWN = "docs/how-to/write-exporter.md"
-EXAMPLE = ROOT / "examples/exporter_plugin"
 
 
 def shown_files(page: str) -> list[str]:
@@ -63,24 +59,3 @@ def test_the_exporter_of_the_page_exports_what_the_policies_are(run_page: RunPag
     exporter.check(policy, BehaviorSpec("Pole", (vector,)))
     with pytest.raises(ConfigError, match=r"^pip install acme-images$"):
         exporter.check(policy, BehaviorSpec("Pole", (vector, image)))
-
-
-def test_the_example_exports_policies_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest of its tests run in a virtual environment of its own, in which pip has installed it."""
-    information = tmp_path / "site/acme_export-0.1.0.dist-info"
-    information.mkdir(parents=True)
-    (information / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: acme-export\nVersion: 0.1.0\nRequires-Dist: rlcore>=0.1,<0.2\n"
-    )
-    (information / "entry_points.txt").write_text("[rlcore]\nacme-export = acme_export.plugin\n")
-    for place in (information.parent, EXAMPLE / "src", EXAMPLE / "tests"):
-        monkeypatch.syspath_prepend(place)
-    rules = importlib.import_module("test_acme_export").TestPT2()
-    try:
-        for number, kind in enumerate(("vector", "hybrid", "memory")):
-            rules.place, rules.elsewhere = tmp_path / f"export-{number}", tmp_path / f"working-{number}"
-            rules.place.mkdir()
-            rules.test_an_exported_policy_acts_as_before_or_is_refused(kind)
-    finally:
-        for name in [name for name in sys.modules if name.split(".")[0] in ("acme_export", "test_acme_export")]:
-            del sys.modules[name]

@@ -122,11 +122,10 @@ PICKLES: dict[str, tuple[Prepare, tuple[str, ...], int, str]] = {
         beside("results/old/Agent/checkpoint.pt", torch_zip, with_init_path("results/old")), START, 5, "old",
     ),
     "demo_path: an npz of objects": (beside("data.npz", npz, with_demo_path("data.npz")), START, 2, "data.npz"),
-    "a configuration of torch.save": (beside("c.yaml", torch_zip), START, 2, "c.yaml"),
+    "a configuration of torch.save": (
+        lambda place: (place / "c.yaml").write_bytes(torch_zip()) and None, START, 2, "c.yaml",
+    ),
 }  # fmt: skip
-PICKLES["a configuration of torch.save"] = (
-    lambda place: (place / "c.yaml").write_bytes(torch_zip()) and None, START, 2, "c.yaml"
-)  # fmt: skip
 
 
 def named(text: str) -> Prepare:
@@ -155,10 +154,7 @@ def file_is_a_link(name: str) -> Prepare:
     return prepare
 
 
-IDS = (
-    "..", "../outside/x", "/tmp/x", "a/b", ".", "", "-x", "a\\b", "x" * 300, "\x1b]0;owned\x07", "a\nb", "~", ".hidden",
-    "a b", "a\u202eb",
-)  # fmt: skip
+IDS = ("../outside/x", "x" * 300, "\x1b]0;owned\x07", "~", "a\u202eb")  # core/tests/config has others
 RESULTS = ("--results-dir", "results")
 RULE = "is 1 to 100 letters, digits"
 NAMES: dict[str, tuple[Prepare, tuple[str, ...], int, str]] = {

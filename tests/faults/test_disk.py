@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,22 +11,6 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.faults
-
-MEGABYTE = 1 << 20
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte; only root may mount one."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"no tmpfs can be mounted: {mounted.stderr.strip()} (the file size limit below is tested instead)")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 ONE_LINE = re.compile(
@@ -46,23 +29,6 @@ def refused(place: Any) -> re.Match[str]:
     assert int(match["good"]) == good[-1] < int(match["step"]) == good[-1] + 400
     assert place.json("result.json")["outcome"] in ("failed", "interrupted")
     return match
-
-
-def test_a_disk_that_fills_up_stops_the_run_at_a_checkpoint_and_costs_nothing_old(
-    workplace: Any, whole_run: Any, assert_equal_from: Any, small_disk: Path
-) -> None:
-    whole, place = whole_run(), workplace(results=small_disk / "results")
-    pages = sum(-(-file.stat().st_size // 4096) for file in (whole.checkpoints / "800").iterdir())
-    (small_disk / "filler").write_bytes(bytes(MEGABYTE - (pages * 5 // 2 + 5) * 4096))  # two and a half checkpoints
-    assert place.finish() == 5
-    match = refused(place)
-    assert "No space left on device" in match["cause"]
-    assert place.finish("--resume") == 5  # still full: the same again
-    refused(place)
-    (small_disk / "filler").unlink()
-    last = place.steps[-1]
-    assert place.finish("--resume") == 0, place.stderr
-    assert_equal_from(place, whole, last)
 
 
 def test_a_file_size_limit_stops_the_run_at_a_checkpoint(

@@ -1,92 +1,102 @@
-"""Self-play comes near the equilibria of games whose equilibria are known, and untrained or broken self-play does not.
+"""Self-play comes near the equilibria of games whose equilibria are known, and wins tag against random play.
 
-NashConv is the sum over seats of what a best response would gain; 0 in an equilibrium. A gate says how much of it is
-left at most in the last policy, and in the uniform mixture of the snapshots in the window. All values are exact.
+NashConv is the sum over seats of what a best response would gain; 0 in an equilibrium. It is measured exactly, of the
+last policy and of the uniform mixture of the snapshots in the window.
 """
 
 from __future__ import annotations
 
-import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import attrs
+import numpy as np
 import pytest
-from selfplay_training import Measure, Training, biased_rps, kuhn, skewed_pennies, train
+import yaml
+from selfplay_games import BIASED_RPS, SKEWED_PENNIES
 from small_runs import data
+from workspace import ROOT
+
+from rlcore import Run, SavedRun
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(1200)]
 
-SEEDS = (1, 2, 3, 4, 5)
-
-
-@attrs.frozen
-class Gate:
-    """A training and the least that it must reach.
-
-    Attributes:
-        training: The training.
-        last: Largest NashConv of the last policy.
-        window: Largest NashConv of the mixture of the window.
-        value: The game's value to the first seat; NaN if it is not asked for.
-        tolerance: Largest distance to it, of the last policy and of the window.
-        quick: Whether it takes less than 15 seconds of a processor core; the others are measured in a deep run.
-    """
-
-    training: Training
-    last: float
-    window: float = math.inf
-    value: float = math.nan
-    tolerance: float = math.inf
-    quick: bool = False
-
-    def passed_by(self, last: Measure, window: Measure) -> bool:
-        within = math.isnan(self.value) or all(abs(one.value - self.value) <= self.tolerance for one in (last, window))
-        return last.nash_conv <= self.last and window.nash_conv <= self.window and within
-
-
-BLOCKS = data("equilibria")
-ROCK_PAPER_SCISSORS = Training("biased_rps", ("Player",), biased_rps, 512, BLOCKS["biased rock-paper-scissors"])
-PENNIES = Training("skewed_pennies", ("Row", "Column"), skewed_pennies, 256, BLOCKS["skewed pennies"])
-POKER = BLOCKS["Kuhn poker"]
-KUHN = Training("kuhn", ("Player",), kuhn, 64, POKER)
-KUHN_OF_TWO = Training(
-    "kuhn", ("First", "Second"), kuhn, 64, {**POKER, "max_steps": 150_000}, {"names": ["First", "Second"]}
-)
-KUHN_OF_THREE = Training("kuhn", ("Player",), partial(kuhn, players=3), 64, POKER, {"players": 3})
-
-GATES = {
-    "biased rock-paper-scissors": Gate(ROCK_PAPER_SCISSORS, 0.15, 0.08, quick=True),
-    "skewed pennies of two behaviors": Gate(PENNIES, 0.15, 0.08, value=0.2, tolerance=0.05),
-    "Kuhn poker": Gate(KUHN, 0.30, 0.20, value=-1 / 18, tolerance=0.04),
-    "Kuhn poker of two behaviors": Gate(KUHN_OF_TWO, 0.30, 0.20, value=-1 / 18, tolerance=0.04),
-    "Kuhn poker of three": Gate(KUHN_OF_THREE, 0.8, 0.6),
+NEVER = 10**9  # agent steps
+TAG = ROOT / "examples/tag"
+# The game, its behaviors, its environments and its payoffs; the largest NashConv of the last policy and of the window.
+GAMES = {
+    "biased_rps": (("Player",), 512, BIASED_RPS, 0.15, 0.08),
+    "skewed_pennies": (("Row", "Column"), 256, SKEWED_PENNIES, 0.15, 0.08),
 }
 
 
-def cases(gates: dict[str, Gate], seeds: tuple[int, ...]) -> list[Any]:
-    """Each gate with each seed; all but the first seed of the quick gates are for a deep run."""
-    return [
-        pytest.param(
-            gate, seed, id=f"{name}, seed {seed}",
-            marks=() if gate.quick and seed == SEEDS[0] else pytest.mark.deep,
-        )
-        for name, gate in gates.items()
-        for seed in seeds
-    ]  # fmt: skip
+def strategy(policies: list[Any]) -> Any:
+    """The mean probabilities [options] of policies in a game of one step: the softmax of their logits."""
+    found = []
+    for policy in policies:
+        _, logits = policy.parameters({"constant": np.ones((1, 1), np.float32)}, None)
+        weights = np.exp(logits[0].astype(np.float64) - logits[0].max())
+        found.append(weights / weights.sum())
+    return np.mean(found, axis=0)
 
 
-@pytest.mark.parametrize(("gate", "seed"), cases(GATES, SEEDS))
-def test_self_play_comes_near_the_equilibrium(gate: Gate, seed: int, tmp_path: Path) -> None:
-    outcome = train(gate.training, seed, tmp_path)
-    print(f"{outcome}, at most {gate.last} and {gate.window}, value {gate.value}")
-    assert outcome.untrained.nash_conv > gate.last
-    assert gate.passed_by(outcome.last, outcome.window)
+def nash_conv(payoffs: Any, strategies: list[Any]) -> float:
+    """The NashConv in the zero-sum game with the row player's ``payoffs`` [A, A']; one strategy may be that of both."""
+    row, column = strategies[0], strategies[-1]
+    return float((payoffs @ column).max() - (row @ payoffs).min())
 
 
-@pytest.mark.parametrize(("gate", "seed"), cases(GATES, SEEDS[:1]))
-def test_training_against_frozen_opponents_does_not(gate: Gate, seed: int, tmp_path: Path) -> None:
-    outcome = train(gate.training.against_frozen_opponents(), seed, tmp_path)
-    print(f"{outcome}, more than {gate.last}")
-    assert outcome.last.nash_conv > gate.last
+def learned(game: str, seed: int, directory: Path, **self_play: Any) -> list[float]:
+    """NashConv of the untrained policies, of the last ones, and of the mixture of the window."""
+    names, num_envs, payoffs, _, _ = GAMES[game]
+    block = data("equilibria")[game]
+    block = {**block, "summary_freq": block["max_steps"], "self_play": {**block["self_play"], **self_play}}
+    with Run({
+        "plugins": {"local": ["selfplay_games"]}, "stats": {"console": False}, "env_settings": {"seed": seed},
+        "environment": {"type": "game", "id": game, "num_envs": num_envs}, "behaviors": dict.fromkeys(names, block),
+        "checkpoint_settings": {"results_dir": str(directory)},
+    }) as run:  # fmt: skip
+        run.start()
+        behaviors = [run.behaviors[name] for name in names]
+        untrained = nash_conv(payoffs, [strategy([each.policy]) for each in behaviors])
+        next(run)  # the first summary is at max_steps
+        last = nash_conv(payoffs, [strategy([each.policy]) for each in behaviors])
+        windows = [[member.policy for member in each.trainer.snapshots] for each in behaviors]  # type: ignore[attr-defined]
+        return [untrained, last, nash_conv(payoffs, [strategy(window) for window in windows])]
+
+
+@pytest.mark.parametrize("game", ["biased_rps", pytest.param("skewed_pennies", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (2, 3, 4, 5))])
+def test_self_play_comes_near_the_equilibrium(game: str, seed: int, tmp_path: Path) -> None:
+    *_, most, most_in_window = GAMES[game]
+    untrained, last, window = found = learned(game, seed, tmp_path)
+    print(f"{game}, seed {seed}: {found}")
+    assert last <= most < untrained and window <= most_in_window
+
+
+def test_training_against_frozen_opponents_does_not(tmp_path: Path) -> None:
+    frozen = {"window": 1, "play_against_latest_model_ratio": 0.0}
+    never = dict.fromkeys(("save_steps", "swap_steps", "team_change"), NEVER)
+    assert learned("biased_rps", 1, tmp_path, **frozen, **never)[1] > GAMES["biased_rps"][3]
+
+
+def wins_against_random(seed: int, directory: Path, max_steps: int) -> list[float]:
+    """How often chasers and runners win against random play, after so many steps of each side of the example."""
+    config = yaml.safe_load((TAG / "tag.yaml").read_text(encoding="utf-8"))
+    config["default_settings"]["summary_freq"] = NEVER
+    for block in config["behaviors"].values():
+        block["max_steps"] = max_steps
+    config |= {"env_settings": {"seed": seed}, "stats": {"console": False}, "plugins": {"local": [str(TAG / "tag.py")]}}
+    config["evaluation"] = {"interval": None, "environment": {"num_envs": 64}, "opponents": {"random": {}}}
+    config["checkpoint_settings"]["results_dir"] = str(directory)
+    Run(config).train()
+    evaluated = SavedRun.open(directory / "tag", allow_local=True).evaluate(1000, deterministic=False)
+    result = evaluated.opponents["random"]
+    won, teams = np.array(result.returns) > 0, np.array(result.teams)
+    return [float(won[teams == team].mean()) for team in (0, 1)]
+
+
+def test_each_side_of_tag_beats_random_play(tmp_path: Path) -> None:
+    untrained = wins_against_random(1, tmp_path / "untrained", 1)
+    won = wins_against_random(1, tmp_path, 102_400)
+    print(f"won {won}, untrained {untrained}")
+    assert max(untrained) < 0.85 <= min(won)

@@ -98,42 +98,18 @@ def test_json_has_everything_and_cycles_and_the_mixture_are_pointed_out(run: Pat
         assert text in out
 
 
-@pytest.mark.parametrize(("columns", "shown"), [("80", 4), ("100", 6), ("400", 12)])
-def test_the_matrix_has_the_newest_players_that_fit_the_terminal(
-    run: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, columns: str, shown: int
-) -> None:
-    log, elo = self_play([30.0] * 12, games=1000)
-    save_run(run, 12_000, log, elo)
-    monkeypatch.setenv("COLUMNS", columns)
-    assert main(["ratings", "duel"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    (title,) = (number for number, line in enumerate(lines) if line.startswith("wins/draws"))
-    rows = [line for line in lines[title:] if line.startswith("│")]
-    assert len(rows) == shown and all("…" not in row for row in rows)
-    assert ("the newest" in lines[title]) == (shown < 12)
-    assert "Player@11000 (12)" in rows[-1]
-
-
 def test_a_run_before_its_first_match(run: Path, capsys: Any) -> None:
     save_run(run, 10, MatchLog(2), EloTable())
     assert main(["ratings", "duel", "--plot", "early.png"]) == 0
     assert "no matches between different players yet" in capsys.readouterr().out
     assert Path("early.png").is_file()
-    before = Path("early.png").read_bytes()
-    for place, problem in (
-        ("early.png", "exists; replace it with --force, or name another file"),
-        ("results/duel/checkpoints/10/picture.png", "lies in the checkpoint results/duel/checkpoints/10"),
-    ):
-        assert main(["ratings", "duel", "--plot", place]) == 2
-        assert f"--plot {place}: {problem}" in capsys.readouterr().err
-    Path("early.png").write_text("mine")
+    assert main(["ratings", "duel", "--plot", "early.png"]) == 2
+    assert "--plot early.png: exists; replace it with --force" in capsys.readouterr().err
     assert main(["ratings", "duel", "--plot", "early.png", "--force"]) == 0
-    assert Path("early.png").read_bytes() == before
 
 
-@pytest.mark.parametrize("players", [3, 40])
-def test_the_picture_shows_the_matrix_in_color(run: Path, capsys: Any, players: int) -> None:
-    log, elo = self_play([30.0] * players, games=100)
+def test_the_picture_shows_the_matrix_in_color(run: Path, capsys: Any) -> None:
+    log, elo = self_play([30.0] * 40, games=100)
     play(log, "\x1b[31mred", "[bold]$x$ \\frac", 30, 10)  # names cannot control the terminal or the picture
     elo.add()
     elo.add()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
-import numpy as np
 import pytest
-from resumed_games import Play, difference, played
+from resumed_games import Play, played
 
 TWO = {"Agent": (0,), "Other": (1,)}
 
@@ -48,14 +47,6 @@ def test_the_newest_snapshots_stay_in_a_smaller_window_and_a_larger_one_fills(tm
     assert len(saved_steps(large)) == 9 and saved_steps(large)[0] > saved_steps(play)[0]
 
 
-def test_another_sampler_of_opponents_goes_on_with_the_games_that_were_played(tmp_path: Path) -> None:
-    play = played(100, sampler="uniform", settings={"play_against_latest_model_ratio": 0.0})
-    resumed = play.resumed(tmp_path, attrs.evolve(play.rules, sampler="pfsp"))
-    before, after = (each.trainers["Agent"].ghosts.candidates() for each in (play, resumed))
-    assert after.games.sum() > 0 and difference(before.score, after.score) is None
-    resumed.run(100)
-
-
 @pytest.mark.parametrize("stops", [("Agent",), ("Other",), ("Agent", "Other")])
 def test_behaviors_that_had_stopped_learn_on_if_their_max_steps_are_raised(
     tmp_path: Path, stops: tuple[str, ...]
@@ -70,12 +61,3 @@ def test_behaviors_that_had_stopped_learn_on_if_their_max_steps_are_raised(
     resumed.run(200)
     assert all(resumed.trainers[name].steps > play.trainers[name].steps + 50 for name in stops)
     assert resumed.controller.changes > play.controller.changes
-
-
-def test_more_than_one_resume_does_not_change_who_has_stopped(tmp_path: Path) -> None:
-    play = played(40, behaviors=TWO)
-    play.stop("Agent")
-    play.run(7)
-    resumed = play.resumed(tmp_path / "first").resumed(tmp_path / "second")
-    assert difference(play.state(), resumed.state()) is None and play.run(50) == resumed.run(50)
-    assert not np.any(resumed.trainers["Agent"].learning_slots)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from made_once import made_once
 
-from rlcore import Run, SavedRun, TrainerSpec, read_checkpoint
+from rlcore import Run, SavedRun, read_checkpoint
 from rlcore.cli.main import main
 from rlcore_ghost.ratings.round_robin import RoundRobin, add_round_robin
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY, Matches, MatchLog
@@ -118,36 +118,6 @@ def test_of_three_teams_each_is_a_player_and_the_stronger_one_wins(trained: Call
     assert matches.draws[high, low] == matches.draws[high, mid] == 0
 
 
-def test_snapshots_play_under_their_own_names(trained: Callable[..., Path]) -> None:
-    """In a game of one step, the policies' probabilities give the shares of wins exactly."""
-    often = {"batch_size": 64, "buffer_size": 256, "learning_rate": 1e-2}
-    run = trained({"type": "game", "id": "contest"}, hyperparameters=often, self_play={"save_steps": 300, "window": 4})
-    saved, pool = SavedRun.open(run, allow_local=True), read_checkpoint(run).trainers["Player"]["self_play"]
-    spec = saved.specs["Player"]
-    settings = saved.config.behaviors["Player"]
-    record = saved.plugins.record(TrainerSpec, settings.trainer_type)
-    trainer = saved.plugins.create(record, settings=settings, behavior=spec, run=saved.context, without="ghost")
-    seen = {"constant": np.ones((20_000, 1), np.float32)}
-    mixed = {}
-    for entry in pool["snapshots"].values():
-        policy = trainer.snapshot(entry["policy"])
-        policy.seed(0)
-        drawn = policy.act(seen, deterministic=False).discrete
-        mixed[entry["name"]] = np.bincount(drawn[:, 0], minlength=3) / 20_000
-    matches, _ = round_robin(run, 2000)
-    names = [name for name in mixed if matches.games[matches.names.index(name)].any()]
-    assert len(names) == 4
-    higher = np.sign(np.subtract.outer(np.arange(3), np.arange(3)))
-    differences = []
-    for one, other in ((one, other) for one in names for other in names if one < other):
-        at = matches.names.index(one), matches.names.index(other)
-        share = (matches.wins[at] + matches.draws[at] / 2) / matches.games[at]
-        exact = 0.5 + float(mixed[one] @ higher @ mixed[other]) / 2
-        assert share == pytest.approx(exact, abs=0.04)  # four standard errors
-        differences.append(abs(exact - 0.5))
-    assert max(differences) > 0.1  # names that were mixed up would be noticed
-
-
 # ---------------------------------------------------------------- what counts
 
 
@@ -197,20 +167,3 @@ def test_the_command_adds_the_games_to_the_matches_of_training(trained: Callable
     assert both and all(after[name] == before[name] for name in both)
     assert main(["ratings", str(run), "--allow-local", "--play", "6", "--seed", "3"]) == 0
     assert "played now: 36 games of 4 players, which are part of all numbers but Elo" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--seed", "3"], "--seed is of the games that --play plays; add --play N"),
-        (["--play", "0"], "0 is not in the range x>=1"),
-        (["--play", "2"], "unknown environment 'game'"),
-    ],
-)
-def test_mistakes_are_answered(
-    trained: Callable[..., Path], capsys: Any, caplog: Any, arguments: list[str], message: str
-) -> None:
-    assert main(["ratings", str(trained(*TICTACTOE)), *arguments]) != 0
-    assert message in capsys.readouterr().err
-    if "environment" in message:
-        assert "selfplay_games was not imported" in caplog.text and "--allow-local imports it" in caplog.text

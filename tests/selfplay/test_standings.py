@@ -1,15 +1,15 @@
 """Standings: who is stronger, the curve of the learner, cycles, Nash averaging, and results that are not zero-sum."""
 
+import itertools
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
-from playing_bots import chance, play, random_pairs, rows, self_play
+from playing_bots import chance, play, rows, self_play
 
-from rlcore_ghost.ratings.fits import bradley_terry
-from rlcore_ghost.ratings.standings import Live, Standings, default_anchor, nash_average
+from rlcore_ghost.ratings.standings import Standings, default_anchor, nash_average
 from rlcore_ghost.selfplay.match_log import MatchLog
 
 CYCLE = ("ab", "bc", "ca")
@@ -23,21 +23,11 @@ def cycle_log(*results, pairs=CYCLE):
     return log
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_three_pure_bots_of_rock_paper_scissors_are_equal_and_their_cycle_is_found(seed):
-    log = random_pairs(["rock", "paper", "scissors"], 5000, seed, lambda one, other, rng: (one - other) % 3 == 1)
-    fit = bradley_terry(log.matches(), "rock").ratings
-    assert max(fit.values()) - min(fit.values()) <= 25
-    standings = Standings.of(log)
-    (cycle,) = standings.pay_off.cycles
-    assert cycle.players == ("rock", "scissors", "paper")
-    assert cycle.shares == pytest.approx((1.0, 1.0, 1.0), abs=0.001)
-    assert standings.pay_off.nash == pytest.approx({"rock": 1 / 3, "paper": 1 / 3, "scissors": 1 / 3}, abs=0.02)
-
-
 def test_strength_that_adds_up_has_no_cycle_and_the_best_player_alone_in_the_mixture():
-    strengths = np.array([1000.0, 1100.0, 1200.0, 1300.0])
-    log = random_pairs(list("abcd"), 4000, 0, lambda a, b, rng: rng.random(len(a)) < chance(strengths[a], strengths[b]))
+    log, strengths = MatchLog(2), {"a": 1000.0, "b": 1100.0, "c": 1200.0, "d": 1300.0}
+    for one, other in itertools.combinations(strengths, 2):
+        wins = round(600 * chance(strengths[one], strengths[other]))
+        play(log, one, other, wins, 600 - wins)
     standings = Standings.of(log)
     assert standings.pay_off.cycles == () and standings.pay_off.nash == pytest.approx({"d": 1.0})
     assert [(each.name, each.elo) for each in standings.players] == [(name, None) for name in "dcba"]
@@ -104,7 +94,7 @@ def test_the_mixture_does_not_rest_on_a_few_lucky_games():
 def test_the_curve_of_a_learner_that_improves_rises_from_its_anchor():
     """The first snapshot stays where it was pinned, and the newest are far above it."""
     log, elo = self_play([40.0] * 12)
-    standings = Standings.of(log, Live(ratings=[elo.rating(index) for index in range(len(elo))]))
+    standings = Standings.of(log, [elo.rating(index) for index in range(len(elo))])
     assert [point.step for point in standings.curve] == [1000 * number for number in range(12)]
     fitted = [point.bradley_terry - 1200.0 for point in standings.curve]
     assert standings.anchor == "Player@0" and fitted[0] == 0
@@ -128,23 +118,6 @@ def test_behaviors_that_play_each_other_have_a_curve_each_and_no_mixture():
     assert [point.bradley_terry for point in standings.curve].count(None) == 2  # not connected with the anchor
 
 
-def test_players_of_another_learner_keep_their_names():
-    log = MatchLog(2)
-    play(log, "Player", "minimax+", 10, 20)
-    play(log, "Player", "Other@5", 10, 20)
-    generations = log.matches().by_generation()
-    assert generations.names == log.matches().names and generations.games.sum() == 120
-    assert Standings.of(log).anchor == "Other@5"
-
-
-def test_the_anchor_without_snapshots_is_the_player_with_most_games():
-    log = MatchLog(2)
-    assert default_anchor(log.matches()) is None
-    play(log, "a", "b", 10, 0)
-    play(log, "b", "c", 0, 5)
-    assert default_anchor(log.matches()) == "b"
-
-
 def test_an_empty_log_has_no_standings():
     log = MatchLog(2)
     log.player("Player")
@@ -153,6 +126,23 @@ def test_an_empty_log_has_no_standings():
     assert (standings.anchor, standings.players, standings.matches, standings.self_matches) == (None, (), 1, 1)
     assert standings.pay_off.shares.shape == (0, 0)
     json.dumps(standings.to_json(), allow_nan=False)
+
+
+def test_a_long_run_shows_its_newest_generations_and_all_fixed_opponents():
+    log, elo = self_play([10.0] * 100, games=20)
+    play(log, "Player", "minimax", 10, 10, step=99_999)
+    pay_off = Standings.of(log, [elo.rating(index) for index in range(len(elo))]).pay_off
+    assert len(pay_off.names) == 64
+    assert {"minimax", "Player@99000"} <= set(pay_off.names) and "Player@0" not in pay_off.names
+    np.testing.assert_allclose(pay_off.shares + pay_off.shares.T, np.where(pay_off.games > 0, 1.0, np.nan))
+
+
+def test_the_anchor_without_snapshots_is_the_player_with_most_games():
+    log = MatchLog(2)
+    assert default_anchor(log.matches()) is None
+    play(log, "a", "b", 10, 0)
+    play(log, "b", "c", 0, 5)
+    assert default_anchor(log.matches()) == "b"
 
 
 def test_matches_of_more_than_two_teams_have_standings_too():
@@ -168,12 +158,3 @@ def test_matches_of_more_than_two_teams_have_standings_too():
     assert sum(each.games for each in standings.players) == 500 * 12
     found = json.loads(json.dumps(standings.to_json()))
     assert (found["matches"], found["not_zero_sum"]) == (500, 7)
-
-
-def test_a_long_run_shows_its_newest_generations_and_all_fixed_opponents():
-    log, elo = self_play([10.0] * 100, games=20)
-    play(log, "Player", "minimax", 10, 10, step=99_999)
-    pay_off = Standings.of(log, Live(ratings=[elo.rating(index) for index in range(len(elo))])).pay_off
-    assert len(pay_off.names) == 64
-    assert {"minimax", "Player@99000"} <= set(pay_off.names) and "Player@0" not in pay_off.names
-    np.testing.assert_allclose(pay_off.shares + pay_off.shares.T, np.where(pay_off.games > 0, 1.0, np.nan))

@@ -94,7 +94,6 @@ def test_every_damaged_entry_raises_and_changes_nothing() -> None:
     assert tried > 400
 
 
-TWO = {"Agent": (0,), "Other": (1,)}
 UNFIT = yaml.safe_load((Path(__file__).parent / "data/states.yaml").read_text(encoding="utf-8"))
 
 
@@ -126,9 +125,3 @@ def test_a_state_of_another_run_raises_one_clear_error_and_changes_nothing(case:
     assert "\n" not in str(caught.value)
     assert difference(before, play.state()) is None
     play.run(10)
-
-
-def test_a_behavior_whose_ratings_another_one_has_is_refused_alone() -> None:
-    two, one = played(60, RULES, behaviors=TWO), played(60, RULES, behaviors={"Other": (0, 1)})
-    with pytest.raises(RunStateError, match="self_play in other behaviors"):
-        one.trainers["Other"].load_state_dict(two.state()["Other"])

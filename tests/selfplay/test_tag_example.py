@@ -8,17 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from workspace import ROOT
 
-from rlcore import Actions, EpisodeSeeds, Run
+from rlcore import Run
 from rlcore_devkit import EnvironmentConformance
 
 EXAMPLE = ROOT / "examples/tag"
-MOVES = {"stay": 0, "east": 1, "west": 2, "north-east": 7}
-CASES = yaml.safe_load((Path(__file__).parent / "data/tag.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -37,27 +34,6 @@ def make(num_envs: int, **options: Any) -> Any:
 class TestTag(EnvironmentConformance):
     def make(self, num_envs: int) -> Any:
         return make(num_envs)
-
-
-def begun(cells: list[tuple[int, int]], rounds: int = 25) -> Any:
-    game = make(1, rounds=rounds)
-    game.reset(EpisodeSeeds(1), np.zeros(1, np.int64))
-    game.cells[0] = cells
-    return game
-
-
-def move(game: Any, first: int, second: int, runner: int) -> Any:
-    chasers, runners = Actions(discrete=np.array([[first], [second]])), Actions(discrete=np.array([[runner]]))
-    return game.step({"Chaser": chasers, "Runner": runners})
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_who_is_caught(case: str) -> None:
-    cells, moves, caught = CASES[case]
-    batches = move(begun(cells), *(MOVES[each] for each in moves))
-    assert batches["Chaser"].terminated.tolist() == [caught] * 2 and batches["Runner"].terminated.tolist() == [caught]
-    assert batches["Chaser"].reward.tolist() == [float(caught)] * 2
-    assert batches["Runner"].reward.tolist() == [-float(caught)]
 
 
 def test_the_configuration_trains_both_sides(tmp_path: Path) -> None:

@@ -126,25 +126,6 @@ def test_in_a_game_one_team_learns_and_every_team_plays_one_policy(kind: str, si
     assert min(games.values()) > 10, "a team has hardly learned"
 
 
-def test_a_change_takes_effect_where_games_begin() -> None:
-    world = World("together", 6, (1, 1), seed=3)
-    trainer = made(world, save_steps=1_000, swap_steps=10_000, team_change=10_000)
-    batch = world.begin()
-    trainer.begin(batch)
-    trainer.controller.change_team()
-    before = trainer.ghosts.place.copy()
-    for _ in range(30):
-        actions = trainer.act(batch)
-        batch = world.step()
-        trainer.observe(actions, batch)
-        over = np.zeros(len(before), np.bool_)
-        over[batch.ended] = True
-        assert (trainer.ghosts.place[~over] == before[~over]).all()
-        assert (trainer.learning_slots == (world.team == 1))[over].all()
-        before = trainer.ghosts.place.copy()
-    assert (trainer.learning_slots == (world.team == 1)).all()
-
-
 @pytest.mark.parametrize(("per", "different"), [("run", 1), ("env", 5)])
 def test_opponents_differ_between_environments_or_not(per: str, different: int) -> None:
     world = World("together", 40, (1, 1), seed=4)
@@ -234,17 +215,6 @@ def test_what_is_due_where_the_trainer_learns_takes_the_policy_after_its_update(
     assert {trainer.ghosts.pool.member(place).version for place in trainer.ghosts.assigned.ravel()} == {1}
 
 
-@pytest.mark.parametrize("order", [[0, 1, 1], [1, 0, 1], [0, 1, 1, 0], [2, 0, 1, 1, 2, 2]])
-def test_the_rows_of_an_environment_are_specified_as_one_team(order: list[int]) -> None:
-    team = np.array([*order, 0, 1])  # of two environments
-    env = np.array([0] * len(order) + [1, 1])
-    spec = BehaviorSpec("Agent", (), discrete=(2,), env_index=env, team=team, group=10 * env + team)
-    rows = Seats(spec, for_all=False).behavior(spec)
-    largest = max(np.bincount(order))
-    assert rows.env_index.tolist() == [0] * largest + [1]
-    assert rows.group is not None and len(set(rows.group[:largest].tolist())) == 1
-
-
 @pytest.mark.parametrize(("sitting", "expected"), [([0, 3], [0, 3]), ([1, 2], [1]), ([3], [3]), ([2], None)])
 def test_a_seat_gets_the_reward_and_the_final_mask_of_who_sat_there(sitting: list[int], expected: Any) -> None:
     """Two environments of two teams; agent k may choose option k alone where its episode ends."""
@@ -266,3 +236,14 @@ def test_a_seat_gets_the_reward_and_the_final_mask_of_who_sat_there(sitting: lis
     seats.leave(np.array(sitting))
     seats.sit(np.array([0, 2]))
     assert found(before) == expected
+
+
+@pytest.mark.parametrize("order", [[0, 1, 1], [1, 0, 1], [0, 1, 1, 0], [2, 0, 1, 1, 2, 2]])
+def test_the_rows_of_an_environment_are_specified_as_one_team(order: list[int]) -> None:
+    team = np.array([*order, 0, 1])  # of two environments
+    env = np.array([0] * len(order) + [1, 1])
+    spec = BehaviorSpec("Agent", (), discrete=(2,), env_index=env, team=team, group=10 * env + team)
+    rows = Seats(spec, for_all=False).behavior(spec)
+    largest = max(np.bincount(order))
+    assert rows.env_index.tolist() == [0] * largest + [1]
+    assert rows.group is not None and len(set(rows.group[:largest].tolist())) == 1

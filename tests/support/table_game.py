@@ -86,13 +86,6 @@ def beats(choices: Array) -> Array:
     return np.stack([won == 1, won == 2], 1) * 1.0 - np.stack([won == 2, won == 1], 1)
 
 
-def odd_one_out(choices: Array) -> Array:
-    """Three teams and two options: who differs from both others gets 2, they get -1; with equal choices nothing."""
-    ones = choices.sum(1)
-    odd = np.where(ones[:, None] == 1, choices == 1, choices == 0) & ((ones == 1) | (ones == 2))[:, None]
-    return np.where(odd.any(1)[:, None], np.where(odd, 2.0, -1.0), 0.0)
-
-
 @attrs.frozen(kw_only=True)
 class TableSettings:
     teams: list[int] = setting(factory=lambda: [0, 1], description="The team of each agent of a behavior.")
@@ -136,19 +129,16 @@ class Table:
         seen = (ObservationSpec("step", (1,), np.float32),)
         self.behaviors: Mapping[str, BehaviorSpec] = {
             name: BehaviorSpec(
-                name,
-                seen,
-                discrete=(options,),
-                env_index=np.repeat(np.arange(num_envs), len(self.teams[name])),
+                name, seen, discrete=(options,), env_index=np.repeat(np.arange(num_envs), len(self.teams[name])),
                 team=None if teams is None else np.tile(self.teams[name], num_envs),
             )
             for name, teams in agents.items()
-        }
+        }  # fmt: skip
         self.numbers = np.unique(np.concatenate(list(self.teams.values())))  # [T]
         self.episodes = np.zeros(num_envs, np.int64)
         self.steps = np.zeros(num_envs, np.int64)
         self.taken = 0
-        self.log: list[dict[str, Any]] = []  # one entry per step: episodes [N], over [N], choices [N, A] by behavior
+        self.log: list[dict[str, Any]] = []  # one entry per step: episodes [N], choices [N, A] by behavior
 
     def reset(self, seeds: Any, episodes: Array) -> dict[str, AgentBatch]:
         self.episodes = np.array(episodes, np.int64)
@@ -158,20 +148,14 @@ class Table:
         return self.batches(nothing, nothing, none, none)
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
-        choices = {
-            name: actions[name].discrete.reshape(self.num_envs, -1)  # type: ignore[union-attr]
-            for name in self.behaviors
-        }
-        for name, chosen in choices.items():
-            acts = self.acts(name)
-            assert ((chosen >= 0) & (chosen < self.options)).all() and (chosen[acts] != self.steps.max() + 99).all()
+        choices = {name: actions[name].discrete.reshape(self.num_envs, -1) for name in self.behaviors}  # type: ignore[union-attr]
         self.steps += 1
         self.taken += 1
         over = self.steps == self.lengths[(np.arange(self.num_envs) + self.episodes) % len(self.lengths)]
         lost = np.zeros(self.num_envs, np.bool_)
         if self.lost is not None and self.taken == self.lost[1]:
             lost[self.lost[0]], over[self.lost[0]] = True, False
-        self.log.append({"episodes": self.episodes.copy(), "over": over, "lost": lost, "choices": choices})
+        self.log.append({"episodes": self.episodes.copy(), "choices": choices})
         sums = np.stack([sum(c[:, self.teams[n] == k].sum(1) for n, c in choices.items()) for k in self.numbers], 1)
         payoff = self.rule(sums % self.options) * over[:, None]  # [N, T]
         own = {name: self.shaping * chosen.astype(np.float32) for name, chosen in choices.items()}
@@ -205,17 +189,14 @@ class Table:
                 own_part = own_part + shared_part
             seen = np.repeat(self.steps.astype(np.float32), len(teams))[:, None]
             ended = np.flatnonzero(terminated.ravel())
+            final = {"step": np.repeat(steps, len(teams))[ended, None].astype(np.float32)} if ended.size else None
             made[name] = AgentBatch(
-                {"step": seen},
-                own_part.astype(np.float32).ravel(),
-                terminated.ravel(),
-                np.zeros(terminated.size, np.bool_),
-                ended,
-                {"step": np.repeat(steps, len(teams))[ended, None].astype(np.float32)} if ended.size else None,
+                {"step": seen}, own_part.astype(np.float32).ravel(), terminated.ravel(),
+                np.zeros(terminated.size, np.bool_), ended, final,
                 group_reward=shared_part.astype(np.float32).ravel() if self.shared else None,
                 needs_action=None if acts.all() and not self.turns and self.dies is None else acts.ravel(),
                 aborted=np.repeat(lost, len(teams)) if lost.any() else None,
-            )
+            )  # fmt: skip
         return made
 
     def set_parameters(self, parameters: Any) -> None:

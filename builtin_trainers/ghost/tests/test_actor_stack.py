@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import copy
-import gc
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -186,27 +184,6 @@ def test_rows_draw_from_the_distribution_of_their_own_snapshot(distribution: typ
         assert found == pytest.approx(expected, rel=0.05)
 
 
-def test_options_are_drawn_with_the_probabilities_of_the_rows_own_snapshot() -> None:
-    spec, draws = behavior(continuous=0, discrete=(4,)), 4000
-    policies = snapshots(3, spec)
-    seen, _ = observe(spec, 1)
-    mask = np.array([[True, True, False, True]])
-    index = np.arange(3 * draws) % 3
-    mix = PolicyMix(policies, index)
-    mix.seed(5)
-    many = {name: np.repeat(array, 3 * draws, axis=0) for name, array in seen.items()}
-    drawn = mix.act(many, np.repeat(mask, 3 * draws, axis=0), deterministic=False).discrete
-    assert drawn is not None
-    for place, policy in enumerate(policies):
-        logits = policy.parameters(seen, mask)[1]
-        assert logits is not None
-        p = np.exp(logits[0] - logits[0].max())
-        p /= p.sum()
-        found = np.bincount(drawn[index == place, 0], minlength=4) / draws
-        assert found[2] == 0
-        np.testing.assert_array_less(np.abs(found - p), 3 * np.sqrt(p * (1 - p) / draws) + 1e-9)
-
-
 def test_a_ring_that_was_replaced_acts_bit_for_bit_as_a_new_mix() -> None:
     """A resumed run makes a new mix."""
     spec, backend, settings = KINDS["hybrid"]
@@ -245,22 +222,6 @@ def test_networks_that_compute_otherwise_are_not_in_one_stack(one: dict[str, Any
     assert stack.put(0, ours) and not stack.put(1, theirs)
 
 
-@pytest.mark.parametrize("continuous", [0, 2])
-@pytest.mark.parametrize("backend", [FAST, PLAIN], ids=["fast", "plain"])
-def test_a_snapshot_leaves_memory_with_its_last_reference(backend: Backend, continuous: int) -> None:
-    """The weights of snapshots in reference cycles would wait for the cycle collector."""
-    gc.collect()
-    gc.disable()
-    try:
-        [snapshot] = snapshots(1, behavior(continuous=continuous), backend)
-        snapshot.act(random_observations(snapshot.behavior, 3, np.random.default_rng(0)))
-        held = weakref.ref(snapshot), weakref.ref(snapshot.model)
-        del snapshot
-        assert [each() for each in held] == [None, None]
-    finally:
-        gc.enable()
-
-
 @pytest.mark.parametrize("numbered", [True, False])
 @pytest.mark.parametrize("together", [True, False], ids=["stacked", "one by one"])
 def test_a_row_draws_the_same_whichever_rows_are_there_and_whatever_others_play(together: bool, numbered: bool) -> None:
@@ -287,3 +248,24 @@ def test_a_row_draws_the_same_whichever_rows_are_there_and_whatever_others_play(
     if together and not numbered:
         others = np.where(np.arange(ROWS) == 6, index, (index + 1) % 3)
         assert_same(whole.take(np.array([6])), drawn(np.arange(ROWS), index=others).take(np.array([6])))
+
+
+def test_options_are_drawn_with_the_probabilities_of_the_rows_own_snapshot() -> None:
+    spec, draws = behavior(continuous=0, discrete=(4,)), 4000
+    policies = snapshots(3, spec)
+    seen, _ = observe(spec, 1)
+    mask = np.array([[True, True, False, True]])
+    index = np.arange(3 * draws) % 3
+    mix = PolicyMix(policies, index)
+    mix.seed(5)
+    many = {name: np.repeat(array, 3 * draws, axis=0) for name, array in seen.items()}
+    drawn = mix.act(many, np.repeat(mask, 3 * draws, axis=0), deterministic=False).discrete
+    assert drawn is not None
+    for place, policy in enumerate(policies):
+        logits = policy.parameters(seen, mask)[1]
+        assert logits is not None
+        p = np.exp(logits[0] - logits[0].max())
+        p /= p.sum()
+        found = np.bincount(drawn[index == place, 0], minlength=4) / draws
+        assert found[2] == 0
+        np.testing.assert_array_less(np.abs(found - p), 3 * np.sqrt(p * (1 - p) / draws) + 1e-9)

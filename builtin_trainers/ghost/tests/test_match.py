@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from table_game import Always, Table, odd_one_out
+from table_game import Always, Table
 
 from rlcore.contracts.environment import Actions, BehaviorSpec
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
@@ -100,24 +100,6 @@ def test_results_of_behaviors_against_several_opponents_are_joined() -> None:
 
 def within(measured: float, chance: float, episodes: int) -> bool:
     return abs(measured - chance) <= 3 * math.sqrt(chance * (1 - chance) / episodes)
-
-
-def test_random_against_random_has_the_chances_of_the_game() -> None:
-    """Rock, paper, scissors has 1/3 each; who is the odd one of three wins 1/4, and 1/4 of the games are drawn."""
-    for agents, options, rule, chances in (
-        (DUEL, 3, None, (1 / 3, 1 / 3, 1 / 3)),
-        ({"A": [0, 0, 1]}, 3, None, (1 / 3, 1 / 3, 1 / 3)),  # a sum of two uniform choices, modulo 3, is uniform
-        ({"A": [0, 1, 2]}, 2, odd_one_out, (1 / 4, 1 / 4, 1 / 2)),
-        ({"Hider": [0], "Seeker": [1], "Judge": [2]}, 2, odd_one_out, (1 / 4, 1 / 4, 1 / 2)),
-    ):
-        table = Table(16, agents, options, **({} if rule is None else {"rule": rule}))  # type: ignore[arg-type]
-        policies = [{name: RandomPolicy(spec) for name, spec in table.behaviors.items()} for _ in range(2)]
-        result = measure(table, 1998, *policies).opponents["it"]
-        found = (result.win_rate, result.draw_rate, result.loss_rate)
-        assert all(within(measured, chance, 1998) for measured, chance in zip(found, chances, strict=True)), found
-        for team in set(result.teams):
-            own = [value for value, seat in zip(result.returns, result.teams, strict=True) if seat == team]
-            assert within(float(np.mean(np.array(own) > 0)), chances[0], len(own))
 
 
 @pytest.mark.parametrize("shared", [False, True])

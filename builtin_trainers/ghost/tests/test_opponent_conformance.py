@@ -71,14 +71,3 @@ def test_a_broken_opponent_is_noticed(tmp_path: Path, how: str, rule: str) -> No
     conformance.directory = tmp_path
     with pytest.raises((AssertionError, ValueError)):
         getattr(conformance, rule)(*(("hybrid",) if rule == DECLARES else ()))
-
-
-def test_an_opponent_that_plays_what_it_does_not_declare_is_noticed(tmp_path: Path) -> None:
-    class Conformance(OpponentConformance):
-        opponent = "rlcore-ghost/random"
-        spaces = frozenset({"discrete"})
-
-    conformance = Conformance()
-    conformance.directory = tmp_path
-    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        conformance.test_plays_the_actions_it_declares_and_refuses_others("continuous")

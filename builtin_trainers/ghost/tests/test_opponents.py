@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from rlcore import (
-    BehaviorSection,
     BehaviorSpec,
     EnvironmentSpec,
     ObservationSpec,
@@ -45,25 +44,12 @@ class Underived:
     """Not the settings of an opponent."""
 
 
-@attrs.frozen(kw_only=True)
-class LeagueSettings:
-    """A section of a plugin with opponents."""
-
-    fixed_opponents: dict[str, OpponentSettings] = setting(factory=dict, description="Opponents that stay.")
-    first: OpponentSettings | None = setting(None, "One opponent.")
-
-
 class Acme:
     @hookimpl
     def rlcore_opponents(self) -> list[OpponentSpec]:
         return [
             OpponentSpec(name="tree", target=f"{__name__}:Scripted", settings=f"{__name__}:TreeSettings", summary="s"),
-            OpponentSpec(name="underived", target="a:b", settings=f"{__name__}:Underived"),
         ]
-
-    @hookimpl
-    def rlcore_config_sections(self) -> list[BehaviorSection]:
-        return [BehaviorSection(name="league", target=f"{__name__}:LeagueSettings", summary="A league.")]
 
     @hookimpl
     def rlcore_trainers(self) -> list[TrainerSpec]:
@@ -115,26 +101,6 @@ def test_a_block_is_named_after_its_type_or_has_one(acme: Plugins) -> None:
 def test_a_wrong_block_is_refused_with_its_line(acme: Plugins, case: dict[str, str]) -> None:
     with pytest.raises(ConfigErrors, match=re.escape(case["message"])):
         load(acme, case["opponents"])
-
-
-def section(plugins: Plugins, text: str) -> Any:
-    return load_config(parse_document(f"behaviors:\n  B:\n    league:\n{text}", "c.yaml"), plugins)
-
-
-def test_a_section_of_a_plugin_has_blocks_of_opponents_too(acme: Plugins) -> None:
-    text = "      fixed_opponents: {tree: {depth: 4}, it: {type: random}}\n      first: {type: tree}\n"
-    config = section(acme, text)
-    league = config.behaviors["B"].sections["league"]
-    assert league.fixed_opponents == {"tree": TreeSettings(type="tree", depth=4), "it": OpponentSettings(type="random")}
-    assert league.first == TreeSettings(type="tree")
-    assert config_from_mapping(dump_config(config), acme) == config
-    wrong = {
-        "\n        tree: {depth: 0}": r"c\.yaml:5: behaviors\.B\.league\.fixed_opponents\.tree\.depth: must be at",
-        " {trees: {}}": r"c\.yaml:4: behaviors\.B\.league\.fixed_opponents\.trees: unknown opponent",
-    }
-    for block, message in wrong.items():
-        with pytest.raises(ConfigErrors, match=message):
-            section(acme, f"      fixed_opponents:{block}\n")
 
 
 # ---------------------------------------------------------------- creating them

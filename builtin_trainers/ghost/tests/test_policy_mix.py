@@ -97,35 +97,6 @@ def test_what_fits_is_stacked_and_the_rest_acts_by_itself() -> None:
     assert [policy.calls for policy in (*frozen, large, alone, scripted)] == [[], [], [], [1], [2]]
 
 
-def test_rows_are_grouped_again_only_when_they_or_a_policy_changed() -> None:
-    log: list[Any] = []
-    index = np.array([0, 1, 1])
-    mix = PolicyMix([Frozen(1.0, log=log), Frozen(2.0, log=log)], index)
-    assert [added(mix, 3) for _ in range(3)] == [[1.0, 2.0, 2.0]] * 3
-    assert [entry for entry in log if entry[0] == "assign"] == [("assign", [0, 1, 1])]
-    index[0] = 1
-    assert added(mix, 3) == [2.0, 2.0, 2.0]
-    mix.policy_index = np.array([0, 1])
-    assert added(mix, 2) == [1.0, 2.0]
-    log.clear()
-    mix.policies[1] = Frozen(5.0, log=log)
-    assert added(mix, 2) == [1.0, 5.0]
-    assert log == [("put", 1), ("assign", [0, 1])]
-
-
-def test_a_policy_can_change_its_kind_and_the_list_its_length() -> None:
-    mix = PolicyMix([Frozen(1.0), Frozen(2.0)], np.array([0, 1]))
-    assert added(mix, 2) == [1.0, 2.0]
-    mix.policies[0] = Scripted(3.0)
-    mix.policies.append(Frozen(4.0, kind="large"))
-    mix.policy_index = np.array([2, 0, 1])
-    assert added(mix, 3) == [4.0, 3.0, 2.0]
-    mix.policies[:] = [Frozen(6.0)]
-    mix.policy_index = np.zeros(2, np.int64)
-    assert added(mix, 2) == [6.0, 6.0]
-    assert PolicyMix([Frozen(1.0)], np.empty(0, np.int64)).act(seen(0)).continuous is None
-
-
 def test_each_policy_and_each_stack_is_seeded_differently_and_alike_every_time() -> None:
     def seeds(seed: int) -> list[int | None]:
         logs: list[list[Any]] = [[], []]

@@ -142,7 +142,7 @@ def test_a_sampler_gets_the_errors_of_its_rows(
 
     monkeypatch.setattr(trainer.reader, "read", seen)
     learn(trainer, TinyCorridor(2), 40)
-    received = trainer.sampler.inner.errors  # type: ignore[attr-defined]
+    received = trainer.sampler.errors  # type: ignore[attr-defined]
     assert len(received) == len(weights) == trainer.gradient_steps > 20
     for k, ((rows, weight), (learned, errors)) in enumerate(zip(weights, received, strict=True), 1):
         assert rows is learned and errors.shape == (16,)
@@ -155,7 +155,7 @@ def test_learning_goes_on_bit_for_bit_with_the_state_of_the_sampler(
     sampler = {"type": "alternating"}
     whole, resumed, forgetful = (made(make_trainer, plugins, sampler, learning_rate=1e-3) for _ in range(3))
     learn(whole, TinyCorridor(2), 35)
-    whole.sampler.inner.taken += 1  # type: ignore[attr-defined]
+    whole.sampler.taken += 1  # type: ignore[attr-defined]
     state = copied(whole.state_dict())
     assert state["sampler"] == {"type": "alternating", "state": {"taken": whole.gradient_steps + 1}}
     assert whole.gradient_steps % 2 == 0

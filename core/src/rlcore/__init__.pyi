@@ -71,6 +71,7 @@ from .contracts.saved_values import LEARNED as LEARNED
 from .contracts.saved_values import FrozenState as FrozenState
 from .contracts.saved_values import SavedValueError as SavedValueError
 from .contracts.saved_values import SharedPart as SharedPart
+from .contracts.saved_values import StatePart as StatePart
 from .contracts.saved_values import TreePath as TreePath
 from .contracts.saved_values import fill as fill
 from .contracts.saved_values import first_non_finite as first_non_finite

@@ -7,8 +7,6 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rlcore import config_from_mapping, dump_config
 from rlcore.config.document import Block
@@ -48,32 +46,6 @@ def test_a_written_configuration_still_follows_a_changed_environment(load: Load,
     data["environment"]["options"]["size"] = 11
     config = config_from_mapping(data, plugins)
     assert played(config).size == 11 and config.evaluation_environment.num_envs == 2  # type: ignore[union-attr]
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["x", "", "1"]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=6,
-)
-options = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
-
-
-def over(mine: Any, below: Any) -> Any:
-    if not (isinstance(mine, dict) and isinstance(below, dict)):
-        return mine
-    return {**below, **{key: over(mine[key], below[key]) if key in below else mine[key] for key in mine}}
-
-
-@settings(max_examples=50, deadline=None)
-@given(base=options, own=options, kind=st.sampled_from([None, "gymnasium", "rlcore-fake/gymnasium"]))
-def test_any_options_are_merged_and_survive_being_written(plugins_once: Any, base: Any, own: Any, kind: Any) -> None:
-    block = {"options": own, **({} if kind is None else {"type": kind})}
-    evaluation = {"interval": 9, "environment": block}
-    data = {"behaviors": {"B": {}}, "environment": {"options": base}, "evaluation": evaluation}
-    config = config_from_mapping(data, plugins_once)
-    assert played(config) == (own if kind == "rlcore-fake/gymnasium" else over(own, base))
-    again = config_from_mapping(dump_config(config), plugins_once)
-    assert again == config and dump_config(again) == dump_config(config)
 
 
 def test_defaults_of_the_options_class_are_decided_once(

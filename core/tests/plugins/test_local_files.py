@@ -121,13 +121,3 @@ def test_the_advice_about_a_clash_with_a_local_plugin_can_be_followed(
     assert run_rlcore("validate", "--allow-local", config).exit_code == 0
     refused = run_rlcore("validate", config)
     assert refused.exit_code == 2 and "acme_clashing.py" in refused.stderr and "--allow-local" in refused.stderr
-
-
-@pytest.mark.xdist_group("local plugins of one name")
-@pytest.mark.parametrize("reward", ["first", "second"])
-def test_one_test_does_not_see_the_local_plugin_of_another(reward: str, tmp_path: Path, run_rlcore: RunRlcore) -> None:
-    hooks = HOOKS.replace("from walker_parts import NAME", f"NAME = '{reward}'")
-    (tmp_path / "working" / "same_hooks.py").write_text(hooks)
-    listed = run_rlcore("plugins", "list", "--provides", "-p", "module:same_hooks.py")
-    assert (listed.exit_code, listed.stderr) == (0, "")
-    assert f"reward:{reward}" in listed.stdout.split()

@@ -237,3 +237,8 @@ def test_a_resumed_run_gets_its_secret_again_and_no_file_has_it(
     assert len(written) > 5 and not [path for path in written if b"hunter2" in path.read_bytes()]
     saved = yaml.safe_load((working / "results/run/configuration.yaml").read_text())
     assert saved["acme"] == {"team": "vision"}
+
+
+def test_a_value_of_another_type_is_a_change_although_it_is_equal(bare: Plugins) -> None:
+    with pytest.raises(ConfigErrors, match="debug: must be true or false, not 1"):
+        load(bare, lambda document: document.update(debug=1), f"{FILE}debug: true\n")

@@ -28,6 +28,8 @@ SaveSteps = Callable[..., list[Path]]
 
 def test_rotation_keeps_the_newest_intact_ones(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 10, 9, 100)
+    assert steps(rotate(tmp_path, 2, 10, is_intact)[0]) == [9, 10], "a later one is of steps that were given up"
+    assert steps(find_checkpoints(tmp_path)) == [9, 10, 100]
     assert steps(rotate(tmp_path, 2, 100, is_intact)[0]) == steps(find_checkpoints(tmp_path)) == [10, 100]
     assert len(rotate(tmp_path, 0, 100, is_intact)[0]) == 2
     save_steps(tmp_path, 104, 105)

@@ -12,7 +12,6 @@ from rlcore import RunContext, hookimpl
 from rlcore.errors import RunStateError
 from rlcore.plugins.context import CheckpointHold, CheckpointHolds
 from rlcore.run.run import Run
-from rlcore.storage.checkpoints import Checkpoint, rotate
 
 
 class Mirror:
@@ -76,13 +75,6 @@ def test_a_checkpoint_that_is_held_at_the_end_is_listed_and_a_resumed_run_delete
     assert mirror.events == [("saved", 240), ("removed", 40), ("removed", 160)]
 
 
-def test_a_damaged_checkpoint_of_an_earlier_process_is_none_of_those_that_are_kept(make_run: Any, files: Any) -> None:
-    make_run(max_steps=120, keep_checkpoints=0).train()
-    (files().path / "checkpoints" / "80" / "Agent.safetensors").write_bytes(b"")
-    make_run({"checkpoint_settings.resume": True}, max_steps=160, keep_checkpoints=3).train()
-    assert files().steps == [40, 80, 120, 160]
-
-
 # ---------------------------------------------------------------- holds
 
 
@@ -112,17 +104,3 @@ def test_another_thread_cannot_hold_what_is_being_deleted(tmp_path: Path) -> Non
             assert free == [1] and not asked.done()
             (tmp_path / "1").rmdir()
         assert isinstance(asked.exception(10), RunStateError)
-
-
-def test_damaged_checkpoints_and_those_of_later_steps_keep_their_rules(tmp_path: Path, save_steps: Any) -> None:
-    save_steps(tmp_path, 1, 2, 3, 4, 9)
-    holds = CheckpointHolds()
-    holds.hold(tmp_path / "1", 1)
-    holds.hold(tmp_path / "2", 2)
-
-    def intact(checkpoint: Checkpoint) -> bool:
-        return checkpoint.step != 2
-
-    stay, removed = rotate(tmp_path, 1, 4, intact, holds)
-    assert [each.step for each in stay] == [1, 4] and [each.step for each in removed] == [3]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "4", "9"]

@@ -102,7 +102,6 @@ def test_a_run_that_is_stopped_before_a_regular_checkpoint_costs_no_old_run(
         next(run)
     run.close("interrupted")
     assert files().steps == [steps] and files("run.replaced").everything() == before
-    assert f"{files().path}: the run that was here before is still in {files('run.replaced').path}" in caplog.text
     resumed = make_run(RESUME, summary_freq=20)
     resumed.start()
     assert files("run.replaced").everything() == before

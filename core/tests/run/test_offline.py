@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 import yaml
@@ -174,18 +173,6 @@ def test_an_environment_that_does_not_fit_the_recorded_behavior_is_refused_befor
         Run(offline({"environment": environment, "evaluation": EVALUATION})).train()
     assert told in str(refused.value)
     assert not files().path.exists()
-
-
-def test_other_actions_than_the_recorded_ones_are_refused(offline: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    continuous = {"continuous": 1, "low": np.zeros(1), "high": np.ones(1)}
-    for change, told in (
-        ({"discrete": (3,)}, r"discrete actions are \(2,\)"),
-        (continuous, "continuous actions are 0"),
-    ):
-        spec = attrs.evolve(CORRIDOR, **change)
-        monkeypatch.setattr(RunContext, "recorded_behavior", lambda *_, spec=spec: spec)
-        with pytest.raises(ConfigError, match=told), Run(offline({"environment": {"type": "corridor"}})) as run:
-            run.evaluate(2)
 
 
 def test_commands_on_a_run_without_an_environment(

@@ -14,29 +14,12 @@ import yaml
 from rlcore.config.reading import read_document
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.run.boundaries import Boundaries
-from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 
 RESUME = {"checkpoint_settings.resume": True}
 WHOLE = {"checkpoint_settings.run_id": "whole"}
 CASES = yaml.safe_load((Path(__file__).parent / "data/resume.yaml").read_text(encoding="utf-8"))
 KINDS = CASES["kinds"]
-
-
-def stop_at(run: Run, step: int) -> None:
-    """Trains until ``step``, when a stop is asked for in the middle of the loop."""
-    run.start()
-    (behavior,) = run.behaviors.values()
-    observe = behavior.trainer.observe
-
-    def observe_and_stop(actions: Any, batch: Any) -> None:
-        observe(actions, batch)
-        if behavior.trainer.steps >= step:
-            run.request_stop()
-
-    behavior.trainer.observe = observe_and_stop  # type: ignore[method-assign]
-    run.train()
-    assert run.outcome == "interrupted"
 
 
 @pytest.mark.parametrize(("kind", "at"), [(name, at) for name, kind in KINDS.items() for at in kind["killed_at"]])
@@ -67,19 +50,6 @@ def test_no_episode_is_played_twice(make_run: Any, files: Any, kill_after: Any) 
     episodes = [load_checkpoint(files().path / "checkpoints" / str(step))["run"]["episodes"] for step in files().steps]
     # Twenty steps between two checkpoints: two whole episodes of eight, and one that the checkpoint ended.
     assert [numbers.tolist() for numbers in episodes] == [[3 * k, 3 * k] for k in range(1, 6)]
-
-
-@pytest.mark.parametrize("stop_step", [2, 34, 50, 112])
-def test_a_run_stopped_at_any_step_goes_on_exactly_where_its_environment_saves_itself(
-    make_run: Any, files: Any, stop_step: int
-) -> None:
-    """A stop saves one more checkpoint; only environments that cannot save themselves notice it."""
-    make_run(WHOLE).train()
-    stop_at(make_run(), stop_step)
-    assert files().steps[-1] == stop_step
-    make_run(RESUME).train()
-    for step in files("whole").steps[-2:]:
-        assert files().checkpoint(step) == files("whole").checkpoint(step)
 
 
 def untimed(metrics: list[Any]) -> list[Any]:
@@ -172,16 +142,6 @@ def test_leftovers_of_a_killed_save_are_swept(make_run: Any, files: Any, kill_af
         path.write_text("mine")
     make_run(RESUME).train()
     assert not leftover.exists() and not status.exists() and all(path.read_text() == "mine" for path in mine)
-
-
-def test_a_damaged_checkpoint_never_pushes_out_a_good_one(make_run: Any, files: Any, kill_after: Any) -> None:
-    kill_after(make_run(keep_checkpoints=2), 150)
-    assert files().steps == [80, 120]
-    (files().path / "checkpoints" / "120" / "state.json").unlink()
-    stop_at(make_run(RESUME, keep_checkpoints=1), 90)
-    assert files().steps == [90, 120], "until that step is saved again"
-    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [90]
-    load_checkpoint(files().path / "checkpoints" / "90")
 
 
 # ---------------------------------------------------------------- what does not fit

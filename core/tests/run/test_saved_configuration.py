@@ -70,18 +70,6 @@ def test_an_edited_configuration_is_not_taken_silently(make_run: Any, files: Any
     assert result.exit_code == 0, result.stderr
 
 
-def test_a_checkpoint_whose_configuration_was_changed_is_damaged(make_run: Any, files: Any, caplog: Any) -> None:
-    make_run().train()
-    copy = files().path / "checkpoints" / "200" / "configuration.yaml"
-    copy.write_text(copy.read_text().replace("max_steps: 200", "max_steps: 900"))
-    (files().path / "configuration.yaml").unlink()
-    assert read_saved_configuration(files().path).data["behaviors"]["Agent"]["max_steps"] == 200
-    run = make_run(RESUME)
-    run.start()
-    assert run.steps == 160 and "checkpoints/200: configuration.yaml is damaged" in caplog.text
-    run.close("interrupted")
-
-
 def test_a_resume_says_what_it_changes_and_defaults_that_earlier_versions_wrote_are_no_change(
     make_run: Any, files: Any, run_rlcore: RunRlcore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

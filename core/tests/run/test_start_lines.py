@@ -48,12 +48,6 @@ def test_the_description_of_a_run_has_what_the_configuration_and_the_environment
     }  # fmt: skip
 
 
-def test_a_resumed_run_is_described_at_its_step(make_run: Any, kill_after: Any) -> None:
-    kill_after(make_run(), 100)
-    with make_run({"checkpoint_settings.resume": True}) as run:
-        assert [each.steps for each in run.describe().behaviors] == [run.resumed_from and int(run.resumed_from.name)]
-
-
 @pytest.mark.parametrize("case", CASES["promises"], ids=lambda case: case["promise"])
 def test_the_promise_of_a_resume_names_what_prevents_it(make_run: Any, case: Any) -> None:
     with make_run(case["changes"]) as run:
@@ -109,25 +103,20 @@ def test_a_behavior_in_words(made: BehaviorRun, text: str) -> None:
     assert behavior_text(BehaviorDescription.of(made)) == text
 
 
-def test_plugins_are_listed_by_version_and_local_ones_are_marked() -> None:
+def test_plugins_are_listed_by_version_and_behaviors_counted_after_the_sixth() -> None:
     plugins = (
         Plugin("visits", "/w/visits.py", why="config"),
         Plugin("reward", "acme.hooks", "acme-rl", "2.1"),
         Plugin("ppo", "rlcore_ppo.plugin", "rlcore-ppo", "0.1.0"),
         Plugin("core", "rlcore.plugins.core", "rlcore", "0.1.0"),
     )
-    found = RunDescription(Path("results/a"), 1, plugins, "cpu", None, (), None)
-    lines = dict(description_lines(found))
-    assert lines["plugins"] == "core, ppo (0.1.0), acme-rl/reward (2.1), visits (local)"
-    assert lines["learns from"] == "recorded data"
-
-
-def test_many_behaviors_are_counted_after_the_sixth() -> None:
     one = BehaviorDescription.of(behavior(observations=seen((4,)), discrete=(2,)))
     behaviors = tuple(attrs.evolve(one, name=f"B{number}") for number in range(9))
-    found = RunDescription(Path("r"), 1, (), "cpu", None, behaviors, None)
-    labels = [label for label, _ in description_lines(found)]
-    assert labels == ["run", "plugins", "device", "learns from", "B0", "B1", "B2", "B3", "B4", "B5", ""]
+    lines = description_lines(RunDescription(Path("results/a"), 1, plugins, "cpu", None, behaviors, None))
+    every = ["run", "plugins", "device", "learns from", "B0", "B1", "B2", "B3", "B4", "B5", ""]
+    assert [label for label, _ in lines] == every
+    assert dict(lines)["plugins"] == "core, ppo (0.1.0), acme-rl/reward (2.1), visits (local)"
+    assert (dict(lines)["learns from"], dict(lines)[""]) == ("recorded data", "and 3 more behaviors")
 
 
 @pytest.mark.parametrize("columns", [80, 100, 110, 120])

@@ -210,14 +210,6 @@ def test_a_description_stands_wherever_the_package_says_what_it_is(tmp_path: Pat
         assert checked.returncode == 0
 
 
-def test_several_records_keep_their_summaries(tmp_path: Path) -> None:
-    hooks = [
-        (written(tmp_path / name, About(description=name), *kinds) / "src/rlcore_fresh/plugin.py").read_text()
-        for name, kinds in (("Walks", ("hooks",)), ("", ("hooks",)))
-    ]
-    assert hooks[0] == hooks[1] and "Walks" not in hooks[0]
-
-
 @pytest.mark.parametrize("case", CASES["wrong metadata"].values(), ids=CASES["wrong metadata"])
 def test_wrong_metadata_is_refused(tmp_path: Path, case: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=case["error"]):
@@ -269,19 +261,6 @@ def test_the_command_says_what_to_do_next(run_rlcore: RunRlcore, tmp_path: Path)
     assert "rlcore run example.yaml" in result.stdout
     assert "needs rlcore-gymnasium and rlcore-ppo" in result.stdout
     assert "pip install -e '.[dev]'" in result.stdout  # as in README.md and AGENTS.md
-
-
-def test_the_command_writes_a_package_of_several_kinds_for_a_company(run_rlcore: RunRlcore, tmp_path: Path) -> None:
-    names = ["--distribution", "Acme_RL.Walker", "--license", "Proprietary", "--author", "Acme"]
-    pages = ["--email", "rl@acme.example", "--url", "https://acme.example/rl"]
-    result = run_rlcore("plugins", "new", "--kind", "trainer", "--kind", "env", *names, *pages)
-    assert result.exit_code == 0, result.stderr
-    assert "plugin acme-walker, module acme_rl_walker, license proprietary" in result.stdout
-    assert "rlcore run examples/trainer.yaml\n  rlcore run examples/env.yaml" in result.stdout
-    assert "The examples need rlcore-gymnasium and rlcore-ppo." in result.stdout
-    project = project_of(tmp_path / "working/acme-rl-walker")
-    assert project["authors"] == [{"name": "Acme", "email": "rl@acme.example"}]
-    assert project["urls"] == {"Source": "https://acme.example/rl"}
 
 
 def test_help_shows_every_kind(run_rlcore: RunRlcore) -> None:

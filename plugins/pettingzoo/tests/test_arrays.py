@@ -54,24 +54,6 @@ def test_players_that_leave_in_another_order_than_their_slots_have_their_own_num
     assert {(True, False), (False, True)} <= orders
 
 
-def test_an_agent_that_is_out_waits_with_valid_values_and_without_reward(make: Make) -> None:
-    environment = make("zoo_games:fading", 2, arguments={"agents": 3})
-    out = np.zeros(6, np.bool_)
-    waited, before = 0, np.zeros(6, np.int64)
-    for batches in play(environment, 80):
-        batch = batches["Agent"]
-        began = np.repeat(environment.episodes, 3) > before
-        out[began] = False
-        acts = np.ones(6, np.bool_) if batch.needs_action is None else batch.needs_action
-        np.testing.assert_array_equal(acts, ~out & ~((batch.terminated | batch.truncated) & ~began))
-        assert not batch.reward[out].any() and not (batch.terminated | batch.truncated)[out].any()
-        assert (np.abs(batch.observations["observation"]) <= 10.0).all()
-        out |= (batch.terminated | batch.truncated) & ~began
-        before = np.repeat(environment.episodes, 3)
-        waited += int(out.sum())
-    assert waited > 50
-
-
 class MaskedBranches(IdentityEnvironment):
     """Two branches; the mask forbids what the step before showed in the first branch."""
 

@@ -54,7 +54,3 @@ def test_a_game_runs_clean(make: Callable[..., Any], game: str, steps: int, num_
             ended += len(batch.ended)
     environment.close()
     assert ended or steps < 1000
-
-
-def test_the_classic_family_is_complete() -> None:
-    assert len(CLASSIC) == 9

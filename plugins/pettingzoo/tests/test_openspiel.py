@@ -62,18 +62,6 @@ def test_players_see_what_openspiel_shows_them() -> None:
     assert observed.observe("player_0").tolist() == state.observation_tensor(0)
 
 
-def test_chance_moves_are_drawn_by_their_chances() -> None:
-    """Kuhn poker deals each of the six pairs of cards equally often; pig's die shows each side equally often."""
-    game = OpenSpielGame("kuhn_poker")
-    deals = Counter[tuple[int, ...]]()
-    for seed in range(3000):
-        game.reset(seed=seed)
-        deals[tuple(game._state.history()[:2])] += 1
-    assert len(deals) == 6
-    chi_squared = sum((count - 500) ** 2 / 500 for count in deals.values())
-    assert chi_squared < 20.5  # the 99.9th percentile with 5 degrees of freedom
-
-
 def test_players_of_a_simultaneous_state_do_not_see_the_choices_of_others() -> None:
     game = OpenSpielGame("goofspiel", num_cards=4)
     game.reset(seed=0)
@@ -93,3 +81,15 @@ def test_a_game_that_cannot_be_made_is_one_line(make: Callable[..., Any], case: 
     with pytest.raises(EnvironmentFailed) as caught:
         make(f"openspiel/{name}", arguments=arguments)
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_chance_moves_are_drawn_by_their_chances() -> None:
+    """Kuhn poker deals each of the six pairs of cards equally often; pig's die shows each side equally often."""
+    game = OpenSpielGame("kuhn_poker")
+    deals = Counter[tuple[int, ...]]()
+    for seed in range(3000):
+        game.reset(seed=seed)
+        deals[tuple(game._state.history()[:2])] += 1
+    assert len(deals) == 6
+    chi_squared = sum((count - 500) ** 2 / 500 for count in deals.values())
+    assert chi_squared < 20.5  # the 99.9th percentile with 5 degrees of freedom

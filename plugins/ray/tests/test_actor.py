@@ -21,8 +21,8 @@ def test_hosts_need_the_same_version_of_rlcore(tmp_path: Path) -> None:
     assert "the run has rlcore 99.0; install the same version" in str(sent)
 
 
-@pytest.mark.parametrize("method", ["attach", "step", "call"])
+@pytest.mark.parametrize("method", ["attach", "call"])
 def test_errors_are_answers(method: str) -> None:
-    arguments = {"attach": (None,), "step": (b"",), "call": ("close", (), b"")}[method]
+    arguments = {"attach": (None,), "call": ("close", (), b"")}[method]
     failure = getattr(PartActor(0), method)(*arguments)
     assert isinstance(failure, WorkerFailed) and "AttributeError" in str(failure) and failure.details

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from rlcore import ConfigError, EnvironmentFailed, RanksFailed, StopRequests, TrainerWrapper
+from rlcore.run.assemble import latest_episode, number_of_ranks
 from rlcore.run.prepare import prepare
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
 from rlcore_torch.ranks.episodes import RunRanks, refuse_wrappers
@@ -115,7 +116,7 @@ def state_of(rank: int) -> dict[str, Any]:
 
 def test_every_rank_gets_the_state_that_it_saved() -> None:
     saved = in_ranks(lambda ranks: gather_state(state_of(ranks.rank), ranks), 3)[0]
-    assert saved["run"]["ranks"]["size"] == 3
+    assert (number_of_ranks(saved), latest_episode(saved)) == (3, 5)
     parts = saved["run"]["ranks"]["parts"]
     assert sorted(parts) == ["1", "2"]
     assert not any("model" in path for part in parts.values() for path in part["paths"])

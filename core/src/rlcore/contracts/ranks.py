@@ -66,7 +66,7 @@ def launched(environ: Mapping[str, str] = os.environ) -> Launch | None:
         rank, size, local_rank, restarts = map(int, values.values())
     except ValueError:
         rank = size = local_rank = restarts = -1
-    if not 0 <= local_rank <= rank < size or restarts < 0:  # a machine has ranks in a row
+    if not 0 <= local_rank <= rank < size < 10**9 or restarts < 0:  # a machine has ranks in a row
         shown = ", ".join(f"{name}={value[:40]!r}" for name, value in values.items())
         raise ConfigError(f"the environment variables {shown} are not those of a rank; use torchrun")
     return Launch(rank, size, local_rank, restarts, _job(environ))

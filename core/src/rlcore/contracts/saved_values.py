@@ -256,7 +256,7 @@ def leaves(
 # ---------------------------------------------------------------- parts that never change
 
 
-class Part(Mapping[str, Any]):
+class StatePart(Mapping[str, Any]):
     """A part of a state whose arrays checkpoints share.
 
     Attributes:
@@ -278,7 +278,7 @@ class Part(Mapping[str, Any]):
         return len(self._entries)
 
 
-class FrozenState(Part):
+class FrozenState(StatePart):
     """A part of a state that never changes, such as a policy that self-play keeps: checkpoints share its arrays.
 
     A trainer returns it from ``state_dict`` in the place of a mapping, and keeps the object for the next checkpoint::
@@ -334,7 +334,7 @@ class FrozenState(Part):
         return self._finite
 
 
-class SharedPart(Part):
+class SharedPart(StatePart):
     """A part of a state that seldom changes, such as a block of rows of a replay buffer: checkpoints share its arrays.
 
     Its arrays are stored as those of a :class:`FrozenState`, but are not copied, so that a large part is in memory

@@ -90,10 +90,10 @@ def _saved_state(run: PreparedRun, ranks: Ranks) -> dict[str, Any] | None:
     if not ranks.share(settings.resume or settings.inference):
         return None
     read = store.newest_state() if ranks.rank == 0 else None
-    if read is not None and not settings.inference and _number_of_ranks(read) != ranks.size:
+    if read is not None and not settings.inference and number_of_ranks(read) != ranks.size:
         if read["run"]["episodes"] is not None:
-            read["run"]["episodes"] = _latest_episode(read)
-        read["run"][OF_RANKS] = {"size": _number_of_ranks(read)}
+            read["run"]["episodes"] = latest_episode(read)
+        read["run"][OF_RANKS] = {"size": number_of_ranks(read)}
     saved = ranks.load_state(read)
     if saved is not None and ranks.rank:
         store.saved_step = sum(saved["run"]["steps"].values())
@@ -142,7 +142,7 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
         store.restore_status(context)
         state.begin_episodes(0)
     else:
-        saved_by, of_other_ranks = _number_of_ranks(saved), OF_RANKS in saved["run"]
+        saved_by, of_other_ranks = number_of_ranks(saved), OF_RANKS in saved["run"]
         if of_other_ranks:
             state.restore_learned(saved, directory.path, saved_by)
             log.warning(
@@ -229,12 +229,12 @@ def _report_start(training: Training) -> None:
         raise
 
 
-def _number_of_ranks(state: Mapping[str, Any]) -> int:
+def number_of_ranks(state: Mapping[str, Any]) -> int:
     """The number of ranks that saved the ``state`` of a checkpoint."""
     return int((state["run"].get(OF_RANKS) or {"size": 1})["size"])
 
 
-def _latest_episode(state: Mapping[str, Any]) -> int:
+def latest_episode(state: Mapping[str, Any]) -> int:
     """The largest number of an episode that an environment of any rank was in when ``state`` was saved."""
     numbers = [state["run"]["episodes"]]
     for part in (state["run"].get(OF_RANKS) or {"parts": {}})["parts"].values():

@@ -27,7 +27,7 @@ from rlcore.contracts.saved_values import (
     STORED_DTYPES,
     TEXT,
     FrozenState,
-    Part,
+    StatePart,
     TreePath,
     has_form,
     mapped,
@@ -92,7 +92,7 @@ def _split(tree: Any, path: TreePath, arrays: Arrays, frozen: FrozenFiles | None
     """
 
     def is_part(value: Any, path: TreePath) -> bool:
-        if frozen is not None and isinstance(value, Part):
+        if frozen is not None and isinstance(value, StatePart):
             return True
         for reserved in (_ARRAY, FILE_MARK):
             if reserved in value:
@@ -100,7 +100,7 @@ def _split(tree: Any, path: TreePath, arrays: Arrays, frozen: FrozenFiles | None
         return False
 
     def leaf(value: Any, path: TreePath) -> Any:
-        if frozen is not None and isinstance(value, Part):
+        if frozen is not None and isinstance(value, StatePart):
             own: Arrays = {}
             mark = {_CONTENT: _split(dict(value), ("/".join(map(str, path)),), own, None)}
             frozen.add(value, own, mark)

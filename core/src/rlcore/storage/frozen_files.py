@@ -22,7 +22,7 @@ import attrs
 import numpy as np
 from safetensors.numpy import save_file
 
-from rlcore.contracts.saved_values import Part, SharedPart
+from rlcore.contracts.saved_values import SharedPart, StatePart
 from rlcore.storage.files.access import DamagedFile, fsync_file, open_regular
 
 log = logging.getLogger(__name__)
@@ -83,9 +83,9 @@ class FrozenFiles:
     apart: Path | None = None
     written: dict[str, str] = attrs.field(factory=dict, init=False)
     linked: dict[str, str] = attrs.field(factory=dict, init=False)
-    _new: list[tuple[Part, Arrays, dict[str, Any]]] = attrs.field(factory=list, init=False)
+    _new: list[tuple[StatePart, Arrays, dict[str, Any]]] = attrs.field(factory=list, init=False)
 
-    def add(self, part: Part, arrays: Arrays, mark: dict[str, Any]) -> None:
+    def add(self, part: StatePart, arrays: Arrays, mark: dict[str, Any]) -> None:
         """Put ``arrays``, all those of ``part``, into the checkpoint, and the file's name into ``mark``.
 
         A file that an earlier checkpoint has is linked at once; the others are written by :meth:`write`.
@@ -106,7 +106,7 @@ class FrozenFiles:
             mark[FILE_MARK] = self._written(part, arrays)
         self._new.clear()
 
-    def _written(self, part: Part, arrays: Arrays) -> str:
+    def _written(self, part: StatePart, arrays: Arrays) -> str:
         if part.checksum and _name(part.checksum) in self.written:  # the part is in the state more than once
             return _name(part.checksum)
         known, new = part.checksum, self.directory / _NEW

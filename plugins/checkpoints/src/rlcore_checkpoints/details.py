@@ -1,4 +1,4 @@
-"""What ``rlcore checkpoints list`` shows of a checkpoint, and what checkpoints take on disk."""
+"""Details of a checkpoint for ``rlcore checkpoints list``, and the space that checkpoints take on disk."""
 
 from __future__ import annotations
 

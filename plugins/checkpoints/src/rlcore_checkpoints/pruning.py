@@ -1,4 +1,4 @@
-"""Which checkpoints ``rlcore checkpoints prune`` deletes; :func:`rlcore.pruning` deletes them."""
+"""The choice of checkpoints for ``rlcore checkpoints prune``; :func:`rlcore.pruning` deletes them."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ BATCH = "batch"
 LOGITS = "rlcore_logits"
 """The tensor of masked logits [B, logits], which the check reads; not an output, and not there in every model."""
 ROWS = 3  # of the examples
-# Uniform numbers are kept this far from 0 and 1, whose logarithms are infinite: the distance of 1 to the next smaller
-# float32.
 SMALLEST = 2.0**-24
+"""The distance that uniform numbers keep from 0 and 1, whose logarithms are infinite: that of 1 to the next smaller
+float32."""
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 
 
@@ -71,7 +71,7 @@ def convert(
 
 
 def gumbel(normal: Tensor) -> Tensor:
-    """Turn standard normal numbers into standard Gumbel numbers: -log(-log(u)) for u = (1 + erf(e / sqrt 2)) / 2."""
+    """Turn normal numbers [R, N] into standard Gumbel numbers: -log(-log(u)) for u = (1 + erf(e / sqrt 2)) / 2."""
     u = (torch.erf(normal * math.sqrt(0.5)) + 1.0) * 0.5
     return -torch.log(-torch.log(u.clamp(SMALLEST, 1.0 - SMALLEST)))
 

@@ -88,7 +88,7 @@ class Profile:
         raise NotImplementedError
 
     def constants(self) -> dict[str, NDArray[np.float32]]:
-        """Return outputs that are constants, which readers find as either."""
+        """Return outputs that are constants, each [n], which readers find as either."""
         return {}
 
     @property

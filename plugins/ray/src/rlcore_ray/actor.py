@@ -23,8 +23,8 @@ WRITES_BATCHES = ("reset", "step", "load_state_dict")
 class PartActor:
     """The class of the actors.
 
-    A method returns bytes with batches; or a pair: a pickled result or None, and bytes with batches, which are empty if
-    there are none; or a WorkerFailed.
+    A method returns a pair: a pickled result or None, and bytes with batches, which are empty if there are none; or a
+    WorkerFailed.
     """
 
     def __init__(self, number: int) -> None:
@@ -55,16 +55,6 @@ class PartActor:
         except BaseException as error:
             return WorkerFailed.of(error)
         return None, b""
-
-    def step(self, request: bytes) -> Any:
-        """Step with the actions of ``request``; the result is ``final_info``, if there is some."""
-        try:
-            self._messages.accept(request)
-            info = self._part.step()
-            batches = self._messages.answer()
-            return batches if info is None else (pickle.dumps(info), batches)
-        except BaseException as error:
-            return WorkerFailed.of(error)
 
     def call(self, method: str, arguments: tuple[Any, ...], request: bytes) -> Any:
         """Call a method of the part, which may write batches."""

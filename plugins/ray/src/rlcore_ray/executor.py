@@ -45,9 +45,7 @@ class RayWorker:
 
     def begin(self, method: str, *arguments: Any) -> None:
         """Call a method of the actor, as :meth:`rlcore_workers.Worker.begin` says."""
-        if method == "step" and not arguments:
-            self.answer = self.actor.step.remote(self._messages.request())
-        elif method == "create":
+        if method == "create":
             self.answer = self.actor.create.remote(pickle.dumps(self._task), version("rlcore"), main_module())
         else:
             request = self._messages.request() if method in ("reset", "step") else b""
@@ -68,7 +66,7 @@ class RayWorker:
             raise _lost(error) from error
         if isinstance(answer, WorkerFailed):
             raise answer
-        result, batches = (None, answer) if isinstance(answer, bytes) else answer
+        result, batches = answer
         if batches:
             self._messages.take(batches)
         # From the run's own actor, by Ray: whoever can forge it can use Ray, and run any code.

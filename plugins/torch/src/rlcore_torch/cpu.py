@@ -185,9 +185,9 @@ def numpy_actor(model: Actor) -> NumpyActor | None:
     """
     if not _is_plain(model):
         return None
-    arrays, activation = numpy_layers(model), model.actor.activation
+    arrays, activate = numpy_layers(model), NUMPY_FUNCTIONS[model.actor.activation]
     split: Any = model.policy_head.split
-    return lambda x: split(numpy_network(x, arrays, activation))
+    return lambda x: split(numpy_network(x, arrays, activate))
 
 
 def _is_plain(model: Actor) -> bool:
@@ -216,7 +216,9 @@ def numpy_layers(model: Actor) -> list[FloatArray]:
     return arrays
 
 
-def numpy_network(x: FloatArray, arrays: Sequence[FloatArray], activation: str) -> FloatArray:
+def numpy_network(
+    x: FloatArray, arrays: Sequence[FloatArray], activate: Callable[[FloatArray], FloatArray]
+) -> FloatArray:
     """Return the output [..., R, columns + logits] for x [..., R, size]; ``arrays`` are as :func:`numpy_layers` says.
 
     Arrays of several networks may be stacked, [..., in, out] and [..., 1, out].
@@ -227,7 +229,7 @@ def numpy_network(x: FloatArray, arrays: Sequence[FloatArray], activation: str) 
     layers = arrays[len(arrays) % 2 * 3 :]
     for index in range(0, len(layers), 2):
         if index:
-            x = NUMPY_FUNCTIONS[activation](x)
+            x = activate(x)
         x = np.matmul(x, layers[index])
         x += layers[index + 1]
     return x

@@ -103,7 +103,6 @@ class RunArrays:
                 observed[rows] = 0
             for what, default in OPTIONAL_DEFAULTS.items():
                 arrays.of[what][rows] = default
-            arrays.present[part] = False
         self.rest(part)
 
     def seen(self) -> dict[str, Any]:

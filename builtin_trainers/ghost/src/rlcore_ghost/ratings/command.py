@@ -30,7 +30,7 @@ from rlcore import (
 )
 from rlcore_ghost.ratings.plot import save_plot
 from rlcore_ghost.ratings.round_robin import RoundRobin, add_round_robin
-from rlcore_ghost.ratings.standings import Live, Standings
+from rlcore_ghost.ratings.standings import Standings
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY, MatchLog
 
 
@@ -83,7 +83,7 @@ def ratings_command(
         require_output(plot, force, f"--plot {plot}")
 
     saved = read_checkpoint(run, checkpoint)
-    log, live = _log_in(saved, f"{run}: checkpoint {saved.step}")
+    log, live, initial = _log_in(saved, f"{run}: checkpoint {saved.step}")
     played: RoundRobin | None = None
     if play is not None:
         opened = SavedRun.open(run, str(saved.step), allow_local)
@@ -91,7 +91,7 @@ def ratings_command(
     names = log.matches().names
     if anchor is not None and anchor not in names:
         raise ConfigError(f"--anchor: the run has no player {anchor!r}{did_you_mean(anchor, names)}")
-    standings = Standings.of(log, live, anchor)
+    standings = Standings.of(log, live, anchor, initial)
     if plot is not None:
         save_plot(standings, plot, f"{run.name}, step {saved.step}")
     if as_json:
@@ -107,8 +107,8 @@ def ratings_command(
         echo(f"the picture is in {plot}")
 
 
-def _log_in(checkpoint: CheckpointData, where: str) -> tuple[MatchLog, Live]:
-    """The match log and the live ratings in a checkpoint."""
+def _log_in(checkpoint: CheckpointData, where: str) -> tuple[MatchLog, list[float], float]:
+    """The match log, the live ratings and the initial one in a checkpoint."""
     states: Mapping[str, Any] = checkpoint.trainers
     state = next((states[name] for name in sorted(states) if STATE_ENTRY in states[name]), None)
     if state is None:
@@ -120,7 +120,7 @@ def _log_in(checkpoint: CheckpointData, where: str) -> tuple[MatchLog, Live]:
         matches, elo = saved_mapping(saved, "log"), saved_mapping(saved, "elo")
         log = MatchLog(saved_count(matches, "teams"))
         log.load_state_dict(matches)
-        return log, Live(saved_float(elo, "initial"), saved_array(elo, "ratings", np.float64, (None,)).tolist())
+        return log, saved_array(elo, "ratings", np.float64, (None,)).tolist(), saved_float(elo, "initial")
     except (RunStateError, ValueError) as error:
         raise RunStateError(f"{where}: the match log cannot be used: {error}") from error
 

@@ -67,9 +67,8 @@ def _draw_matrix(figure: Any, axes: Any, standings: Standings) -> None:
     image = axes.imshow(np.ma.masked_invalid(pay_off.shares), vmin=0.0, vmax=1.0, cmap="RdBu")
     axes.set_facecolor("lightgray")  # pairs that never met
     labels = [_plain(name) for name in pay_off.names]
-    font = 8 if size <= 30 else 5
-    axes.set_xticks(range(size), labels, rotation=90, fontsize=font)
-    axes.set_yticks(range(size), labels, fontsize=font)
+    axes.set_xticks(range(size), labels, rotation=90, fontsize=6)
+    axes.set_yticks(range(size), labels, fontsize=6)
     if size <= 12:
         for row, column in np.argwhere(pay_off.games > 0):
             share = pay_off.shares[row, column]

@@ -14,7 +14,7 @@ from rlcore_ghost.ratings.fits import BradleyTerry, Skill, bradley_terry, weng_l
 from rlcore_ghost.selfplay.elo import expected_score, pairs_that_met
 from rlcore_ghost.selfplay.match_log import Matches, MatchLog, snapshot_parts
 
-__all__ = ["Cycle", "Live", "PayOff", "PlayerStanding", "RatingPoint", "Standings", "default_anchor", "nash_average"]
+__all__ = ["Cycle", "PayOff", "PlayerStanding", "RatingPoint", "Standings", "default_anchor", "nash_average"]
 
 # A player beats another one with this share of this many games; the share must also be two standard errors above 0.5.
 BEATS_SHARE: Final = 0.55
@@ -24,26 +24,6 @@ PRIOR_GAMES: Final = 10.0
 # Players of a pay-off matrix: cycles and Nash averaging look at all triples, and at all pairs.
 MOST_PLAYERS: Final = 64
 MOST_CYCLES: Final = 10
-
-
-@attrs.frozen
-class Live:
-    """The live Elo ratings of a run.
-
-    Attributes:
-        initial: The rating that players begin with.
-        ratings: The rating of each player of the match log, by its index; players that were added later have none.
-    """
-
-    initial: float = 1200.0
-    ratings: Sequence[float] = ()
-
-    def of(self, index: int) -> float | None:
-        """The rating of the player ``index``; None if it has none."""
-        return self.ratings[index] if index < len(self.ratings) else None
-
-
-NOT_LIVE: Final = Live()
 
 
 @attrs.frozen
@@ -157,18 +137,21 @@ class Standings:
     pay_off: PayOff
 
     @classmethod
-    def of(cls, log: MatchLog, live: Live = NOT_LIVE, anchor: str | None = None) -> Standings:
+    def of(
+        cls, log: MatchLog, live: Sequence[float] = (), anchor: str | None = None, initial: float = 1200.0
+    ) -> Standings:
         """Compute the standings of a log, with its live ratings if there are any.
 
-        ``anchor`` is :func:`default_anchor` by default; its rating is the initial one of ``live``.
+        ``anchor`` is :func:`default_anchor` by default; its rating is ``initial``. ``live`` are the
+        live Elo ratings of the players of the log; those that were added later have none.
         """
         matches = log.matches()
         anchor = default_anchor(matches) if anchor is None else anchor
-        fitted = BradleyTerry({}, ()) if anchor is None else bradley_terry(matches, anchor, live.initial)
+        fitted = BradleyTerry({}, ()) if anchor is None else bradley_terry(matches, anchor, initial)
         alone = (matches.players == matches.players[:, :1]).all(axis=1)
         return cls(
             anchor=anchor,
-            initial=live.initial,
+            initial=initial,
             advantages=fitted.advantages,
             players=_players(log, matches, live, fitted.ratings),
             curve=_curve(log, live, fitted.ratings),
@@ -217,7 +200,9 @@ def nash_average(advantages: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.clip(np.asarray(found.x[:size], np.float64), 0.0, 1.0)
 
 
-def _players(log: MatchLog, matches: Matches, live: Live, fit: Mapping[str, float]) -> tuple[PlayerStanding, ...]:
+def _players(
+    log: MatchLog, matches: Matches, live: Sequence[float], fit: Mapping[str, float]
+) -> tuple[PlayerStanding, ...]:
     skills, games = weng_lin(matches), matches.games.sum(axis=1)
     points = (matches.wins + matches.draws / 2.0).sum(axis=1)
     shown = {name: (index, index) for index, name in enumerate(log.names)}  # with the places of results and live rating
@@ -228,20 +213,26 @@ def _players(log: MatchLog, matches: Matches, live: Live, fit: Mapping[str, floa
     for learner, (name, index) in newest.items():  # the learner before its first snapshot is left out
         shown[name] = index, shown.pop(learner)[1]
     found = [
-        PlayerStanding(name, int(games[at]), float(points[at] / games[at]), live.of(rated), fit.get(name), skills[name])
+        PlayerStanding(
+            name, int(games[at]), float(points[at] / games[at]), _at(live, rated), fit.get(name), skills[name]
+        )
         for name, (at, rated) in shown.items()
         if games[at]
     ]
     return tuple(sorted(found, key=lambda each: -np.inf if each.bradley_terry is None else each.bradley_terry)[::-1])
 
 
-def _curve(log: MatchLog, live: Live, fit: Mapping[str, float]) -> tuple[RatingPoint, ...]:
+def _curve(log: MatchLog, live: Sequence[float], fit: Mapping[str, float]) -> tuple[RatingPoint, ...]:
     points = []
     for index, name in enumerate(log.names):
         learner, step = snapshot_parts(name) or ("", 0)
         if learner in log.names:
-            points.append(RatingPoint(learner, step, live.of(index), fit.get(name)))
+            points.append(RatingPoint(learner, step, _at(live, index), fit.get(name)))
     return tuple(sorted(points, key=lambda point: (point.learner, point.step)))
+
+
+def _at(live: Sequence[float], index: int) -> float | None:
+    return live[index] if index < len(live) else None
 
 
 def _pay_off(matches: Matches, fitted: BradleyTerry) -> PayOff:

@@ -14,7 +14,6 @@ Shapes: S slots of the behavior.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -51,8 +50,7 @@ def shares(settings: LeagueSettings, envs: int) -> list[NDArray[np.int64]] | Non
     each = max(1, int(settings.share * envs))
     if envs - exploiters * each < 1:
         return None
-    bounds = [0, *(envs - each * left for left in range(exploiters, -1, -1))]
-    return [np.arange(first, last) for first, last in pairwise(bounds)]
+    return np.split(np.arange(envs), range(envs - exploiters * each, envs, each))
 
 
 class MainExploiterSampler:

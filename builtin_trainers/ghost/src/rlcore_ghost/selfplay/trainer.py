@@ -246,12 +246,9 @@ class GhostTrainer(TrainerWrapper):
             return np.sign(final if batch.group_reward is None else final + batch.group_reward[over])
         reported, name = batch.final_info or {}, rule.removeprefix(INFO)
         if name not in reported:
-            there = f"it reports {', '.join(sorted(reported))}" if reported else "it reports none"
-            raise ConfigError(
-                f"the environment reports no number {name!r} at the end of an "
-                f"episode; {there}{did_you_mean(name, reported)}",
-                key=("behaviors", self.name, ENTRY, "result"),
-            )
+            there = ", ".join(sorted(reported)) or "none"
+            problem = f"the environment reports no number {name!r} at the end of an episode; it reports {there}"
+            raise ConfigError(problem + did_you_mean(name, reported), key=("behaviors", self.name, ENTRY, "result"))
         value = np.full(len(self._env), np.nan)
         value[batch.ended] = reported[name]
         return value[over]

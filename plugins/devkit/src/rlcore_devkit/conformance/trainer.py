@@ -226,9 +226,10 @@ class TrainerConformance(TrainerRules):
     def test_counts_agent_steps_and_updates_with_finite_statistics(self) -> None:
         environment = self.environment()
         trainer = self.make(environment)
-        everyone = np.ones(self.num_envs, np.bool_)
+        batch, everyone = first_batch(environment, seed=1), np.ones(self.num_envs, np.bool_)
+        trainer.begin(batch)  # which decides who learns
         updates, learned, learning = [], 0, int(np.sum(getattr(trainer, "learning_slots", everyone)))
-        for _, _, stats in play(trainer, environment, self.steps):
+        for _, _, stats, _ in play_on(trainer, environment, batch, self.steps):
             learned, learning = learned + learning, int(np.sum(getattr(trainer, "learning_slots", everyone)))
             updates += [] if stats is None else [stats]
         assert trainer.steps == learned

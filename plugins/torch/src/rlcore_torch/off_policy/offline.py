@@ -42,6 +42,8 @@ class OfflineTrainer(MinibatchTrainer):
     Attributes:
         hyperparameters: The block ``hyperparameters``.
         buffer: The recorded transitions.
+        begin: Raises TypeError, as :meth:`act` does.
+        observe: Raises TypeError, as :meth:`act` does.
     """
 
     hyperparameters: OfflineSettings

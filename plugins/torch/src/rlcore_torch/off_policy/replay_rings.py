@@ -180,7 +180,7 @@ class ReplayRings:
 
     def act(self, raw: FloatArray | None, choices: NDArray[np.int64] | None) -> None:
         """Store the actions of the slots at their current observation: [S, continuous] and [S, branches]."""
-        acting = np.flatnonzero(self.awaiting)
+        acting = slice(None) if self.awaiting.all() else np.flatnonzero(self.awaiting)
         rows = self.head[acting]
         if raw is not None:
             self._raw[rows] = raw[acting]

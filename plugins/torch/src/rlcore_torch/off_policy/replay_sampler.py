@@ -62,6 +62,7 @@ class ReplaySampler:
             :meth:`rlcore_torch.ReplayBuffer.sample_prioritized`; None: the buffer keeps none.
         uses_td_errors: Whether :meth:`learned` is called; trainers that compute no temporal-difference errors are
             refused.
+        described: How messages call the sampler of a plugin; empty for those of rlcore, which are not checked.
         changes_steps: Whether samples have ``steps``, changed copies of stored transitions, as in hindsight relabeling;
             ``n_steps`` above 1 is refused then.
     """
@@ -69,6 +70,7 @@ class ReplaySampler:
     priority_alpha: float | None = None
     uses_td_errors: bool = False
     changes_steps: bool = False
+    described: str = ""
 
     def __init__(
         self, settings: Any = None, behavior: BehaviorSpec | None = None, run: RunContext | None = None
@@ -121,31 +123,6 @@ class PrioritizedSampler(ReplaySampler):
         buffer.set_priorities(rows, td_errors)
 
 
-class _Checked(ReplaySampler):
-    """A sampler of a plugin: its errors name the plugin, and its rows must hold transitions."""
-
-    def __init__(self, inner: ReplaySampler, described: str) -> None:
-        self.inner, self.described = inner, described
-        self.priority_alpha = inner.priority_alpha
-        self.uses_td_errors = inner.uses_td_errors
-        self.changes_steps = inner.changes_steps
-        # Their errors reach the run as those of a trainer's state.
-        for name in ("state_dict", "require_fit", "load_state_dict"):
-            setattr(self, name, getattr(inner, name))
-
-    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
-        with blamed(self.described, "in sample"):
-            sample = self.inner.sample(buffer, batch_size, generator, progress)
-        problem = _problem(sample, buffer, batch_size, self.changes_steps)
-        if problem:
-            raise PluginError(f"{self.described}: sample returned {problem}")
-        return sample
-
-    def learned(self, buffer: ReplayBuffer, rows: Rows, td_errors: FloatArray) -> None:
-        with blamed(self.described, "in learned"):
-            self.inner.learned(buffer, rows, td_errors)
-
-
 def create_replay_sampler(hyperparameters: OffPolicySettings, behavior: BehaviorSpec, run: RunContext) -> ReplaySampler:
     """Return the sampler that ``hyperparameters.replay_sampler`` chooses; uniform without the block.
 
@@ -161,9 +138,22 @@ def create_replay_sampler(hyperparameters: OffPolicySettings, behavior: Behavior
             f"must be 1 with {spec.described}, which changes single transitions, not {hyperparameters.n_steps}",
             key=("behaviors", behavior.name, "hyperparameters", "n_steps"),
         )
-    if isinstance(sampler, UniformSampler | PrioritizedSampler):
-        return sampler
-    return _Checked(sampler, spec.described)
+    sampler.described = "" if isinstance(sampler, UniformSampler | PrioritizedSampler) else spec.described
+    return sampler
+
+
+def draw(
+    sampler: ReplaySampler, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float
+) -> Sample:
+    """Return a sample. Errors of a plugin's sampler name the plugin, and its rows must hold transitions."""
+    if not sampler.described:
+        return sampler.sample(buffer, batch_size, generator, progress)
+    with blamed(sampler.described, "in sample"):
+        sample = sampler.sample(buffer, batch_size, generator, progress)
+    problem = _problem(sample, buffer, batch_size, sampler.changes_steps)
+    if problem:
+        raise PluginError(f"{sampler.described}: sample returned {problem}")
+    return sample
 
 
 def _problem(sample: object, buffer: ReplayBuffer, batch_size: int, changes_steps: bool) -> str:

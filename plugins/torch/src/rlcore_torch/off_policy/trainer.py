@@ -24,6 +24,7 @@ from rlcore import (
     RunContext,
     RunStateError,
     SlotShare,
+    blamed,
     derive_generator,
     generator_state,
     restore_generator,
@@ -34,7 +35,7 @@ from rlcore_torch.networks.networks import to_numpy
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
-from rlcore_torch.off_policy.replay_sampler import JoinedReplay, UniformSampler, create_replay_sampler
+from rlcore_torch.off_policy.replay_sampler import JoinedReplay, UniformSampler, create_replay_sampler, draw
 from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
 from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
 from rlcore_torch.optimization.schedules import UpdateRatio
@@ -183,9 +184,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         batch_size, steps = self.hyperparameters.batch_size, self.step_count.steps
         for _ in range(self._ratio.due(steps)):
             if self._joined is None:
-                sample = self.sampler.sample(
-                    self.buffer, batch_size, self.generator, min(1.0, steps / self.settings.max_steps)
-                )
+                progress = min(1.0, steps / self.settings.max_steps)
+                sample = draw(self.sampler, self.buffer, batch_size, self.generator, progress)
                 weight = sample.weight
                 if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
                     weight = np.ones(len(sample.rows), np.float32)
@@ -214,7 +214,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         errors = to_numpy(step.td_error)
         if not np.isfinite(errors).all():
             raise self.diverged(f"a temporal-difference error is {errors[~np.isfinite(errors)][0]:g}")
-        self.sampler.learned(self.buffer, self._sampled, errors)
+        with blamed(self.sampler.described or "the replay sampler", "in learned"):
+            self.sampler.learned(self.buffer, self._sampled, errors)
 
     def finish(self, steps: Sequence[GradientStep]) -> Mapping[str, Statistic]:
         """Let the reward providers learn; return the statistics of the update, means over its ``steps`` among them.

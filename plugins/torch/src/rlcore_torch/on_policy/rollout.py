@@ -136,8 +136,9 @@ class RolloutBuffer:
             self.group_reward[at] = 0.0
         if ended.size:
             self._keep_final(ended, batch, memory)
-        before = self.size
+        closed = len(self.cursor)
         if self.ragged:
+            closed = len(slots)
             self.cursor[slots] += 1
             self.open[slots] = False
             if self.cursor.max() >= self.rows:
@@ -145,7 +146,7 @@ class RolloutBuffer:
         else:
             self.row += 1
         self._write_next(batch, memory)
-        return self.size - before
+        return closed
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Actions, derive_generator
-from rlcore_torch.cpu import numpy_layers, numpy_network
+from rlcore_torch.cpu import NUMPY_FUNCTIONS, numpy_layers, numpy_network
 from rlcore_torch.networks.actions import gumbel_noise, masked
 from rlcore_torch.networks.distributions import Gaussian
 from rlcore_torch.networks.networks import to_numpy
@@ -38,6 +38,7 @@ class ActorStack:
         """Make an empty stack for policies of the kind of ``policy``."""
         self._kind, self._layout, self._model = policy.stack_kind, policy.layout, policy.model
         self._arrays = [np.zeros((2, *array.shape), np.float32) for array in _arrays(policy)]
+        self._activate = NUMPY_FUNCTIONS[policy.model.actor.activation]
         self._draw = policy.numpy_draw
         self._groups = RowGroups(np.empty(0, np.int64))
         self._rows = 0  # before which the rows of the stack end
@@ -84,8 +85,7 @@ class ActorStack:
         x = self._model.inputs.columns(observations)
         *arrays, log_std = self._arrays
         outputs = [
-            numpy_network(x[block.rows], [a[block.places] for a in arrays], self._model.actor.activation)
-            for block in groups.blocks
+            numpy_network(x[block.rows], [a[block.places] for a in arrays], self._activate) for block in groups.blocks
         ]
         columns, logits = head.split(groups.in_order(outputs))
         if logits is not None and action_mask is not None:

@@ -108,7 +108,7 @@ class PolicyModule(nn.Module):
 
         The arguments are those of :meth:`forward`. A part that the behavior or the policy does not have is None.
         ``model.policy_head.distribution`` says what the columns mean. An exporter can compare its own logits and
-        probabilities with these.
+        probabilities with these. Raises ValueError for a policy with memory without ``memory``.
         """
         model, inputs = self.model, self.model.inputs
         parts = [observations[o.name].reshape(-1, o.size).to(torch.float32) for o in inputs.vectors]

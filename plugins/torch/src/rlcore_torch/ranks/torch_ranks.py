@@ -40,7 +40,6 @@ ANSWER_SECONDS = 5.0  # for the ranks that are still there to say so after an ex
 LOOK_SECONDS = 0.05
 HERE = "127.0.0.1"
 LOOPBACK = ("lo", "lo0")  # of Linux, of macOS
-HEAD = 2048  # bytes of a message that are sent at once, because each exchange waits for the slowest rank
 
 
 class TorchRanks(RunRanks):
@@ -83,20 +82,15 @@ class TorchRanks(RunRanks):
 
     def all_gather(self, value: Any) -> list[Any]:
         """Return the value of each rank, to all ranks."""
-        letter = _Letter.of(encoded(value))
+        message = _bytes(encoded(value))
         with self._exchange():
-            heads = [torch.empty_like(letter.head) for _ in range(self.size)]
-            dist.all_gather(heads, letter.head)
-            letters = [_Letter(head) for head in heads]
-            longest = max(each.more for each in letters)
-            if longest:
-                padded = torch.zeros(longest, dtype=torch.uint8)
-                padded[: letter.more] = letter.rest
-                parts = [torch.empty_like(padded) for _ in range(self.size)]
-                dist.all_gather(parts, padded)
-                for each, part in zip(letters, parts, strict=True):
-                    each.rest = part[: each.more]
-        return [each.value() for each in letters]
+            sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+            dist.all_gather(sizes, torch.tensor([len(message)]))
+            padded = torch.zeros(max(map(int, sizes)), dtype=torch.uint8)
+            padded[: len(message)] = message
+            parts = [torch.empty_like(padded) for _ in range(self.size)]
+            dist.all_gather(parts, padded)
+        return [decoded(part[: int(size)].numpy().data) for part, size in zip(parts, sizes, strict=True)]
 
     def gather(self, value: Any) -> list[Any] | None:
         """Return the value of each rank to rank 0, and None to the others."""
@@ -116,14 +110,14 @@ class TorchRanks(RunRanks):
 
     def share(self, value: T) -> T:
         """Return the value of rank 0 to all ranks."""
-        letter = _Letter.of(encoded(value if self.rank == 0 else None))
+        message = _bytes(encoded(value if self.rank == 0 else None))
+        size = torch.tensor([len(message)])
         with self._exchange():
-            dist.broadcast(letter.head, 0)
-            if letter.more:
-                if self.rank:
-                    letter.rest = torch.empty(letter.more, dtype=torch.uint8)
-                dist.broadcast(letter.rest, 0)
-        return value if self.rank == 0 else letter.value()
+            dist.broadcast(size, 0)
+            if self.rank:
+                message = torch.empty(int(size), dtype=torch.uint8)
+            dist.broadcast(message, 0)
+        return value if self.rank == 0 else decoded(message.numpy().data)
 
     def wait_for_all(self, doing: str) -> None:
         """Wait until all ranks have come here, for ten minutes at most.
@@ -349,31 +343,6 @@ def _store_of_rank_0(port: int, leads: bool) -> Any:
     return dist.TCPStore(  # type: ignore[attr-defined]
         HERE, port, None, leads, timeout, wait_for_workers=False, master_listen_fd=listener
     )
-
-
-class _Letter:
-    """A message in a head of a fixed size, and the rest of one that is longer: a short one takes one exchange."""
-
-    def __init__(self, head: Tensor, rest: Tensor | None = None) -> None:
-        self.head = head  # the number of bytes of the message, and the first of them
-        self.rest = torch.empty(0, dtype=torch.uint8) if rest is None else rest
-
-    @classmethod
-    def of(cls, message: bytes) -> _Letter:
-        head = len(message).to_bytes(8, "little") + message[:HEAD]
-        return cls(_bytes(head.ljust(8 + HEAD, b"\0")), _bytes(message[HEAD:]) if message[HEAD:] else None)
-
-    @property
-    def size(self) -> int:
-        return int.from_bytes(self.head[:8].numpy().tobytes(), "little")
-
-    @property
-    def more(self) -> int:
-        """Bytes that are not in the head."""
-        return max(0, self.size - HEAD)
-
-    def value(self) -> Any:
-        return decoded(torch.cat([self.head[8:], self.rest])[: self.size].numpy().data)
 
 
 def _bytes(message: bytes) -> Tensor:
