@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import signal
 import subprocess
 import time
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,14 +16,6 @@ PIPE = subprocess.PIPE
 ENDLESS = 10_000_000
 # An evaluation that takes minutes: 20 episodes of up to 20 steps, each step half a second.
 EVALUATION = {"interval": 50, "episodes": 20, "environment": {"num_envs": 1, "options": {"seconds": 0.5}}}
-
-
-def wait_for_line(process: subprocess.Popen[str], words: str) -> str:
-    """Reads standard error up to the line with ``words``."""
-    for line in process.stderr or ():
-        if words in line:
-            return line
-    raise AssertionError(f"{words!r} was never said")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -56,21 +45,6 @@ def test_a_signal_during_a_long_evaluation_is_answered_at_once_and_costs_nothing
 def metrics(place: Any) -> list[Any]:
     lines = [json.loads(line) for line in (place.run / "metrics.jsonl").read_text().splitlines()]
     return [(line["step"], line["stats"].get("Evaluation/Cumulative Reward")) for line in lines]
-
-
-def test_a_second_signal_during_an_update_ends_the_process_at_once(quick: Any) -> None:
-    place = quick(max_steps=ENDLESS, hyperparameters={"buffer_size": 100, "update_seconds": 3.0})
-    process = place.start(stderr=PIPE)
-    place.wait_for_checkpoint(process)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
-    wait_for_line(process, "stopping")
-    sent, step = time.monotonic(), place.steps[-1]
-    process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 130 and time.monotonic() - sent < 0.5
-    assert place.steps[-1] == step
-    place.configure({}, max_steps=ENDLESS)
-    place.assert_resumes()
 
 
 def test_a_signal_that_is_sent_twice_at_once_counts_once(quick: Any) -> None:
@@ -140,22 +114,6 @@ def test_a_close_that_hangs_does_not_keep_a_run_that_is_over(
     assert (output if code == 0 else errors).splitlines()[-1].startswith(last)
     assert place.result["outcome"] == ("done" if code == 0 else "failed")
     quick({"environment": {"type": "slow", "num_envs": 2}}).assert_resumes()  # the lock is free
-
-
-def test_a_progress_bar_is_ended_before_the_last_words_of_a_process_that_cannot_close(quick: Any) -> None:
-    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": {"close_seconds": 600.0}}})
-    master, slave = pty.openpty()
-    process = place.start(stdout=slave, stderr=slave, stdin=subprocess.DEVNULL)
-    os.close(slave)
-    shown = b""
-    with suppress(OSError):  # EIO: the process has ended, and no other process has the terminal
-        while part := os.read(master, 4096):
-            shown += part
-    os.close(master)
-    assert process.wait(10) == 0
-    *_, last, _ = shown.split(b"\r\n")
-    assert b"done: 400 steps; Agent mean reward" in last and b"steps/s" not in last, "on a line of its own"
-    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l"), "the cursor is back"
 
 
 @pytest.mark.parametrize("fault", ["", "raise in step"])

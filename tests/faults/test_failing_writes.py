@@ -43,19 +43,13 @@ def chosen(trials: list[Any], *quick: int) -> list[Any]:
     return [pytest.param(each, marks=[] if k in quick else [pytest.mark.deep]) for k, each in enumerate(trials)]
 
 
-@pytest.mark.parametrize("failing", [*chosen(FULL, 4), *chosen(BROKEN, 7)])
-def test_an_error_of_the_operating_system_is_shown_and_costs_nothing_old(
-    workplace: Any, whole_run: Any, failing: tuple[str, int, int]
+@pytest.mark.parametrize("handicap", [*chosen(FULL, 4), *chosen(BROKEN, 7), *chosen(LIMITS, 4)], ids=str)
+def test_a_write_that_is_refused_is_shown_and_costs_nothing_old(
+    workplace: Any, whole_run: Any, handicap: tuple[str, int, int] | int
 ) -> None:
+    """``handicap``: what fails, or the bytes of the largest file."""
     whole, place = whole_run(**RUN), workplace(**RUN)
-    code = place.finish(failing=failing)
-    ends_well(place, whole, code, os.strerror(failing[2]))
-
-
-@pytest.mark.parametrize("largest_file", chosen(LIMITS, 4))
-def test_a_file_that_may_not_grow_is_shown_and_costs_nothing_old(
-    workplace: Any, whole_run: Any, largest_file: int
-) -> None:
-    whole, place = whole_run(**RUN), workplace(**RUN)
-    code = place.finish(largest_file=largest_file)
-    ends_well(place, whole, code, "File too large")
+    if isinstance(handicap, int):
+        ends_well(place, whole, place.finish(largest_file=handicap), "File too large")
+    else:
+        ends_well(place, whole, place.finish(failing=handicap), os.strerror(handicap[2]))

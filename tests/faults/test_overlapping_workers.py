@@ -13,7 +13,7 @@ import pytest
 from checked_workers import SEED, Checked, fault, make
 from test_worker_faults import left_processes
 
-from rlcore import Actions, EpisodeSeeds, EpisodeStatistics, SavesState
+from rlcore import Actions, EpisodeSeeds, SavesState
 from rlcore_workers.overlap import OverlappingEnvironment
 
 pytestmark = pytest.mark.faults
@@ -32,24 +32,6 @@ def test_two_halves_take_turns_and_rows_of_workers_that_step_do_not_change(tmp_p
     opened[0].reset(EpisodeSeeds(SEED), np.full(5, 9))
     again = opened[0].step({"A": Actions(None, np.zeros((5, 1), np.int64))})["A"]
     assert again.observations["state"][:, 1:3].tolist() == [[9, 0]] * 5
-
-
-def test_episodes_have_the_returns_and_lengths_of_lock_step(tmp_path: Path, opened: list[Any]) -> None:
-    """The statistics of a run, fed with the batches: those of the first episodes of each environment are equal."""
-    found: list[list[list[tuple[float, int]]]] = []
-    for workers in (None, {"count": 2, "overlap": "half"}, {"count": 2, "wait_for": 1}):
-        opened.append(make(tmp_path, workers, 4))
-        episodes: list[list[tuple[float, int]]] = [[] for _ in range(4)]
-        statistics, batch = EpisodeStatistics(4), opened[-1].reset(EpisodeSeeds(SEED), np.zeros(4, np.int64))["A"]
-        statistics.begin(batch)
-        while min(map(len, episodes)) < 3:
-            chosen = (batch.observations["state"][:, 3:] > 0.5).astype(np.int64)
-            batch = opened[-1].step({"A": Actions(None, chosen)})["A"]
-            ended = statistics.record(batch)
-            for slot, *result in [] if ended is None else zip(ended.slots, ended.returns, ended.lengths, strict=True):
-                episodes[slot].append((float(result[0]), int(result[1])))
-        found.append([each[:3] for each in episodes])
-    assert found[0] == found[1] == found[2]
 
 
 def test_a_step_waits_for_the_first_workers_that_answer(tmp_path: Path, opened: list[Any]) -> None:

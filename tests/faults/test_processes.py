@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -44,25 +42,6 @@ def consistent(place: Any, outcome: str) -> None:
     assert [entry["steps"] for entry in status["Agent"]["checkpoints"]] == steps
     assert ("final_checkpoint" in status["Agent"]) == (outcome == "done")
     assert place.leftovers() == []
-
-
-def test_the_installed_command_answers_a_signal_too(workplace: Any) -> None:
-    """Through a process started from nothing, as a shell or a container does."""
-    place = workplace(**LONG)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rlcore.cli.main", "run", "config.yaml"],
-        cwd=place.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={key: value for key, value in os.environ.items() if not key.startswith("RLCORE_")},
-    )  # fmt: skip
-    try:
-        place.wait_for(lambda: len(place.steps) >= 1 or process.poll() is not None)
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=10)
-    finally:
-        process.kill()
-    assert process.returncode == 143 and only_waiting(err)
-    assert out.startswith("interrupted: ")
-    consistent(place, "interrupted")
 
 
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])

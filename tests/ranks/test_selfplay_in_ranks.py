@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,22 +96,6 @@ def test_ranks_play_the_games_of_one_process(played: Path, name: str) -> None:
     require_equal(played, name)
 
 
-def test_a_rank_that_is_killed_in_self_play_is_started_again_and_plays_the_same(played: Path, tmp_path: Path) -> None:
-    (tmp_path / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: ppo}}\n{SHORT['ppo']}")
-    ended = torchrun([SCRIPT, ".", "ppo.yaml"], tmp_path, restarts=1, RLCORE_TEST_KILL="8")
-    assert ended.returncode == 0, ended.stderr
-    assert "(exitcode: -9) local_rank: 1" in ended.stderr
-    states = [newest(where / "results" / "ppo") for where in (tmp_path, played / "two")]
-    np.testing.assert_equal(states[0]["Agent"], states[1]["Agent"])
-    np.testing.assert_equal(of_rank_1(states[0]), of_rank_1(states[1]))
-    for rank in (0, 1):
-        resumed, whole = written(tmp_path, "ppo", rank), written(played / "two", "ppo", rank)
-        count = len(resumed["weights Agent"])
-        assert 0 < count < len(whole["weights Agent"])
-        assert resumed["weights Agent"].tobytes() == whole["weights Agent"][-count:].tobytes()
-        assert resumed["games Agent"].tolist() == whole["games Agent"][-count:].tolist()
-
-
 def test_another_number_of_ranks_resumes_the_window_and_the_ratings(played: Path) -> None:
     where = played / "resumed"
     where.mkdir()
@@ -141,14 +124,6 @@ def test_a_league_is_refused(tmp_path: Path) -> None:
     assert ended.returncode != 0
     assert "league.yaml:" in ended.stderr
     assert "self_play.league: a league does not learn in several ranks" in ended.stderr
-
-
-def of_rank_1(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The leaves of rank 1 in a checkpoint, by path; without the seconds that the run took."""
-    part = state["run"]["ranks"]["parts"]["1"]
-    leaves = {"/".join(map(str, path)): leaf for path, leaf in zip(part["paths"], part["leaves"], strict=True)}
-    assert "Agent/self_play/place" in leaves
-    return {path: leaf for path, leaf in leaves.items() if path != "run/wall_seconds"}
 
 
 def newest(run: Path) -> dict[str, Any]:

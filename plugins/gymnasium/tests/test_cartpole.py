@@ -65,16 +65,6 @@ def test_it_equals_the_upstream_environment_bit_for_bit_without_its_reset_steps(
     assert ends >= 5 and ours.episodes.tolist() == [2 + ends]
 
 
-def test_falling_at_the_time_limit_is_termination(make) -> None:
-    free = make("CartPole-v1", 1)
-    free.reset(SEEDS, np.zeros(1, np.int64))
-    fall = next(step for step in range(1, 100) if free.step(act([1]))["Agent"].terminated[0])
-    limited = make("CartPole-v1", 1, max_episode_steps=fall)
-    limited.reset(SEEDS, np.zeros(1, np.int64))
-    batches = [limited.step(act([1]))["Agent"] for _ in range(fall)]
-    assert batches[-1].terminated[0] and not batches[-1].truncated[0]
-
-
 def states(environment) -> np.ndarray:
     """The state of each environment, [NUM_ENVS, 4]."""
     if isinstance(environment, CartPoleEnvironment):

@@ -140,21 +140,6 @@ def test_a_missing_package_names_the_extra_that_brings_it(make, module, hint) ->
     assert hint in str(caught.value)
 
 
-def test_a_native_form_whose_package_is_missing_says_so(make) -> None:
-    if "jax" in sys.modules:
-        pytest.skip("jax is installed")
-    with pytest.raises(EnvironmentFailed, match=r"phys2d/CartPole-v1: a package it needs is not installed.*jax"):
-        make("phys2d/CartPole-v1")
-
-
 def test_an_unsupported_space_is_named_with_the_environment(make, recorder) -> None:
     with pytest.raises(UnsupportedSpace, match=rf"{recorder}.*Text"):
         make(recorder, action_space=spaces.Text(3))
-
-
-def test_a_tuple_of_numbers_is_an_observation_for_each(make) -> None:
-    environment = make("Blackjack-v1", 2)
-    sums = environment.reset(EpisodeSeeds(0), np.zeros(2, np.int64))["Agent"].observations
-    assert {name: array.shape for name, array in sums.items()} == {"0": (2, 32), "1": (2, 11), "2": (2, 2)}
-    dealt = gymnasium.make("Blackjack-v1").reset(seed=EpisodeSeeds(0)(1, 0))[0]
-    assert tuple(int(sums[name][1].argmax()) for name in sums) == dealt

@@ -19,6 +19,7 @@ from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 NUM_ENVS = 3
 SEEDS = EpisodeSeeds(11)
 MODES = list(AutoresetMode)
+RECORDER = "rlcore-tests/Recorder-v0"
 DICT = spaces.Dict({"place": spaces.Discrete(5), "speed": spaces.Box(-1.0, 1.0, (2,), np.float64)})
 
 
@@ -87,40 +88,27 @@ def assert_same(ours: list[tuple], theirs: list[tuple], space: spaces.Space) -> 
     return ends
 
 
+EPISODES = [
+    ("CartPole-v1", {"max_episode_steps": 14}),
+    ("FrozenLake-v1", {}),
+    *(
+        (RECORDER, {"observation_space": DICT, "ends": ends})
+        for ends in (["", "both"], ["", "truncated"], ["terminated"])
+    ),
+]
+
+
+@pytest.mark.usefixtures("recorder")
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-@pytest.mark.parametrize(("env_id", "options"), [("CartPole-v1", {"max_episode_steps": 14}), ("FrozenLake-v1", {})])
+@pytest.mark.parametrize(("env_id", "options"), EPISODES)
 def test_every_autoreset_mode_comes_to_the_same_episodes(mode, env_id, options) -> None:
+    """Also with Dict observations, and with all kinds of ends."""
     scripts = np.random.default_rng(0).integers(0, 2, (NUM_ENVS, 80))
     ours = played(native(mode, env_id, **options), scripts)
     for env in range(NUM_ENVS):
         plain = gymnasium.make(env_id, **options)
         theirs = expected(plain, SEEDS(0, 0) + env, scripts[env].tolist())
         assert assert_same(ours[env], theirs, plain.observation_space) >= 3
-
-
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-@pytest.mark.parametrize("ends", [["", "both"], ["", "truncated"], ["terminated"]])
-def test_every_autoreset_mode_takes_dict_observations_and_all_kinds_of_ends(mode, ends, recorder) -> None:
-    scripts = np.random.default_rng(0).integers(0, 2, (NUM_ENVS, 12))
-    ours = played(native(mode, recorder, observation_space=DICT, ends=ends), scripts)
-    for env in range(NUM_ENVS):
-        plain = gymnasium.make(recorder, observation_space=DICT, ends=ends)
-        theirs = expected(plain, SEEDS(0, 0) + env, scripts[env].tolist())
-        assert assert_same(ours[env], theirs, plain.observation_space) >= 4
-
-
-def test_next_step_reset_takes_no_action_and_pays_its_last_reward_with_the_end(recorder) -> None:
-    environment = native(AutoresetMode.NEXT_STEP, recorder, ends=["", "terminated"])
-    environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
-    act = {"Agent": Actions(discrete=np.zeros((NUM_ENVS, 1), np.int64))}
-    first = environment.step(act)["Agent"]
-    assert first.needs_action is None and first.reward.tolist() == [0.5] * NUM_ENVS
-    waiting = environment.step(act)["Agent"]
-    assert not waiting.needs_action.any() and not waiting.ended.size and not waiting.reward.any()
-    assert environment.episodes.tolist() == [0] * NUM_ENVS
-    ended = environment.step(act)["Agent"]
-    assert ended.terminated.all() and ended.needs_action is None and ended.reward.tolist() == [1.0] * NUM_ENVS
-    assert environment.episodes.tolist() == [1] * NUM_ENVS
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)

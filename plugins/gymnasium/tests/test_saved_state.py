@@ -147,11 +147,6 @@ def test_what_is_not_known_exactly_is_not_saved(make: Any, what: str, monkeypatc
     played(environment, 3, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Taxi-v4", "Blackjack-v1"])
-def test_environments_that_are_not_listed_do_not_save(make: Any, env_id: str) -> None:
-    assert not isinstance(make(env_id, 1), SavesState)
-
-
 def test_values_of_parameters_are_those_of_the_open_and_of_the_next_episodes(make: Any, tmp_path: Path) -> None:
     """An attribute, and a constructor argument, which makes the environments again."""
     routes = {"g": {"attribute": "unwrapped.g"}, "limit": {"constructor": "max_episode_steps"}}

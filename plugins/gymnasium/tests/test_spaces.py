@@ -8,7 +8,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 from rlcore import Actions, UnsupportedSpace
-from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
+from rlcore_gymnasium.spaces import ActionCodec, ObservationCodec
 
 ROWS = 5
 
@@ -151,15 +151,6 @@ def test_tuple_observations_are_named_by_their_places() -> None:
     assert all(np.array_equal(stacked[name], rows[name]) for name in rows)
 
 
-def test_a_rewritten_indicator_row_has_one_one() -> None:
-    codec = ObservationCodec.of(spaces.Discrete(3), "Env-v0")
-    buffers = codec.buffers(1)
-    write = codec.row_writer(buffers)
-    write(0, 2)
-    write(0, np.int64(1))
-    assert buffers["observation"].tolist() == [[0.0, 1.0, 0.0]]
-
-
 NESTED = [spaces.Tuple((spaces.Discrete(2), spaces.Tuple((spaces.Discrete(2),)))), spaces.Dict(a=spaces.Dict())]
 REFUSED = [
     *((ActionCodec, space) for space in (spaces.Box(0, 3, (2,), np.int32), spaces.Sequence(spaces.Discrete(2)))),
@@ -175,12 +166,3 @@ def test_other_spaces_are_refused_by_name(codec: type[ActionCodec | ObservationC
     message = str(caught.value)
     assert message.startswith("Env-v0: ") and repr(space) in message and "supported are Box" in message
     assert "\n" not in message
-
-
-def test_fewer_rows_than_copies_are_refused() -> None:
-    for space in (OBSERVATIONS["vector"][0], OBSERVATIONS["discrete"][0], OBSERVATIONS["multi_binary"][0]):
-        stacked = np.stack([space.sample() for _ in range(2)])
-        codec = ObservationCodec.of(space, "Env-v0")
-        assert len(codec.convert(stacked, 2)["observation"]) == 2
-        with pytest.raises(MismatchedValue):
-            codec.convert(stacked, 3)

@@ -12,7 +12,6 @@ import pytest
 
 from rlcore import Actions, EnvironmentFailed, EpisodeSeeds, Run, RunStateError
 from rlcore_devkit.fixtures import run_rlcore
-from rlcore_gymnasium.in_process import InProcessEnvironment
 
 imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="films need the extra 'video'")
 
@@ -32,19 +31,6 @@ def play(environment: Any, steps: int) -> list[int]:
             lengths.append(length)
             length = 0
     return lengths
-
-
-def test_every_whole_episode_has_a_film_and_the_open_one_has_none(make: Make, tmp_path: Path) -> None:
-    environment = make("CartPole-v1", 1, video=tmp_path / "films")
-    assert isinstance(environment, InProcessEnvironment)
-    lengths = play(environment, 25)
-    environment.close()
-    assert len(lengths) == 2
-    films = sorted((tmp_path / "films").iterdir())
-    assert [film.name for film in films] == [f"CartPole-v1-env-0-episode-{episode}.mp4" for episode in (0, 1)]
-    for film, length in zip(films, lengths, strict=True):
-        # The first picture is of the reset; moviepy may lose one by rounding.
-        assert length <= imageio_ffmpeg.count_frames_and_secs(film)[0] <= length + 1
 
 
 @pytest.mark.parametrize("fault", ["raises", "cuts"])

@@ -125,14 +125,6 @@ def test_a_step_of_the_old_interface_is_told_what_to_return(liar: Any, monkeypat
     assert "unpack" in message and caught.value.exit_code == 3
 
 
-def test_a_reset_without_info_is_told_what_to_return(liar: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(Liar, "reset", lambda self, *, seed, options=None: np.zeros(4, np.float32))
-    with pytest.raises(
-        EnvironmentFailed, match=r"episode 0: reset must return \(observation, info\) \(too many values"
-    ):
-        play(liar())
-
-
 def test_messages_have_the_number_that_the_environment_has_in_the_run(liar: Any) -> None:
     environment = liar(reward=None)
     actions = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}

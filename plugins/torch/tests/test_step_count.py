@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore import Ranks
 from rlcore_torch import StepCount
 
 
@@ -74,11 +73,3 @@ def test_every_step_is_exact_until_a_limit_is_given() -> None:
     for step in range(1, 7):
         count.add(ranks.step(), 1000)
         assert count.steps == 2 * step
-
-
-def test_one_process_exchanges_nothing() -> None:
-    count = StepCount(Ranks(), 4)
-    count.exact_from = 1000
-    count.add(4, 1000)
-    count.add(3, 1000)
-    assert (count.steps, count.uncounted) == (7, 0)

@@ -14,7 +14,6 @@ from rlcore import (
     EnvSettings,
     EpisodeSeeds,
     PluginError,
-    SavedValueError,
     SavesState,
     document_from_mapping,
     load_config,
@@ -70,19 +69,6 @@ def test_environments_that_save_themselves_continue_in_other_processes(tmp_path:
     finally:
         first.close()
         second.close()
-
-
-def test_a_state_of_another_number_of_workers_is_refused(tmp_path: Path) -> None:
-    environment = make(tmp_path, 2)
-    try:
-        environment.reset(EpisodeSeeds(4), np.zeros(5, np.int64))
-        state = environment.state_dict()
-        state["bounds"] = [0, 2, 4, 5]
-        with pytest.raises(SavedValueError, match="were saved by 3 workers"):
-            environment.load_state_dict(state)
-    finally:
-        environment.close()
-        environment.close()
 
 
 def test_a_mistake_is_reported_as_in_one_process(tmp_path: Path) -> None:
