@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections.abc import Mapping
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-import rlcore.run.assemble
 from rlcore import hookimpl
 from rlcore.errors import (
     EnvironmentFailed,
@@ -20,7 +18,6 @@ from rlcore.errors import (
     PluginError,
     RunStateError,
 )
-from rlcore.run.components import OpenWriter
 from rlcore.storage.checkpoint import load_checkpoint
 
 ENVIRONMENT = "environment 'corridor' of plugin 'stub_plugin' (local)"
@@ -109,17 +106,6 @@ def test_a_writer_that_cannot_be_made_closes_those_that_were(make_run: Any, file
     with pytest.raises(PluginError, match="no route"):
         run.train()
     assert made[0].closed
-
-
-def test_every_way_out_closes_the_writers(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for fault in ("", "raise in step"):
-        writer = Writer()
-        run = make_run({**faulty(fault), "checkpoint_settings.run_id": f"run{len(fault)}"}, max_steps=50)
-        opened = [OpenWriter(writer, "writer 'cloud'")]
-        monkeypatch.setattr(rlcore.run.assemble, "make_writers", lambda *_, opened=opened: opened)
-        with contextlib.suppress(EnvironmentFailed):
-            run.train()
-        assert writer.closed
 
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, calls_before: int) -> None:
