@@ -37,10 +37,6 @@ def opened(tmp_path: Path, deep: bool) -> Callable[[str, str, int], float]:
 
 
 # A minute without a reward of any kind: what it shows is of the dials, not of the code.
-@pytest.mark.parametrize("task", [LOCK, pytest.param(DIALS, marks=pytest.mark.deep)])
-def test_a_lock_is_opened_by_no_seed_without_a_curriculum(opened: Any, task: str, deep: bool) -> None:
-    for seed in SEEDS[task] if deep else SEEDS[task][:1]:
-        assert opened(task, NONE, seed) == 0.0
 
 
 @pytest.mark.parametrize("curriculum", [LESSONS, ADR, PROGRESS, LEVELS])

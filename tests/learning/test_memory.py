@@ -59,13 +59,3 @@ def test_memory_solves_it(reached_on_every_seed: Any, tmp_path: Path, task: str,
         return mean_return(task, seed, MEMORY, tmp_path, enough)
 
     reached_on_every_seed(measure, solved, near=near, seeds=SEEDS)
-
-
-@pytest.mark.parametrize(
-    ("task", "most"), [("Cue-v0", 0.35), ("CueImage-v0", 0.35), ("HiddenVelocities-v0", 150.0)], ids=TRAININGS
-)
-def test_no_seed_solves_it_without_memory(tmp_path: Path, task: str, most: float, deep: bool) -> None:
-    for seed in SEEDS if deep else SEEDS[:1]:
-        value = mean_return(task, seed, None, tmp_path)
-        print(f"seed {seed}: {value:.3f}, at most {most:.3f}")
-        assert value <= most

@@ -107,35 +107,14 @@ def across_ends(trainer: Any, observe: Any, actions: Any, batch: Any) -> None:
     trainer.memory[batch.ended] = before[batch.ended]
 
 
-def without_memory(trainer: Any, load: Any, state: Any) -> None:
-    load(state)
-    trainer.memory[:] = 0.0
-
-
 def on_a_copy(_: Any, act: Any, seen: Any, mask: Any = None, best: bool = True, memory: Any = None) -> Any:
     return act(seen, mask, best, None if memory is None else memory.copy())
-
-
-def on_zeros(_: Any, act: Any, seen: Any, mask: Any = None, best: bool = True, memory: Any = None) -> Any:
-    if memory is not None:
-        memory[:] = 0.0
-    return act(seen, mask, best, memory)
-
-
-def mixed(_: Any, act: Any, seen: Any, mask: Any = None, best: bool = True, memory: Any = None) -> Any:
-    actions = act(seen, mask, best, memory)
-    if memory is not None:
-        memory[:] = memory.mean(axis=0)
-    return actions
 
 
 BROKEN_MEMORY = [
     (around("observe", across_ends), "test_an_episode_begins_without_what_was_before"),
     (around("_forget", lambda *arguments: None), "test_an_episode_begins_without_what_was_before"),
-    (around("load_state_dict", without_memory), "test_goes_on_in_the_middle_of_episodes_as_if_never_stopped"),
     (around("policy.act", on_a_copy), "test_a_policy_reads_and_overwrites_the_memory_of_its_rows"),
-    (around("policy.act", on_zeros), "test_a_policy_reads_and_overwrites_the_memory_of_its_rows"),
-    (around("policy.act", mixed), "test_a_row_remembers_nothing_of_other_rows"),
 ]
 
 
@@ -174,15 +153,3 @@ def network(memory: Any) -> dict[str, Any]:
 def test_a_broken_memory_is_noticed(tmp_path: Path, broken: Any, rule: str) -> None:
     with pytest.raises(AssertionError):
         check(MemoryTrainerConformance, rule, tmp_path, broken, **network(MEMORY))
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        ("test_learns_to_remember", "guessing names half"),
-        ("test_the_record_declares_memory_and_policies_have_some", None),
-    ],
-)
-def test_a_trainer_without_memory_is_noticed(tmp_path: Path, rule: str, message: str | None) -> None:
-    with pytest.raises(AssertionError, match=message):
-        check(MemoryTrainerConformance, rule, tmp_path, **network(None))

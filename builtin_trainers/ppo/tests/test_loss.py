@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +14,7 @@ import torch
 from rlcore import ExtrinsicReward, Plugins, RewardProviderSpec, RunStateError, hookimpl, load_plugins
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_ppo.trainer import PPOTrainer
-from rlcore_torch import CapturedStep, Gaussian, Loss, Minibatch, cpu, mean_over_rows, model_state
-from rlcore_torch.optimization.captured import WARM_UP
+from rlcore_torch import Gaussian, Loss, Minibatch, cpu, mean_over_rows, model_state
 
 MakeTrainer = Callable[..., PPOTrainer]
 
@@ -157,16 +156,6 @@ def test_each_reward_provider_has_a_value_head_of_its_own(make_trainer: MakeTrai
     assert found.total.item() == pytest.approx(expected["total"], rel=1e-4)
 
 
-def test_providers_keep_their_states_apart_whatever_they_call_themselves(make_trainer: MakeTrainer) -> None:
-    signals = {"extrinsic": {}, "bonus": {}}
-    trainer = make_trainer(
-        IdentityEnvironment(3, discrete=(4,)), block={"reward_signals": signals}, plugins=with_bonus()
-    )
-    for provider in trainer.providers:
-        cast(ExtrinsicReward, provider).name = "twin"
-    assert trainer.state_dict()["providers"].keys() == {"extrinsic", "bonus"}
-
-
 def test_a_state_with_other_rewards_is_refused_and_changes_nothing(make_trainer: MakeTrainer) -> None:
     environment = IdentityEnvironment(3, discrete=(4,))
     saved = make_trainer(environment, block={"reward_signals": {"bonus": {}}}, plugins=with_bonus()).state_dict()
@@ -244,24 +233,3 @@ def test_a_gradient_step_reads_no_value(make_trainer: MakeTrainer, space: str) -
     assert loss.norm is not None and loss.total.shape == loss.norm.shape == () and loss.log_ratio.shape == (ROWS,)
     with pytest.raises((RuntimeError, NotImplementedError)):
         loss.total.item()
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("space", ["continuous", "hybrid"])
-def test_a_recorded_gradient_step_learns_as_the_plain_one(make_trainer: MakeTrainer, space: str) -> None:
-    plain, recording = (
-        make_trainer(
-            IdentityEnvironment(3, **SPACES[space]), torch_settings={"device": "cuda", "cuda_graphs": graphs}, beta=0.1
-        )
-        for graphs in (False, True)
-    )
-    assert isinstance(recording._recorded, CapturedStep) and plain._recorded is None
-    for clip_range in (0.2,) * (WARM_UP + 3) + (0.05,) * 3:
-        losses = []
-        for trainer in (plain, recording):
-            trainer.clip_range.fill_(clip_range)
-            trainer.optimizer.learning_rate = 0.01 * clip_range
-            losses.append(trainer.minimize(trainer.loss, random_minibatch(trainer, ROWS, masked=True, device="cuda")))
-        np.testing.assert_allclose(losses[1].total.cpu(), losses[0].total.cpu(), rtol=1e-5, atol=1e-6)
-    for name, array in parameters(plain).items():
-        np.testing.assert_allclose(parameters(recording)[name], array, rtol=1e-5, atol=1e-6)

@@ -17,7 +17,6 @@ from rlcore import (
     Plugins,
     RunStateError,
     config_from_mapping,
-    dump_config,
     hookimpl,
     load_plugins,
     setting,
@@ -93,15 +92,6 @@ def test_mistakes_in_a_file_are_found_at_their_place(plugins: Plugins, case: dic
         configuration(plugins, **case["given"])
     (only,) = refused.value.problems
     assert only.path.startswith("behaviors.Walker.hyperparameters.") and case["problem"] in str(only)
-
-
-def test_names_reach_the_settings_and_the_written_file(plugins: Plugins) -> None:
-    config = configuration(plugins, optimizer=DECAYING, learning_rate_schedule="squared", epsilon_schedule="cosine")
-    hyperparameters = config.behaviors["Walker"].hyperparameters
-    assert hyperparameters.optimizer == DecaySettings(type="decaying", weight_decay=0.05)
-    assert (hyperparameters.beta_schedule, hyperparameters.epsilon_schedule) == ("squared", "cosine")
-    assert config_from_mapping(dump_config(config), plugins) == config
-    assert configuration(plugins, optimizer=None).behaviors["Walker"].hyperparameters.optimizer is None
 
 
 # ---------------------------------------------------------------- training

@@ -195,20 +195,6 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
     assert (open_over_an_update > 3) == turns
 
 
-def test_no_agent_that_was_lost_leaves_a_rollout_as_it_was(make_trainer: MakeTrainer) -> None:
-    """An environment that always says who was aborted has rollouts like any other."""
-    script = Script(False)
-    trainer = make_trainer(script, buffer_size=30, batch_size=15)
-    batch = script.batch(first=True)
-    trainer.begin(batch)
-    for lost in (False, False, True):
-        trainer.act(batch)
-        batch = script.batch()
-        batch.aborted = np.array([lost, False, False])
-        trainer.observe(None, batch)
-        assert trainer.buffer.ragged == lost
-
-
 @pytest.mark.parametrize("memory", [None, {"memory_size": 8, "sequence_length": 4}], ids=["plain", "memory"])
 @pytest.mark.parametrize("turns", [False, True])
 @pytest.mark.parametrize("shared", [False, True])

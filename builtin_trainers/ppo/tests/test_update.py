@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import Actions, Run
+from rlcore import Run
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.conformance.trainer import learn, play
 from rlcore_devkit.environments import (
-    ConstantReward,
     IdentityEnvironment,
     TinyCorridor,
     identity_hybrid,
@@ -183,33 +182,6 @@ def test_the_normalizer_has_seen_every_transition_once(make_trainer: MakeTrainer
     np.testing.assert_allclose(normalizer.m2.numpy() / len(everything), everything.var(0), atol=1e-9)
 
 
-def test_a_rollout_that_an_earlier_version_began_without_statistics_ends_without_them(
-    make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environment = Scaled(8, continuous=2)
-    environment.scale = 1000.0
-    network = {"normalize": True, "activation": "relu"}
-    older = make_trainer(environment, network=network)
-    monkeypatch.setattr(older, "normalize", lambda batch: None)
-    assert not learn(older, environment, 16)
-    resumed = make_trainer(environment, network=network)
-    resumed.load_state_dict(older.state_dict())
-    assert len(learn(resumed, environment, 16)) == 1
-    np.testing.assert_allclose(losses[0][1].log_ratio.detach().numpy(), 0.0, atol=2e-5)
-    assert resumed.model.inputs.normalizer is not None and resumed.model.inputs.normalizer.count == 256
-
-
-def test_a_batch_larger_than_the_buffer_is_the_whole_rollout(make_trainer: MakeTrainer) -> None:
-    states = []
-    for batch_size in (64, 100, 4096):
-        environment = identity_hybrid(8)
-        trainer = make_trainer(environment, batch_size=batch_size, buffer_size=64, num_epoch=2)
-        assert len(learn(trainer, environment, 24)) == 3
-        states.append(trainer.state_dict())
-    for state in states[1:]:
-        assert_equal(states[0]["model"], state["model"])
-
-
 @pytest.mark.parametrize(
     ("max_steps", "rollouts", "left"),
     [(112, [32, 32, 32, 16], 0), (100, [32, 32, 32], 8), (96, [32, 32, 32], 0), (60, [32, 32], 0)],
@@ -226,42 +198,3 @@ def test_the_last_rollout_is_learned_from_although_it_is_short_unless_it_is_shor
         assert run.steps == sum(rollouts) + left
     assert [len(batch.advantage) for batch, _ in losses] == [16] * (sum(rollouts) // 16)
     assert not [record for record in caplog.records if "learned" in record.getMessage()]
-
-
-# ---------------------------------------------------------------- time limits
-
-
-class EndingReward(ConstantReward):
-    """Reward 1 at every step of episodes that terminate after ten."""
-
-    def advance(self, actions: Actions) -> tuple[np.ndarray, np.ndarray]:
-        reward, _ = super().advance(actions)
-        return reward, self._steps + 1 >= 10
-
-
-@pytest.mark.parametrize("terminated", [False, True])
-def test_only_bootstrapping_at_time_limits_leaves_the_endless_value_where_it_is(
-    make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]], terminated: bool
-) -> None:
-    """With V = 50 for every state nothing is left to learn through time limits. A termination k steps ahead is worth 1
-    instead of 50, of which (gamma lambda)^k arrives.
-    """
-    gamma, lambd, episodes = 0.98, 0.95, 3  # in 32 steps; the rest of them belong to an episode that is still open
-    environment = EndingReward(8, max_steps=100) if terminated else ConstantReward(8, max_steps=10)
-    trainer = make_trainer(
-        environment,
-        block={"reward_signals": {"extrinsic": {"gamma": gamma}}},
-        lambd=lambd,
-        num_epoch=1,
-        advantage_normalization="none",
-    )
-    with torch.no_grad():
-        trainer.model.value_head.weight.zero_()
-        trainer.model.value_head.bias.fill_(50.0)
-    learn(trainer, environment, 32)
-    advantages = torch.cat([batch.advantage for batch, _ in losses]).numpy()
-    targets = torch.cat([batch.returns for batch, _ in losses])[:, 0].numpy()
-    missing = np.repeat([49.0 * (gamma * lambd) ** k for k in range(10)], 8 * episodes) if terminated else np.empty(0)
-    expected = -np.sort(np.concatenate([missing, np.zeros(8 * 32 - len(missing))]))[::-1]
-    np.testing.assert_allclose(np.sort(advantages), expected, atol=1e-3)
-    np.testing.assert_allclose(np.sort(targets), 50.0 + expected, atol=1e-3)

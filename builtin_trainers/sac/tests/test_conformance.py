@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from rlcore_devkit import PluginConformance, TrainerConformance
@@ -43,19 +41,3 @@ class TestSACWithEveryOption(TrainerConformance):
     num_envs = 4
     steps = 30
     learns_within = 1000
-
-
-@pytest.mark.parametrize(("steps_per_update", "env_steps", "reward_steps"), [(0.5, 24, 16), (50, 120, None)])
-def test_rewards_learn_at_any_ratio_of_steps_to_updates(
-    tmp_path: Path, steps_per_update: float, env_steps: int, reward_steps: float | None
-) -> None:
-    """64 updates or fewer, and one of the reward at least."""
-    ratios = {"steps_per_update": steps_per_update, "reward_signal_steps_per_update": reward_steps}
-
-    class Conformance(TestSAC):
-        hyperparameters = {**TestSAC.hyperparameters, **ratios}
-        steps = env_steps
-
-    conformance = Conformance()
-    conformance.directory = tmp_path
-    conformance.test_rewards_that_learn_are_updated_saved_and_restored()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -54,23 +53,14 @@ class Walk(ArrayEnvironment):
 
 
 def entropies(trainer: SACTrainer) -> NDArray[np.float64]:
-    """The policy's entropy in each state, from its parameters: sums over options, and a quadrature over [-1, 1]."""
+    """The policy's entropy in each state, from its parameters: sums over options."""
     with torch.no_grad():
-        columns, logits = trainer.model.policy((torch.eye(STATES),))
+        _, logits = trainer.model.policy((torch.eye(STATES),))
     total = np.zeros(STATES)
     if logits is not None:
         for branch in logits.double().split(trainer.behavior.discrete, dim=1):
             chance = np.exp(branch.numpy()) / np.exp(branch.numpy()).sum(1, keepdims=True)
             total -= (chance * np.log(chance)).sum(1)
-    if columns is not None:
-        nodes, weights = np.polynomial.hermite_e.hermegauss(60)
-        means, log_stds = columns.double().numpy().reshape(STATES, 2, -1).transpose(1, 0, 2)
-        for mean, log_std in zip(means.T, log_stds.T, strict=True):
-            u = mean[:, None] + np.exp(log_std)[:, None] * nodes  # [STATES, nodes]
-            slope = (
-                2.0 * (math.log(2.0) - np.logaddexp(u, -u)) @ weights / math.sqrt(2 * math.pi)
-            )  # E log(1 - tanh(u)^2)
-            total += 0.5 * math.log(2 * math.pi * math.e) + log_std + slope
     return total
 
 
@@ -119,23 +109,6 @@ def test_the_soft_values_of_dynamic_programming_have_no_error(
     step = trainer.gradient_step(trainer.reader.read(np.flatnonzero(trainer.buffer.flags)))
     assert step.stats["Losses/Q1 Loss"].item() < 1e-10
     assert step.stats["Losses/Q2 Loss"].item() < 1e-10
-
-
-@pytest.mark.parametrize("n_steps", [1, 3])
-@pytest.mark.parametrize("discrete", [(), (3,)])
-def test_the_entropy_of_continuous_parts_is_that_of_draws(
-    make_trainer: MakeTrainer, discrete: tuple[int, ...], n_steps: int
-) -> None:
-    """A critic's gradient has the mean error of each state; the draws of 30,000 stretches average out."""
-    trainer = made(make_trainer, Walk(2, discrete), n_steps)
-    rows = np.random.default_rng(1).choice(np.flatnonzero(trainer.buffer.flags), 30_000)
-    trainer.gradient_step(trainer.reader.read(rows))
-    slopes = trainer.model.critics[0].head.weight.grad
-    assert slopes is not None
-    # The loss is half the mean over B and R = 2 of squared errors; the columns of a reward share its errors.
-    share = trainer.buffer.observations["state"][rows].mean(0)
-    errors = 2 * slopes[:, :STATES].view(2, -1, STATES).sum(1).numpy() / share
-    assert np.abs(errors).max() < 0.02
 
 
 def test_observations_in_between_are_read_for_more_than_one_step_only(make_trainer: MakeTrainer) -> None:

@@ -13,7 +13,6 @@ import yaml
 from rlcore import ConfigError, config_from_mapping, load_plugins
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import identity_continuous, identity_hybrid
-from rlcore_sac.settings import SACSettings
 from rlcore_sac.trainer import SACTrainer
 
 MakeTrainer = Callable[..., SACTrainer]
@@ -37,14 +36,6 @@ def test_the_learning_rate_is_that_of_the_step_where_an_update_began_to_be_due(m
     rates = [stats["Policy/Learning Rate"] for stats in learn(trainer, environment, 50)]
     assert trainer.steps == 400
     np.testing.assert_allclose(rates, 0.1 * (1 - np.arange(304, 400, 8) / 400), rtol=1e-6)
-
-
-def test_names_and_defaults_are_those_of_ml_agents() -> None:
-    settings = SACSettings()
-    assert (settings.batch_size, settings.buffer_size, settings.buffer_init_steps) == (128, 50_000, 0)
-    assert (settings.learning_rate, settings.learning_rate_schedule) == (3e-4, "constant")
-    assert (settings.tau, settings.steps_per_update, settings.init_entcoef) == (0.005, 1.0, 1.0)
-    assert settings.save_replay_buffer is False and settings.reward_signal_steps_per_update is None
 
 
 def test_the_mean_is_what_a_deterministic_policy_does_in_training(make_trainer: MakeTrainer) -> None:

@@ -20,9 +20,8 @@ from rlcore import ConfigError, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.trainer import SACTrainer, StepNoise
-from rlcore_torch import LOG_STD_RANGE, AfterEnds, CapturedStep, StepsBetween, TransitionBatch
+from rlcore_torch import LOG_STD_RANGE, AfterEnds, StepsBetween, TransitionBatch
 from rlcore_torch.networks import actions
-from rlcore_torch.optimization.captured import WARM_UP
 
 MakeTrainer = Callable[..., SACTrainer]
 
@@ -341,19 +340,3 @@ def test_a_gradient_step_reads_no_value(make_trainer: MakeTrainer, space: str) -
     assert taken.td_error is not None and taken.td_error.shape == (ROWS,)
     with pytest.raises((RuntimeError, NotImplementedError)):
         taken.td_error[0].item()
-
-
-@pytest.mark.cuda
-@some_spaces
-def test_a_recorded_gradient_step_learns_as_the_plain_one(make_trainer: MakeTrainer, space: str) -> None:
-    plain, recording = (two_steps(make_trainer, space, device="cuda", cuda_graphs=graphs) for graphs in (False, True))
-    assert isinstance(recording._step, CapturedStep) and not isinstance(plain._step, CapturedStep)
-    for rate in (3e-4,) * (WARM_UP + 3) + (1e-3,) * 3:
-        stats = []
-        for trainer in (plain, recording):
-            for optimizer in trainer.optimizers.values():
-                optimizer.learning_rate = rate
-            stats.append(trainer._step(*batch_of_two_steps(trainer, "cuda")).stats)
-        assert stats[0].keys() == stats[1].keys()
-        for name, value in stats[0].items():
-            np.testing.assert_allclose(stats[1][name].cpu(), value.cpu(), rtol=1e-5, atol=1e-6)

@@ -183,37 +183,20 @@ def test_an_indicator_other_than_0_and_1_is_warned_of(caplog: pytest.LogCaptureF
     assert "'option' of slot 0 (environment 0) is 0.5 at [3]" in line and "only values of an indicator" in line
 
 
-@pytest.mark.parametrize(("before", "count"), [(FIRST_BATCHES - 1, 1), (FIRST_BATCHES, 0)])
-def test_values_are_compared_with_bounds_in_the_first_batches_only(
-    caplog: pytest.LogCaptureFixture, before: int, count: int
-) -> None:
-    check_after(before).check(placed(1e6))
-    assert len(warnings_of(caplog)) == count
-
-
 @pytest.mark.parametrize("what", ["reward", "group_reward"])
 def test_a_reward_that_no_transition_takes_is_warned_of_once(caplog: pytest.LogCaptureFixture, what: str) -> None:
+    """Slot 0 acts; the episode of slot 1 ended, so that its transition closes; slot 2 waits."""
     check = check_after(FIRST_BATCHES)
-    sound = batch(1, everything=True)
-    assert sound.needs_action is not None and sound.aborted is not None and sound.group_reward is not None
-    sound.needs_action[:] = [True, False, False]  # slot 1 does not act and its episode ended: its transition closes
-    sound.reward[2] = sound.group_reward[2] = 0.0
-    check.check(sound)
-    sound.aborted[2] = True
-    sound.reward[2] = 1.0  # dropped with its episode
-    check.check(sound)
-    assert caplog.records == []
-    for value in (0.25, 0.5):
-        lost = batch(1, everything=True)
-        lost.needs_action = np.array([True, False, False])
-        lost.reward[2] = lost.group_reward[2] = 0.0  # type: ignore[index]
-        getattr(lost, what)[2] = value
-        check.check(lost)
-    assert [record.getMessage() for record in caplog.records] == [
-        f"behavior 'Agent': {what} of slot 2 (environment 1) is 0.25 at step 60, although needs_action is False and no "
-        "episode ended there; it is ignored: add up what the agent gets until it acts next, and give the sum then "
-        "(reported once)"
-    ]
+    for value, aborted in ((0.0, False), (1.0, True), (0.25, False), (0.5, False)):  # dropped where it was aborted
+        told = batch(1, everything=True)
+        told.needs_action, told.aborted = np.array([True, False, False]), np.array([False, False, aborted])
+        told.reward[2] = told.group_reward[2] = 0.0  # type: ignore[index]
+        getattr(told, what)[2] = value
+        check.check(told)
+    (line,) = warnings_of(caplog)
+    assert line.startswith(
+        f"behavior 'Agent': {what} of slot 2 (environment 1) is 0.25 at step 60, although needs_action"
+    )
 
 
 def test_bounds_that_do_not_fit_their_observation_are_refused() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import attrs
 import numpy as np
 import pytest
 
 from rlcore.contracts.environment import Environment
-from rlcore.errors import ConfigError
 from rlcore_devkit import EnvironmentConformance, TinyCorridor
 
 CORRIDOR = {"length": (6.0, 4.0), "goal_reward": (1.0, 5.0)}
@@ -35,20 +33,6 @@ class LeavesItsBounds(TinyCorridor):
         return {"position": super().observe()["position"] * np.float32(0.5)}
 
 
-class LeavesItsBoundsAtTheEnd(ChangedBatches):
-    def change(self, batch):
-        spec = self.behaviors["Corridor"]
-        bounded = attrs.evolve(spec.observations[0], kind="vector", low=0.0, high=1.0)
-        self.behaviors = {"Corridor": attrs.evolve(spec, observations=(bounded,))}
-        if batch.final_observations:
-            batch.final_observations["position"][:] = 2.0
-
-
-class FinalNumbersOfAllSlots(ChangedBatches):
-    def change(self, batch):
-        batch.final_info = {"reward": batch.reward.astype(np.float64)}
-
-
 class FinalNumbersThatDiffer(ChangedBatches):
     numbers = iter(range(1, 1_000))
 
@@ -69,17 +53,6 @@ class RewardsInTurnsOfOthers(ChangedBatches):
         batch.needs_action = (np.arange(self.num_envs) + self._steps) % 2 == 0
 
 
-class SharesRewardsInTurnsOfOthers(RewardsInTurnsOfOthers):
-    def change(self, batch):
-        super().change(batch)
-        batch.group_reward, batch.reward = batch.reward, np.zeros_like(batch.reward)
-
-
-class Doubles(TinyCorridor):
-    def observe(self):
-        return {name: array.astype(np.float64) for name, array in super().observe().items()}
-
-
 class GeneratorInOrderOfEvents(TinyCorridor):
     def begin(self, env, generator):
         self.order = getattr(self, "order", np.random.default_rng(0))
@@ -89,13 +62,6 @@ class GeneratorInOrderOfEvents(TinyCorridor):
 class ForgetsToCount(TinyCorridor):
     def reset(self, seeds, episodes):
         return super().reset(seeds, np.zeros_like(episodes))
-
-
-class KeepsTheArgument(TinyCorridor):
-    def reset(self, seeds, episodes):
-        batches = super().reset(seeds, episodes)
-        self.episodes = episodes
-        return batches
 
 
 class ForgetsStepsOnRestore(TinyCorridor):
@@ -120,14 +86,6 @@ class ClosesOnce(TinyCorridor):
 class TakesAnyParameter(TinyCorridor):
     def set_parameters(self, parameters):
         super().set_parameters({name: values for name, values in parameters.items() if name in self.parameters})
-
-
-class KeepsQuietAboutWhatThereIs(TinyCorridor):
-    def set_parameters(self, parameters):
-        try:
-            super().set_parameters(parameters)
-        except ConfigError as error:
-            raise ConfigError("unknown: not_a_parameter") from error
 
 
 class IgnoresParameters(TinyCorridor):
@@ -164,13 +122,6 @@ class KnowsWhatWasNamedLast(TinyCorridor):
         super().set_parameters({**defaults, **parameters})
 
 
-class WritesIntoTheCallersArrays(TinyCorridor):
-    def set_parameters(self, parameters):
-        super().set_parameters(parameters)
-        for values in parameters.values():
-            values[:] = 0.0
-
-
 class RestoresOtherParameters(TinyCorridor):
     def load_state_dict(self, state):
         return super().load_state_dict({**state, "parameters": state["next_parameters"] | {"goal_reward": 7.0}})
@@ -178,18 +129,18 @@ class RestoresOtherParameters(TinyCorridor):
 
 RULES: dict[str, tuple[type[TinyCorridor], ...]] = {
     "test_batches_have_the_shapes_types_and_flags_of_the_contract": (
-        StaleFinalObservation, LeavesItsBoundsAtTheEnd, FinalNumbersOfAllSlots, BothFlags, RewardsInTurnsOfOthers,
-        SharesRewardsInTurnsOfOthers, NoFinalMask, NothingAllowed,
+        StaleFinalObservation, BothFlags, RewardsInTurnsOfOthers,
+        NoFinalMask, NothingAllowed,
     ),
-    "test_reset_gives_first_observations_without_reward_or_ends": (LeavesItsBounds, Doubles),
+    "test_reset_gives_first_observations_without_reward_or_ends": (LeavesItsBounds,),
     "test_equal_seeds_and_actions_give_equal_batches": (FinalNumbersThatDiffer,),
     "test_reset_forgets_what_was_played_before": (GeneratorInOrderOfEvents,),
     "test_an_episode_depends_only_on_its_environment_and_number": (GeneratorInOrderOfEvents,),
-    "test_episodes_start_at_the_given_numbers_and_count_up": (ForgetsToCount, KeepsTheArgument),
+    "test_episodes_start_at_the_given_numbers_and_count_up": (ForgetsToCount,),
     "test_a_restored_environment_goes_on_as_if_never_stopped": (ForgetsStepsOnRestore,),
     "test_close_may_be_called_twice": (ClosesOnce,),
-    "test_an_unknown_parameter_is_refused_with_the_known_ones": (TakesAnyParameter, KeepsQuietAboutWhatThereIs),
-    "test_parameters_decide_what_is_played": (IgnoresParameters, WritesIntoTheCallersArrays),
+    "test_an_unknown_parameter_is_refused_with_the_known_ones": (TakesAnyParameter,),
+    "test_parameters_decide_what_is_played": (IgnoresParameters,),
     "test_parameters_apply_from_the_next_episode_of_an_environment_on": (ChangesOpenEpisodes,),
     "test_an_environment_that_resets_itself_plays_what_a_reset_would_play": (ReadsThemOneEpisodeLate,),
     "test_parameters_are_set_for_each_environment": (OneValueForAll,),

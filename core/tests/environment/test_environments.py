@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from rlcore.contracts.environment import Actions, Environment
 from rlcore.contracts.seeding import EpisodeSeeds
-from rlcore.errors import ConfigError
 from rlcore_devkit import ConstantReward, EnvironmentConformance, IdentityEnvironment, TinyCorridor, tiny_env
 from rlcore_devkit.environments import (
     ImageIdentity,
@@ -20,7 +18,6 @@ from rlcore_devkit.environments import (
     identity_multi_binary,
     identity_multi_branch,
 )
-from rlcore_devkit.playing import play
 
 IDENTITIES = [
     identity_discrete, identity_multi_branch, identity_multi_binary, identity_continuous, identity_hybrid,
@@ -98,57 +95,3 @@ def test_corridor_pays_one_at_its_end_and_a_hundredth_for_each_step_before() -> 
     assert batch.terminated[0] and not batch.truncated[0]
     assert batch.final_observations["position"][0].argmax() == 5 != batch.observations["position"][0].argmax()
     assert total == pytest.approx(1.0 - 0.01 * (cells - 1))
-
-
-@pytest.mark.parametrize("make", [TinyCorridor, ConstantReward])
-def test_an_episode_is_cut_off_not_terminated_at_its_time_limit(make: Any) -> None:
-    environment = make(num_envs=3, max_steps=7)
-    (name,) = environment.behaviors
-    environment.reset(EpisodeSeeds(0), np.zeros(3, np.int64))
-    batches = [environment.step({name: LEFT})[name] for _ in range(14)]
-    assert [bool(batch.truncated.all()) for batch in batches] == [step % 7 == 0 for step in range(1, 15)]
-    assert not any(batch.terminated.any() for batch in batches)
-    assert make is TinyCorridor or all((batch.reward == 1.0).all() for batch in batches)
-
-
-def forbids_the_wall_only(mask: Any, observations: Any) -> int:
-    """How many of the agents stand at the wall."""
-    at_wall = observations["position"].argmax(axis=1) == 0
-    assert mask.tolist() == [[not wall, True] for wall in at_wall.tolist()]
-    return int(at_wall.sum())
-
-
-def test_masked_corridor_forbids_the_wall_only_where_episodes_begin_go_on_and_end() -> None:
-    environment = TinyCorridor(num_envs=4, masked=True, max_steps=3)
-    at_wall = ended_at_wall = 0
-    for batches in play(environment, 60):
-        batch = batches["Corridor"]
-        at_wall += forbids_the_wall_only(batch.action_mask, batch.observations)
-        if batch.ended.size:
-            ended_at_wall += forbids_the_wall_only(batch.final_action_mask, batch.final_observations)
-        else:
-            assert batch.final_action_mask is None
-    assert at_wall > ended_at_wall > 3
-
-
-def test_the_length_of_a_corridor_is_each_copys_own_and_its_goal_pays_what_it_is_told() -> None:
-    environment = TinyCorridor(num_envs=3, length=6)
-    environment.set_parameters({"length": np.array([2.0, 4.9, 6.0]), "goal_reward": np.array([1.0, -2.0, 0.25])})
-    environment.reset(EpisodeSeeds(0), np.zeros(3, np.int64))
-    paid: list[set[float]] = [set(), set(), set()]
-    for _ in range(5):
-        batch = environment.step({"Corridor": RIGHT})["Corridor"]
-        for row, env in enumerate(batch.ended.tolist()):
-            assert batch.final_observations["position"][row].argmax() == [1, 3, 5][env]
-            paid[env].add(float(batch.reward[env]))
-    assert paid == [{1.0}, {-2.0}, {0.25}]
-    assert environment.episodes[0] == 5  # the agent starts in the only cell that is not the end
-
-
-@pytest.mark.parametrize("length", [1.0, 7.0])
-def test_a_corridor_refuses_a_length_it_does_not_have(length: float) -> None:
-    environment = TinyCorridor(num_envs=2, length=6)
-    environment.set_parameters({"length": np.array([3.0, length])})
-    message = f"environment_parameters.length: must be from 2 to 6, the corridor's cells, not {length:.0f}"
-    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
-        environment.reset(EpisodeSeeds(0), np.zeros(2, np.int64))

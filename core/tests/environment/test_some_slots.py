@@ -55,16 +55,6 @@ def test_each_agent_receives_in_a_part_what_it_receives_in_the_whole(slots: list
         np.testing.assert_array_equal(part.final_info[name], values[rows])
 
 
-def test_a_part_leaves_out_what_the_whole_leaves_out_and_shares_no_memory_with_it() -> None:
-    whole = batch_of_four()
-    part = whole.take(np.arange(4))
-    assert all(getattr(part, name) is None for name in (*optional(), "final_info", "final_action_mask"))
-    assert part.final_observations is not None and whole.final_observations is not None
-    pairs = [(part.observations, whole.observations), (part.final_observations, whole.final_observations)]
-    arrays = [(ours["seen"], theirs["seen"]) for ours, theirs in pairs] + [(part.reward, whole.reward)]
-    assert not any(np.shares_memory(ours, theirs) for ours, theirs in arrays)
-
-
 def test_a_behavior_of_some_slots_keeps_their_environments_teams_and_groups() -> None:
     columns: dict[str, Any] = {
         "env_index": np.array([0, 0, 1, 1]),

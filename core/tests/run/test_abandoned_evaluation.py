@@ -64,10 +64,8 @@ def assert_equal_to_whole(make_run: Any, files: Any, changes: Mapping[str, Any],
 
 # Evaluations alone, with a summary, with a checkpoint, with both, at the end; and slots that jump over multiples.
 CASES = {
-    "alone": (evaluating(30), 30, {}),
     "with a summary": (evaluating(50), 50, {}),
     "with a checkpoint": (evaluating(40), 120, {}),
-    "before the first checkpoint": (evaluating(30), 30, {"checkpoint_interval": 1000}),
     "the one that ends the run": (evaluating(70, stop_at=-100.0), 70, {}),
     "episodes that a checkpoint cuts": ({**evaluating(40), "environment.type": "identity"}, 120, {}),
 }
@@ -101,31 +99,6 @@ def test_an_evaluation_that_is_abandoned_is_as_if_it_had_not_been(make_run: Any,
     assert heard == [50] and run.scores.step == 50
     assert [line["step"] for line in files().metrics] == [50], "the summary that was due has no score yet"
     assert files().best == [50] and files().result["evaluation"]["step"] == 50
-
-
-def test_a_stop_that_is_asked_for_before_the_evaluation_begins_plays_nothing(make_run: Any, files: Any) -> None:
-    run = make_run(evaluating(30))
-    run.start()
-    step, evaluator = run.environment.step, run._training.evaluation.evaluator
-    evaluator._environment.step = None  # cannot be called
-
-    def stopping(actions: Any) -> Any:
-        if run.steps == 28:
-            run.request_stop()
-        return step(actions)
-
-    run.environment.step = stopping
-    run.train()
-    assert run.steps == 30 and files().steps == [30]
-    make_run({**evaluating(30), **RESUME}).train()
-    assert_equal_to_whole(make_run, files, evaluating(30), 30)
-
-
-def test_a_resumed_run_that_evaluates_no_more_does_not_catch_up(make_run: Any, files: Any) -> None:
-    stop_in_evaluation(make_run(evaluating(50)), 100)
-    run = make_run(RESUME)
-    run.train()
-    assert run.scores.step == 50 and [line["step"] for line in files().metrics] == [50, 100, 150, 200]
 
 
 def test_measuring_by_hand_is_not_abandoned(make_run: Any) -> None:

@@ -15,9 +15,7 @@ from rlcore import hookimpl
 from rlcore.contracts.curriculum import Curriculum
 from rlcore.contracts.seeding import derive_generator, derive_seed
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.run.loop import learn
 from rlcore.run.run import Run
-from rlcore.run.timers import PhaseTimes
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 PACED: dict[str, Any] = {
@@ -96,19 +94,6 @@ def test_a_reset_begins_all_copies_anew(make_run: Any) -> None:
     assert told == run.behaviors["Agent"].episodes.finished < len(environment.begun) - 2
 
 
-def test_a_behavior_that_has_finished_reports_no_episodes(make_run: Any) -> None:
-    run = make_run(PACED)
-    run.start()
-    environment, curriculum = parts(run)
-    behavior = run.behaviors["Agent"]
-    behavior.trainer.steps = behavior.settings.max_steps
-    behavior.set_boundaries()
-    steps = iter(range(50))
-    learn(run._training.state, lambda: next(steps, None) is None, lambda: True, PhaseTimes())
-    assert curriculum.told == [] and len(environment.begun) > 20
-    run.close()
-
-
 # ---------------------------------------------------------------- state
 
 
@@ -127,28 +112,6 @@ def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
     assert files().checkpoints(after=before) == files("whole").checkpoints(after=before) != {}
     played, all_played = parts(resumed)[0].begun, parts(whole)[0].begun
     assert played == all_played[-len(played) :]
-
-
-@pytest.mark.parametrize("left_out", ["curricula", "feed"])
-def test_without_any_part_of_its_state_a_resumed_run_differs(
-    make_run: Any, files: Any, kill_after: Any, monkeypatch: pytest.MonkeyPatch, left_out: str
-) -> None:
-    from rlcore.run.curricula.curricula import RunCurricula
-
-    keywords = {"checkpoint_interval": 26, "keep_checkpoints": 0}
-    changes = {**SAVED, "environment_parameters.pace.curriculum.every": 7}
-    make_run({**changes, **WHOLE}, **keywords).train()
-    kill_after(make_run(changes, **keywords), 60)
-    load = RunCurricula.load_state_dict
-
-    def load_less(self: RunCurricula, state: Any) -> None:
-        fresh = self.state_dict()
-        load(self, {**state, left_out: fresh[left_out]})
-
-    monkeypatch.setattr(RunCurricula, "load_state_dict", load_less)
-    make_run({**changes, **RESUME}, **keywords).train()
-    step = files("whole").steps[-1]
-    assert files().checkpoint(step) != files("whole").checkpoint(step)
 
 
 @pytest.mark.parametrize("case", CASES["refused"], ids=lambda case: case["message"])
@@ -185,21 +148,6 @@ def test_lessons_of_ml_agents_are_where_a_run_begins(make_run: Any, theirs: Path
         with make_run({**PACED, "checkpoint_settings": {"initialize_lessons_from": origin, "run_id": run_id}}) as run:
             run.start()
             assert [pace // 10 for _, _, pace, _ in run.environment.begun] == [2.0, 2.0]
-
-
-def test_a_status_of_another_version_is_told_of_and_none_is_refused(
-    make_run: Any, theirs: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    changes = {**PACED, "checkpoint_settings.initialize_lessons_from": "theirs"}
-    with pytest.raises(RunStateError, match=r"initialize_lessons_from 'theirs': .*run_logs holds no training status"):
-        make_run(changes).start()
-    theirs.write_text(json.dumps({"pace": {"lesson_num": 2}}))
-    with pytest.raises(RunStateError, match=r"its training status has no metadata\.stats_format_version"):
-        make_run(changes).start()
-    theirs.write_text(json.dumps({**CASES["ml_agents"], "metadata": {"stats_format_version": "0.1.0"}}))
-    with make_run(changes) as run:
-        run.start()
-    assert "its training status is in version 0.1.0 of the format, rlcore reads 0.3.0" in caplog.text
 
 
 # ---------------------------------------------------------------- evaluation and acting

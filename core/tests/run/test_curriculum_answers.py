@@ -17,7 +17,6 @@ from rlcore import CurriculumSpec
 from rlcore.contracts.curriculum import Changes, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError, RunStateError
 from rlcore.run.boundaries import Notifications
-from rlcore.run.curricula.checked import CheckedCurriculum
 from rlcore.run.curricula.parameters import ParameterFeed
 from rlcore.run.run import Run
 
@@ -69,7 +68,6 @@ INTEGERS = r"not an array of integers of shape \(2, 1\)"
 NO_NUMBER = r"returned nan for the parameter 'pace' \(environment 0, episode 0\); every value must"
 SCALAR: Any = EpisodeDraw(0.5, np.zeros((2, 1), int))  # type: ignore[arg-type]
 NO_LESSONS: Any = Changes(CHANGE)  # type: ignore[arg-type]
-WORDS: Any = Changes(("one",))  # type: ignore[arg-type]
 
 
 def always(answer: Any) -> Answer:
@@ -85,28 +83,21 @@ PLAIN = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text(
 ANSWERS: list[tuple[str, Answer, str]] = [
     ("draw", values(1, 1), rf"returned as values an array of float64 of shape \(1, 1\), {FLOATS}"),
     ("draw", values(2), rf"of shape \(2,\), {FLOATS}"),
-    ("draw", values(2, 2), FLOATS),
     ("draw", always(SCALAR), f"values a float, {FLOATS}"),
     ("draw", values(2, 1, of=1j), f"an array of complex128 .* {FLOATS}"),
-    ("draw", values(2, 1, of="a"), FLOATS),
     ("draw", values(2, 1, of=np.nan), NO_NUMBER),
-    ("draw", values(2, 1, of=-np.inf), "returned -inf for the parameter 'pace'"),
     ("draw", draw_id(lambda count: None), f"returned as draw_id None, {INTEGERS}"),
-    ("draw", draw_id(lambda count: np.zeros((1, 1), int)), INTEGERS),
     ("draw", draw_id(lambda count: np.full((count, 1), 0.7)), INTEGERS),
-    ("draw_target", target(np.zeros), "returned as values an array of float64"),
     ("draw_target", target(lambda count: np.full((count, 1), np.nan)), "returned nan for the parameter"),
     ("draw_target", target(lambda count: {}["boom"]), "failed: KeyError: 'boom'"),
     # Answers of another type fail where they are read.
     ("draw", always((1, 2)), "failed: AttributeError: 'tuple' object has no attribute 'values'"),
     ("advance", always(NO_LESSONS), "failed: TypeError: 'LessonChange' object is not iterable"),
-    ("advance", always(WORDS), "failed: AttributeError: 'str' object has no attribute 'parameter'"),
     ("advance", lambda steps: sys.exit(3), "failed: SystemExit: 3"),
     ("advance", lambda steps: steps.clear(), "failed: AttributeError: 'mappingproxy' .* 'clear'"),
     ("summarised", lambda behavior, stats: stats.clear(), "failed: AttributeError: 'mappingproxy' .* 'clear'"),
     ("draw", lambda env_index, episodes: env_index.fill(1000), "failed: ValueError: .*read-only"),
     ("status", always({"pace": {"value": [object()]}}), "that is not JSON: value: 0: object is not a JSON value"),
-    ("status", always({"pace": {"value": np.arange(3)}}), "not JSON: value: ndarray is not a JSON value"),
     *[(method, always(answer), message) for method, answer, message in PLAIN],
 ]
 
@@ -121,13 +112,6 @@ def test_a_wrong_answer_stops_the_run_before_a_checkpoint_and_names_the_curricul
         answering(method, answer, changes).train()
     assert method == "summarised" or files().steps == []
     assert method == "summarised" or not (files().path / "run_logs" / "training_status.json").exists()
-
-
-def test_huge_values_are_finite() -> None:
-    huge = SimpleNamespace(parameters=("pace",), draw=values(2, 1, of=-1e300))
-    curriculum: Any = huge
-    drawn = CheckedCurriculum.of(curriculum, "huge").draw(np.arange(2), np.zeros(2, np.int64))
-    assert (drawn.values == -1e300).all()
 
 
 def test_a_lesson_of_a_parameter_that_is_not_its_own_stops_the_run_before_it_is_reported(
@@ -162,11 +146,6 @@ def test_two_curricula_give_no_statistic_together(answering: Callable[..., Run],
     monkeypatch.setattr(class_of(run), "stats", lambda self: {"Acme/x": np.float32(0.5)})
     with pytest.raises(PluginError, match=r"'lessons' .*: stats .* 'Acme/x', as curriculum 'stages' of plugin .* does"):
         run.train()
-
-
-def test_numpys_numbers_are_statistics(answering: Callable[..., Run], files: Any) -> None:
-    answering("stats", lambda: {"Acme/x": np.float32(0.5), "Acme/y": np.int64(2)}).train()
-    assert files().metrics[-1]["stats"]["Acme/x"] == 0.5 and files().metrics[-1]["stats"]["Acme/y"] == 2.0
 
 
 def test_numpys_numbers_are_a_status_and_what_is_not_finite_is_null(answering: Callable[..., Run], files: Any) -> None:

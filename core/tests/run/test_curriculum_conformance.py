@@ -41,7 +41,6 @@ FINITE = "test_draws_are_finite_and_one_for_each_episode"
 SHOWN = "test_the_status_is_json_and_the_statistics_are_finite"
 AGENTS = "test_keeps_its_rules_among_several_behaviors_and_agents"
 STATE = "test_goes_on_from_its_state_as_if_never_stopped"
-ELSE = "test_a_draw_depends_on_copy_and_episode_and_not_on_what_else_is_asked"
 GIVEN = "test_has_the_parameters_it_was_given"
 ACCEPTED = "test_a_status_without_its_sections_is_accepted"
 ORDER = "test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for"
@@ -133,34 +132,22 @@ def smaller(sections: Any) -> list[Any]:
 BY_CHANCE = draw(lambda made, drawn, episodes: EpisodeDraw(random.random(drawn.values.shape), drawn.draw_id))
 BROKEN: dict[str, tuple[Breaks, str]] = {
     "draws by chance": (BY_CHANCE, EQUAL),
-    "depends on what else is asked": (BY_CHANCE, ELSE),
     "counts its draws": (draw(counts_draws), NOTHING),
     "forgets its stage": (answer("state_dict", lambda state: {**state, "stage": np.zeros(2, np.int64)}), STATE),
     "forgets a parameter": (lambda made: setattr(made, "parameters", ("pace",)), GIVEN),
     "draws too few": (draw(lambda made, drawn, _: EpisodeDraw(drawn.values[:1], drawn.draw_id)), FINITE),
     "aims at nothing": (answer("draw_target", lambda values: np.full_like(values, np.nan)), FINITE),
-    "one section": (answer("status", lambda status: {"pace": {"lesson_num": 0}}), SHOWN),
     "needs a status": (loads(lambda sections: [{"pace": {"lesson_num": 3}, **sections}]), ACCEPTED),
     "draws what it drew before": (numbered_by_first, ORDER),
     "writes into what it is asked": (draw(writes), FINITE),
-    "writes into what ended": (miscounts(lambda told: told.draw_id.fill(0) or 0), EQUAL),
-    "takes statistics away": (lambda made: setattr(made, "summarised", lambda behavior, stats: stats.clear()), EQUAL),
     "forgets to say redraw": (answer("advance", lambda changes: Changes(changes.lessons)), REDRAW),
     "forgets what groups got": (miscounts(lambda told: float(np.abs(told.group_returns).sum())), AGENTS),
     "counts agents of a copy once": (
         miscounts(lambda told: len(told.env_index) - len(set(told.env_index.tolist()))),
         AGENTS,
     ),
-    "forgets a return": (answer("advance", lambda changes: None), EQUAL),
-    "lessons in no tuple": (answer("advance", lambda _: Changes(LessonChange("pace", 1, "one", 0, "none"))), EQUAL),  # type: ignore[arg-type]
-    "a lesson without a name": (lesson(1, None, 0, "none"), EQUAL),
-    "a lesson below zero": (lesson(1, "one", -1, "none"), EQUAL),
-    "a number for a tag": (answer("stats", lambda stats: {3: 1.0}), SHOWN),
-    "a word for a statistic": (answer("stats", lambda stats: {"Acme/x": "0.5"}), SHOWN),
     "a word for a lesson": (answer("status", lambda _: {"pace": {"lesson_num": "many"}, "pay": {}}), SHOWN),
-    "saves pairs": (answer("state_dict", lambda state: list(state.items())), STATE),
     "takes the reward": (answer("stats", lambda stats: {"Environment/Cumulative Reward": 1e6}), SHOWN),
-    "numbers for sections": (answer("status", lambda status: {"pace": 1, "pay": 2}), SHOWN),
     "makes the best of nonsense": (loads(smaller), NONSENSE),
     "loads the first half": (
         loads(lambda sections: [{name: sections[name]} for name in ("pace", "pay") if name in sections]),

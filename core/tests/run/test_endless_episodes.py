@@ -13,7 +13,7 @@ import yaml
 from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording
 from rlcore.run.evaluation.episodes import PlayedEnvironment, play
-from rlcore_devkit.environments import ArrayEnvironment, IdentityEnvironment
+from rlcore_devkit.environments import ArrayEnvironment
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_offline import SlotRecorder, recording_problem
 
@@ -88,16 +88,6 @@ def test_an_episode_that_was_cut_and_ends_by_itself_is_not_counted_again() -> No
     assert result.cut == 1 and environment.resets == 1
 
 
-@pytest.mark.parametrize("limit", [None, 20, 8])
-def test_a_limit_that_no_episode_reaches_changes_nothing(limit: int | None) -> None:
-    def measured(**limited: Any) -> Any:
-        environment = IdentityEnvironment(3, "A", discrete=(2,), episode_length=8)
-        return play({"A": Guesses()}, PlayedEnvironment(environment), 10, 0, True, {}, **limited).behaviors["A"]
-
-    result = measured(max_episode_steps=limit)
-    assert result == measured() and result.cut == 0
-
-
 def test_what_is_cut_is_recorded_as_truncated() -> None:
     caught: list[Recording] = []
     recorder = SlotRecorder(Counting([[0]]).behaviors["A"], caught.append)
@@ -140,11 +130,3 @@ def test_the_limit_is_an_option_of_evaluate_too(
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(configure({"evaluation": {"interval": 50, "max_episode_steps": 0}})))
     assert run_rlcore("validate", path).exit_code == 2
-
-
-@pytest.mark.parametrize(("setting", "cut"), [({}, 100_000), ({"max_episode_steps": None}, None)])
-def test_without_being_told_the_limit_is_far_beyond_what_episodes_last(make_run: Any, setting: Any, cut: Any) -> None:
-    run = make_run({"evaluation": {"interval": 50, **setting}})
-    run.start()
-    assert run._training.evaluation.evaluator._max_episode_steps == cut
-    run.close("interrupted")

@@ -16,7 +16,6 @@ from rlcore import hookimpl
 from rlcore.contracts.results import EvaluationResult
 from rlcore.run.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore
 
 IDENTITY = {"environment.type": "identity"}  # cannot save itself: every checkpoint begins new episodes
@@ -76,37 +75,13 @@ def test_the_steps_of_all_behaviors_count(make_run: Any, interval: int) -> None:
     assert [step for step, _ in heard] == list(dict.fromkeys([*crossing, steps[-1]]))
 
 
-def test_with_interval_null_the_run_makes_none_and_the_block_is_for_others(make_run: Any) -> None:
-    watched = Watched()
-    block = {"evaluation": {"interval": None, "environment": {"num_envs": 3}}}
-    run = make_run(block)
-    run.plugins.register(watched, "watched")
-    assert train(run) == [] and len(watched.made) == 1 and run.scores.score is None
-    other = make_run({**block, "checkpoint_settings.run_id": "other"})
-    other.plugins.register(watched, "watched")
-    other.evaluate(4)
-    other.close()
-    assert [environment.num_envs for environment in watched.made] == [2, 2, 3]
-
-
 def test_the_evaluation_is_made_before_the_summary_and_checkpoint_of_its_step(make_run: Any, files: Any) -> None:
     run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, checkpoint_interval=100, summary_freq=100)
     found = dict(train(run))
     for line in files().metrics:
-        assert line["stats"][TAGS[0]] == found[line["step"]]
+        assert line["stats"][TAGS[0]] == found[line["step"]] and line["stats"][TAGS[1]] > 0
         state = load_checkpoint(files().path / "checkpoints" / str(line["step"]))
         assert state["run"]["evaluation"]["score"] == found[line["step"]]
-
-
-def test_the_next_summary_has_the_mean_reward_and_length_of_each_behavior(make_run: Any, files: Any) -> None:
-    run = make_run(
-        {"environment.type": "pair", "evaluation": {"interval": 60, "episodes": 3}}, behaviors=("Left", "Right")
-    )
-    results = [epoch.evaluation for epoch in run if epoch.evaluation is not None]
-    for name in ("Left", "Right"):
-        lines = [line["stats"] for line in files().metrics if line["behavior"] == name and TAGS[0] in line["stats"]]
-        assert lines and all(line[TAGS[1]] == 8.0 for line in lines)
-        assert lines[-1][TAGS[0]] == results[-1].behaviors[name].mean_reward
 
 
 # ---------------------------------------------------------------- what it leaves alone
@@ -225,13 +200,9 @@ def test_a_stopped_run_that_is_resumed_has_nothing_left_unless_stop_at_goes(
     script(6)
     done = run_rlcore("run", path)
     assert "; evaluation 6.00, best 6.00 at step 50; stopped at step 50 because stop_at 5 was reached; " in done.stdout
-    before = files().everything()
     again = run_rlcore("run", path, "--resume")
     told = "nothing left to learn: evaluation.stop_at 5 is reached, by a score of 6.00 at step 50"
     assert again.stdout.startswith(told)
-    assert {name for name, content in files().everything().items() if before[name] != content} <= {
-        "run_logs/training_status.json", "configuration.yaml", "run_logs/timers.json"
-    }  # fmt: skip
     script(1, 1, 1)
     on = run_rlcore("run", path, "--resume", "--set", "evaluation.stop_at=null")
     assert on.exit_code == 0 and on.stdout.splitlines()[-1].startswith("done: 200 steps"), on.stdout
@@ -240,14 +211,10 @@ def test_a_stopped_run_that_is_resumed_has_nothing_left_unless_stop_at_goes(
 # ---------------------------------------------------------------- a resume
 
 
-@pytest.mark.parametrize(
-    ("environment", "killed_at", "dropped"),
-    [("corridor", 60, False), ("identity", 130, False), ("identity", 60, False), ("corridor", 130, True)],
-)
+@pytest.mark.parametrize(("environment", "killed_at"), [("corridor", 60), ("identity", 130), ("identity", 60)])
 def test_a_resumed_run_evaluates_and_ends_as_the_run_never_stopped(
-    make_run: Any, files: Any, abandon: Any, environment: str, killed_at: int, dropped: bool
+    make_run: Any, files: Any, abandon: Any, environment: str, killed_at: int
 ) -> None:
-    """The negative control drops what the checkpoint knows of evaluations, and is noticed."""
     changes = {"environment.type": environment, "evaluation": {"interval": 30, "episodes": 4, "deterministic": False}}
     whole = train(make_run({**changes, "checkpoint_settings.run_id": "whole"}, keep_checkpoints=0))
     run = make_run(changes, keep_checkpoints=0, summary_freq=10)
@@ -256,14 +223,9 @@ def test_a_resumed_run_evaluates_and_ends_as_the_run_never_stopped(
             break
     abandon(run)
     at = files().steps[-1]
-    if dropped:
-        state = load_checkpoint(files().path / "checkpoints" / str(at))
-        del state["run"]["evaluation"]
-        save_checkpoint(files().path / "checkpoints", at, state)
     rest = train(make_run({**changes, "checkpoint_settings.resume": True}, keep_checkpoints=0, summary_freq=10))
     assert rest == [(step, score) for step, score in whole if step > at]
-    same = files().result["evaluation"] == files("whole").result["evaluation"] and files().best == files("whole").best
-    assert same == (not dropped)
+    assert files().result["evaluation"] == files("whole").result["evaluation"] and files().best == files("whole").best
 
 
 def test_an_evaluation_that_is_added_on_the_way_begins_there(make_run: Any, files: Any) -> None:

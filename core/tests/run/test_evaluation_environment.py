@@ -56,14 +56,10 @@ def test_what_is_wrong_with_the_block_is_told_at_its_own_line(
 
 def test_an_error_is_located_in_the_evaluation_block_if_only_this_block_has_the_value(make_run: Any) -> None:
     refused = {
-        "environment.options": True,
         "environment.options.length": True,
         "environment.id": False,
-        "environment.optional": False,
         "environment_parameters.length": True,
         "environment_parameters.goal_reward": False,
-        "environment": False,
-        "behaviors.Agent": False,
         "": False,
     }
 

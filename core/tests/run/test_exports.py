@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.errors import EXIT_PLUGIN, EXIT_RUN_STATE, ConfigError, PluginError, RunStateError
+from rlcore.errors import EXIT_PLUGIN, ConfigError, PluginError, RunStateError
 from rlcore.run.run import Run
 from rlcore.run.saved.data import read_run
 from rlcore.storage.run_files import read_mark
 from rlcore.storage.status import of_end
-from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
@@ -105,22 +104,12 @@ def test_policies_are_exported_at_the_end_and_beside_the_checkpoints_that_are_ke
     assert [(each.file, each.report) for each in run.exports] == [("Agent.json", "largest difference 2e-07")]
     mark = read_mark(directory)
     assert run.failures == [] and mark is not None and mark.exports == {**ALL, **beside(160, 200)}
-    timers = files().json("run_logs/timers.json")["children"]
-    assert timers["RLTrainer._checkpoint"]["children"]["Exporter.export"]["count"] == 5
-    assert timers["Exporter.export"]["count"] == 1
     assert recorded(files()) == {160: "Agent/Agent-160.json", 200: "Agent/Agent-200.json", "final": "Agent.json"}
     final, last = files().status["Agent"]["final_checkpoint"], files().status["Agent"]["checkpoints"][-1]
     assert last["auxillary_file_paths"] == [weights(200), "checkpoints/200/state.json"]  # as ML-Agents writes it
     assert {**final, "file_path": last["file_path"]} == last
     (directory / "run_logs/training_status.json").unlink()
     assert read_run(directory).status["Agent"]["checkpoints"][-1] == last, "made from the checkpoints"
-
-
-def test_every_checkpoint_is_recorded_with_its_file_while_the_run_trains(make_run: Any, files: Any) -> None:
-    with make_run(always(), keep_checkpoints=2) as run:
-        seen = [recorded(files()) for _ in run]
-    assert len(seen) >= 3
-    assert all(each == {step: f"Agent/Agent-{step}.json" for step in each} and len(each) <= 2 for each in seen)
 
 
 def test_without_checkpoints_the_last_policies_of_all_behaviors_are_exported(make_run: Any, files: Any) -> None:
@@ -158,34 +147,11 @@ def test_a_failing_export_does_not_stop_the_run_and_is_named_in_the_log_the_resu
     assert tried == ([40] if wrong == "refuses" else [40, 80, 120, 160, 200, 200]), "what is refused is not tried again"
 
 
-def test_an_export_that_failed_once_leaves_the_earlier_and_the_later_ones(make_run: Any, files: Any) -> None:
-    make_run(always(wrong="disk", at=80), keep_checkpoints=4).train()
-    assert exported(files().path) == {**ALL, **beside(120, 160, 200)}
-    assert [each["file"] for each in files().result["exports"]] == [None, "Agent.json"]
-
-
-def test_the_status_has_the_newest_file_of_each_policy_or_its_weights(make_run: Any, files: Any) -> None:
-    with make_run(always(wrong="disk", at=120)) as run:
-        next(run)
-        (files().path / "Agent/Agent-40.json").unlink()  # by the user
-        for _ in run:
-            if run.steps == 200:  # the export at the end fails too
-                settings = run._started.exports.exporters[0].exporter.settings
-                object.__setattr__(settings, "at", None)
-    found = recorded(files())
-    assert (found[40], found[80], found[120]) == (weights(40), "Agent/Agent-80.json", weights(120))
-    assert found["final"] == "Agent/Agent-200.json"
-    make_run({**at_the_end(), "checkpoint_settings.force": True}).train()
-    make_run({**at_the_end(wrong="disk"), **RESUME}, max_steps=240).train()
-    assert exported(files().path) == ALL and recorded(files())["final"] == weights(240)
-
-
 @pytest.mark.parametrize(
     ("export", "words", "code"),
     [
         (at_the_end(wrong="refuses"), (), 0),
         (always(wrong="raises", at=80), ("--strict-plugins",), EXIT_PLUGIN),
-        (always(wrong="nothing", at=80), ("--strict-plugins",), EXIT_PLUGIN),
     ],
 )
 def test_the_command_repeats_failures_when_the_run_ends_and_strict_plugins_end_it_after_a_checkpoint(
@@ -253,36 +219,6 @@ def test_a_resumed_run_replaces_and_deletes_the_exports_of_the_earlier_process(
     assert about(files().path / "Agent.json")["configuration_sha256"] == after != before
 
 
-def test_a_run_that_learned_a_step_again_does_not_record_the_earlier_file(
-    make_run: Any, files: Any, kill_after: Any
-) -> None:
-    """The last checkpoint was damaged, and the export of the new one fails."""
-    kill_after(make_run(always()), 100)
-    (files().path / "checkpoints/80/state.json").write_text("damaged")
-    make_run({**always(wrong="disk", at=80), **RESUME}).train()
-    assert recorded(files())[80] == weights(80) and not (files().path / "Agent/Agent-80.json").exists()
-
-
-def test_a_status_that_cannot_be_written_after_an_export_ends_the_run_with_its_checkpoint(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write, calls = RunStore.write_status, []
-
-    def second_fails(self: RunStore, final: bool = False) -> None:
-        calls.append(final)
-        if len(calls) == 2:
-            raise RunStateError("no space left")
-        write(self, final)
-
-    run: Run = make_run(always())
-    monkeypatch.setattr(RunStore, "write_status", second_fails)
-    with pytest.raises(RunStateError, match="checkpoint of step 40 is saved, its status is not: no space left"):
-        run.train()
-    assert files().result["outcome"] == "failed" and recorded(files()) == {40: weights(40)}
-    make_run({**always(), **RESUME}).train()
-    assert recorded(files())[40] == "Agent/Agent-40.json"
-
-
 def test_a_stopped_run_is_exported_and_one_with_nothing_left_a_failed_one_or_inference_is_not(
     make_run: Any, files: Any
 ) -> None:
@@ -324,18 +260,6 @@ def test_a_file_of_the_name_that_the_run_did_not_write_is_neither_replaced_nor_d
     assert refused == [f"{path}: is a file that this run did not export; move it away" for path in mine[1::-1]]
 
 
-@pytest.mark.parametrize("obstacle", ["file", "link"])
-def test_a_folder_that_cannot_be_made_is_a_failure(make_run: Any, files: Any, kill_after: Any, obstacle: str) -> None:
-    kill_after(make_run(), 100)
-    place = files().path / "Agent"
-    place.write_text("mine") if obstacle == "file" else place.symlink_to("nowhere")
-    run: Run = make_run({**always(), **RESUME})
-    run.train()
-    assert run.outcome == "done"
-    problem = "cannot be made: " if obstacle == "file" else "is a symbolic link, and a run writes only in its directory"
-    assert any(str(each.problem).startswith(f"{place}: {problem}") for each in run.exports)
-
-
 def test_a_run_that_is_replaced_takes_its_exports_with_it_and_no_other_file(make_run: Any, files: Any) -> None:
     make_run(always()).train()
     (files().path / "Agent/notes.txt").write_text("mine")
@@ -357,39 +281,3 @@ def test_an_edited_mark_does_not_reach_beyond_its_run(make_run: Any, files: Any,
     assert found is not None and found.exports == {}
     make_run({**at_the_end(), **RESUME}, max_steps=240).train()
     assert outside.read_text() == "mine"
-    for wrong in ({"Agent.json": -1}, {"Agent.json": "one"}, ["Agent.json"]):
-        path.write_text(json.dumps(mark | {"exports": wrong}))
-        assert read_mark(files().path) is None
-
-
-# ------------------------------------------------------------ the configuration that a file states
-
-
-def test_an_edited_configuration_of_the_run_does_not_change_the_checksum_of_a_checkpoint(
-    make_run: Any, files: Any, run_rlcore: RunRlcore, tmp_path: Path
-) -> None:
-    make_run(always()).train()
-    before, output = configuration_checksum(files().path), tmp_path / "agent.json"
-    configuration = files().path / "configuration.yaml"
-    configuration.write_text(configuration.read_text().replace("max_steps: 200", "max_steps: 300"))
-    for place in (files().path, files().path / "checkpoints/120"):
-        run_rlcore("export", place, "-o", output, "--force", "--set", "torch_settings.num_threads=1")
-        assert about(output)["configuration_sha256"] == before
-
-
-@pytest.mark.parametrize("damage", ["missing", "folder"])
-def test_a_checkpoint_without_a_configuration_is_an_error(
-    make_run: Any, files: Any, run_rlcore: RunRlcore, tmp_path: Path, damage: str
-) -> None:
-    make_run(always()).train()
-    copy = files().path / "checkpoints/200/configuration.yaml"
-    manifest = copy.with_name("manifest.json")
-    entries = json.loads(manifest.read_text())
-    del entries["files"][copy.name]
-    manifest.write_text(json.dumps(entries))
-    copy.unlink()
-    if damage == "folder":
-        copy.mkdir()
-    ended = run_rlcore("export", files().path, "-o", tmp_path / "agent.json")
-    assert ended.exit_code == EXIT_RUN_STATE and f"{copy}: " in ended.stderr
-    assert not (tmp_path / "agent.json").exists()

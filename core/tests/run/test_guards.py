@@ -18,11 +18,9 @@ import rlcore.run.boundaries
 import rlcore.run.training
 from rlcore import EnvironmentSpec
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.errors import NonFiniteError, PluginError, TrainingDiverged
+from rlcore.errors import PluginError, TrainingDiverged
 from rlcore.run.loop import watching
 from rlcore_devkit.environments import ArrayEnvironment
-
-RESUME = {"checkpoint_settings.resume": True}
 
 
 class Steering(ArrayEnvironment):
@@ -123,24 +121,6 @@ def test_what_diverged_after_an_update_ends_the_run_with_the_last_good_checkpoin
     assert files().result["outcome"] == "failed" and files().steps == [40]
 
 
-@pytest.mark.parametrize("raises", [False, True])
-def test_an_action_that_is_not_finite_is_the_cause_of_what_follows_from_it(train: Any, raises: bool) -> None:
-    """Between two updates actions are not checked; an observation that is not finite is, and an error."""
-    environment, calls = Steering(passes_actions_on=True), []
-
-    def act(updates: int) -> Actions:
-        calls.append(updates)
-        return after_update(0, continuous=np.nan if len(calls) == 30 else 0.0)(0)
-
-    def refuse() -> None:
-        if raises and len(calls) == 30:
-            raise ValueError("an action is not in the space")
-
-    environment.before_step = refuse
-    with pytest.raises(TrainingDiverged, match=r"the action of slot 1 .* is nan at \[0\] at step 58"):
-        train(environment, act)
-
-
 @pytest.mark.parametrize(
     ("actions", "problem"),
     [
@@ -172,28 +152,6 @@ def test_rows_that_need_no_action_are_ignored(train: Any, monkeypatch: pytest.Mo
     for name in ("reset", "step"):
         monkeypatch.setattr(environment, name, waiting(getattr(environment, name)))
     assert train(environment, after_update(1, continuous=np.nan, discrete=-1))["Agent"].updates > 1
-
-
-@pytest.mark.parametrize(
-    ("value", "infinite"), [(1e300, True), (-3.5e38, True), ([1e300, -1e300], True), (3e38, False), (-1e30, False)]
-)
-@pytest.mark.parametrize("what", ["reward", "observation 'seen'"])
-@pytest.mark.filterwarnings("ignore:overflow")
-def test_a_float64_that_is_infinite_as_float32_is_refused(train: Any, value: Any, infinite: bool, what: str) -> None:
-    """Values of opposite signs do not hide each other, and returns of those that fit are finite."""
-    environment = Steering(reward=value if what == "reward" else 1.0)
-    if what != "reward":
-        environment.begin = lambda env, generator: np.copyto(environment.seen, value)  # type: ignore[method-assign]
-    if not infinite:
-        result = train(environment, hyperparameters={"buffer_size": 1000})["Agent"]  # nothing is learned from it
-        assert result.mean_reward == pytest.approx(9 * environment.reward, rel=1e-9)
-        return
-    with pytest.raises(NonFiniteError) as caught:
-        train(environment)
-    assert str(caught.value).startswith(f"behavior 'Agent': {what} of slot 0 (environment 0) is ")
-    assert " at step 0; values beyond 3.4e+38 are infinite as float32, which trainers store; scale them" in str(
-        caught.value
-    )
 
 
 # ---------------------------------------------------------------- episodes without an end
@@ -254,14 +212,6 @@ def test_what_is_not_a_wait_is_not_warned_of(caplog: pytest.LogCaptureFixture, q
     with watching(progress, seconds=0.02):
         assert enough.wait(60)
     assert caplog.messages == []
-
-
-def test_a_wait_is_said_again_when_it_has_doubled(caplog: pytest.LogCaptureFixture) -> None:
-    with watching(lambda: (0, "at step 7, in an update"), seconds=0.02):
-        wait_for(caplog, "no step has ended", 3)
-    seconds = [record.args[0] for record in caplog.records]  # type: ignore[index]
-    assert all(each >= 0.02 * 2**number for number, each in enumerate(seconds))
-    assert "at step 7, in an update: the run waits in wait_for (test_guards.py" in caplog.messages[0]
 
 
 def test_a_long_checkpoint_is_no_wait(

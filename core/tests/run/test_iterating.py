@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.progress import Progress
 
-from rlcore.cli.progress import _follow
-from rlcore.contracts.results import BehaviorResult
 from rlcore.run.run import Run
 
 IDENTITY: dict[str, Any] = {"environment.type": "identity"}  # every episode has eight steps; it cannot save itself
@@ -58,17 +54,6 @@ def test_iterating_again_goes_on_and_never_resets(make_run: Any, files: Any) -> 
     assert list(again) == [] and list(again) == [] and again.steps == 200 and again.outcome == "done"
 
 
-def test_two_runs_in_one_process_do_not_touch_one_another(make_run: Any, files: Any) -> None:
-    for seed in (1, 2):
-        make_run(named(f"alone{seed}", **{"env_settings.seed": seed})).train()
-    runs = [make_run(named(f"both{seed}", **{"env_settings.seed": seed})) for seed in (1, 2)]
-    with runs[0], runs[1]:
-        assert sum(1 for _ in zip(*runs, strict=True)) == 4
-    for seed in (1, 2):
-        assert files(f"both{seed}").checkpoint(200) == files(f"alone{seed}").checkpoint(200)
-    assert files("both1").checkpoint(200) != files("both2").checkpoint(200)
-
-
 def test_leaving_the_block_saves_where_the_run_is(make_run: Any, files: Any) -> None:
     with make_run() as run:
         next(run)
@@ -106,19 +91,6 @@ def test_a_run_that_is_closed_before_its_start_is_interrupted_and_leaves_nothing
     assert run.outcome == "interrupted" and list(run) == [] and not files().path.exists()
 
 
-def test_the_progress_display_only_reads_and_never_shows_a_tick_too_many(make_run: Any) -> None:
-    """Three copies go past max_steps, to 201; the display ends at 200, however often it looks or whether it does."""
-    run, progress, over = make_run({"environment.num_envs": 3}), Progress(disable=True), threading.Event()
-    over.set()  # one look at the run
-    for _ in run:
-        for _ in range(5):
-            _follow(run, progress, over)
-    _follow(run, progress, over)
-    completed = [task.completed for task in progress.tasks]
-    assert run.steps == 201 and run.epoch == 4
-    assert max(completed) == progress.tasks[0].total == 200 and sorted(completed) == completed
-
-
 # ---------------------------------------------------------------- results
 
 
@@ -150,27 +122,6 @@ def test_results_of_an_epoch_are_those_of_its_summary_and_episodes(make_run: Any
         assert stats == line["stats"] and stats["Is Training"] == 1.0 and stats["Environment/Episode Length"] == 8.0
         assert stats["Environment/Cumulative Reward"] == pytest.approx(epoch.behaviors["Agent"].returns.mean)
         assert epoch.seconds >= epoch.collect_seconds + epoch.update_seconds > 0
-
-
-def test_no_return_of_an_earlier_epoch_is_told_again_where_none_ended(make_run: Any) -> None:
-    """Episodes of eight steps in epochs of three; checkpoints in between do not bring them back."""
-    run = make_run({**IDENTITY, "environment.num_envs": 1}, summary_freq=3, max_steps=24, checkpoint_interval=12)
-    results = [epoch.behaviors["Agent"] for epoch in run]
-    # Episodes end at 8; the checkpoint at 12 begins new ones, which end at 20.
-    assert [result.returns and result.returns.count for result in results] == [None, None, 1, None, None, None, 1, None]
-    assert [result.lengths is None for result in results] == [result.returns is None for result in results]
-    assert results[3].mean_reward == results[2].mean_reward is not None, "the mean of the latest episodes stays"
-
-
-def test_stopping_in_the_first_collect_yields_a_whole_result(make_run: Any) -> None:
-    run = make_run({**IDENTITY, "evaluation": {"interval": 50}})
-    run.start()
-    step = run.environment.step
-    run.environment.step = lambda actions: run.request_stop() or step(actions)
-    (epoch,) = run
-    assert epoch.behaviors == {"Agent": BehaviorResult(2, 0, 0, None, {}, None, None, {}, {})}
-    assert epoch.evaluation is epoch.best_score is epoch.best_step is None
-    assert epoch.steps_per_second > 0 and run.outcome == "interrupted"
 
 
 def test_update_scalars_are_the_mean_over_the_updates_of_the_epoch(make_run: Any) -> None:
@@ -228,12 +179,3 @@ def test_the_current_score_stops_the_run_never_the_best(make_run: Any, script: A
     run = make_run({"evaluation": {"interval": 50, "stop_at": 5.0}, **RESUME})
     found = [(epoch.evaluation.score, epoch.best_score) for epoch in run if epoch.evaluation]
     assert found == [(3.0, 9.0), (6.0, 9.0)] and run.steps == 150
-
-
-def test_an_epoch_tells_its_own_evaluation_and_the_best_of_all(make_run: Any, script: Any) -> None:
-    script(4.0, 2.0, 3.0)
-    epochs = list(make_run({"evaluation": {"interval": 80}}))
-    assert [epoch.evaluation and epoch.evaluation.score for epoch in epochs] == [None, 4.0, None, 3.0]
-    assert [epoch.best_score for epoch in epochs] == [None, 4.0, 4.0, 4.0]
-    assert [epoch.best_step for epoch in epochs] == [None, 80, 80, 80]
-    assert [epoch.evaluate_seconds > 0 for epoch in epochs] == [False, True, False, True]

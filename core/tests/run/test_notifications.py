@@ -110,22 +110,3 @@ def test_where_plugins_are_strict_those_that_heard_of_a_start_hear_of_its_end(ma
         assert tracker.heard[-1] == ("failed", str(caught.value)) and tracker.heard.count(tracker.heard[-1]) == 1
     run.close()
     assert not (files().path / "configuration.yaml").exists()
-
-
-@pytest.mark.parametrize(
-    ("resumed", "fails"), [(False, "directory.RunDirectory.started"), (True, "store.RunStore.forget_result")]
-)
-def test_plugins_get_the_end_of_a_run_whose_directory_fails_after_its_start(
-    make_run: Any, monkeypatch: pytest.MonkeyPatch, resumed: bool, fails: str
-) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    if resumed:
-        make_run(max_steps=100).train()
-    tracker = Tracker()
-    run = tracked(make_run({"checkpoint_settings.resume": resumed}, max_steps=200), tracker)
-    monkeypatch.setattr(f"rlcore.storage.{fails}", full)
-    with pytest.raises(OSError, match="No space left") as caught:
-        run.start()
-    assert tracker.heard == ["started", ("failed", str(caught.value))]

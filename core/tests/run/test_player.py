@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from rlcore.contracts.environment import Actions, AgentBatch
 from rlcore.contracts.policy import MemoryPolicy, Player, Policy
 from rlcore.contracts.results import EvaluationResult
-from rlcore.errors import RunStateError
 from rlcore.run.evaluation.episodes import PlayedEnvironment, play
 from rlcore_devkit.environments import IdentityEnvironment
 
@@ -70,23 +68,6 @@ def test_each_agent_remembers_its_own_steps_until_its_episode_ends() -> None:
     assert not player.memory.any()
 
 
-def test_a_policy_without_memory_is_called_without_it() -> None:
-    class Forgetful:
-        """Its ``act`` has no argument for a memory."""
-
-        def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Actions:
-            return Actions(discrete=np.zeros((3, 1), np.int64))
-
-        def seed(self, seed: int) -> None:
-            """Nothing is drawn."""
-
-    player = Player(Forgetful(), 3)
-    player.observe(batch(ended=(1,)))
-    player.begin()
-    assert not isinstance(player.policy, MemoryPolicy)
-    assert player.memory is None and player.act(batch()).discrete is not None
-
-
 class Drawing(Counting):
     """Draws an option of a thousand in each row."""
 
@@ -121,13 +102,6 @@ def test_a_player_with_a_seed_draws_and_remembers_after_a_resume_what_it_would_h
     resumed.policy.seed(99)  # as an evaluation between two steps does
     assert draws(resumed, 4) == expected[2:]
     assert resumed.memory is not None and whole.memory is not None and (resumed.memory == whole.memory).all()
-
-
-def test_the_state_of_another_number_of_agents_is_refused_and_changes_nothing() -> None:
-    player, saved = Player(Drawing(), 3, seed=7), Player(Drawing(), 2, seed=7).state_dict() | {"steps": 5}
-    with pytest.raises(RunStateError, match=r"'memory' is an array of float32 of shape \(2, 2\)"):
-        player.load_state_dict(saved)
-    assert player.steps == 0
 
 
 def test_an_evaluation_begins_every_episode_without_memory() -> None:

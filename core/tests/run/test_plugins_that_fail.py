@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import document_from_mapping
 from rlcore.errors import PluginError
 from rlcore.run.run import Run
-from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.files.access import WatchedDirectory
 
 STUBS = str(Path(__file__).parent / "stub_plugin.py")
 RESUME = {"checkpoint_settings.resume": True}
@@ -156,20 +153,6 @@ def test_a_notification_that_fails_where_plugins_are_strict_costs_nothing_that_w
         assert_saved_whole(files, make_run, step, changes)
 
 
-def test_a_change_of_lesson_that_cannot_be_told_ends_a_strict_run_with_a_checkpoint(strict: Any, files: Any) -> None:
-    changes = {
-        "plugins.local": [STUBS, str(Path(STUBS).parent / "stub_curriculum.py")],
-        "environment.type": "paced",
-        "environment_parameters.pace": {"curriculum": {"type": "stages"}},
-    }
-    with pytest.raises(PluginError, match="failed in rlcore_lesson_changed: OSError: no network"):
-        strict(changes, Raises("rlcore_lesson_changed", 1)).train()
-    step = files().steps[-1]
-    assert 0 < step < 200 and step % 40, "of its own, between two regular ones"
-    load_checkpoint(files().path / "checkpoints" / str(step))
-    assert files().result["behaviors"]["Agent"]["steps"] == step
-
-
 def test_the_result_is_written_before_plugins_are_told_that_the_run_is_over(strict: Any, files: Any) -> None:
     seen: list[Any] = []
 
@@ -207,17 +190,3 @@ def test_plugins_hear_that_a_run_failed_whose_result_cannot_be_written(
 def test_a_failure_in_run_finished_does_not_hide_what_ended_the_run(strict: Any) -> None:
     with pytest.raises(Exception, match="failed in step: ZeroDivisionError"):
         strict({"environment.options": {"fault": "raise in step"}}, Raises("rlcore_run_finished", 1)).train()
-
-
-def test_what_a_full_disk_costs_a_writer_costs_no_checkpoint(make_run: Any, files: Any, monkeypatch: Any) -> None:
-    """rlcore's own writer too: its file is led to a device that is always full."""
-    if not os.path.exists("/dev/full"):
-        pytest.skip("there is no /dev/full")
-    run = make_run()
-    run.start()
-    (jsonl,) = run._training.boundaries.writers
-    jsonl.writer._file.close()
-    jsonl.writer._file = open("/dev/full", "w")  # noqa: SIM115
-    monkeypatch.setattr(WatchedDirectory, "lost", lambda *_: False)  # it would be created again
-    run.train()
-    assert run.outcome == "done" and files().steps[-1] == 200 and jsonl.missed == 4

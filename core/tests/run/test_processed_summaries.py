@@ -60,11 +60,8 @@ def test_plugins_see_the_changes_of_those_before_them(plugins: Plugins) -> None:
     [
         ([1], "returned a list, not a mapping or None"),
         ({3: 1.0}, "returned 3: 1.0; a tag is text"),
-        ({"": 1.0}, "returned '': 1.0; a tag is text"),
         ({"a": "many"}, "returned 'a': 'many'; a tag is text, and its value a number or a StatSummary"),
-        ({"a": True}, "returned 'a': True; a tag is text, and its value a number or a StatSummary"),
         (lambda stats: stats["none"], "failed in rlcore_process_summary: KeyError: 'none'"),
-        (lambda stats: stats.update(a=1), "has no attribute 'update'"),
     ],
 )
 def test_a_plugin_that_fails_changes_nothing_and_is_reported(plugins: Plugins, answer: Any, problem: str) -> None:

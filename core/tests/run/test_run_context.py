@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlcore import RewardProviderSpec, RunContext, StashKey, hookimpl
-from rlcore.cli.progress import interrupts
-from rlcore.contracts.environment import BehaviorSpec
-from rlcore.errors import ConfigError, UnsupportedSpace
+from rlcore import RunContext, StashKey, hookimpl
 from rlcore.plugins.call import Plugins
 from rlcore.run.run import Run
-from rlcore.settings import BehaviorSettings, RewardSettings, RunConfig
+from rlcore.settings import RunConfig
 
 COUNT = StashKey[int]()
 OTHER = StashKey[int]()
@@ -110,20 +105,6 @@ def test_each_object_is_created_for_its_purpose(make_run: Any, files: Any) -> No
     assert purposes.seen == [("environment", "evaluate", True), ("trainer", "evaluate", True)]
 
 
-def test_files_that_the_environment_of_an_evaluation_declares_belong_to_the_run(make_run: Any, files: Any) -> None:
-    class Films:
-        @hookimpl(wrapper=True)
-        def rlcore_create_environment(self, run: RunContext) -> Any:
-            if run.purpose == "evaluate":
-                run.own_files("film.txt")
-                (run.directory / "film.txt").write_text("a film")
-            return (yield)
-
-    run: Run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, max_steps=100, plugins={"films": Films()})
-    run.train()
-    assert "film.txt" in files().json("rlcore_run.json")["files"]
-
-
 # ---------------------------------------------------------------- stops
 
 
@@ -188,23 +169,6 @@ def test_the_command_ends_with_the_exit_code_of_the_stop(run_rlcore: Any, write:
     assert "stopped (the budget is spent): 50 steps; " in answer.stdout
 
 
-def test_the_first_signal_after_a_stop_by_a_plugin_does_not_end_the_process(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rlcore.cli.progress.TWICE_SECONDS", 0.0)
-
-    class Interrupted:
-        @hookimpl
-        def rlcore_checkpoint_saved(self, run: RunContext) -> None:
-            run.request_stop("the budget is spent", 75)
-            os.kill(os.getpid(), signal.SIGTERM)  # a second signal would end the process without the last checkpoint
-
-    run: Run = make_run(plugins={"budget": Interrupted()})
-    with interrupts(run):
-        run.train()
-    assert files().result["stop"] == {"reason": "the budget is spent", "exit_code": 75}
-
-
 # ---------------------------------------------------------------- loggers
 
 
@@ -216,41 +180,3 @@ def test_a_plugins_logger_has_the_name_of_the_plugin(caplog: pytest.LogCaptureFi
     ]
     with pytest.raises(ValueError, match="must match"):
         context().logger("Acme Hooks")
-
-
-# ---------------------------------------------------------------- rewards
-
-
-class Refusing:
-    """A plugin with a reward that refuses what it is created for."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    @hookimpl
-    def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
-        return [RewardProviderSpec(name="bonus", target="m:C", settings="rlcore.settings:RewardSettings")]
-
-    @hookimpl
-    def rlcore_create_reward_provider(self) -> Any:
-        raise self.error
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (ConfigError("no such file", key=("table", "path")), "reward_signals.bonus.table.path: no such file"),
-        (ConfigError("no table"), "reward_signals.bonus: no table"),
-        (UnsupportedSpace("no images"), "reward_signals.bonus: no images"),
-    ],
-)
-def test_an_error_of_a_reward_that_is_created_has_the_place_of_its_block(error: Exception, text: str) -> None:
-    plugins = Plugins()
-    plugins.register(Refusing(error), "refusing")
-    run = RunContext(RunConfig(), plugins, Path(), seed=1, num_envs=1)
-    settings = BehaviorSettings(reward_signals={"bonus": RewardSettings()})
-    with pytest.raises(type(error)) as caught:
-        run.create_reward_providers(BehaviorSpec("B", ()), settings)
-    assert str(caught.value) == f"behaviors.B.{text}"
-    if isinstance(caught.value, ConfigError):
-        assert caught.value.key == ("behaviors", "B", *text.partition(":")[0].split("."))

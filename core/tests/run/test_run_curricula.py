@@ -152,18 +152,6 @@ def test_an_agent_that_ends_before_its_copy_goes_on_with_what_the_copy_plays(sta
     assert stage.pop_told() == [(0, 1001, 1, 1, 1), (1, 100, 5, 5, 0)]
 
 
-def test_an_agent_that_ended_first_begins_again_with_what_its_copy_begins_with(stage: Stage) -> None:
-    """Slot 0 ends and waits for slot 1, with which its copy goes on; by then it is another stage."""
-    stage.step(ended=(0,))
-    stage.curriculum.stage = 1
-    stage.curriculum.changes = Changes(redraw=True)
-    stage.step(ended=(2,), begins=(1,))
-    stage.step(ended=(1,), begins=(0,))
-    stage.pop_told()
-    stage.step(ended=(0, 1))
-    assert stage.pop_told() == [(0, 1001, 3, 3, 1), (0, 1001, 1, 1, 1)]
-
-
 def test_episodes_are_numbered_as_they_begin_and_settled_when_all_before_are_over(stage: Stage) -> None:
     stage.step(ended=(2,), begins=(1,))  # the third of three that began together
     stage.step(ended=(0,))
@@ -202,16 +190,6 @@ def test_group_returns_are_zeros_until_somebody_shares_a_reward(stage: Stage) ->
     stage.step(shared=0.5)
     stage.step(ended=(1, 2))
     assert stage.curriculum.shared == [0.0, 0.0, 0.5, 0.5]
-
-
-def test_a_lost_episode_and_one_that_ended_in_the_same_step_are_both_followed(stage: Stage) -> None:
-    stage.curriculum.stage = 1
-    stage.curriculum.changes = Changes(redraw=True)
-    stage.step(ended=(2,), begins=(1,))
-    stage.step(ended=(0,), aborted=(1,), begins=(0,))
-    stage.pop_told()
-    stage.step(ended=(0, 1))
-    assert stage.pop_told() == [(0, 1001, 1, 1, 1), (0, 1001, 1, 1, 1)]
 
 
 def test_what_agents_of_one_copy_began_with_is_known_after_a_resume(stage: Stage) -> None:

@@ -13,11 +13,9 @@ import pytest
 import yaml
 from rich.console import Console
 
-from rlcore import hookimpl
 from rlcore.cli.progress import _follow, progress_bar
 from rlcore.cli.status import HEADINGS, parameter_rows, print_parameters
 from rlcore.config.reading import document_from_mapping
-from rlcore.contracts.curriculum import LessonChange
 from rlcore.run.run import Run
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
@@ -30,23 +28,6 @@ CASES = yaml.safe_load((Path(__file__).parent / "data/lessons.yaml").read_text(e
 LESSONS = CASES["parameters"]["lessons"]
 BOTH = {**PACED, "environment_parameters.pay": {"curriculum": {"type": "lessons", "every": 20}}}
 LONE = {**PACED, "environment_parameters.pay": 2.0}
-
-
-# ---------------------------------------------------------------- console
-
-
-@pytest.mark.parametrize(("changes", "last"), [(BOTH, "Lesson: pace 3, pay 1"), (LONE, "Lesson: pace 3"), ({}, None)])
-def test_every_line_of_the_console_tells_the_lessons_of_its_summary(
-    make_run: Any, files: Any, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], last: str | None
-) -> None:
-    make_run({**changes, "stats": {"console": {}}}).train()
-    told = [part for line in capsys.readouterr().out.splitlines() for part in line.split(". ") if "Lesson" in part]
-    stages = [line["stats"].get("Environment/Lesson Number/pace") for line in files().metrics]
-    if last is None:
-        assert told == [] and stages == [None] * 4
-    else:
-        assert [text.split(", ")[0] for text in told] == [f"Lesson: pace {stage:g}" for stage in stages]
-        assert told[-1] == last != told[0]
 
 
 # ---------------------------------------------------------------- progress bar
@@ -82,37 +63,6 @@ def test_the_progress_bar_tells_the_lessons_as_they_are(
     run.train()
     drawn = bar_of(run, 120)
     assert "lesson" not in drawn if lessons is None else lessons in drawn
-
-
-class Watcher:
-    """Looks at the bar whenever a lesson changes."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.seen: list[bool] = []
-
-    @hookimpl
-    def rlcore_lesson_changed(self, change: LessonChange) -> None:
-        self.seen.append(f" lesson pace {change.lesson} " in bar_of(self.run, 120))
-
-
-def test_the_progress_bar_waits_for_no_summary(make_run: Any) -> None:
-    run = make_run(PACED, summary_freq=1_000_000)
-    watcher = Watcher(run)
-    run.plugins.register(watcher, "watcher")
-    run.train()
-    assert watcher.seen == [True] * 3
-
-
-def test_in_80_columns_the_bar_gives_way_to_what_it_tells(make_run: Any) -> None:
-    run = make_run({**BOTH, "evaluation": {"interval": 100, "episodes": 2}}, max_steps=100_000_000)
-    for _ in run:
-        if run.steps >= 200:
-            break
-    drawn = bar_of(run, 80)
-    run.close("failed")
-    assert len(drawn) <= 80
-    assert " 200/100000000 " in drawn and " evaluation " in drawn and " lesson 3, 1" in drawn
 
 
 # ---------------------------------------------------------------- rlcore status

@@ -48,12 +48,6 @@ def test_the_description_of_a_run_has_what_the_configuration_and_the_environment
     }  # fmt: skip
 
 
-def test_a_resumed_run_is_described_at_its_step(make_run: Any, kill_after: Any) -> None:
-    kill_after(make_run(), 100)
-    with make_run({"checkpoint_settings.resume": True}) as run:
-        assert [each.steps for each in run.describe().behaviors] == [run.resumed_from and int(run.resumed_from.name)]
-
-
 @pytest.mark.parametrize("case", CASES["promises"], ids=lambda case: case["promise"])
 def test_the_promise_of_a_resume_names_what_prevents_it(make_run: Any, case: Any) -> None:
     with make_run(case["changes"]) as run:

@@ -88,67 +88,36 @@ def test_a_wrapper_passes_everything_to_the_trainer_inside(make_run: Any) -> Non
     run.close()
 
 
-def test_trainers_of_several_plugins_are_inside_each_other(make_run: Any) -> None:
-    run: Run = make_run({"environment.num_envs": 8})
-    inner, outer = Halves("inner"), Halves("outer")
-    run.plugins.register(inner, "inner")
-    run.plugins.register(outer, "outer")
-    run.start()
-    trainer: Any = run.behaviors["Agent"].trainer
-    assert (outer.asked, inner.asked) == ([8], [4]) and trainer.trainer.trainer.spec.slots == 2
-    run.close()
-
-
-def test_a_name_that_no_plugin_has_is_refused(make_run: Any) -> None:
-    run: Run = make_run({"environment.num_envs": 4}, plugins={"halves": Halves("halve")})
-    with pytest.raises(Exception, match=r"no plugin is called 'halve'; there are .*did you mean 'halves'"):
-        run.start()
-
-
 class PlayingOn(TrainerWrapper):
-    """Notes what is called; after ``stop_learning``, its agents keep acting and nothing is learned."""
+    """Its agents keep acting after ``stop_learning``, and nothing is learned."""
 
-    def __init__(self, trainer: Trainer, slots: int) -> None:
-        super().__init__(trainer)
-        self.learning_slots = np.ones(slots, np.bool_)
-        self.calls: list[str] = []
+    acted, stopped_at = 0, -1
 
     def stop_learning(self) -> None:
-        self.learning_slots[:] = False
-        self.calls.append("stop_learning")
+        if self.stopped_at < 0:  # called again at every summary
+            self.stopped_at = self.acted
 
     def act(self, batch: AgentBatch) -> Actions:
-        self.calls.append("act")
+        self.acted += 1
         return self.trainer.act(batch)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
-        self.calls.append("observe")
-        if self.learning_slots.any():
+        if self.stopped_at < 0:
             self.trainer.observe(actions, batch)
-
-    def ready(self) -> bool:
-        self.calls.append("ready")
-        return self.trainer.ready()
 
 
 def test_a_trainer_may_play_on_after_its_last_step(make_run: Any) -> None:
     """Left has 2 slots and reaches its 32 steps after 16 environment steps; Right needs 32 for its 128."""
-    made: dict[str, PlayingOn] = {}
 
     class Wrap:
-        @hookimpl
-        def rlcore_create_trainer(self, spec: Any, settings: Any, behavior: BehaviorSpec, run: Any) -> PlayingOn:
-            inner = run.plugins.create(spec, settings=settings, behavior=behavior, run=run, without="wrap")
-            made[behavior.name] = PlayingOn(inner, behavior.slots)
-            return made[behavior.name]
+        @hookimpl(wrapper=True)
+        def rlcore_create_trainer(self) -> Any:
+            return PlayingOn((yield))
 
     changes = {"environment.type": "pair", "behaviors.Left.max_steps": 32, "behaviors.Right.max_steps": 128}
     run: Run = make_run(changes, {"wrap": Wrap()}, behaviors=("Left", "Right"), checkpoint_interval=10_000)
     run.train()
-    calls = made["Left"].calls
-    stopped = calls.index("stop_learning")
-    assert calls[:stopped] == ["act", "observe", "ready"] * 16
-    assert set(calls[stopped:]) == {"stop_learning", "act", "observe"} and calls[stopped:].count("act") == 16
+    left: Any = run.behaviors["Left"].trainer
+    assert (left.stopped_at, left.acted) == (16, 32)
     results = run.results()
     assert (results["Left"].steps, results["Right"].steps) == (32, 128)
-    assert (results["Left"].episodes, results["Right"].episodes) == (2 * 2, 4 * 4)  # episodes of 8 environment steps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,8 +9,7 @@ import numpy as np
 import pytest
 
 from rlcore.contracts.environment import AgentBatch
-from rlcore.errors import ConfigError, EnvironmentFailed, UnsupportedSpace
-from rlcore.run.run import Run
+from rlcore.errors import EnvironmentFailed, UnsupportedSpace
 from rlcore_devkit import TinyCorridor
 
 Tamper = Callable[[AgentBatch], None]
@@ -89,31 +87,6 @@ def test_a_trainer_that_takes_no_agents_in_turns_never_gets_a_batch_with_turns(
     make_run({"behaviors.Agent.trainer_type": "numpy", "checkpoint_settings.run_id": "other"}).train()
 
 
-def test_workers_that_let_agents_wait_are_refused_for_it_by_the_configuration(make_run: Any) -> None:
-    workers = {"environment.workers": {"count": 2, "overlap": "half"}, "plugins.enable": ["workers"]}
-    given = {"behaviors.Agent.trainer_type": "together", **workers}
-    with pytest.raises(
-        ConfigError, match=r"environment.workers.overlap: .*'together' of .* of behavior 'Agent' needs all"
-    ):
-        make_run(given)
-
-
-def test_a_resumed_run_refuses_it_from_its_first_batch_on(
-    make_run: Any, monkeypatch: pytest.MonkeyPatch, abandon: Callable[[Run], None]
-) -> None:
-    run = make_run()
-    next(run)
-    abandon(run)
-    load = TinyCorridor.load_state_dict
-
-    def loaded(self: TinyCorridor, state: Mapping[str, Any]) -> Any:
-        return within(wrong_shape)(load(self, state))
-
-    monkeypatch.setattr(TinyCorridor, "load_state_dict", loaded)
-    with pytest.raises(EnvironmentFailed, match=rf"{WRONG[wrong_shape]}.* \(at step 40\)"):
-        make_run({"checkpoint_settings.resume": True}).train()
-
-
 @pytest.mark.parametrize(
     ("answer", "found"),
     [({}, "batches of no behavior"), ({"Other": 1}, "batches of 'Other'"), (None, "None"), ((1, 2), "a tuple")],
@@ -130,16 +103,3 @@ def test_an_environment_that_returns_no_batch_of_a_behavior_is_named(
     run = make_run({"checkpoint_settings.run_id": "evaluated"})
     with pytest.raises(EnvironmentFailed, match=message):
         run.evaluate(1)
-
-
-def test_bounds_are_warned_of_once_in_a_run_with_many_evaluations(
-    make_run: Any, tampered: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    def half(batch: AgentBatch) -> None:
-        batch.observations["position"] *= np.float32(0.5)
-
-    tampered(within(half), 0)
-    with caplog.at_level(logging.WARNING):
-        make_run({"evaluation": {"interval": 20, "episodes": 2}}).train()
-    lines = [record.getMessage() for record in caplog.records if "only values of an indicator" in record.getMessage()]
-    assert ["while evaluating" in line for line in lines] == [False, True]

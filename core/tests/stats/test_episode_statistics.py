@@ -60,16 +60,6 @@ def test_a_step_counts_for_an_agent_that_acted_in_it_or_before_in_its_episode() 
     assert sums.reported[2][6:] == [1, 1]
 
 
-def test_an_agent_whose_environment_was_lost_while_it_waited_has_not_acted_in_the_next_episode() -> None:
-    sums = Sums(2)
-    lost = batch([0, 0], acts=[False, False])
-    lost.aborted = np.array([True, False])
-    sums.record(lost)
-    sums.record(batch([0, 0], acts=[True, True]))
-    sums.record(batch([0, 0], ended=[0, 1]))
-    assert sums.reported[2] == [1, 2]
-
-
 def test_only_episodes_of_counted_slots_are_reported() -> None:
     statistics = EpisodeStatistics(3)
     statistics.record(batch([1, 2, 3], ended=[1]), np.array([True, False, True]))

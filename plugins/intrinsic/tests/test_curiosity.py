@@ -120,18 +120,6 @@ def test_without_normalization_rewards_are_at_most_one_after_strength_as_in_ml_a
     np.testing.assert_allclose(evaluate(limited, rollout(2)), np.minimum(errors, 1 / strength), rtol=1e-5)
 
 
-def test_normalized_rewards_have_the_spread_of_discounted_sums_as_unit(
-    make_curiosity: Any, behavior: BehaviorSpec, rollout: Any
-) -> None:
-    reward, sums, returns = make_curiosity(normalize_rewards=True), np.zeros(3), []
-    for row in ByHand(reward.state_dict(), behavior, rollout(1)).errors.reshape(5, 3):
-        sums = 0.9 * sums + row
-        returns.append(sums)
-    reward.update(rollout(1))
-    expected = ByHand(reward.state_dict(), behavior, rollout(2)).errors.reshape(5, 3) / np.std(returns)
-    np.testing.assert_allclose(evaluate(reward, rollout(2)), expected, rtol=1e-3)
-
-
 def test_the_encoder_learns_from_the_inverse_model_alone(make_curiosity: Any, rollout: Any) -> None:
     reward, given = make_curiosity(), rollout(1)
     before, after, actions = reward._parts(given)

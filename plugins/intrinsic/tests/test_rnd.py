@@ -131,9 +131,3 @@ def test_the_target_stays_and_weights_depend_on_the_runs_seed_alone(make_rnd: An
     after = reward.state_dict()["model"]
     assert all((before[n] == after[n]).all() for n in before if n.startswith("target."))
     assert all((before[n] != after[n]).any() for n in before if n.startswith("predictor.") and "weight" in n)
-
-
-def test_one_transition_of_one_agent_is_enough(make: Any, transitions_of: Any) -> None:
-    [behavior] = identity_hybrid(1).behaviors.values()
-    reward, given = make("rnd", behavior), transitions_of(behavior, (1, 1), 1)
-    assert np.isfinite(list(reward.update(given).values())).all() and np.isfinite(evaluate(reward, given)).all()

@@ -20,7 +20,6 @@ from rlcore import (
     dump_config,
 )
 from rlcore_devkit.environments import identity_hybrid
-from rlcore_torch import NetworkSettings
 
 REFUSALS = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text(encoding="utf-8"))
 
@@ -35,26 +34,6 @@ def block_of(plugins: Plugins, name: str, **settings: Any) -> Any:
     config = config_from_mapping({"behaviors": {"B": {"reward_signals": {name: settings}}}}, plugins)
     assert config_from_mapping(dump_config(config), plugins) == config
     return config.behaviors["B"].reward_signals[name]
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "expected"),
-    [
-        ("curiosity", {}, {"learning_rate": 3e-4}),
-        ("rnd", {}, {"learning_rate": 1e-4}),
-        (
-            "gail",
-            {"demo_path": "x"},
-            {"learning_rate": 3e-4, "use_actions": False, "use_vail": False, "demo_path": "x"},
-        ),
-    ],
-)
-def test_keys_have_the_defaults_of_ml_agents(
-    plugins: Plugins, name: str, given: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    block = block_of(plugins, name, **given)
-    expected = {"gamma": 0.99, "strength": 1.0, "encoding_size": None, "network_settings": NetworkSettings()} | expected
-    assert {key: getattr(block, key) for key in expected} == expected
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rlcore import ConfigError
-from rlcore_torch import CapturedStep, Loss, choose_backend
+from rlcore_torch import CapturedStep, choose_backend
 from rlcore_torch.optimization import captured
 from rlcore_torch.optimization.captured import WARM_UP
 
@@ -120,17 +120,6 @@ def test_a_forgotten_step_is_recorded_again() -> None:
     assert own.sum == 3 * (WARM_UP + 2) and own.recorded == 2
 
 
-def test_a_loss_survives_the_way_there_and_back() -> None:
-    def function(x: Tensor) -> tuple[Loss, Tensor]:
-        return Loss(*(x.sum() + number for number in range(4)), x * 2.0), x.max()
-
-    step = CapturedStep(function, torch.device("cpu"), Accumulator().record)
-    for number in range(WARM_UP + 3):
-        loss, largest = step(torch.tensor([1.0, number]))
-        assert isinstance(loss, Loss) and loss.entropy == 1.0 + number + 3
-        assert loss.log_ratio.tolist() == [2.0, 2.0 * number] and largest == max(1, number)
-
-
 def test_a_step_that_reads_a_value_is_refused_with_the_key() -> None:
     def record(step: Callable[[], Sequence[Tensor]]) -> tuple[Replay, Sequence[Tensor]]:
         raise RuntimeError("operation not permitted when stream is capturing\nand more")
@@ -148,29 +137,3 @@ def test_graphs_without_a_gpu_are_refused() -> None:
     run: Any = SimpleNamespace(config=SimpleNamespace(torch_settings=settings), ranks=SimpleNamespace(size=1))
     with pytest.raises(ConfigError, match="need an NVIDIA GPU, and the device is cpu"):
         choose_backend(run)
-
-
-@pytest.mark.cuda
-def test_on_a_gpu_a_recorded_step_equals_the_plain_one() -> None:
-    models = [torch.nn.Linear(4, 3).cuda() for _ in range(2)]
-    models[1].load_state_dict(models[0].state_dict())
-    optimizers = [torch.optim.Adam(m.parameters(), torch.tensor(0.01), capturable=True, fused=True) for m in models]
-
-    def make(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Callable[[Tensor], Tensor]:
-        def step(x: Tensor) -> Tensor:
-            optimizer.zero_grad()
-            loss = model(x).square().mean()
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        return step
-
-    plain, own = (make(*pair) for pair in zip(models, optimizers, strict=True))
-    recorded = CapturedStep(own, torch.device("cuda"))
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(WARM_UP + 20):
-        x = torch.randn(8, 4, generator=generator).cuda()
-        torch.testing.assert_close(recorded(x), plain(x), rtol=0, atol=0)
-    for mine, other in zip(models[1].parameters(), models[0].parameters(), strict=True):
-        torch.testing.assert_close(mine, other, rtol=0, atol=0)

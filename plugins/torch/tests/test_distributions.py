@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Independent, Normal
 
-from rlcore import BehaviorSpec, ConfigError, ObservationSpec, PluginError, UnsupportedSpace
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, PluginError
 from rlcore_devkit import ActionDistributionConformance
 from rlcore_torch import (
     ActionDistribution,
@@ -172,10 +172,6 @@ def test_a_draw_in_numpy_that_is_not_that_of_the_module_is_not_used() -> None:
     np.testing.assert_array_equal(raw, 2 * ones)
 
 
-def test_actions_without_continuous_parts_have_no_distribution() -> None:
-    assert Actor(behavior(0, (2,)), network(Laplace)).policy_head.distribution is None
-
-
 def raising(error: Exception) -> Any:
     def make(settings: Any, behavior: BehaviorSpec) -> ActionDistribution:
         raise error
@@ -207,11 +203,6 @@ def changed(**attributes: Any) -> type[Laplace]:
 def test_a_distribution_that_cannot_be_used_is_named(source: Any, message: str) -> None:
     with pytest.raises(PluginError, match=message):
         make_distribution(network(source), behavior())
-
-
-def test_a_distribution_may_refuse_actions() -> None:
-    with pytest.raises(UnsupportedSpace, match=r"^two parts are too many$"):
-        make_distribution(network(raising(UnsupportedSpace("two parts are too many"))), behavior())
 
 
 def test_settings_of_a_program_name_built_in_distributions_only() -> None:

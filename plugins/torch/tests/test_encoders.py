@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore import BehaviorSpec, ConfigError, ObservationSpec, PluginError
+from rlcore import BehaviorSpec, ObservationSpec, PluginError
 from rlcore_torch import Actor, ActorCritic, ActorPolicy, Backend, Critic, CriticSettings, EncoderSpec, NetworkSettings
 from rlcore_torch.cpu import numpy_actor
 
@@ -69,12 +69,6 @@ def test_each_observation_has_its_encoder_and_its_features_stand_side_by_side() 
     assert model.actor.layers[0].in_features == 2 + 3 + 3
 
 
-def test_the_trial_of_an_encoder_leaves_its_running_statistics_alone() -> None:
-    (encoder,) = Actor(spec(CAMERA), make(Sums)).actor.encoders
-    assert isinstance(encoder, Sums) and encoder.training
-    assert int(encoder.norm.num_batches_tracked) == 0
-
-
 def test_a_critic_that_is_frozen_gives_an_action_a_gradient_and_its_encoders_none() -> None:
     settings = make(Sums)
     critic = Critic(Actor(spec(RAY, CAMERA), settings).inputs, settings, outputs=1, continuous=1)
@@ -103,16 +97,6 @@ def test_a_policy_with_a_vector_encoder_acts_as_its_model_does() -> None:
         np.testing.assert_allclose(np.asarray(other), acted.continuous, rtol=1e-5)
 
 
-def lazy(settings: Any, observation: ObservationSpec, features: int) -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.LazyLinear(11))
-
-
-def test_lazy_layers_know_their_size_after_the_trial() -> None:
-    model = Actor(spec(CAMERA), make(lazy))
-    assert model.actor.encoders[0][1].weight.shape == (11, 6 * 5 * 3)
-    assert model.actor.layers[0].in_features == 11
-
-
 def crashing(settings: Any, observation: ObservationSpec, features: int) -> nn.Module:
     raise KeyError("weights")
 
@@ -130,11 +114,6 @@ def crashing(settings: Any, observation: ObservationSpec, features: int) -> nn.M
 def test_an_encoder_that_cannot_be_used_is_named_with_its_observation(source: Any, message: str) -> None:
     with pytest.raises(PluginError, match=message):
         Actor(spec(CAMERA), make(source))
-
-
-def test_settings_of_a_program_name_built_in_encoders_only() -> None:
-    with pytest.raises(ConfigError, match=r"vis_encode_type: 'acme' is none of simple, .* plugin was not loaded"):
-        Actor(spec(CAMERA), NetworkSettings(vis_encode_type="acme"))
 
 
 @pytest.mark.parametrize("kinds", [set(), {"images"}, {"image", "sound"}])

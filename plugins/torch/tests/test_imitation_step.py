@@ -39,14 +39,11 @@ from rlcore_torch import (
     OnPolicySettings,
     OnPolicyTrainer,
     Optimizer,
-    OptimizerSettings,
-    OptimizerSpec,
     SquashedGaussian,
     TorchTrainer,
     TransitionBatch,
 )
 from rlcore_torch.imitation import BehavioralCloning, imitating
-from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 
 ENVIRONMENTS: dict[str, Environment] = {
     "continuous": identity_continuous(2),
@@ -150,28 +147,6 @@ def test_its_adam_is_that_of_pytorch_over_the_actor_alone_and_leaves_the_critic_
     assert not np.array_equal(after["actor.layers.0.weight"].detach().numpy(), before["actor.layers.0.weight"])
 
 
-def descent(parameters: list[Any], learning_rate: float, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, lr=learning_rate)
-
-
-def test_imitation_has_an_optimizer_of_its_own_of_the_type_of_the_trainer() -> None:
-    spec = OptimizerSpec(name="descent", target=f"{__name__}:descent", settings="rlcore_torch:OptimizerSettings")
-    imitation = cloning(ENVIRONMENTS["masked"], num_epoch=1, batch_size=1000, strength=0.5)
-    trainer = Imitator(spec_of(ENVIRONMENTS["masked"]))
-    trainer.optimizer = PluginOptimizer(spec, OptimizerSettings(), trainer.optimizer.parameters, 0.01)
-    block = BehavioralCloningSettings(demo_path="demos", strength=0.5, num_epoch=1, batch_size=1000)
-    descending = BehavioralCloning(trainer, block, record(ENVIRONMENTS["masked"], 50), seed=1)
-    assert type(descending.optimizer) is PluginOptimizer and descending.optimizer is not trainer.optimizer
-    imitation.loss(imitation.reader.actions(imitation.rows)).backward()
-    wanted = [p.detach() - 0.005 * p.grad for p in imitation.model.parameters() if p.grad is not None]
-    descending.update(1)
-    for p, other in zip(descending.model.parameters(), wanted, strict=True):
-        torch.testing.assert_close(p, other)
-    state = descending.state_dict()["optimizer"]
-    with pytest.raises(RunStateError, match=r"optimizer.type 'descent' and this run has 'adam'"):
-        trainer.require_optimizer_fit(imitation.optimizer, state)
-
-
 def counted(imitation: BehavioralCloning) -> list[list[int]]:
     """Return the rows of each minibatch, from now on."""
     batches: list[list[int]] = []
@@ -200,17 +175,6 @@ def test_an_update_passes_over_all_demonstrations_in_another_order_each_time() -
     passes = [[*chain(*taken[k * batches : (k + 1) * batches])] for k in range(3)]
     assert all(sorted(each) == demonstrated for each in passes)
     assert len({tuple(each) for each in passes}) == 3
-
-
-def test_samples_per_update_limits_each_pass_and_draws_none_twice() -> None:
-    imitation = cloning(ENVIRONMENTS["masked"], samples_per_update=30, batch_size=10)
-    taken = batches_of_an_update(imitation)
-    assert [len(batch) for batch in taken] == [10] * 3 * 2
-    passes = [[*chain(*taken[:3])], [*chain(*taken[3:])]]
-    assert all(len(set(each)) == 30 and set(each) <= set(imitation.rows.tolist()) for each in passes)
-    assert passes[0] != passes[1]
-    imitation = cloning(ENVIRONMENTS["masked"], samples_per_update=10_000, num_epoch=1)
-    assert sorted(chain(*batches_of_an_update(imitation))) == imitation.rows.tolist(), "more than demonstrations"
 
 
 def test_the_learning_rate_is_the_trainers_times_strength_and_falls_over_steps() -> None:

@@ -172,17 +172,6 @@ def test_the_beginning_is_uniform_over_ranges_and_options() -> None:
     assert (after.continuous > 0.99).all() and (after.discrete == 0).all(), "then the policy acts"
 
 
-def test_masked_options_are_never_taken_in_the_beginning() -> None:
-    environment = TinyCorridor(8, masked=True)
-    trainer = counter(environment, buffer_init_steps=10**6)
-    lefts = 0
-    for mask, actions, _ in play(trainer, environment, 300):
-        assert mask is not None and actions.discrete is not None
-        assert np.take_along_axis(mask, actions.discrete, 1).all()
-        lefts += int((actions.discrete[mask.all(1)] == 0).sum())
-    assert lefts > 500, "allowed ones are"
-
-
 def unbounded(slots: int, least: float = -np.inf) -> Environment:
     """Hybrid actions; the second continuous part has no upper bound, and this lower one."""
     environment = identity_hybrid(slots)
@@ -313,16 +302,6 @@ def test_without_the_buffer_learning_waits_for_a_batch_and_owes_nothing(caplog: 
             other.update()
         taken.append(other.gradient_steps - trainer.gradient_steps)
     assert taken == [0] * 10 + [6, 12]
-
-
-def test_without_the_buffer_the_random_beginning_is_not_cut_short() -> None:
-    environment = TinyCorridor(3)
-    trainer = counter(environment, buffer_init_steps=90)
-    learn(trainer, environment, 10)
-    other = resumed(trainer, environment, buffer_init_steps=90)
-    for steps, gradient_steps in ((19, 0), (2, 3)):
-        learn(other, environment, steps)
-        assert other.gradient_steps == gradient_steps
 
 
 @pytest.mark.parametrize("buffer", [False, True])

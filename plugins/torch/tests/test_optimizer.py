@@ -82,27 +82,6 @@ def test_a_saved_optimizer_continues_in_either_implementation(first: type[FlatAd
 
 
 @BOTH
-def test_gradients_may_come_from_anywhere(kind: type[FlatAdam]) -> None:
-    """Added up by two passes backward, set by hand, or absent: PyTorch's own optimizer is the judge."""
-    plain, owned, theirs, ours = judged(kind)
-    for step in range(6):
-        for net, optimizer in ((plain, theirs), (owned, ours)):
-            net.zero_grad() if step == 1 else optimizer.zero_grad()
-            loss(net, step).backward()
-            if step == 2:
-                loss(net, step + 10).backward()
-            if step == 3:
-                net[0].weight.grad = torch.full_like(net[0].weight, 0.25)
-            norm = nn.utils.clip_grad_norm_(net.parameters(), 0.5) if net is plain else ours.clip_grad_norm(0.5)
-            assert norm > 0.5
-            if step == 4:  # after the clipping: one gradient more, one that is replaced
-                loss(net, step + 10).backward()
-                net[2].weight.grad = torch.full_like(net[2].weight, 0.5)
-            optimizer.step()
-    alike(owned, plain)
-
-
-@BOTH
 @pytest.mark.parametrize("saved", [None, TorchAdam, FlatAdam])
 def test_parameters_that_lack_gradients_now_and_then_move_as_with_torch_adam(
     kind: type[FlatAdam], saved: type[FlatAdam] | None

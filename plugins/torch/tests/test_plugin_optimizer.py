@@ -75,16 +75,10 @@ def counting(parameters: list[nn.Parameter], learning_rate: float, settings: Opt
 KINDS: dict[str, Make] = {
     "adamw": torch_class("AdamW", weight_decay=0.1),
     "adamw in groups": in_groups,
-    "amsgrad": torch_class("Adam", amsgrad=True),
     "plain sgd": torch_class("SGD"),
     "momentum": torch_class("SGD", momentum=0.9, nesterov=True),
     "rmsprop": torch_class("RMSprop", momentum=0.5, centered=True),
     "adagrad": torch_class("Adagrad"),
-    "adadelta": torch_class("Adadelta"),
-    "adamax": torch_class("Adamax"),
-    "nadam": torch_class("NAdam"),
-    "asgd": torch_class("ASGD", t0=2.0),
-    "rprop": torch_class("Rprop"),
     "adafactor": torch_class("Adafactor"),
     "counting": counting,
 }
@@ -125,26 +119,6 @@ def types(optimizer: PluginOptimizer, model: nn.Module) -> list[dict[str, Any]]:
 
 
 @EVERY
-def test_updates_equal_those_of_the_optimizer_by_hand_bit_for_bit(acme: AcmeOptimizer, kind: str) -> None:
-    ours, theirs = Model(), Model()
-    optimizer = acme(KINDS[kind], ours)
-    by_hand = KINDS[kind](list(theirs.parameters()), 0.01, OptimizerSettings(type="acme"))
-    for step in range(8):
-        rate = 0.01 if step < 4 else 0.003
-        optimizer.learning_rate = rate
-        for group in by_hand.param_groups:
-            group["lr"] = rate
-        by_hand.zero_grad()
-        gradient(theirs, step)
-        nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
-        by_hand.step()
-        learn(optimizer, ours, step, 1)
-    assert same(ours, theirs)
-    assert ours.unused.weight.equal(Model().unused.weight), "it never had a gradient"
-    assert not next(ours.layers.parameters()).equal(next(Model().layers.parameters()))
-
-
-@EVERY
 @pytest.mark.parametrize("steps", [0, 1, 5])
 def test_a_saved_optimizer_continues_bit_for_bit(acme: AcmeOptimizer, kind: str, steps: int) -> None:
     whole, restored = Model(), Model()
@@ -177,13 +151,9 @@ def spoiled(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
     ("spoil", "problem"),
     [
         (spoiled("exp_avg", np.zeros((4, 3), np.float32)), r"exp_avg of parameter 1 is an array of float32"),
-        (spoiled("exp_avg", np.zeros((5, 3))), r"exp_avg of parameter 1 is an array of float64"),
         (spoiled("exp_avg", 3), r"exp_avg of parameter 1 is 3, not an array of float32 of shape \(5, 3\)"),
         (lambda state: state["parameters"]["1"].pop("exp_avg"), "has no exp_avg of parameter 1"),
         (spoiled("exp_avg", np.full((5, 3), np.nan, np.float32)), "exp_avg of parameter 1 is not finite"),
-        (spoiled("extra", np.zeros(7)), r"extra of parameter 1 is an array of float64 of shape \(7,\)"),
-        (spoiled("extra", "text"), "extra of parameter 1 is 'text'"),
-        (spoiled("extra", float("inf")), "extra of parameter 1 is not finite"),
         (lambda state: state["parameters"].update({"9": {}}), "has a parameter 9 and this run's only 7"),
         (lambda state: state["groups"].update({"1": {}}), "has a group 1 and this run's only 1"),
         (lambda state: state["groups"].update({"0": {"betas": [0.9]}}), r"betas of group 0 is \[0.9\]"),
@@ -232,9 +202,7 @@ def raising(parameters: list[nn.Parameter], learning_rate: float, settings: Opti
             "returned an optimizer with 7 of the 7 parameters it was given and 1 others",
         ),
         (raising, "failed in OptimizerSpec.target: ValueError: momentum 3 is too large"),
-        (lambda parameters, learning_rate: None, "failed in OptimizerSpec.target: TypeError"),
         (torch_class("LBFGS"), "failed in a step on copies of the parameters, with gradients of 0: TypeError"),
-        (torch_class("Muon"), "failed in OptimizerSpec.target: ValueError"),
         (
             lambda parameters, learning_rate, settings: ListKeeper(parameters),
             "keeps a list as 'history'; a checkpoint has only tensors and numbers",
@@ -259,26 +227,3 @@ def test_a_step_that_fails_is_blamed_on_the_plugin(acme: AcmeOptimizer) -> None:
 
 
 # ---------------------------------------------------------------- learning rates on a device
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("kind", ["adamw", "momentum", "rmsprop"])
-def test_on_a_gpu_the_learning_rate_is_a_tensor_where_pytorch_takes_one(acme: AcmeOptimizer, kind: str) -> None:
-    ours, theirs = Model().cuda(), Model()
-    optimizer = acme(KINDS[kind], ours)
-    by_hand = KINDS[kind](list(theirs.parameters()), 0.01, OptimizerSettings(type="acme"))
-    rate = optimizer._optimizer.param_groups[0]["lr"]
-    assert isinstance(rate, torch.Tensor) == (kind != "momentum")
-    for step in range(6):
-        optimizer.learning_rate = by_hand.param_groups[0]["lr"] = 0.01 / (step + 1)
-        for model in (ours, theirs):
-            for index, p in enumerate(model.parameters()):
-                p.grad = torch.full_like(p, 0.1 * (index + step))
-        by_hand.step()
-        optimizer.step()
-    assert optimizer._optimizer.param_groups[0]["lr"] is rate or kind == "momentum"
-    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(mine.cpu(), other)
-    state = copied(optimizer.state_dict())
-    optimizer.load_state_dict(state)
-    assert_equal(optimizer.state_dict(), state)

@@ -74,15 +74,6 @@ def test_nothing_can_be_sampled_before_a_transition_closed() -> None:
         buffer.sample_prioritized(4, np.random.default_rng(0), 0.4)
 
 
-def test_priorities_need_a_buffer_made_with_them() -> None:
-    buffer = ReplayBuffer(behavior(), 64)
-    play(buffer, 5)
-    with pytest.raises(ValueError, match="priority_alpha"):
-        buffer.sample_prioritized(4, np.random.default_rng(0), 0.4)
-    with pytest.raises(ValueError, match="priority_alpha"):
-        buffer.set_priorities(np.array([0]), np.array([1.0]))
-
-
 # ---------------------------------------------------------------- writing
 
 
@@ -101,20 +92,6 @@ def test_an_environment_that_gives_no_final_observation_is_refused() -> None:
 def test_a_buffer_of_fewer_than_four_rows_an_agent_is_refused(slots: int, buffer_size: int) -> None:
     with pytest.raises(ConfigError, match=f"hyperparameters.buffer_size: must be at least {4 * slots} .*{buffer_size}"):
         ReplayBuffer(behavior(slots=slots), buffer_size)
-
-
-@pytest.mark.parametrize(("discrete", "dtype"), [((256, 3), np.uint8), ((257,), np.uint16), ((3, 70_000), np.uint32)])
-def test_choices_are_kept_in_the_smallest_integers_and_come_back_whole(discrete: tuple[int, ...], dtype: Any) -> None:
-    spec = behavior(slots=1, continuous=0, discrete=discrete)
-    buffer = ReplayBuffer(spec, 8)
-    buffer.begin(batch(spec, 0))
-    largest = np.array([[options - 1 for options in discrete]])
-    buffer.act(None, largest)
-    buffer.observe(batch(spec, 1))
-    assert buffer.choices.dtype == dtype
-    kept = buffer.transitions(buffer.sample(1, np.random.default_rng(0))).choices
-    np.testing.assert_array_equal(kept, largest)
-    assert kept.dtype == np.int64
 
 
 @pytest.mark.parametrize("observation", [VECTOR, IMAGE])

@@ -62,32 +62,12 @@ def compare(buffer: ReplayBuffer, plain: Plain, seed: int) -> None:
             np.testing.assert_array_equal(steps.next_masks[b], want["next"]["mask"])
         if steps.group_reward is not None:
             assert steps.group_reward[b] == want["group_reward"]
-    for n in (1, 2, 3, 20):
-        compare_stretches(buffer, plain, rows, [kept[place] for place in places], n)
     if buffer.priorities is not None:
         drawn, weights = buffer.sample_prioritized(64, np.random.default_rng(seed), 0.5)
         assert np.isin(drawn, rows).all() and weights.max() == 1.0
         want_leaves = [kept[place]["priority"] for place in places]
         np.testing.assert_allclose(buffer.priorities.tree.leaves[rows], want_leaves, rtol=1e-12)
         assert buffer.priorities.tree.total == pytest.approx(sum(want_leaves), rel=1e-12)
-
-
-def compare_stretches(
-    buffer: ReplayBuffer, plain: Plain, rows: np.ndarray, starts: list[dict[str, Any]], n: int
-) -> None:
-    indices, valid, last = buffer.stretches(rows, n)
-    own = [buffer.transitions(indices[k]) for k in range(n)]
-    end = buffer.transitions(rows, last)
-    for b, start in enumerate(starts):
-        walked = plain.stretch(start, n)
-        assert valid[:, b].tolist() == [k < len(walked) for k in range(n)]
-        for k, step in enumerate(walked):
-            np.testing.assert_array_equal(own[k].observations["where"][b], step["own"]["where"])
-            assert own[k].reward[b] == step["reward"]
-        assert (indices[len(walked) - 1 :, b] == last[b]).all()
-        np.testing.assert_array_equal(end.observations["where"][b], start["own"]["where"])
-        np.testing.assert_array_equal(end.next_observations["where"][b], walked[-1]["next"]["where"])
-        assert (end.terminated[b], end.truncated[b]) == (walked[-1]["terminated"], walked[-1]["truncated"])
 
 
 @settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -75,10 +74,6 @@ def test_limits_of_control_groups_count(tmp_path: Path, name: str) -> None:
     assert available_memory(tmp_path) == (pytest.approx(machine, rel=0.2) if room == "machine" else room)
 
 
-def test_a_machine_without_control_groups_has_what_it_has(tmp_path: Path) -> None:
-    assert available_memory(tmp_path) == pytest.approx(psutil.virtual_memory().available, rel=0.2)
-
-
 def test_a_network_that_does_not_fit_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     available(monkeypatch, 10 * 2**30)
     require_network_memory(8, (1024,) * 3)
@@ -90,11 +85,3 @@ def test_a_rollout_that_does_not_fit_is_refused_before_it_is_allocated(monkeypat
     available(monkeypatch, 10_000)
     with pytest.raises(ConfigError, match=r"hyperparameters\.buffer_size: 100000 rows .* need .* of memory"):
         RolloutBuffer(behavior(), 100_000, memory_size=0, noise_size=2, columns=2)
-
-
-def test_without_proc_nothing_is_known_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> None:
-        raise FileNotFoundError(2, "No such file or directory", "/proc/meminfo")
-
-    monkeypatch.setattr("psutil.virtual_memory", missing)
-    assert available_memory() == sys.maxsize

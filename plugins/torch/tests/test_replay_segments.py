@@ -84,17 +84,6 @@ def test_rows_cannot_be_written_past_the_segments(buffer: ReplayBuffer) -> None:
             array[:1] = 0
 
 
-def test_a_loaded_buffer_links_the_segments_that_it_loaded(buffer: ReplayBuffer, tmp_path: Path) -> None:
-    play(buffer, 80)
-    first = saved(buffer, tmp_path, 1)
-    resumed = empty()
-    resumed.load_state_dict(load_checkpoint(tmp_path / "1")["Agent"]["buffer"])
-    play(buffer, 3)
-    play(resumed, 3)
-    second = saved(resumed, tmp_path, 2)
-    assert second == saved(buffer, tmp_path, 3) and len(second.items() & first.items()) == 8
-
-
 @pytest.mark.parametrize("rows", [3, 1000])
 def test_segments_of_another_length_are_loaded(
     buffer: ReplayBuffer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int

@@ -62,9 +62,3 @@ def test_a_changed_ratio_counts_from_where_it_changed_and_never_before_the_start
     ratio.done += ratio.due(steps)
     resumed.load_state_dict(ratio.state_dict(), steps)
     assert resumed.due(steps + later) == due_in_all(steps + later, max(steps, start), Fraction(after))
-
-
-def test_a_restart_owes_nothing() -> None:
-    ratio = UpdateRatio(0.5)
-    ratio.restart(100)
-    assert [ratio.due(steps) for steps in (0, 99, 100, 101, 110)] == [0, 0, 0, 2, 20]
